@@ -1,0 +1,96 @@
+package payment
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"time"
+)
+
+// Claim is one claimed instruction as its claim row says it: everything that a
+// worker needs to send or inquire, and to decide what the answer means.
+type Claim struct {
+	ClaimID        ID // the claim statement's
+	OutboxID       ID
+	AttemptNo      int // of the claim row; the outcome's is one more
+	Action         Action
+	InstructionID  string
+	ParticipantID  string
+	SequenceID     int64
+	IdempotencyKey string
+	RailType       string
+	Payload        []byte // the text of the stored jsonb
+	Headers        []byte // the text of the stored jsonb; trace context
+	Fingerprint    []byte // from the key registry, SHA-256
+	Priority       int
+	CreatedAt      time.Time // of the instruction, database clock
+	ClaimedAt      time.Time // database clock
+	ExpiresAt      time.Time // zero: never
+	FirstSentAt    time.Time // of the first send that may have reached the rail; zero: none
+	LastSentAt     time.Time // of the latest such send; zero: none
+	OutcomeUnknown bool      // some earlier send has no trustworthy answer
+	Provisional    bool      // the rail took it; its final word is to come
+	SendCount      int       // earlier sends that may have reached the rail
+	InquiryCount   int       // earlier inquiries
+	RenderVersion  string    // of the earlier sends; empty: none
+}
+
+// Outcome is what a worker appends for a claim.
+type Outcome struct {
+	AttemptID     ID // made once, before the first try to record it
+	ParkAttemptID ID // of the PARKED row that follows, if Decision.Park
+	Claim         Claim
+	Result        Result // what the rail's answer proves; empty when the reaper writes
+	Decision      Decision
+	RailReference string
+	RailCode      string
+	CodeTable     string // the code table and its version that gave the rail code its class
+	ErrorMessage  string // bounded by MaxErrorMessage, never a payload
+	Latency       time.Duration
+	WorkerID      string
+	Actor         string
+	// ProfileVersion and RenderVersion are those the send was made with.
+	ProfileVersion int
+	RenderVersion  string
+}
+
+// MaxErrorMessage bounds attempts.error_message, in bytes.
+const MaxErrorMessage = 2000
+
+// Fingerprint identifies the content of an instruction: the SHA-256 over
+// participant, rail and the text of the stored payload, separated by the unit
+// separator, which identifiers can't hold. The schema's
+// payment_outbox_fingerprint computes the same.
+func Fingerprint(participantID, railType string, payload []byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write([]byte(participantID))
+	h.Write([]byte{0x1f})
+	h.Write([]byte(railType))
+	h.Write([]byte{0x1f})
+	h.Write(payload)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// Intact reports whether the claimed payload is the one that was enqueued.
+func (c Claim) Intact() bool {
+	sum := Fingerprint(c.ParticipantID, c.RailType, c.Payload)
+	return bytes.Equal(sum[:], c.Fingerprint)
+}
+
+// SinceFirstSend is the age of the first send that may have reached the rail,
+// elapsed after the claim. For a first send that is elapsed itself. All
+// database times are compared with each other and never with this machine's.
+func (c Claim) SinceFirstSend(elapsed time.Duration) time.Duration {
+	if c.FirstSentAt.IsZero() {
+		return elapsed
+	}
+	return c.ClaimedAt.Sub(c.FirstSentAt) + elapsed
+}
+
+// SinceLastSend is the age of the latest such send; for a claim that sends it
+// is elapsed itself.
+func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
+	if c.Action == ActionSend || c.LastSentAt.IsZero() {
+		return elapsed
+	}
+	return c.ClaimedAt.Sub(c.LastSentAt) + elapsed
+}

@@ -1,0 +1,34 @@
+package payment
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that reads and writes as text: "30s", "24h".
+type Duration time.Duration
+
+// MarshalText gives Go's form without zero tails: "24h", not "24h0m0s".
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads Go's form, such as 1h30m or 250ms.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 30s, 250ms or 24h", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = text[:len(text)-2]
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = text[:len(text)-2]
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package payment
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ID is a UUID in its 16 bytes (RFC 9562). Railhead makes version 7 only.
+type ID [16]byte
+
+// ErrBadID is returned by ParseID for text that is not a UUID.
+var ErrBadID = errors.New("not a UUID in its 36 character form")
+
+// NewID makes a version 7 UUID (RFC 9562, section 5.7): 48 bits of Unix
+// milliseconds, 12 bits of the fraction of that millisecond, 62 random bits.
+func NewID() ID { return newIDAt(time.Now()) }
+
+func newIDAt(now time.Time) ID {
+	var id ID
+	micros := now.UnixMicro()
+	fraction := uint64(micros%1000) * 4096 / 1000
+	binary.BigEndian.PutUint64(id[:8], uint64(micros/1000)<<16|0x7000|fraction)
+	rand.Read(id[8:]) // never fails: crypto/rand ends the process instead
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// ParseID reads the 36 character form of a UUID, in either case.
+func ParseID(text string) (ID, error) {
+	var id ID
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return ID{}, fmt.Errorf("%q: %w", text, ErrBadID)
+	}
+	digits := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+		return ID{}, fmt.Errorf("%q: %w", text, ErrBadID)
+	}
+	return id, nil
+}
+
+// IsZero reports whether the id was never set.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Time is the moment inside a version 7 UUID, to the millisecond.
+func (id ID) Time() time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+}
+
+func (id ID) String() string {
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// MarshalText gives the 36 character form.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the 36 character form.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	if err == nil {
+		*id = parsed
+	}
+	return err
+}
+
+// RailKey is the de-duplication key that the rail gets for an instruction. It
+// is a function of the outbox id alone, so that it is the same on every send,
+// whichever process, attempt or failover makes it. Its 34 characters fit the
+// Max35Text of ISO 20022 identifications, which a UUID with dashes does not.
+func RailKey(outboxID ID) string { return "rh" + hex.EncodeToString(outboxID[:]) }
+
+// OutboxIDOfRailKey is the inverse of RailKey, for answers and callbacks that
+// name a payment by the key it was sent with.
+func OutboxIDOfRailKey(key string) (ID, error) {
+	var id ID
+	if len(key) != 34 || key[:2] != "rh" {
+		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", key)
+	}
+	if _, err := hex.Decode(id[:], []byte(key[2:])); err != nil {
+		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", key)
+	}
+	return id, nil
+}

@@ -1,0 +1,204 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Policy is the part of a rail's profile that decides what is safe: which
+// answers are final, whether silence may be answered by a re-send, and how the
+// rail is asked. The zero value is the safest rail there is: nothing is ever
+// re-sent, nothing can be asked, and every unknown outcome waits for a person.
+type Policy struct {
+	// Acceptance says whether an accepted send is the rail's last word.
+	Acceptance Acceptance `json:"acceptance"`
+	// AnswerCoversKey is set where an answer to one send speaks for every send
+	// with that key, because the rail keeps one outcome a key.
+	AnswerCoversKey bool `json:"answer_covers_key"`
+	// IDAfterRefusal says whether the rail takes the same key again after it
+	// refused for good. NEW refuses replay: the participant enqueues anew.
+	IDAfterRefusal IDAfterRefusal `json:"id_after_refusal"`
+	// ResendOnUnknown allows a same-key re-send after silence, inside KeyWindow.
+	ResendOnUnknown Resend `json:"resend_on_unknown"`
+	// KeyWindow is how long the rail remembers a key, from the first send. Zero
+	// is "not known", which counts as none.
+	KeyWindow Duration `json:"key_window"`
+	// Inquiry is how the rail is asked; Max 0 means that it can't be.
+	Inquiry InquiryPolicy `json:"inquiry"`
+	// CallbackDeadline is how long a provisional acceptance waits for the rail's
+	// callback, from the latest send. Zero: the rail makes none.
+	CallbackDeadline Duration `json:"callback_deadline"`
+	// Retry shapes re-sends after a refusal for now and after silence.
+	Retry RetryPolicy `json:"retry"`
+}
+
+// Acceptance is what a rail's "yes" means.
+type Acceptance string
+
+// FINAL ends the instruction; PROVISIONAL leaves the final word to inquiry or callback.
+const (
+	AcceptanceFinal       Acceptance = "FINAL"
+	AcceptanceProvisional Acceptance = "PROVISIONAL"
+)
+
+// IDAfterRefusal says what a rail wants after a refusal.
+type IDAfterRefusal string
+
+// SAME takes the key again; NEW wants another, as FedNow does.
+const (
+	IDSame IDAfterRefusal = "SAME"
+	IDNew  IDAfterRefusal = "NEW"
+)
+
+// Resend says what a rail allows after silence.
+type Resend string
+
+// NEVER is for rails that do not de-duplicate by key.
+const (
+	ResendNever   Resend = "NEVER"
+	ResendSameKey Resend = "SAME_KEY"
+)
+
+// InquiryPolicy is the schedule on which a rail is asked.
+type InquiryPolicy struct {
+	NotBefore   Duration   `json:"not_before"`    // from the latest send; FedNow refuses earlier than 25 s
+	Intervals   []Duration `json:"intervals"`     // between inquiries; the last one repeats
+	Max         int        `json:"max"`           // inquiries an instruction; then it parks. 0: the rail can't be asked
+	NotFound    NotFound   `json:"not_found"`     // what "no such payment" proves
+	NotFoundAge Duration   `json:"not_found_age"` // how old the latest send must be for it to prove that
+}
+
+// NotFound is what a rail's "no such payment" proves.
+type NotFound string
+
+// INCONCLUSIVE proves nothing: the rail may not have indexed it yet.
+const (
+	NotFoundInconclusive NotFound = "INCONCLUSIVE"
+	NotFoundNotExecuted  NotFound = "NOT_EXECUTED"
+)
+
+// Bounds that Validate holds a policy to.
+const (
+	MaxSends          = 20
+	MaxInquiries      = 100
+	maxRetryCap       = 24 * time.Hour
+	maxInquiryHorizon = 30 * 24 * time.Hour
+)
+
+// WithDefaults fills what was left out with the documented defaults.
+func (p Policy) WithDefaults() Policy {
+	if p.Acceptance == "" {
+		p.Acceptance = AcceptanceFinal
+	}
+	if p.IDAfterRefusal == "" {
+		p.IDAfterRefusal = IDNew
+	}
+	if p.ResendOnUnknown == "" {
+		p.ResendOnUnknown = ResendNever
+	}
+	if p.Inquiry.Max > 0 && len(p.Inquiry.Intervals) == 0 {
+		p.Inquiry.Intervals = []Duration{Duration(30 * time.Second), Duration(time.Minute), Duration(5 * time.Minute)}
+	}
+	p.Retry = p.Retry.WithDefaults()
+	return p
+}
+
+// Validate returns every contradiction at once, each with the sentence that
+// explains it. It wants a policy that went through WithDefaults.
+func (p Policy) Validate() error {
+	var all []error
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+
+	oneOf(refuse, "acceptance", p.Acceptance, AcceptanceFinal, AcceptanceProvisional)
+	oneOf(refuse, "id_after_refusal", p.IDAfterRefusal, IDSame, IDNew)
+	oneOf(refuse, "resend_on_unknown", p.ResendOnUnknown, ResendNever, ResendSameKey)
+	for name, value := range map[string]Duration{
+		"key_window": p.KeyWindow, "callback_deadline": p.CallbackDeadline,
+		"inquiry.not_before": p.Inquiry.NotBefore, "inquiry.not_found_age": p.Inquiry.NotFoundAge,
+	} {
+		if value < 0 {
+			refuse("%s is negative", name)
+		}
+	}
+	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow <= 0 {
+		refuse("resend_on_unknown is SAME_KEY but key_window is not known: an unknown window counts as none, " +
+			"so a re-send could be a second payment; state the rail's window or say NEVER")
+	}
+	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow > 0 && p.Retry.Horizon() >= p.usableWindow() {
+		refuse("key_window %s (%s of it usable) is shorter than the retry horizon %s: the last re-send could come "+
+			"after the rail forgot the key and would be a second payment; shorten retry or lower retry.max_sends",
+			p.KeyWindow, Duration(p.usableWindow()), Duration(p.Retry.Horizon()))
+	}
+	if p.Acceptance == AcceptanceProvisional && p.Inquiry.Max == 0 && p.CallbackDeadline == 0 {
+		refuse("acceptance is PROVISIONAL but the rail can neither be asked nor calls back: " +
+			"such a payment would wait without end; give inquiry.max or callback_deadline")
+	}
+	all = append(all, p.Inquiry.validate()...)
+	all = append(all, p.Retry.validate()...)
+	return errors.Join(all...)
+}
+
+func (i InquiryPolicy) validate() []error {
+	var all []error
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if i.Max < 0 || i.Max > MaxInquiries {
+		refuse("inquiry.max is %d, must be 0 to %d", i.Max, MaxInquiries)
+	}
+	if i.Max == 0 {
+		return all
+	}
+	if i.NotFound != NotFoundInconclusive && i.NotFound != NotFoundNotExecuted {
+		refuse("the rail can be asked but inquiry.not_found is %q: say INCONCLUSIVE or NOT_EXECUTED, "+
+			"or nobody knows what \"no such payment\" proves", i.NotFound)
+	}
+	if i.NotFound == NotFoundNotExecuted && i.NotFoundAge <= 0 {
+		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_age: a rail that has not indexed the " +
+			"payment yet says the same; give the age from which its word holds")
+	}
+	var horizon time.Duration
+	for n, interval := range i.Intervals {
+		if interval <= 0 {
+			refuse("inquiry.intervals[%d] must be positive", n)
+		}
+	}
+	for n := range i.Max {
+		horizon += i.interval(n)
+	}
+	if horizon > maxInquiryHorizon {
+		refuse("the inquiry schedule lasts %s, more than %s", Duration(horizon), Duration(maxInquiryHorizon))
+	}
+	return all
+}
+
+// interval is the wait before inquiry number n, counted from 0; the first one
+// follows not_before alone.
+func (i InquiryPolicy) interval(n int) time.Duration {
+	if n == 0 || len(i.Intervals) == 0 {
+		return 0
+	}
+	return time.Duration(i.Intervals[min(n-1, len(i.Intervals)-1)])
+}
+
+// usableWindow is the part of the key window in which a re-send may still
+// start: a tenth of it, five minutes at the most, is kept for skew between our
+// clocks and the rail's and for the call itself.
+func (p Policy) usableWindow() time.Duration {
+	window := time.Duration(p.KeyWindow)
+	return window - min(window/10, 5*time.Minute)
+}
+
+// MayResend reports whether a same-key re-send may start this long after the
+// first send that may have reached the rail.
+func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
+	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend < p.usableWindow()
+}
+
+func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	refuse("%s is %q, must be one of %v", name, value, allowed)
+}

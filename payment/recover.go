@@ -1,0 +1,93 @@
+package payment
+
+import "time"
+
+// Move is what the machine may do about an unknown outcome.
+type Move string
+
+// WAIT is for provisional acceptances whose callback is not overdue.
+const (
+	MoveInquire Move = "INQUIRE"
+	MoveResend  Move = "RESEND"
+	MoveWait    Move = "WAIT"
+	MovePark    Move = "PARK"
+)
+
+// Doubt is what is known about an instruction whose outcome is unknown.
+type Doubt struct {
+	SinceFirstSend time.Duration
+	SinceLastSend  time.Duration
+	Sends          int // that may have reached the rail
+	Inquiries      int // made so far
+	Provisional    bool
+	NotFound       bool    // the rail has just said "no such payment"
+	Spread         float64 // -1 to 1, for the jitter
+}
+
+// Recovery is the one move that is safe, and when.
+type Recovery struct {
+	Move  Move
+	Delay time.Duration
+	// NotExecuted is set where the rail's NOT_FOUND proves that no send was executed.
+	NotExecuted bool
+	Code        string // why it parks
+}
+
+// Recover decides what may be done about an unknown outcome. In words: a
+// provisional acceptance is asked about or waited for and never re-sent; a rail
+// that can be asked is asked; only where it can't be asked, or where it has
+// proved that nothing was executed, is the instruction sent again, with the
+// same key, inside the key window, below the ceiling of sends, on a rail that
+// de-duplicates; everything else waits for a person.
+func (p Policy) Recover(d Doubt) Recovery {
+	canAsk := d.Inquiries < p.Inquiry.Max
+	if d.Provisional {
+		return p.recoverProvisional(d, canAsk)
+	}
+	notExecuted := d.NotFound && p.Inquiry.NotFound == NotFoundNotExecuted &&
+		d.SinceLastSend >= time.Duration(p.Inquiry.NotFoundAge)
+	if canAsk && !notExecuted {
+		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
+	}
+	if p.Inquiry.Max > 0 && !notExecuted {
+		return Recovery{Move: MovePark, Code: CodeInquiriesSpent}
+	}
+	wait := p.Retry.Wait(d.Sends, d.Spread)
+	switch {
+	case p.ResendOnUnknown != ResendSameKey:
+		// Even a proven "not executed" parks here: a paused sender may still be
+		// on its way, and this rail would execute both.
+		return Recovery{Move: MovePark, Code: CodeNoRecovery}
+	case d.Sends >= p.Retry.MaxSends:
+		return Recovery{Move: MovePark, NotExecuted: notExecuted, Code: CodeRetriesExhausted}
+	case !p.MayResend(d.SinceFirstSend + wait):
+		return Recovery{Move: MovePark, Code: CodeWindowClosed}
+	default:
+		return Recovery{Move: MoveResend, Delay: wait, NotExecuted: notExecuted}
+	}
+}
+
+func (p Policy) recoverProvisional(d Doubt, canAsk bool) Recovery {
+	deadline := time.Duration(p.CallbackDeadline)
+	switch {
+	case canAsk:
+		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
+	case d.SinceLastSend < deadline:
+		return Recovery{Move: MoveWait, Delay: deadline - d.SinceLastSend}
+	case deadline > 0:
+		return Recovery{Move: MovePark, Code: CodeCallbackOverdue}
+	default:
+		return Recovery{Move: MovePark, Code: CodeInquiriesSpent}
+	}
+}
+
+// inquiryDelay keeps to the schedule: never before not_before from the latest
+// send, and an interval after the inquiry before. An inquiry that comes early
+// only to hear "not found" too young is put off until the age is reached.
+func (p Policy) inquiryDelay(d Doubt) time.Duration {
+	delay := max(time.Duration(p.Inquiry.NotBefore)-d.SinceLastSend, p.Inquiry.interval(d.Inquiries))
+	if d.NotFound && p.Inquiry.NotFound == NotFoundNotExecuted {
+		delay = max(delay, time.Duration(p.Inquiry.NotFoundAge)-d.SinceLastSend)
+	}
+	return max(delay, 0)
+}

@@ -1,0 +1,109 @@
+package payment
+
+// Result is what a call to a rail proves. Adapters give one of these words and
+// nothing else; what becomes of the instruction is decided here, not there.
+type Result string
+
+// What a send proves.
+const (
+	ResultAccepted         Result = "ACCEPTED"          // the rail took responsibility
+	ResultRefusedFinal     Result = "REFUSED_FINAL"     // not executed and never will be
+	ResultRefusedTransient Result = "REFUSED_TRANSIENT" // not executed, may be tried again
+	ResultRefusedRail      Result = "REFUSED_RAIL"      // our credentials or route are broken for the whole rail
+	ResultNotSent          Result = "NOT_SENT"          // provably no byte of the request left
+	ResultUnknown          Result = "UNKNOWN"           // anything else after the first byte
+)
+
+// What an inquiry proves. An inquiry that never left is NOT_SENT too.
+const (
+	ResultExecuted    Result = "EXECUTED"
+	ResultRefused     Result = "REFUSED"
+	ResultInProgress  Result = "IN_PROGRESS"
+	ResultNotFound    Result = "NOT_FOUND"
+	ResultUnavailable Result = "UNAVAILABLE" // no usable answer: proves nothing
+)
+
+// What the worker itself found before the first byte.
+const (
+	ResultCheckFailed   Result = "CHECK_FAILED"   // the instruction can't be right for this rail
+	ResultTampered      Result = "TAMPERED"       // the payload differs from its fingerprint
+	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window
+	ResultRenderChanged Result = "RENDER_CHANGED" // a re-send would differ in bytes from the first
+)
+
+// SendResults are the words that a rail's Send may return.
+func SendResults() []Result {
+	return []Result{
+		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient,
+		ResultRefusedRail, ResultNotSent, ResultUnknown,
+	}
+}
+
+// InquiryResults are the words that a rail's Inquire may return.
+func InquiryResults() []Result {
+	return []Result{
+		ResultExecuted, ResultRefused, ResultInProgress,
+		ResultNotFound, ResultUnavailable, ResultNotSent,
+	}
+}
+
+// ProvesExecution reports whether the rail said that the money moved.
+func (r Result) ProvesExecution() bool { return r == ResultAccepted || r == ResultExecuted }
+
+// ProvesRefusal reports whether the rail said that it never will.
+func (r Result) ProvesRefusal() bool { return r == ResultRefusedFinal || r == ResultRefused }
+
+// Action is what the next claim of a pending row does.
+type Action string
+
+// The two actions of pending.next_action.
+const (
+	ActionSend    Action = "SEND"
+	ActionInquire Action = "INQUIRE"
+)
+
+// ClaimState is the state of the claim row that carries the action out.
+func (a Action) ClaimState() State {
+	if a == ActionInquire {
+		return Inquiring
+	}
+	return Dispatching
+}
+
+// DeadReason says why an instruction waits for a person.
+type DeadReason string
+
+// The reasons of payment_dead_letters.
+const (
+	DeadFailed         DeadReason = "FAILED"
+	DeadExpired        DeadReason = "EXPIRED"
+	DeadOutcomeUnknown DeadReason = "OUTCOME_UNKNOWN"
+	DeadConflict       DeadReason = "CONFLICT"
+	DeadTampered       DeadReason = "TAMPERED"
+	DeadUnclaimable    DeadReason = "UNCLAIMABLE"
+)
+
+// DeadReasons lists every reason.
+func DeadReasons() []DeadReason {
+	return []DeadReason{
+		DeadFailed, DeadExpired, DeadOutcomeUnknown, DeadConflict, DeadTampered, DeadUnclaimable,
+	}
+}
+
+// Error codes that Railhead itself writes to attempts.error_code. The rail's own
+// words go to rail_code.
+const (
+	CodeNotSent          = "NOT_SENT"
+	CodeRailRefused      = "RAIL_REFUSED"
+	CodeRetriesExhausted = "RETRIES_EXHAUSTED"
+	CodeInquiriesSpent   = "INQUIRIES_EXHAUSTED"
+	CodeNoRecovery       = "NO_SAFE_RECOVERY"
+	CodeWindowClosed     = "KEY_WINDOW_CLOSED"
+	CodeRenderChanged    = "RENDER_CHANGED"
+	CodeCheckFailed      = "CHECK_FAILED"
+	CodeTampered         = "TAMPERED"
+	CodeExpired          = "EXPIRED"
+	CodeWorkerLost       = "WORKER_LOST"
+	CodeNotFound         = "NOT_FOUND"
+	CodeCallbackOverdue  = "CALLBACK_OVERDUE"
+)

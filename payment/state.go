@@ -1,0 +1,84 @@
+package payment
+
+// State is what one row of the archive says. The order is the lifecycle's.
+type State string
+
+// The states of outbox_attempt_state.
+const (
+	Dispatching   State = "DISPATCHING"    // claim: the instruction may have reached the rail
+	Inquiring     State = "INQUIRING"      // claim: the rail is being asked what became of it
+	Dispatched    State = "DISPATCHED"     // the rail executed it, finally; dispatched is not settled
+	Accepted      State = "ACCEPTED"       // the rail took it, its final word is to come
+	Retryable     State = "RETRYABLE"      // provably not executed, goes back to pending
+	Unknown       State = "UNKNOWN"        // no trustworthy answer
+	ZombieRequeue State = "ZOMBIE_REQUEUE" // the worker died or stalled; counts as UNKNOWN
+	Failed        State = "FAILED"         // provably never executed; waits for a person as a dead letter
+	Parked        State = "PARKED"         // waits for a person, who brings evidence
+	Cancelled     State = "CANCELLED"      // an operator ended it before it was ever sent
+	Replayed      State = "REPLAYED"       // an operator returned a dead letter to pending
+	LateOutcome   State = "LATE_OUTCOME"   // evidence that came after the fence, or by callback
+)
+
+// States lists every state, in the order of the enum in the schema.
+func States() []State {
+	return []State{
+		Dispatching, Dispatched, Retryable, Failed, ZombieRequeue,
+		Inquiring, Accepted, Unknown, Parked, Cancelled, Replayed, LateOutcome,
+	}
+}
+
+// IsClaim reports whether a row of this state opens a claim.
+func (s State) IsClaim() bool { return s == Dispatching || s == Inquiring }
+
+// IsTerminal reports whether nothing but evidence may follow. FAILED is not
+// among them: an operator may replay it.
+func (s State) IsTerminal() bool { return s == Dispatched || s == Cancelled }
+
+// AnswersClaim reports whether a row of this state may be the outcome of a claim.
+func (s State) AnswersClaim() bool {
+	switch s {
+	case Dispatched, Accepted, Retryable, Unknown, ZombieRequeue, Failed, Parked:
+		return true
+	default:
+		return false
+	}
+}
+
+// start stands for "no row yet" in the table below.
+const start State = ""
+
+// successors is the whole of the legal lifecycle, LATE_OUTCOME aside: it may
+// follow anything and changes nothing by itself.
+var successors = map[State][]State{
+	start:         {Dispatching, Failed, Cancelled},
+	Dispatching:   {Dispatched, Accepted, Retryable, Unknown, ZombieRequeue, Failed, Parked},
+	Inquiring:     {Dispatched, Retryable, Unknown, ZombieRequeue, Failed, Parked},
+	Retryable:     {Dispatching, Inquiring, Dispatched, Failed, Parked, Cancelled},
+	Accepted:      {Inquiring, Dispatched, Failed, Parked},
+	Unknown:       {Dispatching, Inquiring, Dispatched, Failed, Parked},
+	ZombieRequeue: {Dispatching, Inquiring, Dispatched, Failed, Parked},
+	Parked:        {Dispatched, Failed},
+	Failed:        {Replayed},
+	Replayed:      {Dispatching, Failed, Cancelled},
+	Dispatched:    {},
+	Cancelled:     {},
+}
+
+// MayFollow reports whether a row of state next may be appended when last is
+// the instruction's last row that is not LATE_OUTCOME; last is empty when there
+// is none. Unknown words are never legal.
+func MayFollow(last, next State) bool {
+	legal, known := successors[last]
+	if !known || last == LateOutcome {
+		return false
+	}
+	if next == LateOutcome {
+		return true
+	}
+	for _, state := range legal {
+		if state == next {
+			return true
+		}
+	}
+	return false
+}
