@@ -1,0 +1,83 @@
+package railsim
+
+import "net/http"
+
+// serveInquiry is GET /payments/by-key/{key} and GET /payments/by-reference/{reference}.
+func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
+	seen := newRequest(r, "inquiry", nil, b.cfg.Now())
+	if bad := b.authenticate(r, nil); bad != nil {
+		b.seen.reject(seen, bad.status)
+		b.writeAnswer(w, *bad)
+		return
+	}
+	seen.Key, seen.Reference = r.PathValue("key"), r.PathValue("reference")
+	b.mu.Lock()
+	p := b.byKey[seen.Key]
+	if seen.Reference != "" {
+		p = b.byRef[seen.Reference]
+	}
+	b.mu.Unlock()
+	on := b.seen.number(&seen)
+	if p != nil {
+		on.key, on.reference, on.creditor = p.key, p.reference, p.creditor
+	}
+	hit := b.faults.apply(stageInquiry, on)
+	b.seen.add(seen, hit)
+	if !b.sleep(hit.total(InquiryDelay)) {
+		b.drop(w)
+		return
+	}
+	if act := hit.other(); !b.failInquiry(w, r, act) {
+		b.writeAnswer(w, b.inquire(p, act))
+	}
+}
+
+// inquire tells what is known of a payment, with the lies of one fault.
+func (b *Bank) inquire(p *payment, act Fault) answer {
+	notFound := answer{status: http.StatusNotFound, reply: reply{Status: "NOT_FOUND"}}
+	if p == nil || act.Kind == InquiryNotFound {
+		return notFound
+	}
+	b.mu.Lock()
+	a := answer{status: http.StatusOK, reply: reply{Status: "IN_PROGRESS", ID: p.id, Reference: p.reference, Key: p.key}}
+	final, decided := p.state.final(), p.decided
+	if final {
+		a.reply.Code, a.reply.Message = p.code, p.message
+		a.reply.Status = string(Executed)
+		if p.state == stateRefused {
+			a.reply.Status = string(Refused)
+		}
+	}
+	b.mu.Unlock()
+
+	age := b.cfg.Now().Sub(decided)
+	switch act.Kind {
+	case InquiryBlind:
+		if !final {
+			return notFound
+		}
+	case InquiryForgetful:
+		if final && age >= act.delay() {
+			return notFound
+		}
+	case InquiryLag:
+		if final && age >= act.delay() {
+			break
+		}
+		if act.Answer != "IN_PROGRESS" {
+			return notFound
+		}
+		a.reply.Status, a.reply.Code, a.reply.Message = "IN_PROGRESS", "", ""
+	case InquiryUnknown:
+		a.reply.Status, a.reply.Code, a.reply.Message = "INCONCLUSIVE", "", ""
+	case InquiryWrongID:
+		a.reply.ID, a.reply.Key, a.reply.Reference = wrongID, other(a.reply.Key), other(a.reply.Reference)
+	}
+	return a
+}
+
+// wrongID has the form of a bank id and is none.
+const wrongID = idPrefix + "999999999999"
+
+// other makes somebody else's key or reference of one.
+func other(name string) string { return name + "-other" }
