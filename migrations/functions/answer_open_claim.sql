@@ -1,0 +1,78 @@
+-- answer_open_claim(o outbox_outcome, claim payment_outbox_attempts, last_no integer) -> text
+--   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
+--   against them: proof of execution among them ends the claim as DISPATCHED,
+--   whatever the outcome itself says. Then does what the outcome asks for:
+--   back to pending, or to the dead letters.
+-- returns: IN or CONFLICT.   errors: 23505 when the number is taken.
+-- reads:   payment_outbox_attempts.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
+-- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
+CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
+  o {cell}.outbox_outcome, claim {cell}.payment_outbox_attempts, last_no integer) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  executes boolean := o.state = 'DISPATCHED';
+  refuses  boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
+  proof    {cell}.payment_outbox_attempts;
+  proven   boolean;
+  next_no  integer := last_no + 1;
+BEGIN
+  SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
+    AND a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED'
+  ORDER BY a.attempt_no LIMIT 1;
+  proven := FOUND;
+
+  IF proven AND NOT executes THEN
+    IF o.result IS NOT NULL THEN
+      PERFORM {cell}.append_outbox_row(o, o.attempt_id, next_no, 'LATE_OUTCOME', claim.attempt_no,
+        claim.outcome_unknown, o.result, o.rail_reference);
+      next_no := next_no + 1;
+    END IF;
+    PERFORM {cell}.append_outbox_row(o, CASE WHEN o.result IS NULL THEN o.attempt_id ELSE {cell}.uuidv7() END, next_no,
+      'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
+    -- A refusal that speaks for the payment, or for its only send, contradicts the proof.
+    IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 THEN
+      PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
+      RETURN 'CONFLICT';
+    END IF;
+    RETURN 'IN';
+  END IF;
+
+  PERFORM {cell}.append_outbox_row(o, o.attempt_id, next_no, o.state, claim.attempt_no,
+    o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
+  IF executes THEN
+    IF proven AND proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference) THEN
+      PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', 'TWO_REFERENCES');
+      RETURN 'CONFLICT';
+    END IF;
+    RETURN 'IN';
+  END IF;
+  IF o.park_attempt_id IS NOT NULL THEN
+    next_no := next_no + 1;
+    PERFORM {cell}.append_outbox_row(o, o.park_attempt_id, next_no, 'PARKED', NULL, o.outcome_unknown, NULL, NULL);
+  END IF;
+  IF o.dead_reason IS NOT NULL THEN
+    PERFORM {cell}.open_dead_letter(o.outbox_id, o.dead_reason, o.error_code);
+  END IF;
+  IF o.next_action IS NOT NULL THEN
+    INSERT INTO {cell}.payment_outbox_pending AS p
+      (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
+       next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+       first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
+    VALUES (claim.outbox_id, claim.instruction_id, claim.participant_id, claim.sequence_id, claim.idempotency_key,
+      claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
+      claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
+      CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END,
+      CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END,
+      o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL THEN claim.render_version END)
+    ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET
+      attempt_count = greatest(p.attempt_count, excluded.attempt_count),
+      next_attempt_at = least(p.next_attempt_at, excluded.next_attempt_at),
+      outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown;
+  END IF;
+  RETURN 'IN';
+END
+$$;

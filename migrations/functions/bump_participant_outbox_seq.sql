@@ -1,0 +1,17 @@
+-- bump_participant_outbox_seq(participant_id text) -> bigint
+--   Takes the participant's next sequence_id: one upsert in the caller's
+--   transaction, so that a rollback leaves no gap.
+-- errors:  40001 above READ COMMITTED when the participant was bumped since the snapshot.
+-- writes:  participant_outbox_sequences.
+-- locks:   the participant's row, until the caller's transaction ends.
+-- called by: owner's functions.
+CREATE OR REPLACE FUNCTION {cell}.bump_participant_outbox_seq(participant_id text) RETURNS bigint
+LANGUAGE sql
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+  VALUES ($1, 2)
+  ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+  DO UPDATE SET next_sequence_id = s.next_sequence_id + 1
+  RETURNING s.next_sequence_id - 1
+$$;

@@ -1,0 +1,63 @@
+-- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
+--   Reads one item of a batch and checks it. What is wrong is in error_code and
+--   error_message, never raised: a bad item must not take the others down.
+-- reads:   payment_outbox_fault's tables.   called by: enqueue_payment_outbox_batch.
+CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  i       {cell}.outbox_batch_item;
+  fault   record;
+  unknown text;
+BEGIN
+  i.item := outbox_batch_item.item;
+  i.error_code := 'RH002';
+  IF jsonb_typeof(value) IS DISTINCT FROM 'object' THEN
+    i.error_message := 'an item must be a JSON object';
+    RETURN i;
+  END IF;
+  SELECT k INTO unknown FROM jsonb_object_keys(value) k
+  WHERE k NOT IN ('instruction_id', 'participant_id', 'idempotency_key', 'rail_type', 'payload',
+    'not_before', 'expires_at', 'priority', 'headers')
+  LIMIT 1;
+  IF FOUND THEN
+    i.error_message := format('unknown field "%s"', left(unknown, 64));
+    RETURN i;
+  END IF;
+  i.instruction_id := value ->> 'instruction_id';
+  i.participant_id := value ->> 'participant_id';
+  i.idempotency_key := value ->> 'idempotency_key';
+  i.rail_type := value ->> 'rail_type';
+  i.payload := value -> 'payload';
+  i.headers := CASE WHEN jsonb_typeof(value -> 'headers') IS DISTINCT FROM 'null' THEN coalesce(value -> 'headers', '{}') ELSE '{}' END;
+  i.priority := 1;
+  IF value ? 'priority' THEN
+    IF value ->> 'priority' !~ '^[012]$' THEN
+      i.error_message := 'priority must be 0 (urgent), 1 (normal) or 2 (bulk)';
+      RETURN i;
+    END IF;
+    i.priority := value ->> 'priority';
+  END IF;
+  IF value ->> 'not_before' IS NOT NULL OR value ->> 'expires_at' IS NOT NULL THEN
+    BEGIN
+      i.not_before := value ->> 'not_before';
+      i.expires_at := value ->> 'expires_at';
+    EXCEPTION WHEN data_exception THEN
+      i.error_message := 'not_before and expires_at must be timestamps such as 2026-11-21T09:00:00Z';
+      RETURN i;
+    END;
+  END IF;
+  i.fingerprint := {cell}.payment_outbox_fingerprint(i.participant_id, i.rail_type, i.payload);
+  SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(
+    i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload,
+    i.not_before, i.expires_at, i.priority, i.headers) f;
+  IF FOUND THEN
+    i.error_code := fault.code;
+    i.error_message := fault.message;
+  ELSE
+    i.error_code := NULL;
+  END IF;
+  RETURN i;
+END
+$$;

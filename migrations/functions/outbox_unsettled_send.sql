@@ -1,0 +1,23 @@
+-- outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) -> boolean
+--   Whether some send of the instruction, other than the one just settled, has
+--   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
+--   and no refusal of that very send came later.
+-- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
+CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts answer
+    WHERE answer.outbox_id = $1
+      AND answer.state IN ('UNKNOWN', 'ACCEPTED', 'ZOMBIE_REQUEUE')
+      AND answer.answers_attempt_no IS DISTINCT FROM $2
+      AND EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts send
+        WHERE send.outbox_id = $1 AND send.attempt_no = answer.answers_attempt_no AND send.state = 'DISPATCHING')
+      AND NOT EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts late
+        WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME'
+          AND late.answers_attempt_no = answer.answers_attempt_no
+          AND late.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED')))
+$$;

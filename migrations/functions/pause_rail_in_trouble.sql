@@ -1,0 +1,23 @@
+-- pause_rail_in_trouble(rail_type text, reason text) -> boolean
+--   The relayer's own pause, after a rail refused our credentials or our route:
+--   its payments stay pending and burn no sends until an operator resumes it.
+--   True if this call paused it, false if it was paused already or is unknown.
+-- writes:  payment_rails, payment_operator_log.   locks: the rail's row.
+-- called by: executor.
+CREATE OR REPLACE FUNCTION {cell}.pause_rail_in_trouble(rail_type text, reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+BEGIN
+  UPDATE {cell}.payment_rails r
+  SET paused = true, paused_by = session_user, paused_at = clock_timestamp(),
+    pause_reason = left(pause_rail_in_trouble.reason, 500), updated_at = clock_timestamp()
+  WHERE r.rail_type = pause_rail_in_trouble.rail_type AND r.rail_type <> '*' AND NOT r.paused;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  INSERT INTO {cell}.payment_operator_log (act, subject, reason)
+  VALUES ('PAUSE_RAIL', pause_rail_in_trouble.rail_type, left(pause_rail_in_trouble.reason, 500));
+  RETURN true;
+END
+$$;

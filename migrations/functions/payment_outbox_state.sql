@@ -1,0 +1,25 @@
+-- payment_outbox_state(outbox_id uuid) -> text
+--   The one word that a caller gets: CONFLICT while a CONFLICT dead letter is
+--   open (so that nobody pays again under a new key), PENDING while the
+--   instruction waits, else its last state that is not LATE_OUTCOME.
+-- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
+-- called by: owner's functions and views.
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_state(outbox_id uuid) RETURNS text
+LANGUAGE sql STABLE STRICT
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT CASE
+    WHEN EXISTS (
+      SELECT FROM {cell}.payment_dead_letters d
+      WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved'))
+      THEN 'CONFLICT'
+    WHEN EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
+      THEN 'PENDING'
+    ELSE (
+      SELECT a.state::text
+      FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
+      ORDER BY a.attempt_no DESC
+      LIMIT 1)
+  END
+$$;

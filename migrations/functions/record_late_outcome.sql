@@ -1,0 +1,127 @@
+-- record_late_outcome(outcome jsonb) -> text
+--   The slow path of every outcome whose number was taken, and of every callback.
+--   outcome has the fields of outbox_outcome; claim_no is null for a callback.
+--   Appends at the end, weighs the evidence, and settles what it proves.
+-- returns: MINE      the row was written by an earlier try of this call
+--          IN        it answered a claim that was still open
+--          SETTLED   it was late, and ended the instruction
+--          LATE      it was late, is stored, and changed nothing more
+--          REPEATED  equal evidence is already stored; nothing was appended
+--          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
+-- errors:  RH010 unknown outbox_id, RH011 more contenders than it has tries for: call again.
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
+-- locks:   the keys row, then the pending row, then the fence's index entries.
+--          The locks are a courtesy; the index decides, and a lost race starts over.
+-- called by: executor, callbacks.
+CREATE OR REPLACE FUNCTION {cell}.record_late_outcome(outcome jsonb) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  tries_max CONSTANT integer := 8;
+  o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
+  executes  boolean := o.state = 'DISPATCHED';
+  refuses   boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
+  weight    text := CASE WHEN o.state = 'DISPATCHED' THEN 'EXECUTED' ELSE o.result END;
+  waiting   {cell}.payment_outbox_pending;
+  is_waiting boolean;
+  claim     {cell}.payment_outbox_attempts;
+  is_claimed boolean;
+  last_no   integer;
+  last      {cell}.payment_outbox_attempts;
+  still_unknown boolean;
+BEGIN
+  PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell', o.outbox_id);
+  END IF;
+
+  FOR try IN 1..tries_max LOOP
+    -- First statement: stop claims. Second: read the rows as they are now.
+    SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id FOR UPDATE;
+    is_waiting := FOUND;
+    IF EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.attempt_id = o.attempt_id)
+    THEN
+      RETURN 'MINE';
+    END IF;
+    SELECT coalesce(max(a.attempt_no), 0) INTO last_no FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id;
+    SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+    is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
+    claim := CASE WHEN is_claimed THEN last END;
+    -- The claim of another was answered between the two statements.
+    CONTINUE WHEN NOT is_waiting AND NOT is_claimed
+      AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
+
+    BEGIN
+      IF is_claimed AND (o.claim_no IS NULL OR o.claim_no = claim.attempt_no) THEN
+        RETURN {cell}.answer_open_claim(o, claim, last_no);
+      END IF;
+
+      IF refuses AND last.state = 'FAILED' AND NOT is_waiting OR EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts a
+        WHERE a.outbox_id = o.outbox_id
+          AND CASE
+            WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
+              AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
+            ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
+              AND a.answers_attempt_no IS NOT DISTINCT FROM o.claim_no
+              AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
+      THEN
+        RETURN 'REPEATED';
+      END IF;
+
+      still_unknown := CASE
+        WHEN executes OR o.result = 'REFUSED' THEN false
+        ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
+          AND {cell}.outbox_unsettled_send(o.outbox_id, o.claim_no) END;
+      PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', o.claim_no,
+        coalesce(last.outcome_unknown, false), weight, o.rail_reference);
+
+      IF is_claimed THEN
+        RETURN 'LATE';
+      ELSIF last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED') AND NOT is_waiting THEN
+        -- Two executions with two references, an execution of what was called
+        -- failed, a refusal of the very send that was executed: a person decides.
+        IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
+          OR refuses AND last.state = 'DISPATCHED'
+            AND (o.result = 'REFUSED' OR o.claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
+        THEN
+          PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
+          RETURN 'CONFLICT';
+        END IF;
+        RETURN 'LATE';
+      ELSIF executes OR refuses AND NOT still_unknown THEN
+        PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2,
+          CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, o.claim_no, false, weight, o.rail_reference);
+        DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
+        IF executes THEN
+          UPDATE {cell}.payment_dead_letters d
+          SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
+          WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED';
+        ELSE
+          PERFORM {cell}.open_dead_letter(o.outbox_id, 'FAILED', o.error_code);
+        END IF;
+        RETURN 'SETTLED';
+      ELSIF is_waiting THEN
+        -- Whoever appends for a pending instruction raises its number, so that the
+        -- next claim's is right. A late "accepted for now" also stops re-sends.
+        UPDATE {cell}.payment_outbox_pending p
+        SET attempt_count = greatest(p.attempt_count, last_no + 1),
+          provisional = p.provisional OR o.state = 'ACCEPTED',
+          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED',
+          next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
+        WHERE p.outbox_id = o.outbox_id;
+      END IF;
+      RETURN 'LATE';
+    EXCEPTION WHEN unique_violation THEN
+      -- Somebody appended beside us: look again.
+      NULL;
+    END;
+  END LOOP;
+  RAISE EXCEPTION USING ERRCODE = 'RH011',
+    MESSAGE = format('outbox_id %s changed under each of %s tries', o.outbox_id, tries_max), HINT = 'Call again.';
+END
+$$;

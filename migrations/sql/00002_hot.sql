@@ -1,0 +1,112 @@
+-- The small hot tables: sequences, the key registry, pending, claims in flight.
+
+CREATE TABLE {cell}.participant_outbox_sequences (
+  participant_id   text   NOT NULL,
+  next_sequence_id bigint NOT NULL,
+  CONSTRAINT participant_outbox_sequences_pk PRIMARY KEY (participant_id),
+  CONSTRAINT participant_outbox_sequences_positive CHECK (next_sequence_id >= 1)
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE {cell}.participant_outbox_sequences IS
+  'The number that each participant''s next instruction gets. The low fillfactor keeps bumps HOT.';
+
+CREATE TABLE {cell}.payment_outbox_keys (
+  outbox_id       uuid        NOT NULL,
+  instruction_id  text        NOT NULL,
+  idempotency_key text        NOT NULL,
+  participant_id  text        NOT NULL,
+  sequence_id     bigint      NOT NULL,
+  fingerprint     bytea       NOT NULL,
+  enqueued_by     text        NOT NULL DEFAULT session_user,
+  created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT payment_outbox_keys_pk PRIMARY KEY (outbox_id),
+  CONSTRAINT payment_outbox_keys_once UNIQUE (instruction_id, idempotency_key),
+  CONSTRAINT payment_outbox_keys_sequence UNIQUE (participant_id, sequence_id),
+  CONSTRAINT payment_outbox_keys_fingerprint_sha256 CHECK (octet_length(fingerprint) = 32)
+);
+COMMENT ON TABLE {cell}.payment_outbox_keys IS
+  'The permanent registry: one row for every instruction ever enqueued. It makes "same key, same instruction" and the '
+  'participant''s sequence hold for ever, at every isolation level, and outlives the archive''s retention.';
+COMMENT ON COLUMN {cell}.payment_outbox_keys.fingerprint IS
+  'SHA-256 over participant, rail and payload (payment_outbox_fingerprint).';
+
+CREATE TABLE {cell}.payment_outbox_pending (
+  outbox_id       uuid        NOT NULL DEFAULT {cell}.uuidv7(),
+  instruction_id  text        NOT NULL,
+  participant_id  text        NOT NULL,
+  sequence_id     bigint      NOT NULL,
+  idempotency_key text        NOT NULL,
+  rail_type       text        NOT NULL,
+  payload         jsonb       NOT NULL,
+  attempt_count   integer     NOT NULL DEFAULT 0,
+  next_attempt_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  created_at      timestamptz NOT NULL DEFAULT now(),
+  priority        smallint    NOT NULL DEFAULT 1,
+  expires_at      timestamptz,
+  headers         jsonb       NOT NULL DEFAULT '{}',
+  next_action     text        NOT NULL DEFAULT 'SEND',
+  outcome_unknown boolean     NOT NULL DEFAULT false,
+  provisional     boolean     NOT NULL DEFAULT false,
+  first_sent_at   timestamptz,
+  last_sent_at    timestamptz,
+  send_count      integer     NOT NULL DEFAULT 0,
+  inquiry_count   integer     NOT NULL DEFAULT 0,
+  render_version  text,
+  CONSTRAINT payment_outbox_pending_pk PRIMARY KEY (outbox_id),
+  CONSTRAINT payment_outbox_pending_sequence UNIQUE (participant_id, sequence_id),
+  CONSTRAINT payment_outbox_pending_once UNIQUE (instruction_id, idempotency_key),
+  CONSTRAINT payment_outbox_pending_priority CHECK (priority BETWEEN 0 AND 2),
+  CONSTRAINT payment_outbox_pending_next_action CHECK (next_action IN ('SEND', 'INQUIRE')),
+  CONSTRAINT payment_outbox_pending_counts CHECK (attempt_count >= 0 AND send_count >= 0 AND inquiry_count >= 0),
+  CONSTRAINT payment_outbox_pending_provisional CHECK (outcome_unknown OR NOT provisional),
+  CONSTRAINT payment_outbox_pending_inquire_unknown CHECK (next_action = 'SEND' OR outcome_unknown)
+) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_insert_scale_factor = 0.0, autovacuum_vacuum_insert_threshold = 20000,
+        autovacuum_analyze_scale_factor = 0.0, autovacuum_analyze_threshold = 20000);
+COMMENT ON TABLE {cell}.payment_outbox_pending IS 'Instructions that wait to be claimed. A claim deletes the row.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.attempt_count IS 'Cache of the last attempt_no; the archive decides.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.priority IS '0 urgent, 1 normal, 2 bulk.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.next_attempt_at IS 'Due time; infinity: set aside as UNCLAIMABLE.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.outcome_unknown IS 'Some send has no trustworthy answer. Sticky.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.provisional IS 'The rail took it; its final word is to come. Never re-sent.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.first_sent_at IS 'First send that may have reached the rail: the key window starts here.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.last_sent_at IS 'Latest such send: the age of a NOT_FOUND counts from here.';
+COMMENT ON COLUMN {cell}.payment_outbox_pending.render_version IS 'What rendered the earlier sends; a re-send must render the same bytes.';
+
+-- Each rail is a lane of its own, urgent first, oldest due first.
+CREATE INDEX payment_outbox_pending_due
+  ON {cell}.payment_outbox_pending (rail_type, priority, next_attempt_at, outbox_id);
+CREATE INDEX payment_outbox_pending_expiry
+  ON {cell}.payment_outbox_pending (expires_at)
+  WHERE expires_at IS NOT NULL AND NOT outcome_unknown;
+
+CREATE TABLE {cell}.payment_outbox_claims (
+  claim_id    uuid        NOT NULL,
+  worker_id   text        NOT NULL,
+  claimed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  outbox_ids  uuid[]      NOT NULL,
+  attempt_nos integer[]   NOT NULL,
+  CONSTRAINT payment_outbox_claims_pk PRIMARY KEY (claim_id),
+  CONSTRAINT payment_outbox_claims_paired CHECK (cardinality(outbox_ids) = cardinality(attempt_nos) AND cardinality(outbox_ids) >= 1)
+) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 500);
+COMMENT ON TABLE {cell}.payment_outbox_claims IS
+  'Claims in flight, one row a claim statement, deleted with its last answer. The reaper reads this table alone.';
+
+CREATE TRIGGER payment_outbox_keys_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_outbox_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_outbox_keys ENABLE ALWAYS TRIGGER payment_outbox_keys_append_only;
+
+CREATE TRIGGER payment_outbox_pending_bell
+  AFTER INSERT ON {cell}.payment_outbox_pending
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.ring_outbox_pending();
+CREATE TRIGGER payment_outbox_pending_no_truncate
+  BEFORE TRUNCATE ON {cell}.payment_outbox_pending
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_pending_no_truncate;
+
+CREATE TYPE {cell}.outbox_batch_item AS (
+  item integer, instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
+  not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb,
+  fingerprint bytea, error_code text, error_message text
+);
+COMMENT ON TYPE {cell}.outbox_batch_item IS 'One item of a batch enqueue, read and checked.';

@@ -1,0 +1,112 @@
+-- What people and components look at: rails and their profiles, dead letters,
+-- heartbeats, the log of operator acts.
+
+CREATE TABLE {cell}.payment_rail_profiles (
+  rail_type  text        NOT NULL,
+  version    integer     NOT NULL,
+  profile    jsonb       NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  applied_by text        NOT NULL DEFAULT session_user,
+  reason     text        NOT NULL,
+  CONSTRAINT payment_rail_profiles_pk PRIMARY KEY (rail_type, version),
+  CONSTRAINT payment_rail_profiles_shape CHECK (version >= 1 AND jsonb_typeof(profile) = 'object'),
+  CONSTRAINT payment_rail_profiles_rail_type CHECK (rail_type ~ '^[a-z][a-z0-9_-]{0,62}$')
+);
+COMMENT ON TABLE {cell}.payment_rail_profiles IS 'Every version of every rail''s profile, append-only. Attempts name the version they were made with.';
+
+CREATE TABLE {cell}.payment_rails (
+  rail_type       text        NOT NULL,
+  profile_version integer,
+  paused          boolean     NOT NULL DEFAULT false,
+  paused_by       text,
+  paused_at       timestamptz,
+  pause_reason    text,
+  updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT payment_rails_pk PRIMARY KEY (rail_type),
+  CONSTRAINT payment_rails_profile FOREIGN KEY (rail_type, profile_version) REFERENCES {cell}.payment_rail_profiles,
+  CONSTRAINT payment_rails_everything CHECK ((rail_type = '*') = (profile_version IS NULL)),
+  CONSTRAINT payment_rails_paused CHECK (NOT paused OR (paused_by IS NOT NULL AND paused_at IS NOT NULL AND pause_reason IS NOT NULL))
+) WITH (fillfactor = 50);
+COMMENT ON TABLE {cell}.payment_rails IS
+  'The rails that this cell knows, the profile in force, and whether they are paused. The row ''*'' pauses everything. Claims honour it.';
+INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
+
+CREATE TABLE {cell}.payment_paused_participants (
+  participant_id text        NOT NULL,
+  paused_by      text        NOT NULL,
+  paused_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  pause_reason   text        NOT NULL,
+  CONSTRAINT payment_paused_participants_pk PRIMARY KEY (participant_id)
+);
+COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
+
+CREATE TABLE {cell}.payment_dead_letters (
+  outbox_id      uuid        NOT NULL,
+  instruction_id text        NOT NULL,
+  participant_id text        NOT NULL,
+  rail_type      text        NOT NULL,
+  reason         text        NOT NULL,
+  error_code     text,
+  status         text        NOT NULL DEFAULT 'pending',
+  note           text,
+  actor          text,
+  opened_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+  updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT payment_dead_letters_pk PRIMARY KEY (outbox_id),
+  CONSTRAINT payment_dead_letters_reason CHECK (reason IN ('FAILED', 'EXPIRED', 'OUTCOME_UNKNOWN', 'CONFLICT', 'TAMPERED', 'UNCLAIMABLE')),
+  CONSTRAINT payment_dead_letters_status CHECK (status IN ('pending', 'acknowledged', 'escalated', 'manual_replay', 'resolved')),
+  CONSTRAINT payment_dead_letters_note CHECK (octet_length(note) <= 2000)
+);
+COMMENT ON TABLE {cell}.payment_dead_letters IS
+  'One row per instruction that waits, or waited, for a person. Open: every status but manual_replay and resolved.';
+CREATE INDEX payment_dead_letters_open
+  ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ('manual_replay', 'resolved');
+
+CREATE TABLE {cell}.outbox_heartbeats (
+  name         text        NOT NULL,
+  kind         text        NOT NULL,
+  host         text        NOT NULL,
+  version      text        NOT NULL,
+  started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  last_tick_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  status       text        NOT NULL,
+  activity     text        NOT NULL DEFAULT '',
+  CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
+  CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest')),
+  CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
+) WITH (fillfactor = 50);
+COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
+
+CREATE TABLE {cell}.payment_operator_log (
+  act_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
+  acted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  actor      text        NOT NULL DEFAULT session_user,
+  act        text        NOT NULL,
+  subject    text        NOT NULL,
+  outbox_id  uuid,
+  reason     text        NOT NULL,
+  detail     jsonb       NOT NULL DEFAULT '{}',
+  CONSTRAINT payment_operator_log_pk PRIMARY KEY (act_id),
+  CONSTRAINT payment_operator_log_reason CHECK (btrim(reason) <> '' AND octet_length(reason) <= 2000)
+);
+COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of a person, and every pause that a relayer made by itself.';
+CREATE INDEX payment_operator_log_outbox ON {cell}.payment_operator_log (outbox_id) WHERE outbox_id IS NOT NULL;
+
+CREATE TRIGGER payment_rail_profiles_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_rail_profiles
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_rail_profiles ENABLE ALWAYS TRIGGER payment_rail_profiles_append_only;
+CREATE TRIGGER payment_operator_log_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_operator_log
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_operator_log ENABLE ALWAYS TRIGGER payment_operator_log_append_only;
+
+CREATE TYPE {cell}.outbox_outcome AS (
+  attempt_id uuid, outbox_id uuid, claim_no integer, state text, result text,
+  rail_reference text, rail_code text, code_table text, error_code text, error_message text,
+  latency_ms integer, worker_id text, profile_version integer, render_version text,
+  park_attempt_id uuid, dead_reason text, next_action text, delay_ms bigint,
+  outcome_unknown boolean, provisional boolean, counts_send boolean,
+  send_count integer, inquiry_count integer
+);
+COMMENT ON TYPE {cell}.outbox_outcome IS 'What a worker, the reaper or a callback appends for an instruction, and what follows from it.';

@@ -1,0 +1,21 @@
+-- The functions that callers and components execute.
+
+{include bump_participant_outbox_seq}
+{include payment_outbox_fingerprint}
+{include payment_outbox_state}
+{include payment_outbox_fault}
+{include enqueue_payment_outbox}
+{include outbox_batch_item}
+{include enqueue_payment_outbox_batch}
+{include partition_holds}
+{include attach_attempt_partition}
+{include ensure_attempt_partitions}
+{include pause_rail_in_trouble}
+{include apply_rail_profile}
+{include outbox_unsettled_send}
+{include open_dead_letter}
+{include append_outbox_row}
+{include answer_open_claim}
+{include record_late_outcome}
+
+SELECT {cell}.ensure_attempt_partitions(3);

@@ -1,0 +1,159 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// OwnerRole owns everything in a cell. Nobody logs in as it.
+const OwnerRole = "railhead_owner"
+
+// Step is what became of one migration.
+type Step struct {
+	Version   int64
+	Name      string
+	Applied   bool
+	AppliedAt time.Time // zero if not applied
+	Took      time.Duration
+}
+
+// ErrNoOwner is returned where the roles were not made yet.
+var ErrNoOwner = errors.New("role " + OwnerRole + " does not exist: run railhead roles apply first")
+
+// Up brings a cell to the newest version and returns the steps that it took;
+// none, if it was there already. Concurrent calls wait for each other on
+// goose's session lock, so it is safe from any number of processes at once and
+// beside running relayers. The login must be allowed to become railhead_owner
+// and, for a new cell, to create a schema.
+func Up(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, error) {
+	db, provider, all, err := open(ctx, config, cell)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrating cell %s: %w", cell, err)
+	}
+	steps := make([]Step, 0, len(results))
+	for _, result := range results {
+		steps = append(steps, Step{
+			Version: result.Source.Version, Name: nameOf(all, result.Source.Version),
+			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
+		})
+	}
+	return steps, nil
+}
+
+// Status lists every migration of this build and whether the cell has it.
+func Status(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, error) {
+	db, provider, all, err := open(ctx, config, cell)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	statuses, err := provider.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the version of cell %s: %w", cell, err)
+	}
+	steps := make([]Step, 0, len(statuses))
+	for _, status := range statuses {
+		steps = append(steps, Step{
+			Version: status.Source.Version, Name: nameOf(all, status.Source.Version),
+			Applied: status.State == goose.StateApplied, AppliedAt: status.AppliedAt,
+		})
+	}
+	return steps, nil
+}
+
+// open connects as the owner and prepares goose. Each migration is one
+// transaction; its own clock stops it from waiting for a lock for ever.
+func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*sql.DB, *goose.Provider, []Migration, error) {
+	all, err := All(cell)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		return becomeOwner(ctx, conn, cell)
+	}))
+	steps := make([]*goose.Migration, 0, len(all))
+	for _, migration := range all {
+		steps = append(steps, goose.NewGoMigration(migration.Version, &goose.GoFunc{
+			RunTx: func(ctx context.Context, tx *sql.Tx) error { return apply(ctx, tx, migration) },
+		}, nil))
+	}
+	store, err := database.NewStore(database.DialectPostgres, cell+".schema_migrations")
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("preparing the version table: %w", err), db.Close())
+	}
+	// Wait for another migrator for up to five minutes, asking every half second.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("preparing the migration lock: %w", err), db.Close())
+	}
+	provider, err := goose.NewProvider("", db, nil,
+		goose.WithStore(store), goose.WithSessionLocker(locker),
+		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("preparing migrations: %w", err), db.Close())
+	}
+	if err := db.PingContext(ctx); err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("connecting to migrate: %w", err), db.Close())
+	}
+	return db, provider, all, nil
+}
+
+// becomeOwner makes the schema if need be and takes the owner's role, so that
+// whoever migrates owns nothing.
+func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
+	var ownerThere, schemaThere bool
+	var quoted string
+	err := conn.QueryRow(ctx, `
+		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2)`,
+		OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking for the owner role: %w", err)
+	case !ownerThere:
+		return ErrNoOwner
+	case quoted != cell:
+		return fmt.Errorf("%q can't name a cell: it is a word of SQL", cell)
+	}
+	if !schemaThere {
+		if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+cell+" AUTHORIZATION "+OwnerRole); err != nil && !isRace(err) {
+			return fmt.Errorf("making schema %s: %w", cell, err)
+		}
+	}
+	if _, err := conn.Exec(ctx, "SET ROLE "+OwnerRole); err != nil {
+		return fmt.Errorf("becoming %s (the login needs to be a superuser or to have it granted): %w", OwnerRole, err)
+	}
+	return nil
+}
+
+func apply(ctx context.Context, tx *sql.Tx, migration Migration) error {
+	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; SET LOCAL timezone = 'UTC'"); err != nil {
+		return fmt.Errorf("preparing %s: %w", migration.Name, err)
+	}
+	if _, err := tx.ExecContext(ctx, migration.SQL); err != nil {
+		return fmt.Errorf("%s%s: %w", migration.Name, lineOf(err, migration.SQL), err)
+	}
+	return nil
+}
+
+func nameOf(all []Migration, version int64) string {
+	for _, migration := range all {
+		if migration.Version == version {
+			return migration.Name
+		}
+	}
+	return ""
+}
