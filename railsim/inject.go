@@ -85,7 +85,13 @@ func (b *Bank) failInquiry(w http.ResponseWriter, r *http.Request, act Fault) bo
 // failAfter answers a decided payment, spoilt as the fault says, or as it is if none of these kinds applies.
 func (b *Bank) failAfter(w http.ResponseWriter, r *http.Request, act Fault, a answer) {
 	switch act.Kind {
-	case DropAfter, RefuseDrop:
+	case DropAfter:
+		b.drop(w)
+	case RefuseDrop:
+		if a.replayed { // it was new when the fault was drawn, and another send was decided first
+			b.writeAnswer(w, a)
+			return
+		}
 		b.drop(w)
 	case ResetAfter:
 		b.reset(w)
@@ -160,18 +166,31 @@ func huge(w http.ResponseWriter, act Fault) {
 	}
 }
 
-// bomb streams the same, compressed about a thousandfold.
+// bomb streams the same, compressed about a thousandfold. A gzip stream may be a chain of members, so a block of it is
+// compressed once and sent many times: a bomb costs the bank next to nothing.
 func bomb(w http.ResponseWriter, act Fault) {
 	set(&act.Bytes, defaultBytes)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(http.StatusOK)
-	zip := gzip.NewWriter(w)
-	_, _ = io.WriteString(zip, `{"status":"EXECUTED","message":"`)
-	if fill(zip, act.Bytes) == nil {
-		_, _ = io.WriteString(zip, `"}`)
-		_ = zip.Close()
+	const size = 1 << 20
+	block := zipped(bytes.Repeat([]byte("x"), size))
+	_, err := w.Write(zipped([]byte(`{"status":"EXECUTED","message":"`)))
+	for left := act.Bytes; left >= size && err == nil; left -= size {
+		_, err = w.Write(block)
 	}
+	if err == nil {
+		rest := append(bytes.Repeat([]byte("x"), int(act.Bytes%size)), `"}`...)
+		_, _ = w.Write(zipped(rest))
+	}
+}
+
+func zipped(plain []byte) []byte {
+	var buf bytes.Buffer
+	zip := gzip.NewWriter(&buf)
+	_, _ = zip.Write(plain) // a bytes.Buffer takes everything
+	_ = zip.Close()
+	return buf.Bytes()
 }
 
 // fill writes n times the letter x, until the client has had enough.
