@@ -130,7 +130,7 @@ func (b *Bank) Serve(l net.Listener) error {
 	b.mu.Lock()
 	if b.ctx.Err() != nil {
 		b.mu.Unlock()
-		return errors.Join(errClosed, l.Close())
+		return l.Close()
 	}
 	b.servers = append(b.servers, srv)
 	b.resume()
