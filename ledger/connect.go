@@ -1,0 +1,91 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Config says how to reach a cell.
+type Config struct {
+	// URL is a libpq connection string or URL; PG* variables fill what it lacks.
+	URL string
+	// Cell is the schema of the installation.
+	Cell string
+	// Name shows in pg_stat_activity as application_name.
+	Name string
+	// MaxConns bounds the pool, 1 to 100; 0 is 4.
+	MaxConns int32
+	// ConnectTimeout bounds one connection attempt; 0 is 5 s.
+	ConnectTimeout time.Duration
+	// Tracer sees every query, if set.
+	Tracer pgx.QueryTracer
+}
+
+// warningKey finds a connection's count of warnings in its custom data.
+const warningKey = "railhead.warnings"
+
+// open makes a pool that talks to the writable server only, and that counts
+// the warnings on each connection: PostgreSQL reports a cancelled wait for
+// synchronous replication as success with a warning, which means that the
+// commit may be lost in a failover.
+func open(ctx context.Context, config Config) (*pgxpool.Pool, statements, error) {
+	loaded, err := loadStatements(config.Cell)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := pgxpool.ParseConfig(config.URL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the connection string of %s: %w", config.Name, err)
+	}
+	if config.MaxConns < 0 || config.MaxConns > 100 {
+		return nil, nil, fmt.Errorf("a pool of %d connections: must be 1 to 100", config.MaxConns)
+	}
+	pool.MaxConns = config.MaxConns
+	if pool.MaxConns == 0 {
+		pool.MaxConns = 4
+	}
+	pool.MaxConnLifetime = time.Hour
+	pool.MaxConnIdleTime = 10 * time.Minute
+	conn := pool.ConnConfig
+	conn.ConnectTimeout = config.ConnectTimeout
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = 5 * time.Second
+	}
+	if config.Name != "" {
+		conn.RuntimeParams["application_name"] = config.Name
+	}
+	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	conn.OnNotice = countWarning
+	conn.Tracer = config.Tracer
+	conn.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
+		c.CustomData()[warningKey] = new(atomic.Int64)
+		return nil
+	}
+	opened, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
+	}
+	return opened, loaded, nil
+}
+
+func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {
+	if notice.SeverityUnlocalized != "WARNING" {
+		return
+	}
+	if counter, ok := c.CustomData()[warningKey].(*atomic.Int64); ok {
+		counter.Add(1)
+	}
+}
+
+func warningsOn(conn *pgx.Conn) int64 {
+	if counter, ok := conn.PgConn().CustomData()[warningKey].(*atomic.Int64); ok {
+		return counter.Load()
+	}
+	return 0
+}

@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// SQLSTATEs that decide what happens next.
+const (
+	stateSerialization = "40001"
+	stateDeadlock      = "40P01"
+	stateLockTimeout   = "55P03"
+	stateReadOnly      = "25006"
+	stateCachedPlan    = "0A000"
+)
+
+// SQLState is the five characters of the server's refusal, or nothing.
+func SQLState(err error) string {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgErr.Code
+	}
+	return ""
+}
+
+// transient reports whether the same transaction may succeed when run again.
+func transient(err error) bool {
+	switch SQLState(err) {
+	case stateSerialization, stateDeadlock, stateCachedPlan:
+		return true
+	default:
+		return false
+	}
+}
+
+// demoted reports whether the server can't be written to any more, so that
+// every pooled connection to it is useless.
+func demoted(err error) bool {
+	switch SQLState(err) {
+	case stateReadOnly, "57P01", "57P02", "57P03":
+		return true
+	default:
+		return false
+	}
+}
+
+// transactTries bounds the retries of a transaction that lost a race.
+const transactTries = 5
+
+// transact runs one transaction. It returns ErrCommitUnknown where the commit's
+// answer was lost, or came with a warning (a cancelled wait for synchronous
+// replication reports success that way).
+func transact(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	var err error
+	for range transactTries {
+		err = transactOnce(ctx, pool, do)
+		if !transient(err) {
+			break
+		}
+	}
+	if demoted(err) {
+		pool.Reset()
+	}
+	return err
+}
+
+func transactOnce(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("getting a connection: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("beginning: %w", err)
+	}
+	if err := do(tx); err != nil {
+		// The connection is closed by pgx if this fails; nothing was committed.
+		return errors.Join(err, ignoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
+	}
+	before := warningsOn(conn.Conn())
+	if err := tx.Commit(ctx); err != nil {
+		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" {
+			return fmt.Errorf("committing: %w", err)
+		}
+		if errors.Is(err, pgx.ErrTxCommitRollback) {
+			return fmt.Errorf("committing: %w", err)
+		}
+		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+	}
+	if warningsOn(conn.Conn()) != before {
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
+	}
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if err == nil || errors.Is(err, pgx.ErrTxClosed) {
+		return nil
+	}
+	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return err
+	}
+	return nil // the connection is gone, and the transaction with it
+}
+
+// explain gives the vocabulary's sentinel to what callers branch on.
+func explain(err error) error {
+	switch state := SQLState(err); state {
+	case "":
+		return err
+	case stateLockTimeout:
+		return fmt.Errorf("%w: %w", payment.ErrLockTimeout, err)
+	case "RH001":
+		return fmt.Errorf("%w: %w", payment.ErrConflict, err)
+	case "RH002", "RH003", "RH004", "RH005", "RH006", "RH007":
+		return fmt.Errorf("%w: %w", payment.ErrInvalid, err)
+	case "RH010":
+		return fmt.Errorf("%w: %w", payment.ErrNotFound, err)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// StaleQuery says which open claims are due for repair.
+type StaleQuery struct {
+	Zombie         time.Duration // age from which any open claim is
+	HeartbeatStale time.Duration // silence from which a worker counts as dead
+	// Budgets are the rails' whole send budgets: no claim younger than its rail's
+	// is touched, however dead its worker looks, because it may be on the wire.
+	Budgets       map[string]time.Duration
+	DefaultBudget time.Duration // of rails that Budgets does not know
+	Limit         int
+}
+
+// StaleClaim is an open claim whose worker died or stalled.
+type StaleClaim struct {
+	Claim    payment.Claim
+	Age      time.Duration // by the database's clock
+	WorkerID string
+}
+
+// StaleClaims reads the claims that are due for repair, oldest first.
+func (e *Executor) StaleClaims(ctx context.Context, query StaleQuery) ([]StaleClaim, error) {
+	rails, budgets := make([]string, 0, len(query.Budgets)), make([]int64, 0, len(query.Budgets))
+	for rail, budget := range query.Budgets {
+		rails, budgets = append(rails, rail), append(budgets, budget.Milliseconds())
+	}
+	rows, err := e.pool.Query(ctx, e.sql["stale_claims"], query.Zombie.Milliseconds(), query.HeartbeatStale.Milliseconds(),
+		rails, budgets, query.DefaultBudget.Milliseconds(), query.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for stale claims: %w", err)
+	}
+	stale, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (StaleClaim, error) {
+		var targets claimTargets
+		var ageMs int64
+		var found StaleClaim
+		if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID)...); err != nil {
+			return StaleClaim{}, err
+		}
+		found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
+		return found, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for stale claims: %w", err)
+	}
+	return stale, nil
+}
+
+// Expire ends at most limit instructions that have expired with nothing unknown.
+func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
+	var ended []payment.ID
+	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, e.sql["expire"], workerID, limit)
+		if err != nil {
+			return err
+		}
+		ended, err = pgx.CollectRows(rows, scanID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("expiring: %w", err)
+	}
+	return ended, nil
+}
+
+// EnsurePartitions makes the archive's partitions for the months ahead and
+// returns the names of those it made.
+func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
+	rows, err := e.pool.Query(ctx, "SELECT "+e.cell+".ensure_attempt_partitions($1)", monthsAhead)
+	if err != nil {
+		return nil, fmt.Errorf("making partitions: %w", err)
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("making partitions: %w", err)
+	}
+	return made, nil
+}

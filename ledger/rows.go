@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func uuid(id payment.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
+
+func uuids(ids []payment.ID) []pgtype.UUID {
+	out := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		out[i] = uuid(id)
+	}
+	return out
+}
+
+func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// bound cuts text to a number of bytes at a character's edge, and takes out
+// what PostgreSQL's text can't hold.
+func bound(s string, limit int) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+	for len(s) > limit {
+		_, size := utf8.DecodeLastRuneInString(s[:min(len(s), limit+utf8.UTFMax)])
+		s = s[:min(len(s), limit+utf8.UTFMax)-size]
+	}
+	return s
+}
+
+func orZero(t pgtype.Timestamptz) time.Time {
+	if !t.Valid || t.InfinityModifier != pgtype.Finite {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+// claimTargets are the columns that claim.sql, find_claim.sql and
+// stale_claims.sql have in common, in their order.
+type claimTargets struct {
+	claimID, outboxID                          pgtype.UUID
+	action, payload, headers                   string
+	attemptNo, priority                        int32
+	createdAt, claimedAt, expires, first, last pgtype.Timestamptz
+	sendCount, inquiryCount                    int32
+	renderVersion                              pgtype.Text
+	claim                                      payment.Claim
+}
+
+func (t *claimTargets) columns() []any {
+	c := &t.claim
+	return []any{
+		&t.claimID, &t.outboxID, &t.attemptNo, &t.action, &c.InstructionID, &c.ParticipantID, &c.SequenceID,
+		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint,
+		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
+		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
+	}
+}
+
+func (t *claimTargets) value() payment.Claim {
+	c := t.claim
+	c.ClaimID, c.OutboxID = payment.ID(t.claimID.Bytes), payment.ID(t.outboxID.Bytes)
+	c.AttemptNo, c.Action, c.Priority = int(t.attemptNo), payment.Action(t.action), int(t.priority)
+	c.Payload, c.Headers = []byte(t.payload), []byte(t.headers)
+	c.CreatedAt, c.ClaimedAt = orZero(t.createdAt), orZero(t.claimedAt)
+	c.ExpiresAt, c.FirstSentAt, c.LastSentAt = orZero(t.expires), orZero(t.first), orZero(t.last)
+	c.SendCount, c.InquiryCount = int(t.sendCount), int(t.inquiryCount)
+	c.RenderVersion = t.renderVersion.String
+	return c
+}
+
+func scanClaim(row pgx.CollectableRow) (payment.Claim, error) {
+	var targets claimTargets
+	if err := row.Scan(targets.columns()...); err != nil {
+		return payment.Claim{}, err
+	}
+	return targets.value(), nil
+}
+
+func scanID(row pgx.CollectableRow) (payment.ID, error) {
+	var id pgtype.UUID
+	err := row.Scan(&id)
+	return payment.ID(id.Bytes), err
+}

@@ -1,0 +1,45 @@
+-- Ends what has expired with nothing unknown, paused rail or not: out of
+-- pending, FAILED with EXPIRED and the whole pending row, and a dead letter.
+-- $1 worker_id, $2 limit
+WITH due AS MATERIALIZED (
+  SELECT p.outbox_id
+  FROM {cell}.payment_outbox_pending p
+  WHERE p.expires_at <= statement_timestamp() AND NOT p.outcome_unknown
+  ORDER BY p.expires_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+),
+gone AS (
+  DELETE FROM {cell}.payment_outbox_pending p
+  WHERE p.outbox_id = ANY (ARRAY(SELECT d.outbox_id FROM due d))
+  RETURNING p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type, p.payload,
+    p.attempt_count, p.next_attempt_at, p.created_at, p.priority, p.expires_at, p.headers, p.next_action,
+    p.outcome_unknown, p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count, p.render_version
+),
+ended AS (
+  INSERT INTO {cell}.payment_outbox_attempts AS a
+    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+     attempt_no, state, completed_at, error_code, worker_id, render_version, outcome_unknown, provisional,
+     payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
+     first_sent_at, last_sent_at, send_count, inquiry_count)
+  SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
+    greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1,
+    'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
+    g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
+    g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
+  FROM gone g
+  ORDER BY g.outbox_id
+  RETURNING a.outbox_id, a.instruction_id, a.participant_id, a.rail_type
+),
+letters AS (
+  INSERT INTO {cell}.payment_dead_letters AS d
+    (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
+  SELECT e.outbox_id, e.instruction_id, e.participant_id, e.rail_type, 'EXPIRED', 'EXPIRED'
+  FROM ended e
+  ORDER BY e.outbox_id
+  ON CONFLICT (outbox_id) DO UPDATE SET
+    reason = excluded.reason, error_code = excluded.error_code, status = 'pending',
+    opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
+    updated_at = excluded.updated_at
+)
+SELECT e.outbox_id FROM ended e

@@ -1,0 +1,16 @@
+-- The claim rows of one claim statement that are still open: what a worker asks
+-- after a commit of unknown result. No rows: it did not commit (or, if it still
+-- does, the reaper has it). $1 claim_id
+SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
+  a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
+  (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = a.outbox_id) AS fingerprint,
+  a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
+  a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version
+FROM {cell}.payment_outbox_claims f
+CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
+JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = m.outbox_id AND a.attempt_no = m.attempt_no
+WHERE f.claim_id = $1
+  AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts z
+    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME')
+ORDER BY a.outbox_id

@@ -1,0 +1,69 @@
+package payment
+
+import "errors"
+
+// Lane asks for instructions of one rail.
+type Lane struct {
+	RailType string
+	// Free is how many can be sent right now: no more is ever claimed, so that
+	// DISPATCHING means "may have reached the rail".
+	Free int
+	// Oldest of them go to the rows that are longest due, whatever their
+	// priority, so that urgent ones never starve bulk for ever.
+	Oldest         int
+	ProfileVersion int
+	RenderVersion  string
+}
+
+// ClaimRequest is one claim statement. ClaimID is made by the caller before its
+// first try, so that a claim of unknown commit can be looked up.
+type ClaimRequest struct {
+	ClaimID  ID
+	WorkerID string
+	Lanes    []Lane
+}
+
+// Turn is what one transaction records and claims.
+type Turn struct {
+	Outcomes []Outcome
+	// Finished are the claims whose last answer is among Outcomes.
+	Finished []ID
+	Claim    ClaimRequest
+}
+
+// TurnResult is what came of it, once committed.
+type TurnResult struct {
+	// Late are the outcomes that lost the fence: they go by the slow path.
+	Late   []Outcome
+	Claims []Claim
+}
+
+// Verdict is what the ledger did with an outcome on the slow path.
+type Verdict string
+
+// The words that record_late_outcome returns.
+const (
+	VerdictMine     Verdict = "MINE"     // written by an earlier try
+	VerdictIn       Verdict = "IN"       // answered a claim that was still open
+	VerdictSettled  Verdict = "SETTLED"  // late, and it ended the instruction
+	VerdictLate     Verdict = "LATE"     // late, stored, nothing more changed
+	VerdictRepeated Verdict = "REPEATED" // equal evidence is stored already
+	VerdictConflict Verdict = "CONFLICT" // contradicts what is recorded
+)
+
+// Errors that a caller of the ledger branches on.
+var (
+	// ErrCommitUnknown: the transaction may or may not have committed. Outcomes
+	// are recorded again (the ledger knows its own rows); a claim is looked up.
+	ErrCommitUnknown = errors.New("it is not known whether the transaction committed")
+	// ErrLockTimeout: somebody else holds a lock that the turn needs.
+	ErrLockTimeout = errors.New("a lock was not to be had in time")
+	// ErrConflict: the idempotency key was used with other content (RH001).
+	ErrConflict = errors.New("the idempotency key was used with other content")
+	// ErrInvalid: the instruction is refused and never will be taken (RH002 to RH007).
+	ErrInvalid = errors.New("the instruction is refused")
+	// ErrNotFound: no such instruction.
+	ErrNotFound = errors.New("no such instruction")
+	// ErrUnsafeServer: the server may forget what it has committed.
+	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
+)
