@@ -63,7 +63,16 @@ func onlyDigits(text string) bool {
 }
 
 // Decimal is the amount with exactly the decimals of its currency: "10.50".
-func (a Amount) Decimal() string { return a.decimal(a.Currency.Exponent) }
+func (a Amount) Decimal() string {
+	digits, exponent := strconv.FormatInt(a.Minor, 10), a.Currency.Exponent
+	if exponent == 0 {
+		return digits
+	}
+	if missing := exponent + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	return digits[:len(digits)-exponent] + "." + digits[len(digits)-exponent:]
+}
 
 // DecimalTrimmed is the amount without trailing zeros, which FSPIOP asks for
 // (API Definition v1.1, section 7.2.13): "10.5".
@@ -73,17 +82,6 @@ func (a Amount) DecimalTrimmed() string {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return text
-}
-
-func (a Amount) decimal(exponent int) string {
-	digits := strconv.FormatInt(a.Minor, 10)
-	if exponent == 0 {
-		return digits
-	}
-	if missing := exponent + 1 - len(digits); missing > 0 {
-		digits = strings.Repeat("0", missing) + digits
-	}
-	return digits[:len(digits)-exponent] + "." + digits[len(digits)-exponent:]
 }
 
 func (a Amount) String() string { return a.Decimal() + " " + a.Currency.Code }

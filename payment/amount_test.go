@@ -71,8 +71,8 @@ func TestParseAmountRefuses(t *testing.T) {
 		{"space before", " 10", "EUR"},
 		{"space after", "10 ", "EUR"},
 		{"line end", "10\n", "EUR"},
-		{"digits of another script", "١٠", "EUR"},
-		{"full-width digits", "10", "EUR"},
+		{"digits of another script", "\u0661\u0660", "EUR"},
+		{"full-width digits", "\uff11\uff10", "EUR"},
 		{"not a number", "NaN", "EUR"},
 		{"infinite", "Inf", "EUR"},
 		{"a decimal too many", "10.501", "EUR"},
@@ -126,7 +126,7 @@ var decimalNumber = regexp.MustCompile(`\A(0|[1-9][0-9]*)(\.[0-9]+)?\z`)
 
 // What is accepted has the promised form and the value of exact arithmetic.
 func FuzzParseAmount(f *testing.F) {
-	for _, text := range []string{"10.50", "0.01", "1e3", "-1", "+1", "0x1p4", "1/3", "92233720368547758.08", "٣", "1_0"} {
+	for _, text := range []string{"10.50", "0.01", "1e3", "-1", "+1", "0x1p4", "1/3", "92233720368547758.08", "\u0663", "1_0"} {
 		f.Add(text, "EUR")
 		f.Add(text, "JPY")
 		f.Add(text, "CLF")

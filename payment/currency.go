@@ -3,6 +3,7 @@ package payment
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 )
@@ -39,5 +40,6 @@ func CurrencyOf(code string) (Currency, error) {
 	return currency, nil
 }
 
-// Currencies gives every currency, for the table that the schema holds.
-func Currencies() map[string]Currency { return currencies() }
+// Currencies gives every currency, for the table that the schema holds. The map
+// is the caller's own: nobody can change the digits of somebody else's money.
+func Currencies() map[string]Currency { return maps.Clone(currencies()) }

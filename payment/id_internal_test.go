@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Ids sort by time to a quarter of a microsecond's place: any two moments that
-// differ in their microsecond give ids in their order.
+// Any two moments that differ in their microsecond give ids in their order, so
+// that the archive's rows lie in the order in which they were written.
 func TestIDsFollowTheClockWithinAMillisecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.Int64Range(0, 4102444800_000000).Draw(t, "microseconds since 1970")
