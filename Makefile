@@ -1,0 +1,65 @@
+# Targets carry their help after "##"; `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+GO  ?= go
+BIN := build/bin
+# What `make test` runs, and how: make test PKG=./ledger/... ARGS='-run Claim -v'
+PKG  ?= ./...
+ARGS ?=
+TEST_TIMEOUT ?= 15m
+# Major version of PostgreSQL, for example PG=18; empty is any that is found.
+PG ?=
+ifneq ($(PG),)
+export RAILHEAD_PG_MAJOR := $(PG)
+endif
+
+# In a checkout of another account git refuses to answer, and go build then fails on stamping the version.
+ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo ok),ok)
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+endif
+
+TOOL  := $(GO) tool -modfile=tools/go.mod
+PGRUN := $(BIN)/pgrun
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make test PKG=./ledger/... ARGS='-run Claim -v' PG=18"
+
+.PHONY: build
+build: ## Build every command into build/bin
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/ ./...
+
+.PHONY: pgrun
+pgrun:
+	@mkdir -p $(BIN)
+	@$(GO) build -trimpath -o $(PGRUN) ./internal/pgserver/pgrun
+
+.PHONY: postgres
+postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that version)
+	@$(PGRUN) -find 2>/dev/null || scripts/install-postgres.sh $(PG)
+	@$(PGRUN) -find >/dev/null
+
+.PHONY: test
+test: postgres ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+	$(GO) build $(PKG)
+	$(PGRUN) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
+
+.PHONY: lint
+lint: ## Check format, go fix, go vet and staticcheck
+	scripts/lint.sh $(GO)
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what we call
+	scripts/vuln.sh $(TOOL)
+
+.PHONY: clean
+clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
+	rm -rf $(BIN)

@@ -1,0 +1,114 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// maxDatabases is how many test databases one Cluster has at once.
+	maxDatabases = 32
+	// adminConns is how many connections create and drop databases.
+	adminConns = 4
+)
+
+// Cluster is a server on which test databases are made. [New] uses one shared by the test binary; a proof that
+// stops or kills its server opens a Cluster of its own.
+type Cluster struct {
+	adminURL string
+	admin    *pgxpool.Pool
+	slots    chan struct{} // one per database in flight
+	created  atomic.Int64
+
+	// lease holds a session-level advisory lock on id, by which other processes know that the databases named
+	// after id still have an owner.
+	lease *pgx.Conn
+	id    int32
+
+	mu    sync.Mutex
+	ready map[string]bool // templates known to be built, by database name
+}
+
+// Open connects to the server that adminURL, a superuser's connection string, leads to, and drops the test
+// databases that dead processes have left on it.
+func Open(ctx context.Context, adminURL string) (_ *Cluster, err error) {
+	cfg, err := pgxpool.ParseConfig(adminURL)
+	if err != nil {
+		return nil, fmt.Errorf("connection string of the test server: %w", err)
+	}
+	cfg.MaxConns = adminConns
+	c := &Cluster{adminURL: adminURL, slots: make(chan struct{}, maxDatabases), ready: map[string]bool{}}
+	if c.admin, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if c.lease, err = pgx.Connect(ctx, adminURL); err != nil {
+		return nil, fmt.Errorf("connecting to the test server: %w", err)
+	}
+	if err := c.takeLease(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.dropOrphans(ctx)
+}
+
+// takeLease picks an id that no living process has.
+func (c *Cluster) takeLease(ctx context.Context) error {
+	const tries = 10
+	for range tries {
+		c.id = rand.Int32()
+		var got bool
+		err := c.lease.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockClassLease, c.id).Scan(&got)
+		if err != nil {
+			return fmt.Errorf("taking the lease of test databases: %w", err)
+		}
+		if got {
+			return nil
+		}
+	}
+	return fmt.Errorf("no free lease for test databases in %d tries", tries)
+}
+
+// Close ends the connections of the Cluster. Databases of tests that still run keep their names but lose the lease,
+// so that the next process drops them.
+func (c *Cluster) Close(ctx context.Context) error {
+	c.admin.Close()
+	if c.lease == nil {
+		return nil
+	}
+	return c.lease.Close(ctx)
+}
+
+// urlFor is adminURL with another database and, unless user is "", another login. A password in adminURL is the
+// admin's only; on servers that want one from other logins too it comes from PGPASSWORD or the password file.
+func urlFor(adminURL, database, user string) (string, error) {
+	u, err := url.Parse(adminURL)
+	if err != nil {
+		return "", fmt.Errorf("connection string of the test server: %w", err)
+	}
+	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", errors.New("connection string of the test server: want the form postgres://user@host/database")
+	}
+	if user != "" && user != u.User.Username() {
+		u.User = url.User(user)
+	}
+	u.Path = "/" + database
+	q := u.Query()
+	q.Del("dbname") // would win over the path
+	if user != "" {
+		q.Del("user")
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
