@@ -88,9 +88,6 @@ func New(cfg Config) (*Bank, error) {
 
 // replay takes one record of an earlier life into memory.
 func (b *Bank) replay(r Record) error {
-	if b.payments >= b.cfg.MaxPayments {
-		return fmt.Errorf("more than %d payments", b.cfg.MaxPayments)
-	}
 	p, err := paymentOf(r)
 	if err != nil {
 		return err
@@ -101,6 +98,9 @@ func (b *Bank) replay(r Record) error {
 		}
 	}
 	if p.state == stateNew {
+		if b.payments >= b.cfg.MaxPayments {
+			return fmt.Errorf("more than %d payments", b.cfg.MaxPayments)
+		}
 		b.remember(p)
 	}
 	b.lastSeq = r.Seq

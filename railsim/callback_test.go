@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -215,5 +216,35 @@ func TestAcceptedPaymentsSettleInTheNextLife(t *testing.T) {
 	}
 	f.close()
 	f = start(t, cfg)
+	if again := f.pay("k", simple("r")); !replayed(again) || again.reply != first.reply {
+		t.Errorf("in the third life %v", again)
+	}
+	f.ledger(1, 0)
+}
+
+// However many listeners a bank has, what an earlier life accepted is settled once.
+func TestManyListenersSettleOnce(t *testing.T) {
+	c := newClock() // it stands still, so the next life waits for the whole delay again
+	cfg := Config{Now: c.Now, Mode: Provisional, SettleDelay: time.Hour, MaxHang: time.Hour, MaxPayments: 1, LedgerPath: filepath.Join(t.TempDir(), "ledger.jsonl")}
+	f := start(t, cfg)
+	f.want(f.pay("k", simple("r")), http.StatusAccepted, "ACCEPTED")
+	f.close()
+
+	cfg.SettleDelay = 100 * time.Millisecond
+	f = start(t, cfg)
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- f.bank.Serve(second) }()
+	f.url = "http://" + second.Addr().String()
+	f.until("k", "EXECUTED")
+	f.close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	f = start(t, cfg) // at its bound of payments the bank still opens
+	f.want(f.pay("k2", simple("r2")), http.StatusServiceUnavailable, "FULL")
 	f.ledger(1, 0)
 }

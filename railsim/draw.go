@@ -3,6 +3,7 @@ package railsim
 import (
 	"encoding/json"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -77,9 +78,7 @@ func (t *faultTable) state() FaultState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := FaultState{Seed: t.seed, Rules: append([]RuleState{}, t.rules...), Totals: map[FaultKind]int64{}}
-	for k, n := range t.totals {
-		s.Totals[k] = n
-	}
+	maps.Copy(s.Totals, t.totals)
 	return s
 }
 

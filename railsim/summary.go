@@ -1,6 +1,7 @@
 package railsim
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 )
@@ -111,8 +112,6 @@ func (t *tally) summary() Summary {
 	for currency, sum := range t.amounts {
 		s.ExecutedAmounts[currency] = formatAmount(sum, currency)
 	}
-	for code, n := range t.codes {
-		s.RefusedCodes[code] = n
-	}
+	maps.Copy(s.RefusedCodes, t.codes)
 	return s
 }
