@@ -1,5 +1,7 @@
 package payment
 
+import "slices"
+
 // State is what one row of the archive says. The order is the lifecycle's.
 type State string
 
@@ -48,9 +50,12 @@ func (s State) AnswersClaim() bool {
 const start State = ""
 
 // successors is the whole of the legal lifecycle, LATE_OUTCOME aside: it may
-// follow anything and changes nothing by itself.
+// follow anything and changes nothing by itself. Late evidence about an earlier
+// send can meet an instruction that waits after a replay, or that lost its rows
+// to a failover: what executed is DISPATCHED at once, what was taken is asked
+// about. Both must be legal there, or the waiting instruction is sent again.
 var successors = map[State][]State{
-	start:         {Dispatching, Failed, Cancelled},
+	start:         {Dispatching, Inquiring, Dispatched, Failed, Cancelled},
 	Dispatching:   {Dispatched, Accepted, Retryable, Unknown, ZombieRequeue, Failed, Parked},
 	Inquiring:     {Dispatched, Retryable, Unknown, ZombieRequeue, Failed, Parked},
 	Retryable:     {Dispatching, Inquiring, Dispatched, Failed, Parked, Cancelled},
@@ -59,7 +64,7 @@ var successors = map[State][]State{
 	ZombieRequeue: {Dispatching, Inquiring, Dispatched, Failed, Parked},
 	Parked:        {Dispatched, Failed},
 	Failed:        {Replayed},
-	Replayed:      {Dispatching, Failed, Cancelled},
+	Replayed:      {Dispatching, Inquiring, Dispatched, Failed, Cancelled},
 	Dispatched:    {},
 	Cancelled:     {},
 }
@@ -75,10 +80,5 @@ func MayFollow(last, next State) bool {
 	if next == LateOutcome {
 		return true
 	}
-	for _, state := range legal {
-		if state == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(legal, next)
 }
