@@ -74,7 +74,10 @@ func (r RetryPolicy) Wait(n int, spread float64) time.Duration {
 	wait := base
 	switch r.Shape {
 	case ShapeLinear:
-		wait = base * time.Duration(n)
+		// Divided first, so that no count makes the product wrap round.
+		if wait = limit; base > 0 && time.Duration(n) <= limit/base {
+			wait = base * time.Duration(n)
+		}
 	case ShapeExponential:
 		for range n - 1 {
 			if wait >= limit {
