@@ -113,19 +113,24 @@ func (p Policy) Validate() error {
 	oneOf(refuse, "acceptance", p.Acceptance, AcceptanceFinal, AcceptanceProvisional)
 	oneOf(refuse, "id_after_refusal", p.IDAfterRefusal, IDSame, IDNew)
 	oneOf(refuse, "resend_on_unknown", p.ResendOnUnknown, ResendNever, ResendSameKey)
-	for name, value := range map[string]Duration{
-		"key_window": p.KeyWindow, "callback_deadline": p.CallbackDeadline,
-		"inquiry.not_before": p.Inquiry.NotBefore, "inquiry.not_found_age": p.Inquiry.NotFoundAge,
+	for _, span := range []struct {
+		name  string
+		value Duration
+	}{
+		{"key_window", p.KeyWindow}, {"callback_deadline", p.CallbackDeadline},
+		{"inquiry.not_before", p.Inquiry.NotBefore}, {"inquiry.not_found_age", p.Inquiry.NotFoundAge},
 	} {
-		if value < 0 {
-			refuse("%s is negative", name)
+		if span.value < 0 {
+			refuse("%s is negative", span.name)
 		}
 	}
 	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow <= 0 {
 		refuse("resend_on_unknown is SAME_KEY but key_window is not known: an unknown window counts as none, " +
 			"so a re-send could be a second payment; state the rail's window or say NEVER")
 	}
-	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow > 0 && p.Retry.Horizon() >= p.usableWindow() {
+	// The horizon of a retry policy that is out of bounds has no end to count to.
+	retryFaults := p.Retry.validate()
+	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow > 0 && len(retryFaults) == 0 && p.Retry.Horizon() >= p.usableWindow() {
 		refuse("key_window %s (%s of it usable) is shorter than the retry horizon %s: the last re-send could come "+
 			"after the rail forgot the key and would be a second payment; shorten retry or lower retry.max_sends",
 			p.KeyWindow, Duration(p.usableWindow()), Duration(p.Retry.Horizon()))
@@ -135,7 +140,7 @@ func (p Policy) Validate() error {
 			"such a payment would wait without end; give inquiry.max or callback_deadline")
 	}
 	all = append(all, p.Inquiry.validate()...)
-	all = append(all, p.Retry.validate()...)
+	all = append(all, retryFaults...)
 	return errors.Join(all...)
 }
 
@@ -156,19 +161,26 @@ func (i InquiryPolicy) validate() []error {
 		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_age: a rail that has not indexed the " +
 			"payment yet says the same; give the age from which its word holds")
 	}
-	var horizon time.Duration
 	for n, interval := range i.Intervals {
 		if interval <= 0 {
 			refuse("inquiry.intervals[%d] must be positive", n)
 		}
 	}
-	for n := range i.Max {
-		horizon += i.interval(n)
-	}
-	if horizon > maxInquiryHorizon {
-		refuse("the inquiry schedule lasts %s, more than %s", Duration(horizon), Duration(maxInquiryHorizon))
+	if len(all) == 0 && i.horizon() > maxInquiryHorizon {
+		refuse("the inquiry schedule lasts %s or longer, more than %s", Duration(i.horizon()), Duration(maxInquiryHorizon))
 	}
 	return all
+}
+
+// horizon is how long the schedule lasts from the latest send to the last
+// inquiry. It stops counting where it is too long already, so that no sum of
+// long intervals wraps round to a short one.
+func (i InquiryPolicy) horizon() time.Duration {
+	sum := time.Duration(i.NotBefore)
+	for n := 0; n < i.Max && sum <= maxInquiryHorizon; n++ {
+		sum += min(i.interval(n), maxInquiryHorizon)
+	}
+	return sum
 }
 
 // interval is the wait before inquiry number n, counted from 0; the first one
@@ -189,9 +201,10 @@ func (p Policy) usableWindow() time.Duration {
 }
 
 // MayResend reports whether a same-key re-send may start this long after the
-// first send that may have reached the rail.
+// first send that may have reached the rail. A negative age is no age: a clock
+// stepped back, and nobody knows how much of the window is left.
 func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
-	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend < p.usableWindow()
+	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend >= 0 && sinceFirstSend < p.usableWindow()
 }
 
 func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {
