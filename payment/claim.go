@@ -76,14 +76,24 @@ func (c Claim) Intact() bool {
 	return bytes.Equal(sum[:], c.Fingerprint)
 }
 
+// unknownAge is an age that no key window covers. It leaves room to add to.
+const unknownAge = time.Duration(1) << 62
+
 // SinceFirstSend is the age of the first send that may have reached the rail,
 // elapsed after the claim. For a first send that is elapsed itself. All
 // database times are compared with each other and never with this machine's.
+// Where an earlier send has no time, or one after the claim (the clock stepped
+// back), its age is unknown and counts as too old for everything.
 func (c Claim) SinceFirstSend(elapsed time.Duration) time.Duration {
-	if c.FirstSentAt.IsZero() {
+	sentBefore := c.Action == ActionInquire || c.SendCount > 0 || c.OutcomeUnknown
+	switch {
+	case c.FirstSentAt.IsZero() && !sentBefore:
 		return elapsed
+	case c.FirstSentAt.IsZero() || c.FirstSentAt.After(c.ClaimedAt):
+		return unknownAge
+	default:
+		return c.ClaimedAt.Sub(c.FirstSentAt) + elapsed
 	}
-	return c.ClaimedAt.Sub(c.FirstSentAt) + elapsed
 }
 
 // SinceLastSend is the age of the latest such send; for a claim that sends it
