@@ -1,0 +1,105 @@
+package acl
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+// statement is the text of a file of sql/.
+func statement(name string) (string, error) {
+	text, err := statements.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		return "", fmt.Errorf("reading an embedded statement: %w", err)
+	}
+	return string(text), nil
+}
+
+// ErrNoCell is returned where the cell has no schema yet.
+var ErrNoCell = errors.New("the cell has no schema: migrate first")
+
+// entry is one privilege in the live catalog, or an object that nobody but its
+// owner holds anything on (no grantee). Names are quoted where SQL needs it.
+type entry struct {
+	Kind      string
+	Name      string
+	Column    string `db:"col"`
+	Ident     string // as a statement names it
+	Owner     string
+	Partition bool
+	RowType   bool
+	Grantee   string
+	Privilege string
+	Grantable bool
+}
+
+func (e entry) object() Object { return Object{Kind: Kind(e.Kind), Name: e.name(), Column: e.Column} }
+
+// name leaves the schema unnamed, as the matrix does.
+func (e entry) name() string {
+	if Kind(e.Kind) == KindSchema {
+		return ""
+	}
+	return e.Name
+}
+
+// target is the ON part of a GRANT, of the privilege with its column.
+func (e entry) target(privilege string) string {
+	if e.Column != "" {
+		privilege += " (" + pgx.Identifier{e.Column}.Sanitize() + ")"
+	}
+	return privilege + " ON " + Kind(e.Kind).noun() + " " + e.Ident
+}
+
+// roleEntry is one role in the live catalog.
+type roleEntry struct {
+	Name                                                                                        string
+	RolCanLogin, RolSuper, RolBypassRLS, RolCreateRole, RolCreateDB, RolReplication, RolInherit bool
+}
+
+// attribute is a property that every role of the matrix must have.
+type attribute struct {
+	word, opposite string
+	has            func(roleEntry) bool // whether the role has word
+}
+
+func attributes() []attribute {
+	return []attribute{
+		{"NOLOGIN", "LOGIN", func(r roleEntry) bool { return !r.RolCanLogin }},
+		{"NOSUPERUSER", "SUPERUSER", func(r roleEntry) bool { return !r.RolSuper }},
+		{"NOBYPASSRLS", "BYPASSRLS", func(r roleEntry) bool { return !r.RolBypassRLS }},
+		{"NOCREATEROLE", "CREATEROLE", func(r roleEntry) bool { return !r.RolCreateRole }},
+		{"NOCREATEDB", "CREATEDB", func(r roleEntry) bool { return !r.RolCreateDB }},
+		{"NOREPLICATION", "REPLICATION", func(r roleEntry) bool { return !r.RolReplication }},
+		{"INHERIT", "NOINHERIT", func(r roleEntry) bool { return r.RolInherit }},
+	}
+}
+
+// memberEntry is one membership that nobody should have.
+type memberEntry struct{ Role, Member, Grantor string }
+
+// defaultEntry is one privilege that a new object would give away.
+type defaultEntry struct{ Maker, InSchema, Noun, Grantee, Privilege string }
+
+// collect runs a statement of sql/ and reads its rows.
+func collect[T any](ctx context.Context, tx pgx.Tx, name string, args ...any) ([]T, error) {
+	text, err := statement(name)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalog (%s): %w", name, err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalog (%s): %w", name, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,95 @@
+package acl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// EnsureRoles makes the roles of the matrix where they are not there yet, and
+// gives them the attributes that it wants. Roles belong to the cluster and
+// migrations run as the owner role, so it comes before the first migration of
+// any cell. It is idempotent, and safe beside others of its kind in any database
+// of the cluster.
+func EnsureRoles(ctx context.Context, conn Beginner) error {
+	m, err := Load()
+	if err != nil {
+		return err
+	}
+	err = retry(ctx, func() error {
+		return inTx(ctx, conn, func(tx pgx.Tx) error {
+			return settle(ctx, tx, func() ([]Difference, error) { return m.roleDifferences(ctx, tx) })
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("making roles: %w", err)
+	}
+	return nil
+}
+
+// roleDifferences compares roles and their attributes.
+func (m Matrix) roleDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
+	entries, err := collect[roleEntry](ctx, tx, "roles", m.roleNames())
+	if err != nil {
+		return nil, err
+	}
+	live := make(map[string]roleEntry, len(entries))
+	for _, e := range entries {
+		live[e.Name] = e
+	}
+	var all []Difference
+	for _, name := range m.roleNames() {
+		role, there := live[name]
+		if !there {
+			all = append(all, Difference{
+				Code: MissingRole, Grantee: name,
+				Detail: "role " + name + " does not exist",
+				repair: "CREATE ROLE " + name + " " + attributeWords(),
+			})
+			continue
+		}
+		for _, a := range attributes() {
+			if !a.has(role) {
+				all = append(all, Difference{
+					Code: RoleAttribute, Grantee: name, Privilege: a.opposite,
+					Detail: "role " + name + " is " + a.opposite + "; want " + a.word,
+					repair: "ALTER ROLE " + name + " " + a.word,
+				})
+			}
+		}
+	}
+	return all, nil
+}
+
+// attributeWords is what CREATE ROLE says of every role.
+func attributeWords() string {
+	var words []string
+	for _, a := range attributes() {
+		words = append(words, a.word)
+	}
+	return strings.Join(words, " ")
+}
+
+// memberDifferences finds members of the owner, and roles of the matrix that are
+// members of anything: both are ways around every grant.
+func (m Matrix) memberDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
+	entries, err := collect[memberEntry](ctx, tx, "members", m.Owner, m.roleNames())
+	if err != nil {
+		return nil, err
+	}
+	var all []Difference
+	for _, e := range entries {
+		revoke := "REVOKE " + e.Role + " FROM " + e.Member
+		if e.Grantor != "" {
+			revoke += " GRANTED BY " + e.Grantor
+		}
+		all = append(all, Difference{
+			Code: ExtraMember, Grantee: e.Member, Privilege: e.Role,
+			Detail: e.Member + " is a member of " + e.Role,
+			repair: revoke + " CASCADE",
+		})
+	}
+	return all, nil
+}
