@@ -176,13 +176,8 @@ func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool
 	return paused, nil
 }
 
-// Beat is one heartbeat of a component.
-type Beat struct {
-	Name, Kind, Host, Version, Status, Activity string
-}
-
 // Heartbeat says that a component is alive.
-func (e *Executor) Heartbeat(ctx context.Context, beat Beat) error {
+func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
 	_, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500))
 	if err != nil {
 		return fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
@@ -190,26 +185,18 @@ func (e *Executor) Heartbeat(ctx context.Context, beat Beat) error {
 	return nil
 }
 
-// Rail is a rail of the cell as the database has it.
-type Rail struct {
-	RailType       string
-	ProfileVersion int
-	Profile        []byte
-	Paused         bool // itself, or everything
-}
-
 // Rails reads the profiles in force.
-func (e *Executor) Rails(ctx context.Context) ([]Rail, error) {
+func (e *Executor) Rails(ctx context.Context) ([]payment.RailRow, error) {
 	return readRails(ctx, e.pool, e.sql)
 }
 
-func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]Rail, error) {
+func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]payment.RailRow, error) {
 	rows, err := pool.Query(ctx, sql["rails"])
 	if err != nil {
 		return nil, fmt.Errorf("reading rails: %w", err)
 	}
-	rails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Rail, error) {
-		var rail Rail
+	rails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (payment.RailRow, error) {
+		var rail payment.RailRow
 		err := row.Scan(&rail.RailType, &rail.ProfileVersion, &rail.Profile, &rail.Paused)
 		return rail, err
 	})
@@ -219,25 +206,17 @@ func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]Rail,
 	return rails, nil
 }
 
-// Server is what the server says of itself.
-type Server struct {
-	Version          int // 150018 is 15.18
-	SystemIdentifier string
-	Timeline         int64
-	Up               time.Duration
-}
-
 // CheckServer reads the server's facts and refuses one that may forget what it
 // has committed, with ErrUnsafeServer and every setting that is wrong.
-func (e *Executor) CheckServer(ctx context.Context) (Server, error) {
-	var server Server
+func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
+	var server payment.Server
 	var fsync, pages, commit, standby bool
 	var timeline pgtype.Int8
 	var upMs int64
 	err := e.pool.QueryRow(ctx, e.sql["server_facts"]).Scan(
 		&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline, &upMs)
 	if err != nil {
-		return Server{}, fmt.Errorf("reading the server's facts: %w", err)
+		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", err)
 	}
 	server.Timeline, server.Up = timeline.Int64, time.Duration(upMs)*time.Millisecond
 	var all []error
@@ -259,4 +238,15 @@ func (e *Executor) CheckServer(ctx context.Context) (Server, error) {
 		return server, fmt.Errorf("%w: %w", payment.ErrUnsafeServer, errors.Join(all...))
 	}
 	return server, nil
+}
+
+// TimelineAccepted reports whether a person has said that sending may go on
+// after the failover or restore that led to this server and timeline.
+func (e *Executor) TimelineAccepted(ctx context.Context, server payment.Server) (bool, error) {
+	var accepted bool
+	err := e.pool.QueryRow(ctx, e.sql["timeline_accepted"], server.SystemIdentifier, server.Timeline).Scan(&accepted)
+	if err != nil {
+		return false, fmt.Errorf("looking whether the timeline was accepted: %w", err)
+	}
+	return accepted, nil
 }

@@ -31,7 +31,7 @@ func recordArguments(turn payment.Turn) []any {
 		d := o.Decision
 		claimIDs[i], attemptIDs[i], outboxIDs[i] = uuid(o.Claim.ClaimID), uuid(o.AttemptID), uuid(o.Claim.OutboxID)
 		claimNos[i], latencies[i], profiles[i] = int32(o.Claim.AttemptNo), latency(o.Latency), version(o.ProfileVersion)
-		states[i], results[i], references[i] = string(d.State), text(string(o.Result)), text(bound(o.RailReference, 200))
+		states[i], results[i], references[i] = string(d.State), text(string(o.Result)), text(bound(o.RailReference, 256))
 		codes[i], tables[i], errorCodes[i] = text(bound(o.RailCode, 100)), text(o.CodeTable), text(bound(d.ErrorCode, 100))
 		messages[i], renders[i] = text(bound(o.ErrorMessage, payment.MaxErrorMessage)), text(o.RenderVersion)
 		if d.Park {
@@ -91,7 +91,7 @@ func lateOutcomeOf(o payment.Outcome) lateOutcome {
 	d := o.Decision
 	late := lateOutcome{
 		AttemptID: o.AttemptID, OutboxID: o.Claim.OutboxID, State: string(d.State),
-		Result: orNil(string(o.Result)), RailReference: orNil(bound(o.RailReference, 200)),
+		Result: orNil(string(o.Result)), RailReference: orNil(bound(o.RailReference, 256)),
 		RailCode: orNil(bound(o.RailCode, 100)), CodeTable: orNil(o.CodeTable),
 		ErrorCode: orNil(bound(d.ErrorCode, 100)), ErrorMessage: orNil(bound(o.ErrorMessage, payment.MaxErrorMessage)),
 		WorkerID: orNil(o.WorkerID), RenderVersion: orNil(o.RenderVersion), DeadReason: orNil(string(d.Reason)),

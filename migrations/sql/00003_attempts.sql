@@ -53,7 +53,7 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   CONSTRAINT payment_outbox_attempts_answers CHECK (answers_attempt_no IS NULL OR answers_attempt_no < attempt_no),
   CONSTRAINT payment_outbox_attempts_no_false_failed CHECK (state <> 'FAILED' OR NOT outcome_unknown),
   CONSTRAINT payment_outbox_attempts_bounds CHECK (
-    octet_length(error_message) <= 2000 AND octet_length(rail_reference) <= 200 AND octet_length(rail_code) <= 100
+    octet_length(error_message) <= 2000 AND octet_length(rail_reference) <= 256 AND octet_length(rail_code) <= 100
     AND octet_length(error_code) <= 100 AND octet_length(worker_id) <= 200 AND octet_length(actor) <= 200)
 ) PARTITION BY RANGE (outbox_id);
 COMMENT ON TABLE {cell}.payment_outbox_attempts IS

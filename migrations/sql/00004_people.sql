@@ -40,6 +40,17 @@ CREATE TABLE {cell}.payment_paused_participants (
 );
 COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
 
+CREATE TABLE {cell}.payment_accepted_timelines (
+  system_identifier text        NOT NULL,
+  timeline          bigint      NOT NULL,
+  accepted_by       text        NOT NULL DEFAULT session_user,
+  accepted_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+  reason            text        NOT NULL,
+  CONSTRAINT payment_accepted_timelines_pk PRIMARY KEY (system_identifier, timeline)
+);
+COMMENT ON TABLE {cell}.payment_accepted_timelines IS
+  'Failovers and restores after which a person has compared with the rails and said that sending may go on.';
+
 CREATE TABLE {cell}.payment_dead_letters (
   outbox_id      uuid        NOT NULL,
   instruction_id text        NOT NULL,

@@ -12,6 +12,7 @@
 {include ensure_attempt_partitions}
 {include pause_rail_in_trouble}
 {include apply_rail_profile}
+{include accept_timeline}
 {include outbox_unsettled_send}
 {include open_dead_letter}
 {include append_outbox_row}

@@ -1,0 +1,30 @@
+package payment
+
+import "time"
+
+// Server is what a database server says of itself. The identifier and the
+// timeline change in a failover or a restore.
+type Server struct {
+	Version          int // 150018 is 15.18
+	SystemIdentifier string
+	Timeline         int64
+	Up               time.Duration
+}
+
+// RailRow is a rail of the cell as the database has it.
+type RailRow struct {
+	RailType       string
+	ProfileVersion int
+	Profile        []byte // JSON
+	Paused         bool   // itself, or everything
+}
+
+// Heartbeat is one sign of life of a component.
+type Heartbeat struct {
+	Name     string // its worker id
+	Kind     string // relayer, reaper or ingest
+	Host     string
+	Version  string
+	Status   string // starting, running, draining, stopped or held
+	Activity string // what it does, for a person
+}

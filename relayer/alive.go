@@ -1,0 +1,135 @@
+package relayer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// beat sends heartbeats until the context ends.
+func (r *Relayer) beat(ctx context.Context) {
+	for sleep(ctx, r.config.HeartbeatEvery) {
+		status := "running"
+		switch {
+		case r.stopping.Load():
+			status = "draining"
+		case r.hold.reason() != "":
+			status = "held"
+		}
+		one, cancel := context.WithTimeout(ctx, r.config.HeartbeatStale/2)
+		if err := r.sendBeat(one, status); err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "heartbeat did not go in", "error", err, "age", r.beatAge().Round(time.Millisecond))
+		}
+		cancel()
+	}
+}
+
+// sendBeat counts from before the statement: a beat is never younger than what
+// the database says.
+func (r *Relayer) sendBeat(ctx context.Context, status string) error {
+	at := time.Since(r.begun)
+	err := r.store.Heartbeat(ctx, payment.Heartbeat{
+		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
+		Status: status, Activity: fmt.Sprintf("%d answers to record", r.flight.waiting()),
+	})
+	if err == nil {
+		r.beatAt.Store(int64(at))
+	}
+	return err
+}
+
+func (r *Relayer) beatAge() time.Duration {
+	return time.Since(r.begun) - time.Duration(r.beatAt.Load())
+}
+
+func (r *Relayer) sayStopped() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := r.sendBeat(ctx, "stopped"); err != nil {
+		r.log.Info("last heartbeat did not go in", "error", err)
+	}
+}
+
+// bellDeaf reports whether the last test of LISTEN failed.
+func (r *Relayer) bellDeaf() bool { return r.deaf.Load() }
+
+// testBell rings our own bell now and then: behind a transaction pooler LISTEN
+// answers, and never hears anything.
+func (r *Relayer) testBell(ctx context.Context) {
+	wait := min(r.config.BellTestEvery, 3*time.Second)
+	for sleep(ctx, wait) {
+		wait = r.config.BellTestEvery
+		one, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := r.bell.Test(one)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		was := r.deaf.Swap(err != nil)
+		r.watch.BellDeaf(err != nil)
+		switch {
+		case err != nil && !was:
+			r.log.WarnContext(ctx, "the bell is deaf: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
+		case err == nil && was:
+			r.log.InfoContext(ctx, "the bell is heard again")
+		}
+	}
+}
+
+// drain stops claiming, lets sends finish, and records. What never left is
+// given back as NOT_SENT; what is still on the wire after the drain time is
+// cancelled, which makes it UNKNOWN and its own evidence.
+func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
+	r.stopping.Store(true)
+	r.notReady("stopping")
+	until := time.Now().Add(r.config.Drain)
+	done := make(chan struct{})
+	go func() {
+		r.flight.sending.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(r.config.Drain)
+	defer timer.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting = false
+		case <-r.wake:
+			r.recordRest(sends)
+		case <-timer.C:
+			r.log.Warn("drain time is over: cancelling the sends that are left")
+			stopSends(errors.New("the relayer's drain time is over"))
+			<-done // adapters return as soon as their context ends
+			waiting = false
+		}
+	}
+	// Answers are worth waiting for: try until the drain time is over, and for
+	// RecordWithin at the least.
+	until = maxTime(until, time.Now().Add(r.config.RecordWithin))
+	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
+		if r.recordRest(sends) != nil {
+			time.Sleep(backOff(try))
+		}
+	}
+	if left := r.unrecorded(); left > 0 {
+		r.log.Error("answers could not be recorded; the reaper will treat them as unknown", "answers", left)
+	}
+}
+
+func (r *Relayer) recordRest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+	defer cancel()
+	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
+}
+
+func (r *Relayer) unrecorded() int { return r.flight.waiting() + len(r.late) + len(r.doubts) }
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

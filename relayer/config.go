@@ -1,0 +1,111 @@
+package relayer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config says how a relayer works. The zero value of every field but WorkerID
+// is its default.
+type Config struct {
+	// WorkerID names this process start, unique for ever.
+	WorkerID string
+	Host     string
+	Version  string
+	// Poll is the fallback when no bell rings, 50 ms to 1 min; default 500 ms.
+	Poll time.Duration
+	// Coalesce gathers bells after the first one, up to 1 s; default 30 ms.
+	Coalesce time.Duration
+	// Pace is the shortest time between the starts of two turns, up to 1 s, so
+	// that outcomes gather and commits are shared; default 2 ms.
+	Pace time.Duration
+	// ClaimMax bounds what one turn claims, 1 to 5,000; default 500.
+	ClaimMax int
+	// RecordMax bounds the outcomes of one turn, 1 to 5,000; default 500.
+	RecordMax int
+	// Zombie is the age from which the reaper takes an open claim; default 120 s.
+	Zombie time.Duration
+	// StartWithin is how old a claim may be when its first byte leaves; default 5 s.
+	StartWithin time.Duration
+	// RecordWithin is what recording an outcome may take; default 10 s.
+	RecordWithin time.Duration
+	// Drain is how long sends in flight may finish at shutdown; default 30 s.
+	Drain time.Duration
+	// HeartbeatEvery is the time between heartbeats; default 2 s.
+	HeartbeatEvery time.Duration
+	// HeartbeatStale is the silence from which this relayer stops sending and the
+	// reaper counts it as dead; default 15 s.
+	HeartbeatStale time.Duration
+	// RefreshEvery is how often profiles are read again; default 5 s.
+	RefreshEvery time.Duration
+	// BellTestEvery is how often LISTEN is tested; default 1 min.
+	BellTestEvery time.Duration
+	// StoreTimeout bounds one transaction; default 10 s.
+	StoreTimeout time.Duration
+	// StateFile remembers the server's identity outside of it. Empty: a failover
+	// or a restore goes unnoticed.
+	StateFile string
+}
+
+func (c Config) withDefaults() Config {
+	fill := func(value *time.Duration, standard time.Duration) {
+		if *value == 0 {
+			*value = standard
+		}
+	}
+	fill(&c.Poll, 500*time.Millisecond)
+	fill(&c.Coalesce, 30*time.Millisecond)
+	fill(&c.Pace, 2*time.Millisecond)
+	fill(&c.Zombie, 120*time.Second)
+	fill(&c.StartWithin, 5*time.Second)
+	fill(&c.RecordWithin, 10*time.Second)
+	fill(&c.Drain, 30*time.Second)
+	fill(&c.HeartbeatEvery, 2*time.Second)
+	fill(&c.HeartbeatStale, 15*time.Second)
+	fill(&c.RefreshEvery, 5*time.Second)
+	fill(&c.BellTestEvery, time.Minute)
+	fill(&c.StoreTimeout, 10*time.Second)
+	if c.ClaimMax == 0 {
+		c.ClaimMax = 500
+	}
+	if c.RecordMax == 0 {
+		c.RecordMax = 500
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var all []error
+	within := func(name string, value, low, high time.Duration) {
+		if value < low || value > high {
+			all = append(all, fmt.Errorf("%s is %s, must be %s to %s", name, value, low, high))
+		}
+	}
+	if c.WorkerID == "" || len(c.WorkerID) > 200 {
+		all = append(all, errors.New("the worker id must be 1 to 200 bytes"))
+	}
+	within("poll", c.Poll, 50*time.Millisecond, time.Minute)
+	within("coalesce", c.Coalesce, 0, time.Second)
+	within("pace", c.Pace, 0, time.Second)
+	within("zombie threshold", c.Zombie, time.Second, time.Hour)
+	within("start within", c.StartWithin, 10*time.Millisecond, time.Minute)
+	within("record within", c.RecordWithin, 10*time.Millisecond, time.Minute)
+	within("drain", c.Drain, 10*time.Millisecond, 10*time.Minute)
+	within("heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
+	within("heartbeat stale", c.HeartbeatStale, 100*time.Millisecond, time.Hour)
+	within("refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
+	within("bell test every", c.BellTestEvery, 100*time.Millisecond, time.Hour)
+	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	if c.HeartbeatStale < 2*c.HeartbeatEvery {
+		all = append(all, fmt.Errorf("heartbeat stale %s must be at least twice heartbeat every %s, or one slow beat stops all sending",
+			c.HeartbeatStale, c.HeartbeatEvery))
+	}
+	if c.ClaimMax < 1 || c.ClaimMax > 5000 {
+		all = append(all, fmt.Errorf("claim max is %d, must be 1 to 5000", c.ClaimMax))
+	}
+	if c.RecordMax < 1 || c.RecordMax > 5000 {
+		all = append(all, fmt.Errorf("record max is %d, must be 1 to 5000", c.RecordMax))
+	}
+	return errors.Join(all...)
+}

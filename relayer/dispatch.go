@@ -1,0 +1,222 @@
+package relayer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// dispatch starts a goroutine for each claimed instruction and gives back the
+// permits that found none. Begun is from before the claim statement, so that a
+// claim never looks younger than it is.
+func (r *Relayer) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+	r.flight.began(claims)
+	count := make(map[string]int)
+	for _, claim := range claims {
+		held := reserved[claim.RailType]
+		permit := held.take()
+		count[claim.RailType]++
+		r.flight.sending.Go(func() {
+			outcome := r.call(sends, held.lane, claim, permit, begun)
+			r.flight.answer(outcome)
+			signal(r.wake)
+		})
+	}
+	for name, n := range count {
+		r.watch.Claimed(name, n)
+	}
+	releaseAll(reserved)
+}
+
+// call carries one claim out and decides what follows. It never fails: an
+// unknown outcome is an outcome.
+func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun time.Time) payment.Outcome {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errors.New("the rail's send budget is used up"))
+	defer cancel()
+	sent := time.Now()
+	result := r.speak(ctx, l, claim, begun)
+	permit.Settle(result)
+	if result.Unlisted {
+		r.watch.Unlisted(claim.RailType, result.CodeTable)
+	}
+	outcome := r.outcomeOf(l, claim, result, begun)
+	if result.FirstByte {
+		outcome.Latency = time.Since(sent)
+	}
+	if outcome.Decision.PauseRail {
+		r.pauseRail(ctx, claim.RailType, result)
+	}
+	return outcome
+}
+
+// speak checks what can be checked, then sends or inquires.
+func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) (result rails.Result) {
+	firstByte := false
+	defer func() {
+		if fault := recover(); fault != nil {
+			// After the first byte nobody knows; before it nothing left.
+			r.log.ErrorContext(ctx, "adapter panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprint(fault))
+			result = rails.Result{Result: payment.ResultUnknown, Message: "the adapter panicked", FirstByte: true}
+			if !firstByte {
+				result = rails.Result{Result: payment.ResultNotSent, Message: "the adapter panicked before the first byte"}
+			}
+		}
+	}()
+	onPhase := func(phase rails.Phase) {
+		if phase == rails.PhaseFirstByte {
+			firstByte = true
+		}
+	}
+	if claim.Action == payment.ActionInquire {
+		return r.inquire(ctx, l, claim, onPhase)
+	}
+	send, stop := r.sendOf(l, claim, begun)
+	if stop != nil {
+		return *stop
+	}
+	send.OnPhase = onPhase
+	return l.rail.Send(ctx, send)
+}
+
+func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim, onPhase func(rails.Phase)) rails.Result {
+	inquirer, ok := l.rail.(rails.Inquirer)
+	if !ok {
+		// A provisional acceptance whose callback is overdue, or a profile that
+		// promises an inquiry that the adapter has not.
+		return rails.Result{Result: payment.ResultUnavailable, Message: "the rail can't be asked"}
+	}
+	parent, state := traceOf(claim.Headers)
+	return inquirer.Inquire(ctx, rails.Inquiry{
+		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
+		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
+		SendNo: claim.SendCount, TraceParent: parent, TraceState: state, OnPhase: onPhase,
+	})
+}
+
+// sendOf builds the send, or says why nothing may leave.
+func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.Send, *rails.Result) {
+	stop := func(result payment.Result, format string, args ...any) (rails.Send, *rails.Result) {
+		return rails.Send{}, &rails.Result{Result: result, Message: fmt.Sprintf(format, args...), OwnStop: true}
+	}
+	if !claim.Intact() {
+		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
+	}
+	if claim.OutcomeUnknown && !l.profile.MayResend(claim.SinceFirstSend(time.Since(begun))) {
+		return stop(payment.ResultWindowClosed, "a re-send would come after the rail's key window, or the rail allows none")
+	}
+	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
+		return stop(payment.ResultRenderChanged, "rendered by %s before and by %s now: a re-send must have the same bytes",
+			claim.RenderVersion, l.rail.RenderVersion())
+	}
+	var order struct{ Amount, Currency string }
+	if err := json.Unmarshal(claim.Payload, &order); err != nil {
+		return stop(payment.ResultCheckFailed, "the payload's amount or currency can't be read")
+	}
+	amount, err := payment.ParseAmount(order.Amount, order.Currency)
+	if err != nil {
+		return stop(payment.ResultCheckFailed, "amount: %v", err)
+	}
+	parent, state := traceOf(claim.Headers)
+	send := rails.Send{
+		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
+		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
+		Amount: amount, Payload: claim.Payload, SendNo: claim.SendCount + 1,
+		TraceParent: parent, TraceState: state,
+		BeforeFirstByte: func() error { return r.mayStart(claim, begun) },
+	}
+	if checker, ok := l.rail.(rails.Checker); ok {
+		if err := checker.Check(send); err != nil {
+			return stop(payment.ResultCheckFailed, "%v", err)
+		}
+	}
+	return send, nil
+}
+
+// mayStart is the last look before the first byte. It shrinks the window in
+// which a paused worker could send late; only the rail's own de-duplication
+// closes it.
+func (r *Relayer) mayStart(claim payment.Claim, begun time.Time) error {
+	switch age := time.Since(begun); {
+	case r.stopping.Load():
+		return errors.New("the relayer is stopping")
+	case age > r.config.StartWithin:
+		return fmt.Errorf("the claim is %s old, sending starts within %s", age.Round(time.Millisecond), r.config.StartWithin)
+	case r.beatAge() > r.config.HeartbeatStale:
+		return errors.New("this relayer's heartbeat is stale: others may count it as dead")
+	case !claim.ExpiresAt.IsZero() && !claim.OutcomeUnknown && !claim.ClaimedAt.Add(age).Before(claim.ExpiresAt):
+		return errors.New("the instruction has expired")
+	default:
+		return nil
+	}
+}
+
+func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, begun time.Time) payment.Outcome {
+	decision := l.profile.Decide(claim, payment.Answer{
+		Result: result.Result, Elapsed: time.Since(begun), RetryAfter: result.RetryAfter, Spread: spread(),
+	})
+	outcome := payment.Outcome{
+		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,
+		RailReference: result.Reference, RailCode: result.Code, CodeTable: result.CodeTable, ErrorMessage: result.Message,
+		WorkerID: r.config.WorkerID, ProfileVersion: l.profile.Version, RenderVersion: l.rail.RenderVersion(),
+	}
+	if decision.Park {
+		outcome.ParkAttemptID = payment.NewID()
+	}
+	return outcome
+}
+
+// outcome is outcomeOf for a claim whose lane may be gone: the zero policy is
+// the safest there is.
+func (r *Relayer) outcome(claim payment.Claim, result rails.Result, elapsed time.Duration) payment.Outcome {
+	l := r.lanes.find(claim.RailType)
+	begun := time.Now().Add(-elapsed)
+	if l == nil {
+		l = &lane{rail: nowhere{}, profile: rails.Profile{Policy: payment.Policy{}.WithDefaults()}}
+	}
+	return r.outcomeOf(l, claim, result, begun)
+}
+
+// nowhere stands for a rail that this process no longer serves.
+type nowhere struct{}
+
+func (nowhere) RenderVersion() string { return "" }
+func (nowhere) Send(context.Context, rails.Send) rails.Result {
+	return notSent("this process does not serve the rail")
+}
+
+func notSent(why string) rails.Result {
+	return rails.Result{Result: payment.ResultNotSent, Message: why, OwnStop: true}
+}
+
+func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.Result) {
+	// The call's own deadline may be near; the pause has its own.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+	defer cancel()
+	paused, err := r.store.PauseRail(ctx, railType, "the rail refuses us as a whole: "+result.Code+" "+result.Message)
+	switch {
+	case err != nil:
+		r.log.ErrorContext(ctx, "rail refuses us and can't be paused", "rail_type", railType, "error", err)
+	case paused:
+		r.log.ErrorContext(ctx, "rail paused: it refuses us as a whole", "rail_type", railType, "code", result.Code)
+	}
+}
+
+// traceOf reads the caller's W3C trace context from the headers.
+func traceOf(headers []byte) (parent, state string) {
+	var h struct {
+		Parent string `json:"traceparent"`
+		State  string `json:"tracestate"`
+	}
+	if json.Unmarshal(headers, &h) != nil {
+		return "", ""
+	}
+	return h.Parent, h.State
+}
+
+func spread() float64 { return rand.Float64()*2 - 1 }

@@ -1,0 +1,220 @@
+package relayer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// ErrNotServed is what an OpenRail returns for a rail that this process has no
+// configuration for; other relayers may have it.
+var ErrNotServed = errors.New("this process has no configuration for the rail")
+
+// errBadLane is a configuration that can't be worked with.
+var errBadLane = errors.New("a rail can't be served")
+
+// lane is one rail as this process serves it.
+type lane struct {
+	profile rails.Profile
+	rail    rails.Rail
+	guard   *rails.Guard
+	paused  bool
+	turns   int       // for the share of the oldest
+	stopped time.Time // not claimed before: its rows can't be claimed
+}
+
+// lanes are the rails that this process serves, by name.
+type lanes struct {
+	mu        sync.Mutex
+	byRail    map[string]*lane
+	notServed map[string]bool
+	refreshed time.Time
+}
+
+// refreshLanes reads the profiles in force, and opens what is new or changed.
+func (r *Relayer) refreshLanes(ctx context.Context) error {
+	rows, err := r.store.Rails(ctx)
+	if err != nil {
+		return err
+	}
+	l := &r.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byRail == nil {
+		l.byRail, l.notServed = make(map[string]*lane), make(map[string]bool)
+	}
+	var all []error
+	seen := make(map[string]bool, len(rows))
+	for _, row := range rows {
+		seen[row.RailType] = true
+		if err := r.refreshLane(ctx, row); err != nil {
+			all = append(all, err)
+		}
+	}
+	for name, old := range l.byRail {
+		if !seen[name] {
+			closeRail(old.rail)
+			delete(l.byRail, name)
+		}
+	}
+	l.refreshed = time.Now()
+	return errors.Join(all...)
+}
+
+func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
+	l := &r.lanes
+	current := l.byRail[row.RailType]
+	if current != nil && current.profile.Version == row.ProfileVersion {
+		current.paused = row.Paused
+		return nil
+	}
+	profile, err := rails.ParseProfile(row.Profile)
+	if err != nil {
+		return fmt.Errorf("%w: version %d of rail %s in the database: %w", errBadLane, row.ProfileVersion, row.RailType, err)
+	}
+	profile.Version = row.ProfileVersion
+	if err := profile.CheckBudget(r.config.Zombie-r.config.StartWithin, r.config.RecordWithin, r.config.Drain); err != nil {
+		return fmt.Errorf("%w: %w", errBadLane, err)
+	}
+	rail, err := r.open(profile)
+	if errors.Is(err, ErrNotServed) {
+		if !l.notServed[row.RailType] {
+			r.log.InfoContext(ctx, "rail is not configured here and left to other relayers", "rail_type", row.RailType)
+			l.notServed[row.RailType] = true
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: opening rail %s: %w", errBadLane, row.RailType, err)
+	}
+	guard, err := rails.NewGuard(profile, func(from, to rails.BreakerState) {
+		r.log.Warn("breaker changed", "rail_type", row.RailType, "from", from, "to", to)
+		r.watch.Breaker(row.RailType, to)
+		signal(r.wake)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadLane, err)
+	}
+	// A call that is under way keeps the adapter and the guard it began with.
+	l.byRail[row.RailType] = &lane{profile: profile, rail: rail, guard: guard, paused: row.Paused}
+	r.watch.Breaker(row.RailType, guard.State())
+	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
+		"concurrency", guard.Limit(), "render_version", rail.RenderVersion())
+	return nil
+}
+
+func closeRail(rail rails.Rail) {
+	if closer, ok := rail.(io.Closer); ok {
+		closer.Close() // idle connections only; nothing depends on it
+	}
+}
+
+// find gives the lane of a rail, if this process serves it.
+func (l *lanes) find(railType string) *lane {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byRail[railType]
+}
+
+// due reports whether the profiles should be read again.
+func (l *lanes) due(every time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.refreshed) >= every
+}
+
+// wakeIn is when a rate or a breaker lets more through; 0: no such wait.
+func (l *lanes) wakeIn() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var soonest time.Duration
+	for _, one := range l.byRail {
+		if wake := one.guard.WakeIn(); wake > 0 && (soonest == 0 || wake < soonest) {
+			soonest = wake
+		}
+	}
+	return soonest
+}
+
+// stop keeps a lane from being claimed for a while.
+func (l *lanes) stop(railType string, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.byRail[railType]; one != nil {
+		one.stopped = until
+	}
+}
+
+// reservation is what one lane may claim in a turn.
+type reservation struct {
+	lane    *lane
+	permits []*rails.Permit
+}
+
+// reserve takes permits in every lane that may be claimed now. Permits come
+// before the claim, so that an open breaker or a full rail leaves instructions
+// in pending and burns no attempts.
+func (r *Relayer) reserve(now time.Time) map[string]*reservation {
+	l := &r.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reserved := make(map[string]*reservation, len(l.byRail))
+	left := r.config.ClaimMax
+	for name, one := range l.byRail {
+		if one.paused || now.Before(one.stopped) || !r.hold.allows(one.profile.Policy) {
+			continue
+		}
+		permits := one.guard.Reserve(left)
+		r.watch.InFlight(name, one.guard.InFlight()-len(permits), one.guard.Limit())
+		if len(permits) == 0 {
+			continue
+		}
+		left -= len(permits)
+		one.turns++
+		reserved[name] = &reservation{lane: one, permits: permits}
+	}
+	return reserved
+}
+
+// oldestShare is one in how many slots goes to the row that is longest due.
+const oldestShare = 8
+
+// request turns reservations into a claim.
+func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest {
+	claim := payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
+	for name, each := range reserved {
+		free := len(each.permits)
+		oldest := free / oldestShare
+		if free%oldestShare != 0 && each.lane.turns%oldestShare < free%oldestShare {
+			oldest++
+		}
+		claim.Lanes = append(claim.Lanes, payment.Lane{
+			RailType: name, Free: free, Oldest: min(oldest, free),
+			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(),
+		})
+	}
+	return claim
+}
+
+// take gives one permit to a claim.
+func (v *reservation) take() *rails.Permit {
+	last := len(v.permits) - 1
+	permit := v.permits[last]
+	v.permits = v.permits[:last]
+	return permit
+}
+
+func releaseAll(reserved map[string]*reservation) {
+	for _, each := range reserved {
+		for _, permit := range each.permits {
+			permit.Release()
+		}
+		each.permits = nil
+	}
+}

@@ -1,0 +1,210 @@
+// Package relayer moves instructions from pending to their rails.
+//
+// One loop runs at its own pace. A turn is one transaction that records what
+// has finished and claims what fits; each claimed instruction is then sent by a
+// goroutine of its own under its rail's guard. No batch waits for its slowest
+// member, and a slow or broken rail never takes another rail's slots.
+//
+//	wake (bell, poll, free slot, finished call)
+//	  -> turn: record outcomes + claim     one commit
+//	       crash before the commit: nothing happened; sent payments are
+//	       repaired by the reaper, as UNKNOWN
+//	       crash after it: the claims row leads the reaper to what was claimed
+//	  -> dispatch each claim                no transaction is open
+//	       crash before the first byte: the reaper can't know that, so UNKNOWN
+//	       crash after it: UNKNOWN, and it may have been paid
+//	  -> the outcome waits in memory for the next turn
+//	       crash here: UNKNOWN; the rail's answer is asked for again
+package relayer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Relayer claims and dispatches. Make one with New, then call Run once.
+type Relayer struct {
+	config Config
+	store  Store
+	bell   Bell
+	open   OpenRail
+	watch  Observer
+	log    *slog.Logger
+
+	lanes  lanes
+	flight flight
+	hold   hold
+	wake   chan struct{} // size 1: something may be possible now
+	rung   chan struct{} // size 1: the bell
+	beatAt atomic.Int64  // monotonic nanoseconds of the last heartbeat that went in
+	begun  time.Time
+
+	deaf     atomic.Bool
+	stopping atomic.Bool
+	ready    atomic.Pointer[string] // why it is not; nil: ready
+	doubts   []payment.ID           // claims of unknown commit, to be looked up
+	late     []payment.Outcome      // lost the fence, not yet recorded by the slow path
+}
+
+// New checks the configuration, every fault of it at once.
+func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, log *slog.Logger) (*Relayer, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	if watch == nil {
+		watch = silent{}
+	}
+	r := &Relayer{
+		config: config, store: store, bell: bell, open: open, watch: watch, log: log,
+		wake: make(chan struct{}, 1), rung: make(chan struct{}, 1), begun: time.Now(),
+	}
+	r.flight.open, r.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	r.hold.file = config.StateFile
+	r.notReady("starting")
+	return r, nil
+}
+
+// Run works until the context ends, then stops claiming, lets sends finish for
+// the drain time, records, and gives back what was never sent. It returns nil
+// after an orderly stop, and an error where the server may not be trusted with
+// money or the configuration can't work.
+func (r *Relayer) Run(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	background, stopBackground := context.WithCancelCause(context.WithoutCancel(ctx))
+	sends, stopSends := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopSends(errors.New("the relayer has stopped"))
+	var side sync.WaitGroup
+	side.Go(func() { r.bell.Listen(background, r.ring) })
+	side.Go(func() { r.beat(background) })
+	side.Go(func() { r.testBell(background) })
+
+	err := r.loop(ctx, sends)
+	r.drain(sends, stopSends)
+	stopBackground(errors.New("the relayer has stopped"))
+	side.Wait()
+	r.sayStopped()
+	return err
+}
+
+// errHeld is why nothing is claimed while a person has to look at a failover.
+var errHeld = errors.New("every lane is held")
+
+// loop runs turns until the context ends.
+func (r *Relayer) loop(ctx, sends context.Context) error {
+	var pause pacer
+	for ctx.Err() == nil {
+		pause.wait(ctx, r)
+		if ctx.Err() != nil {
+			return nil
+		}
+		claimed, err := r.turn(ctx, sends)
+		pause.after(claimed, err, r)
+		if errors.Is(err, payment.ErrUnsafeServer) {
+			return err
+		}
+	}
+	return nil
+}
+
+// start waits for a server that can be trusted, and for the rails.
+func (r *Relayer) start(ctx context.Context) error {
+	for try := 0; ; try++ {
+		err := r.prepare(ctx)
+		if err == nil {
+			r.isReady()
+			return nil
+		}
+		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || ctx.Err() != nil {
+			return err
+		}
+		r.notReady("the database can't be used yet")
+		r.log.WarnContext(ctx, "waiting for the database", "error", err, "try", try+1)
+		if !sleep(ctx, backOff(try)) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Relayer) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
+	defer cancel()
+	if err := r.checkServer(ctx); err != nil {
+		return err
+	}
+	if err := r.refreshLanes(ctx); err != nil {
+		return err
+	}
+	if err := r.sendBeat(ctx, "running"); err != nil {
+		return fmt.Errorf("first heartbeat: %w", err)
+	}
+	return nil
+}
+
+// checkServer refuses an unsafe server and notices a failover or a restore.
+func (r *Relayer) checkServer(ctx context.Context) error {
+	server, err := r.store.CheckServer(ctx)
+	if err != nil {
+		return err
+	}
+	return r.hold.see(server, func() (bool, error) { return r.store.TimelineAccepted(ctx, server) }, r.log)
+}
+
+func (r *Relayer) ring() {
+	r.watch.Bell()
+	signal(r.rung)
+}
+
+// Ready reports whether the relayer can work, or why it can't.
+func (r *Relayer) Ready() error {
+	if why := r.ready.Load(); why != nil {
+		return errors.New(*why)
+	}
+	if age := r.beatAge(); age > r.config.HeartbeatStale {
+		return fmt.Errorf("the last heartbeat went in %s ago", age.Round(time.Second))
+	}
+	if held := r.hold.reason(); held != "" {
+		return fmt.Errorf("%w: %s", errHeld, held)
+	}
+	return nil
+}
+
+func (r *Relayer) isReady()            { r.ready.Store(nil) }
+func (r *Relayer) notReady(why string) { r.ready.Store(&why) }
+
+// signal leaves one wake-up in a channel of size 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits, and reports whether the context is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// backOff grows from 100 ms to 5 s.
+func backOff(try int) time.Duration {
+	return min(100*time.Millisecond<<min(try, 10), 5*time.Second)
+}

@@ -1,0 +1,81 @@
+package relayer
+
+import (
+	"context"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Store is what a relayer needs of the ledger, in the order in which it needs it.
+type Store interface {
+	// CheckServer refuses, with payment.ErrUnsafeServer, a server that may
+	// forget what it has committed.
+	CheckServer(ctx context.Context) (payment.Server, error)
+	// TimelineAccepted reports whether a person has looked at this failover or
+	// restore and said that sending may go on.
+	TimelineAccepted(ctx context.Context, server payment.Server) (bool, error)
+	// Rails reads the rails of the cell with the profiles in force.
+	Rails(ctx context.Context) ([]payment.RailRow, error)
+	// Heartbeat says that this relayer is alive.
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) error
+	// Turn records outcomes and claims what fits, in one transaction. After
+	// payment.ErrCommitUnknown it may have happened; after any other error it
+	// has not.
+	Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error)
+	// ClaimAround claims but leaves some instructions alone.
+	ClaimAround(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error)
+	// DueIDs names the next due rows of a rail.
+	DueIDs(ctx context.Context, railType string, leave []payment.ID, limit int) ([]payment.ID, error)
+	// SetAside takes a row that can't be claimed out of its lane's way.
+	SetAside(ctx context.Context, outboxID payment.ID, code string) error
+	// FindClaim looks up what a claim of unknown commit has claimed.
+	FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error)
+	// RecordLate records by the slow path an outcome that lost the fence.
+	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
+	// CloseClaims removes claims in flight whose every member was answered.
+	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)
+	// PauseRail pauses a rail that refuses us as a whole.
+	PauseRail(ctx context.Context, railType, reason string) (bool, error)
+}
+
+// Bell is how enqueues wake a relayer. It only ever wakes.
+type Bell interface {
+	// Listen calls ring for every bell, and once after each reconnect, until the
+	// context ends. Ring must not block.
+	Listen(ctx context.Context, ring func())
+	// Test rings this relayer's own bell and reports whether it was heard.
+	Test(ctx context.Context) error
+}
+
+// OpenRail makes the adapter of a rail. It returns ErrNotServed for a rail that
+// this process has no configuration for.
+type OpenRail func(profile rails.Profile) (rails.Rail, error)
+
+// Observer counts what happens, for metrics. Its methods must be quick.
+type Observer interface {
+	Bell()                                      // a bell woke this relayer
+	Poll()                                      // the poll did
+	BellDeaf(deaf bool)                         // what the last test of LISTEN said
+	Claimed(railType string, n int)             // rows claimed in one turn
+	Turn(outcomes, claims int, d time.Duration) // one committed turn
+	Recorded(outcome payment.Outcome)           // an outcome that is durable
+	Late(railType string, v payment.Verdict)    // an outcome by the slow path
+	Unlisted(railType, table string)            // a code that no table has
+	Breaker(railType string, to rails.BreakerState)
+	InFlight(railType string, inFlight, limit int)
+}
+
+type silent struct{}
+
+func (silent) Bell()                              {}
+func (silent) Poll()                              {}
+func (silent) BellDeaf(bool)                      {}
+func (silent) Claimed(string, int)                {}
+func (silent) Turn(int, int, time.Duration)       {}
+func (silent) Recorded(payment.Outcome)           {}
+func (silent) Late(string, payment.Verdict)       {}
+func (silent) Unlisted(string, string)            {}
+func (silent) Breaker(string, rails.BreakerState) {}
+func (silent) InFlight(string, int, int)          {}
