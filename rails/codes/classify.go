@@ -1,0 +1,93 @@
+// Package codes holds what rails' answer codes mean for money: explicit tables,
+// one readable file each, and the pure rule that turns a code into a result.
+//
+// A code is never matched by substring or by guess. One that no table lists
+// proves nothing: UNKNOWN for a send, UNAVAILABLE for an inquiry.
+package codes
+
+import "github.com/railhead-pay/railhead/payment"
+
+// Class is what a code means, whatever it was the answer to.
+type Class string
+
+// The classes. Those of a single letter are the ones bankers' retry tables use.
+const (
+	Executed    Class = "OK" // the rail took responsibility
+	InProgress  Class = "P"  // taken, the final word is to come
+	Terminal    Class = "T"  // not executed and never will be
+	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
+	Refused     Class = "R"  // not executed, may be tried again
+	Business    Class = "B"  // not executed, may be tried again when funds, limits or hours allow
+	Duplicate   Class = "D"  // seen before: on the first send another's, on a later one our own
+	HoldRail    Class = "H"  // our credentials, route or format are broken for the whole rail
+	NotReceived Class = "N"  // the rail knows of no such payment
+	Unclear     Class = "U"  // listed, and known to prove nothing
+)
+
+// Classes lists every class.
+func Classes() []Class {
+	return []Class{
+		Executed, InProgress, Terminal, FirstOnly, Refused,
+		Business, Duplicate, HoldRail, NotReceived, Unclear,
+	}
+}
+
+// Context is what a code was the answer to.
+type Context struct {
+	// Inquiry is set for the answer to an inquiry, else it is to a send.
+	Inquiry bool
+	// SendNo counts the sends that may have reached the rail, from 1, the one
+	// answered included. Anything below 1 is a later send: the careful reading.
+	SendNo int
+	// Acceptance is the rail's. Only a PROVISIONAL rail may answer "in
+	// progress" to a send: on any other the word would end the instruction.
+	Acceptance payment.Acceptance
+}
+
+// Result is what a code of this class proves in this context. A class that it
+// does not know proves nothing.
+func (c Class) Result(ctx Context) payment.Result {
+	if ctx.Inquiry {
+		return c.inquiryResult()
+	}
+	switch c {
+	case Executed:
+		return payment.ResultAccepted
+	case InProgress:
+		if ctx.Acceptance == payment.AcceptanceProvisional {
+			return payment.ResultAccepted
+		}
+		return payment.ResultUnknown
+	case Terminal:
+		return payment.ResultRefusedFinal
+	case FirstOnly, Duplicate:
+		if ctx.SendNo == 1 {
+			return payment.ResultRefusedFinal
+		}
+		return payment.ResultUnknown
+	case Refused, Business:
+		return payment.ResultRefusedTransient
+	case HoldRail:
+		return payment.ResultRefusedRail
+	default:
+		return payment.ResultUnknown
+	}
+}
+
+// inquiryResult takes a code as evidence only where it can't be about the
+// inquiry itself: "try again later", "duplicate" and "your credentials are
+// wrong" say nothing of the payment that was asked for.
+func (c Class) inquiryResult() payment.Result {
+	switch c {
+	case Executed:
+		return payment.ResultExecuted
+	case InProgress:
+		return payment.ResultInProgress
+	case Terminal:
+		return payment.ResultRefused
+	case NotReceived:
+		return payment.ResultNotFound
+	default:
+		return payment.ResultUnavailable
+	}
+}

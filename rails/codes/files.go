@@ -1,0 +1,170 @@
+package codes
+
+import (
+	"bufio"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The tables are text files so that a person who classes codes needs no Go.
+// Each line is one of
+//
+//	table NAME             how profiles name it
+//	edition TEXT           changes with any class
+//	about payment|call     whether the codes speak of the payment or of the call
+//	family hundreds        unlisted xx40 to xx99 count as xx00 (FSPIOP)
+//	source KEY TEXT        where the codes that carry the key are defined
+//	CODE CLASS KEY MEANING
+//
+// Empty lines and lines that start with # are for people.
+//
+//go:embed tables/*.txt
+var files embed.FS
+
+// maxCode bounds a code, in bytes; maxTable a table, in codes.
+const (
+	maxCode  = 64
+	maxTable = 2000
+)
+
+// ErrNoTable is what Named wraps for a name that no table has.
+var ErrNoTable = errors.New("no such code table")
+
+var tables = sync.OnceValues(func() (map[string]*Table, error) {
+	all := make(map[string]*Table)
+	entries, err := files.ReadDir("tables")
+	if err != nil {
+		return nil, fmt.Errorf("listing the code tables: %w", err)
+	}
+	for _, entry := range entries {
+		text, err := files.ReadFile("tables/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading code table %s: %w", entry.Name(), err)
+		}
+		table, err := Parse(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("code table %s: %w", entry.Name(), err)
+		}
+		all[table.name] = table
+	}
+	return all, nil
+})
+
+// Named finds a built-in table: http, iso20022, iso8583, fspiop.
+func Named(name string) (*Table, error) {
+	all, err := tables()
+	if err != nil {
+		return nil, err
+	}
+	table, ok := all[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q, there are %s", ErrNoTable, name, strings.Join(Names(), ", "))
+	}
+	return table, nil
+}
+
+// Names lists the built-in tables.
+func Names() []string {
+	all, _ := tables()
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Parse reads a table in the form above and returns every fault at once, each
+// with its line.
+func Parse(text string) (*Table, error) {
+	p := parser{table: &Table{entries: map[string]Entry{}}, sources: map[string]string{}}
+	scanner := bufio.NewScanner(strings.NewReader(text))
+	for scanner.Scan() {
+		p.line++
+		p.read(scanner.Text())
+	}
+	if err := scanner.Err(); err != nil {
+		p.refuse("%w", err)
+	}
+	if p.table.name == "" || p.table.edition == "" || !p.about {
+		p.refuse("a table needs the lines table, edition and about")
+	}
+	if len(p.table.entries) > maxTable {
+		p.refuse("a table has at most %d codes, this one %d", maxTable, len(p.table.entries))
+	}
+	return p.table, errors.Join(p.faults...)
+}
+
+type parser struct {
+	table   *Table
+	sources map[string]string // key to text
+	about   bool
+	line    int
+	faults  []error
+}
+
+func (p *parser) refuse(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Errorf("line %d: "+format, append([]any{p.line}, args...)...))
+}
+
+func (p *parser) read(line string) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	rest = strings.TrimSpace(rest)
+	switch word {
+	case "":
+	case "table":
+		p.table.name = rest
+	case "edition":
+		p.table.edition = rest
+	case "about":
+		p.about = rest == "payment" || rest == "call"
+		p.table.ofCall = rest == "call"
+	case "family":
+		if rest != "hundreds" {
+			p.refuse("family is %q, must be hundreds", rest)
+		}
+		p.table.family = hundreds
+	case "source":
+		key, text, _ := strings.Cut(rest, " ")
+		p.sources[key] = strings.TrimSpace(text)
+		p.table.sources = append(p.table.sources, p.sources[key])
+	default:
+		if !strings.HasPrefix(word, "#") {
+			p.entry(strings.Fields(line))
+		}
+	}
+}
+
+func (p *parser) entry(fields []string) {
+	if len(fields) < 4 {
+		p.refuse("a code needs class, source and meaning")
+		return
+	}
+	code, class, source := fields[0], Class(fields[1]), p.sources[fields[2]]
+	if !slices.Contains(Classes(), class) {
+		p.refuse("class is %q, must be one of %v", class, Classes())
+	}
+	if source == "" {
+		p.refuse("source %q is not declared above", fields[2])
+	}
+	if _, twice := p.table.entries[code]; twice || len(code) > maxCode {
+		p.refuse("code %s is listed twice or is longer than %d characters", code, maxCode)
+	}
+	p.table.entries[code] = Entry{Code: code, Class: class, Source: source, Meaning: strings.Join(fields[3:], " ")}
+}
+
+// hundreds is FSPIOP's rule for codes that a client does not know: xx40 to xx99
+// are free for schemes to use and count as the family's generic xx00.
+// API Definition v1.1, section 7.6.
+func hundreds(code string) string {
+	if len(code) != 4 || code[2] < '4' || code[2] > '9' || strings.ContainsFunc(code, notDigit) {
+		return ""
+	}
+	return code[:2] + "00"
+}
+
+func notDigit(r rune) bool { return r < '0' || r > '9' }

@@ -1,0 +1,187 @@
+package httpjson
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+)
+
+// sendReader reads answers to sends. It is pure: what an answer proves depends
+// on nothing but the answer, the send's number and these facts.
+type sendReader struct {
+	config     SendResponseConfig
+	http       *codes.Table
+	body       *codes.Table
+	acceptance payment.Acceptance
+}
+
+// spoken is what the body of an answer says, if it could be read.
+type spoken struct {
+	doc      jsondoc.Doc
+	readable bool        // it is one JSON object
+	hasWord  bool        // it has the status word
+	class    codes.Class // empty: it does not say what happened
+	code     string      // its code, or the word that is in no table
+	table    string      // the table of code
+	unlisted bool        // code is in no table
+}
+
+// read says what a complete answer proves. Own is the reference that the bank
+// should echo.
+func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
+	ctx := codes.Context{SendNo: sendNo, Acceptance: r.acceptance}
+	status := strconv.Itoa(a.status)
+	entry, listed := r.http.Find(status)
+	if !listed {
+		entry.Class = codes.Unclear
+	}
+	said := r.listen(a)
+	result := rails.Result{
+		Result: payment.ResultUnknown, FirstByte: true, Unlisted: !listed,
+		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
+		RetryAfter: retryAfter(a.header),
+	}
+	if said.code != "" && !(said.unlisted && speaksAlone(entry.Class)) {
+		result.Code, result.CodeTable, result.Unlisted = said.code, said.table, said.unlisted
+	}
+	if text, ok := said.text(r.config.Message); ok {
+		result.Message += ": " + text
+	}
+	reference, hasReference := said.text(r.config.Reference)
+	if hasReference && rails.PlainReference(reference) {
+		result.Reference = reference
+	}
+	doubt := func(why string) rails.Result {
+		result.Message = why + "; " + result.Message
+		return result
+	}
+	echo, echoed := said.text(r.config.Echo)
+	if echoed && echo != own {
+		result.Reference = "" // it is another payment's
+		return doubt("the answer speaks of another payment")
+	}
+	class, why := r.weigh(entry.Class, a.status, said)
+	if why != "" {
+		return doubt(why)
+	}
+	result.Result = class.Result(ctx)
+	if result.Result == payment.ResultAccepted {
+		switch {
+		case r.config.Echo != "" && !echoed:
+			result.Result = payment.ResultUnknown
+			return doubt("the acceptance does not name our payment")
+		case r.config.Reference != "" && result.Reference == "":
+			result.Result = payment.ResultUnknown
+			return doubt("the acceptance has no usable reference of the bank")
+		}
+	}
+	return result
+}
+
+// weigh makes one class of what the status code and the body say, or tells why
+// they prove nothing together.
+func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Class, string) {
+	success := status >= 200 && status < 300
+	switch {
+	case byHTTP == codes.Unclear:
+		return codes.Unclear, ""
+	case success && !said.readable:
+		return codes.Unclear, "the answer can't be read"
+	case success && r.config.Status != "" && !said.hasWord:
+		return codes.Unclear, "the answer has no status"
+	case said.unlisted && speaksAlone(byHTTP):
+		return byHTTP, ""
+	case said.unlisted:
+		return codes.Unclear, "the bank's word is in no table"
+	case !success && accepts(said.class):
+		return codes.Unclear, "the status code refuses and the body accepts"
+	case said.class != "":
+		return said.class, ""
+	case success && r.config.Status != "":
+		return codes.Unclear, "the answer refers to a code and has none"
+	case !said.readable && !speaksAlone(byHTTP):
+		return codes.Unclear, "the refusal can't be read"
+	default:
+		return byHTTP, ""
+	}
+}
+
+// speaksAlone is for status codes that what stands in front of a bank gives,
+// without a body of the bank's: wrong credentials, wrong route, too many.
+func speaksAlone(byHTTP codes.Class) bool {
+	return byHTTP == codes.HoldRail || byHTTP == codes.Refused
+}
+
+// listen reads the body. The status word decides; where it defers to the code,
+// or there is none, the code does.
+func (r sendReader) listen(a answer) spoken {
+	said := readBody(a)
+	word, hasWord := said.text(r.config.Status)
+	code, hasCode := said.text(r.config.Code)
+	hasCode = hasCode && rails.PlainCode(code)
+	if hasCode {
+		said.code, said.table = code, r.body.Origin(code)
+	}
+	said.hasWord = hasWord
+	wordClass, known := r.config.Statuses[word]
+	if hasWord && !known {
+		entry, listed := r.body.Find(word)
+		if !listed {
+			said.unlisted, said.code, said.table = true, word, r.body.Origin(word)
+			return said
+		}
+		wordClass = entry.Class
+	}
+	entry, listed := r.body.Find(code)
+	switch {
+	case wordClass != "" && wordClass != byCode:
+		said.class = wordClass
+		if hasCode && listed && accepts(wordClass) && !accepts(entry.Class) && entry.Class != codes.Unclear {
+			said.class = codes.Unclear // the word accepts and the code refuses
+		}
+	case hasCode:
+		said.class, said.unlisted = entry.Class, !listed
+	}
+	return said
+}
+
+func accepts(class codes.Class) bool { return class == codes.Executed || class == codes.InProgress }
+
+// readBody takes a body that is one JSON object. A content coding was never
+// asked for: what has one is not decoded and so not read.
+func readBody(a answer) spoken {
+	if coding := a.header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return spoken{}
+	}
+	doc, err := jsondoc.Parse(a.body)
+	if err != nil || !doc.IsObject() {
+		return spoken{}
+	}
+	return spoken{doc: doc, readable: true}
+}
+
+// text finds a configured path; an empty path finds nothing.
+func (s spoken) text(path string) (string, bool) {
+	if path == "" || !s.readable {
+		return "", false
+	}
+	return s.doc.Text(path)
+}
+
+// maxRetryAfter bounds what a bank may ask for.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter reads the header of RFC 9110, section 10.2.3, in seconds; the form
+// with a date would need the bank's clock to be ours.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+}

@@ -1,0 +1,286 @@
+package httpjson
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/codes"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+// Config is how one bank is spoken to: where, with which headers and secrets,
+// how the body is rendered and how answers are read. It never goes to the
+// database; it holds references to secrets and no secret.
+type Config struct {
+	BaseURL        string `json:"base_url"`        // https://bank.example/v1, without a query
+	AllowPlaintext bool   `json:"allow_plaintext"` // http:// too; for a bank on the same machine
+	AllowLoopback  bool   `json:"allow_loopback"`  // addresses of this machine too
+	// Headers go with every request: a literal, env:NAME or file:PATH.
+	Headers map[string]HeaderValue `json:"headers"`
+	Bearer  secret.Ref             `json:"bearer"` // sent as Authorization: Bearer
+	// PropagateTrace sends traceparent and tracestate to the bank.
+	PropagateTrace bool             `json:"propagate_trace"`
+	Signature      *SignatureConfig `json:"signature"`
+	TLS            TLSConfig        `json:"tls"`
+	Send           SendConfig       `json:"send"`
+	Inquiry        *InquiryConfig   `json:"inquiry"` // absent: the bank can't be asked
+}
+
+// SendConfig is the request that pays, and how its answer is read.
+type SendConfig struct {
+	Method string `json:"method"` // POST (default) or PUT
+	// Path follows the base URL. {rail_key}, {instruction_id} and
+	// {participant_id} are filled in.
+	Path string `json:"path"`
+	// IdempotencyHeader carries the rail key; empty: none does.
+	IdempotencyHeader string `json:"idempotency_header"`
+	// Body maps fields of the request to sources, see the package comment.
+	Body     map[string]any     `json:"body"`
+	Response SendResponseConfig `json:"response"`
+}
+
+// SendResponseConfig says where in an answer's JSON body things are, as dotted
+// paths. At least one of Status and Reference is needed, or an empty page would
+// count as an acceptance.
+type SendResponseConfig struct {
+	Status string `json:"status"` // the word that says what happened
+	// Statuses gives words a class of package codes, or CODE where the code's
+	// class decides. Other words are looked up in the profile's code table.
+	Statuses  map[string]codes.Class `json:"statuses"`
+	Reference string                 `json:"reference"` // the bank's own; an acceptance without it is UNKNOWN
+	Code      string                 `json:"code"`
+	Message   string                 `json:"message"`
+	// Echo is our own reference; an acceptance without it, and any answer with
+	// another, is UNKNOWN.
+	Echo   string `json:"echo"`
+	EchoIs string `json:"echo_is"` // rail_key (default) or instruction_id
+}
+
+// byCode is the word in Statuses for "the code's class decides".
+const byCode codes.Class = "CODE"
+
+// InquiryConfig is the request that asks, and how its answer is read. What is
+// not described here proves nothing.
+type InquiryConfig struct {
+	Method string `json:"method"` // GET (default) or POST
+	// Path as in SendConfig; {reference} is the bank's own, if it is known.
+	Path string         `json:"path"`
+	Body map[string]any `json:"body"` // for POST; without payload and amount
+	// HTTPStatuses are those whose body is read; default 200 and 404. Outside
+	// 2xx a body can prove NOT_FOUND and nothing else.
+	HTTPStatuses []int                 `json:"http_statuses"`
+	Response     InquiryResponseConfig `json:"response"`
+}
+
+// InquiryResponseConfig is as SendResponseConfig, with the words that an
+// inquiry may prove: EXECUTED, REFUSED, IN_PROGRESS, NOT_FOUND, UNAVAILABLE.
+type InquiryResponseConfig struct {
+	Status    string                    `json:"status"`
+	Statuses  map[string]payment.Result `json:"statuses"`
+	Reference string                    `json:"reference"`
+	Code      string                    `json:"code"`
+	Message   string                    `json:"message"`
+	Echo      string                    `json:"echo"`
+	EchoIs    string                    `json:"echo_is"`
+}
+
+// TLSConfig is the trust in the bank's certificate and our own certificate.
+type TLSConfig struct {
+	CA         secret.Ref `json:"ca"`          // PEM; replaces the system's roots
+	ClientCert secret.Ref `json:"client_cert"` // PEM
+	ClientKey  secret.Ref `json:"client_key"`  // PEM
+	ServerName string     `json:"server_name"` // in place of the host of the URL
+}
+
+// SignatureConfig is an HMAC-SHA256 over the request, in a header.
+type SignatureConfig struct {
+	Secret          secret.Ref `json:"secret"`
+	Header          string     `json:"header"`
+	TimestampHeader string     `json:"timestamp_header"` // Unix seconds; needed where Form has a timestamp
+	// Form is what is signed, its parts joined by dots: any of timestamp,
+	// method, path and body, body last. Default timestamp.body.
+	Form     string `json:"form"`
+	Encoding string `json:"encoding"` // hex (default) or base64
+	Prefix   string `json:"prefix"`   // before the signature, such as sha256=
+}
+
+// WithDefaults fills in what was left out.
+func (c Config) WithDefaults() Config {
+	c.Send.Method = orElse(c.Send.Method, http.MethodPost)
+	c.Send.Response.EchoIs = orElse(c.Send.Response.EchoIs, "rail_key")
+	if c.Inquiry != nil {
+		inquiry := *c.Inquiry
+		inquiry.Method = orElse(inquiry.Method, http.MethodGet)
+		inquiry.Response.EchoIs = orElse(inquiry.Response.EchoIs, "rail_key")
+		if len(inquiry.HTTPStatuses) == 0 {
+			inquiry.HTTPStatuses = []int{http.StatusOK, http.StatusNotFound}
+		}
+		c.Inquiry = &inquiry
+	}
+	if c.Signature != nil {
+		signature := *c.Signature
+		signature.Form = orElse(signature.Form, "timestamp.body")
+		signature.Encoding = orElse(signature.Encoding, "hex")
+		c.Signature = &signature
+	}
+	return c
+}
+
+func orElse(text, standard string) string {
+	if text == "" {
+		return standard
+	}
+	return text
+}
+
+// faults collects everything that is wrong, each with the field's path first.
+type faults []error
+
+func (f *faults) refuse(field, format string, args ...any) {
+	*f = append(*f, fmt.Errorf(field+" "+format, args...))
+}
+
+func (f *faults) path(field, path string) {
+	if path != "" {
+		if err := jsondoc.CheckPath(path); err != nil {
+			f.refuse(field, "%w", err)
+		}
+	}
+}
+
+// Validate returns every fault at once. It wants a configuration that went
+// through WithDefaults and looks up no secret.
+func (c Config) Validate() error {
+	var all faults
+	c.validateURL(&all)
+	c.validateHeaders(&all)
+	c.validateSend(&all)
+	if c.Inquiry != nil {
+		c.Inquiry.validate(&all)
+	}
+	if c.Signature != nil {
+		c.Signature.validate(&all)
+	}
+	if c.TLS.ClientCert.IsZero() != c.TLS.ClientKey.IsZero() {
+		all.refuse("tls.client_cert", "and tls.client_key go together")
+	}
+	return errors.Join(all...)
+}
+
+func (c Config) validateURL(all *faults) {
+	base, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || base.Host == "" || base.Opaque != "":
+		all.refuse("base_url", "is no absolute URL such as https://bank.example/v1")
+	case base.User != nil:
+		all.refuse("base_url", "holds a user or password; use bearer or headers, which can refer to a secret")
+	case base.RawQuery != "" || base.Fragment != "" || strings.Contains(c.BaseURL, "?"):
+		all.refuse("base_url", "has a query or fragment; put the query into a path")
+	case base.Scheme == "http" && !c.AllowPlaintext:
+		all.refuse("base_url", "is http: anybody on the way could read and change payments; use https, or allow_plaintext for a bank on the same machine")
+	case base.Scheme != "http" && base.Scheme != "https":
+		all.refuse("base_url", "has scheme %q, must be https", base.Scheme)
+	}
+}
+
+func (c Config) validateSend(all *faults) {
+	s := c.Send
+	if s.Method != http.MethodPost && s.Method != http.MethodPut {
+		all.refuse("send.method", "is %q, must be POST or PUT", s.Method)
+	}
+	validatePath(all, "send.path", s.Path, "rail_key", "instruction_id", "participant_id")
+	if len(s.Body) == 0 {
+		all.refuse("send.body", "is empty: there would be nothing to pay")
+	}
+	if _, err := compileTemplate(s.Body, sendSources); err != nil {
+		all.refuse("send.body", "%w", err)
+	}
+	r := s.Response
+	for name, path := range map[string]string{
+		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
+	} {
+		all.path("send.response."+name, path)
+	}
+	if r.Status == "" && r.Reference == "" {
+		all.refuse("send.response", "names neither status nor reference: any 2xx page, a proxy's too, would count as an acceptance")
+	}
+	for _, word := range slices.Sorted(maps.Keys(r.Statuses)) {
+		if class := r.Statuses[word]; class != byCode && !slices.Contains(codes.Classes(), class) {
+			all.refuse("send.response.statuses."+word, "is %q, must be CODE or one of %v", class, codes.Classes())
+		}
+		if r.Statuses[word] == byCode && r.Code == "" {
+			all.refuse("send.response.statuses."+word, "is CODE but send.response.code is not given")
+		}
+	}
+	if len(r.Statuses) > 0 && r.Status == "" {
+		all.refuse("send.response.statuses", "is given without send.response.status")
+	}
+	validateEcho(all, "send.response", r.EchoIs)
+}
+
+func (i InquiryConfig) validate(all *faults) {
+	if i.Method != http.MethodGet && i.Method != http.MethodPost {
+		all.refuse("inquiry.method", "is %q, must be GET or POST", i.Method)
+	}
+	if (i.Method == http.MethodPost) != (len(i.Body) > 0) {
+		all.refuse("inquiry.body", "goes with method POST and with no other")
+	}
+	validatePath(all, "inquiry.path", i.Path, "rail_key", "instruction_id", "participant_id", "reference")
+	if _, err := compileTemplate(i.Body, inquirySources); err != nil {
+		all.refuse("inquiry.body", "%w", err)
+	}
+	for n, status := range i.HTTPStatuses {
+		if status < 200 || status > 599 || status >= 300 && status < 400 {
+			all.refuse(fmt.Sprintf("inquiry.http_statuses.%d", n), "is %d, must be 200 to 599 and no redirect", status)
+		}
+	}
+	r := i.Response
+	for name, path := range map[string]string{
+		"status": r.Status, "reference": r.Reference, "code": r.Code, "message": r.Message, "echo": r.Echo,
+	} {
+		all.path("inquiry.response."+name, path)
+	}
+	if r.Status == "" {
+		all.refuse("inquiry.response.status", "is needed: without a word for it no answer proves anything")
+	}
+	proofs := []payment.Result{
+		payment.ResultExecuted, payment.ResultRefused, payment.ResultInProgress,
+		payment.ResultNotFound, payment.ResultUnavailable,
+	}
+	for _, word := range slices.Sorted(maps.Keys(r.Statuses)) {
+		if !slices.Contains(proofs, r.Statuses[word]) {
+			all.refuse("inquiry.response.statuses."+word, "is %q, must be one of %v", r.Statuses[word], proofs)
+		}
+	}
+	validateEcho(all, "inquiry.response", r.EchoIs)
+}
+
+func validateEcho(all *faults, field, echoIs string) {
+	if echoIs != "rail_key" && echoIs != "instruction_id" {
+		all.refuse(field+".echo_is", "is %q, must be rail_key or instruction_id", echoIs)
+	}
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+func validatePath(all *faults, field, path string, known ...string) {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\\r\n\t") {
+		all.refuse(field, "must begin with one slash and have no space, # or backslash")
+	}
+	for _, found := range placeholder.FindAllString(path, -1) {
+		if !slices.Contains(known, strings.Trim(found, "{}")) {
+			all.refuse(field, "has %s, known are %v", found, known)
+		}
+	}
+	if strings.ContainsAny(placeholder.ReplaceAllString(path, ""), "{}") {
+		all.refuse(field, "has an unmatched brace")
+	}
+}

@@ -1,0 +1,75 @@
+package httpjson
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
+)
+
+// inquiryReader reads answers to inquiries; it is as pure as sendReader.
+type inquiryReader struct {
+	config   InquiryResponseConfig
+	statuses []int
+	http     *codes.Table
+	body     *codes.Table
+}
+
+// read says what an answer proves about the payment that was asked for.
+func (r inquiryReader) read(a answer, own string) rails.Result {
+	status := strconv.Itoa(a.status)
+	result := rails.Result{
+		Result: payment.ResultUnavailable, FirstByte: true,
+		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
+		RetryAfter: retryAfter(a.header),
+	}
+	doubt := func(why string) rails.Result {
+		result.Result = payment.ResultUnavailable
+		result.Message = why + "; " + result.Message
+		return result
+	}
+	if !slices.Contains(r.statuses, a.status) {
+		return doubt("the status code proves nothing about the payment")
+	}
+	said := readBody(a)
+	if !said.readable {
+		return doubt("the answer can't be read")
+	}
+	if text, ok := said.text(r.config.Message); ok {
+		result.Message += ": " + text
+	}
+	echo, echoed := said.text(r.config.Echo)
+	if echoed && echo != own {
+		return doubt("the answer speaks of another payment")
+	}
+	word, ok := said.text(r.config.Status)
+	if !ok {
+		return doubt("the answer has no status")
+	}
+	if reference, ok := said.text(r.config.Reference); ok && rails.PlainReference(reference) {
+		result.Reference = reference
+	}
+	result.Result, ok = r.config.Statuses[word]
+	if !ok {
+		result.Result, ok = r.body.Classify(word, codes.Context{Inquiry: true})
+		result.Unlisted = !ok
+		result.Code, result.CodeTable = word, r.body.Origin(word)
+	}
+	if code, ok := said.text(r.config.Code); ok && rails.PlainCode(code) {
+		_, listed := r.body.Find(code)
+		result.Code, result.CodeTable = code, r.body.Origin(code)
+		result.Unlisted = result.Unlisted || !listed
+	}
+	proves := result.Result != payment.ResultUnavailable && result.Result != payment.ResultNotFound
+	switch {
+	case proves && (a.status < 200 || a.status > 299):
+		return doubt(fmt.Sprintf("%s can't be proven by HTTP %s", result.Result, status))
+	case proves && r.config.Echo != "" && !echoed:
+		return doubt("the answer does not name our payment")
+	default:
+		return result
+	}
+}

@@ -1,0 +1,340 @@
+// Package httpjson is the adapter for banks and payment services that speak
+// JSON over HTTP. It is driven by configuration: the request's body is a map of
+// fields to sources, and the answer is read by dotted paths and code tables.
+//
+// The sources of a body are rail_key, instruction_id, participant_id,
+// outbox_id, currency, amount.decimal ("10.50"), amount.trimmed ("10.5", as
+// FSPIOP wants it), amount.minor (1050), amount.minor_text ("1050"),
+// amount.number (10.50, a JSON number with exactly its decimals), payload.PATH
+// for anything in the instruction's payload, and literal:TEXT. A source with a
+// question mark behind it is left out where the payload lacks it. Numbers,
+// true and false stand for themselves; maps and lists nest.
+package httpjson
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+// adapterVersion changes with any change of the code that changes the bytes of
+// a request.
+const adapterVersion = "httpjson/1"
+
+// Rail is one bank. It is a rails.Rail, a rails.Checker and, through Open, a
+// rails.Inquirer where the configuration says how to ask.
+type Rail struct {
+	railType  string
+	config    Config
+	timeouts  rails.Timeouts
+	checklist rails.Checklist
+	exponents rails.Checks
+	headers   http.Header
+	secrets   []secret.Value
+	signer    *signer
+	sendBody  template
+	sends     sendReader
+	version   string
+	transport *http.Transport
+	close     context.CancelFunc
+}
+
+// Asking is a Rail that can be asked what became of an instruction.
+type Asking struct {
+	*Rail
+	askBody template
+	asks    inquiryReader
+}
+
+// Open makes the rail that a configuration and a profile describe, and looks up
+// its secrets. It opens no connection. The caller closes it. The rail is an
+// rails.Inquirer where the configuration has an inquiry.
+func Open(config Config, profile rails.Profile, getenv func(string) string) (rails.Rail, error) {
+	config = config.WithDefaults()
+	if err := errors.Join(config.Validate(), profile.Validate(), askable(config, profile)); err != nil {
+		return nil, err
+	}
+	httpTable, err1 := profile.Codes.HTTPTable()
+	bodyTable, err2 := profile.Codes.BodyTable()
+	body, err3 := compileTemplate(config.Send.Body, sendSources)
+	checklist, err4 := profile.Checks.Compile()
+	headers, secrets, err5 := headersOf(config, getenv)
+	tlsConfig, keys, err6 := tlsSettings(config.TLS, getenv)
+	signer, err7 := signerOf(config.Signature, getenv)
+	version, err8 := renderVersion(config, profile)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8); err != nil {
+		return nil, err
+	}
+	secrets = append(secrets, keys...)
+	if signer != nil {
+		secrets = append(secrets, signer.key)
+	}
+	life, end := context.WithCancel(context.Background())
+	dialer := &dialer{life: life, timeouts: profile.Timeouts, loopback: config.AllowLoopback, tls: tlsConfig}
+	r := &Rail{
+		railType: profile.RailType, config: config, timeouts: profile.Timeouts,
+		checklist: checklist, exponents: profile.Checks,
+		headers: headers, secrets: secrets, signer: signer, sendBody: body, version: version,
+		sends:     sendReader{config: config.Send.Response, http: httpTable, body: bodyTable, acceptance: profile.Acceptance},
+		transport: newTransport(dialer, profile.Concurrency),
+		close:     end,
+	}
+	if config.Inquiry == nil {
+		return r, nil
+	}
+	askBody, err := compileTemplate(config.Inquiry.Body, inquirySources)
+	if err != nil {
+		return nil, err
+	}
+	return &Asking{Rail: r, askBody: askBody, asks: inquiryReader{
+		config: config.Inquiry.Response, statuses: config.Inquiry.HTTPStatuses, http: httpTable, body: bodyTable,
+	}}, nil
+}
+
+// askable refuses a profile that counts on inquiries which the configuration
+// can't make, and the other way round.
+func askable(config Config, profile rails.Profile) error {
+	if profile.Inquiry.Max > 0 && config.Inquiry == nil {
+		return errors.New("the profile has inquiry.max above 0 but http.inquiry does not say how to ask")
+	}
+	if profile.Inquiry.Max == 0 && config.Inquiry != nil {
+		return errors.New("http.inquiry says how to ask but the profile's inquiry.max is 0: nobody ever would")
+	}
+	return nil
+}
+
+// RenderVersion is the adapter's version and a digest of everything that shapes
+// a request except its host and its secrets.
+func (r *Rail) RenderVersion() string { return r.version }
+
+func renderVersion(config Config, profile rails.Profile) (string, error) {
+	headers := map[string]string{}
+	for name, value := range config.Headers {
+		text, err := value.MarshalText()
+		if err != nil {
+			return "", err
+		}
+		headers[http.CanonicalHeaderKey(name)] = string(text)
+		if !value.Secret.IsZero() {
+			headers[http.CanonicalHeaderKey(name)] = "secret"
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"method": config.Send.Method, "path": config.Send.Path, "body": config.Send.Body,
+		"key":       http.CanonicalHeaderKey(config.Send.IdempotencyHeader),
+		"headers":   headers,
+		"exponents": profile.Checks.Exponents,
+	})
+	if err != nil {
+		return "", fmt.Errorf("digest of the request's form: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return adapterVersion + "-" + hex.EncodeToString(sum[:6]), nil
+}
+
+// Check judges the instruction by the profile's rules and by the template: what
+// has no place to come from can't be sent.
+func (r *Rail) Check(s rails.Send) error {
+	if err := r.checklist.Check(s); err != nil {
+		return err
+	}
+	_, err := r.render(s)
+	return err
+}
+
+func (r *Rail) render(s rails.Send) ([]byte, error) {
+	payload, err := jsondoc.Parse(s.Payload)
+	if err != nil {
+		return nil, &rails.CheckError{Field: "payload", Rule: "JSON", Why: err.Error()}
+	}
+	values, err := sendValues(s, r.exponents)
+	if err != nil {
+		return nil, err
+	}
+	return r.sendBody.render(values, payload)
+}
+
+// Send implements rails.Rail. An instruction that Check refuses is NOT_SENT:
+// the caller checks first, and nothing left.
+func (r *Rail) Send(ctx context.Context, s rails.Send) (result rails.Result) {
+	body, err := r.render(s)
+	if err != nil {
+		return rails.Result{Result: payment.ResultNotSent, Message: r.clean(err.Error())}
+	}
+	path := fillPath(r.config.Send.Path, map[string]string{
+		"rail_key": s.RailKey, "instruction_id": s.InstructionID, "participant_id": s.ParticipantID,
+	})
+	header := r.header(s.TraceParent, s.TraceState)
+	if r.config.Send.IdempotencyHeader != "" {
+		header.Set(r.config.Send.IdempotencyHeader, s.RailKey)
+	}
+	got, failure := r.exchange(ctx, r.request(r.config.Send.Method, path, header, body, s.BeforeFirstByte, s.OnPhase))
+	if failure != nil {
+		return *failure
+	}
+	own := s.RailKey
+	if r.config.Send.Response.EchoIs == "instruction_id" {
+		own = s.InstructionID
+	}
+	result = r.sends.read(got, s.SendNo, own)
+	result.Message = r.clean(result.Message)
+	return result
+}
+
+// Inquire implements rails.Inquirer.
+func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
+	config := a.config.Inquiry
+	if q.Reference == "" && strings.Contains(config.Path, "{reference}") {
+		return rails.Result{Result: payment.ResultUnavailable, Message: "the bank gave no reference to ask by"}
+	}
+	path := fillPath(config.Path, map[string]string{
+		"rail_key": q.RailKey, "instruction_id": q.InstructionID, "participant_id": q.ParticipantID, "reference": q.Reference,
+	})
+	var body []byte
+	if len(config.Body) > 0 {
+		var err error
+		if body, err = a.askBody.render(inquiryValues(q), jsondoc.Doc{}); err != nil {
+			return rails.Result{Result: payment.ResultUnavailable, Message: a.clean(err.Error())}
+		}
+	}
+	got, failure := a.exchange(ctx, a.request(config.Method, path, a.header(q.TraceParent, q.TraceState), body, nil, q.OnPhase))
+	if failure != nil {
+		// An inquiry moves no money: whatever went wrong, it proves nothing.
+		if failure.Result != payment.ResultNotSent {
+			failure.Result = payment.ResultUnavailable
+		}
+		return *failure
+	}
+	own := q.RailKey
+	if config.Response.EchoIs == "instruction_id" {
+		own = q.InstructionID
+	}
+	result := a.asks.read(got, own)
+	result.Message = a.clean(result.Message)
+	return result
+}
+
+func (r *Rail) request(method, path string, header http.Header, body []byte, veto func() error, hear func(rails.Phase)) request {
+	if len(body) > 0 {
+		header.Set("Content-Type", "application/json")
+	}
+	target := strings.TrimSuffix(r.config.BaseURL, "/") + path
+	if r.signer != nil {
+		signed := path
+		if parsed, err := url.Parse(target); err == nil {
+			signed = parsed.RequestURI()
+		}
+		r.signer.sign(header, method, signed, body)
+	}
+	return request{method: method, url: target, header: header, body: body, veto: veto, hear: hear}
+}
+
+func (r *Rail) header(traceParent, traceState string) http.Header {
+	header := r.headers.Clone()
+	if r.config.PropagateTrace && traceParent != "" {
+		header.Set("Traceparent", traceParent)
+		if traceState != "" {
+			header.Set("Tracestate", traceState)
+		}
+	}
+	return header
+}
+
+// fillPath escapes each value for where it stands: in the path or in the query.
+func fillPath(path string, values map[string]string) string {
+	before, query, hasQuery := strings.Cut(path, "?")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		before = strings.ReplaceAll(before, "{"+name+"}", url.PathEscape(values[name]))
+		query = strings.ReplaceAll(query, "{"+name+"}", url.QueryEscape(values[name]))
+	}
+	if hasQuery {
+		return before + "?" + query
+	}
+	return before
+}
+
+// clean makes a text fit to be stored: secrets first, for a cut one would not
+// be recognised.
+func (r *Rail) clean(text string) string {
+	return rails.CleanMessage(secret.Redact(text, r.secrets...))
+}
+
+// Close ends idle connections and dials that nobody waits for any more. Calls
+// under way go on.
+func (r *Rail) Close() error {
+	r.close()
+	r.transport.CloseIdleConnections()
+	return nil
+}
+
+func (r *Rail) String() string { return "http rail " + r.railType + " (" + r.version + ")" }
+
+// GoString keeps %#v from walking into the headers.
+func (r *Rail) GoString() string { return r.String() }
+
+// LogValue covers slog.
+func (r *Rail) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+func headersOf(config Config, getenv func(string) string) (http.Header, []secret.Value, error) {
+	header := http.Header{}
+	header.Set("Accept", "application/json")
+	header.Set("User-Agent", "railhead")
+	var secrets []secret.Value
+	var all []error
+	set := func(name, prefix string, ref secret.Ref) {
+		value, err := ref.Resolve(getenv)
+		if err != nil {
+			all = append(all, fmt.Errorf("header %s: %w", name, err))
+			return
+		}
+		if !headerLiteral.MatchString(value.Reveal()) {
+			all = append(all, fmt.Errorf("header %s: %s holds characters that no header can carry", name, ref))
+			return
+		}
+		header.Set(name, prefix+value.Reveal())
+		secrets = append(secrets, value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Headers)) {
+		if value := config.Headers[name]; value.Secret.IsZero() {
+			header.Set(name, value.Literal)
+		} else {
+			set(name, "", value.Secret)
+		}
+	}
+	if !config.Bearer.IsZero() {
+		set("Authorization", "Bearer ", config.Bearer)
+	}
+	return header, secrets, errors.Join(all...)
+}
+
+func signerOf(config *SignatureConfig, getenv func(string) string) (*signer, error) {
+	if config == nil {
+		return nil, nil
+	}
+	key, err := config.Secret.Resolve(getenv)
+	if err != nil {
+		return nil, fmt.Errorf("signature.secret: %w", err)
+	}
+	return &signer{config: *config, key: key, now: time.Now}, nil
+}
+
+var (
+	_ rails.Rail     = (*Rail)(nil)
+	_ rails.Checker  = (*Rail)(nil)
+	_ rails.Inquirer = (*Asking)(nil)
+)

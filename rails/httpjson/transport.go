@@ -1,0 +1,168 @@
+package httpjson
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+const (
+	maxHeader   = 16 << 10 // bytes of an answer's header
+	maxAnswer   = 64 << 10 // bytes of an answer's body
+	idleTimeout = 15 * time.Second
+)
+
+// errForbidden is what dialling an address that no bank has ends with.
+var errForbidden = errors.New("the address is not one that a bank can have")
+
+// errHandshake marks what went wrong inside TLS.
+var errHandshake = errors.New("TLS handshake")
+
+// dialer makes the connections of one rail. Background dials of the transport
+// end with life, at the latest after connect + TLS.
+type dialer struct {
+	life     context.Context
+	timeouts rails.Timeouts
+	loopback bool
+	tls      *tls.Config
+}
+
+// newTransport is an http.Transport with everything off that sends a payment
+// twice or elsewhere: no proxy from the environment, no HTTP/2 (its streams
+// share a connection, so that the first byte could not be told), no
+// compression. It is called by RoundTrip and never through an http.Client, so
+// there are no redirects and no cookies.
+func newTransport(d *dialer, concurrency int) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            d.plain,
+		DialTLSContext:         d.secure,
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxIdleConns:           concurrency,
+		MaxIdleConnsPerHost:    concurrency,
+		IdleConnTimeout:        idleTimeout,
+		ResponseHeaderTimeout:  time.Duration(d.timeouts.ResponseHeader),
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+func (d *dialer) plain(ctx context.Context, network, address string) (net.Conn, error) {
+	counted, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &wireConn{Conn: counted, network: counted, timeout: time.Duration(d.timeouts.Write)}, nil
+}
+
+func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn, error) {
+	counted, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	config := d.tls.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	ctx, cancel := d.bounded(ctx, time.Duration(d.timeouts.TLS))
+	defer cancel()
+	conn := tls.Client(counted, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		counted.Close()
+		return nil, fmt.Errorf("%w with %s: %w", errHandshake, address, err)
+	}
+	return &wireConn{Conn: conn, network: counted, timeout: time.Duration(d.timeouts.Write)}, nil
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (*countingConn, error) {
+	ctx, cancel := d.bounded(ctx, time.Duration(d.timeouts.Connect))
+	defer cancel()
+	nd := net.Dialer{Control: d.control}
+	conn, err := nd.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &countingConn{Conn: conn}, nil
+}
+
+func (d *dialer) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(d.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// control sees the address after the name was resolved, so that no answer of a
+// name server leads to this machine or to its cloud's metadata.
+func (d *dialer) control(_, address string, _ syscall.RawConn) error {
+	resolved, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, errForbidden)
+	}
+	if ip := resolved.Addr().Unmap(); forbidden(ip) || ip.IsLoopback() && !d.loopback {
+		return fmt.Errorf("%s: %w", ip, errForbidden)
+	}
+	return nil
+}
+
+// Metadata services that are outside of the link-local ranges.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // Amazon, IPv6
+	netip.MustParseAddr("fd20:ce::254"),    // Google, IPv6
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("192.0.0.192"),     // Oracle
+	netip.MustParseAddr("168.63.129.16"),   // Azure's host agent
+}
+
+func forbidden(ip netip.Addr) bool {
+	if ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return true
+	}
+	for _, known := range metadata {
+		if ip.WithZone("") == known {
+			return true
+		}
+	}
+	return false
+}
+
+// tlsSettings loads trust and our own certificate. At least TLS 1.2.
+func tlsSettings(c TLSConfig, getenv func(string) string) (*tls.Config, []secret.Value, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, NextProtos: []string{"http/1.1"}}
+	var all []error
+	if !c.CA.IsZero() {
+		pem, err := c.CA.Resolve(getenv)
+		if err != nil {
+			all = append(all, fmt.Errorf("tls.ca: %w", err))
+		}
+		config.RootCAs = x509.NewCertPool()
+		if err == nil && !config.RootCAs.AppendCertsFromPEM([]byte(pem.Reveal())) {
+			all = append(all, fmt.Errorf("tls.ca: %s holds no certificate", c.CA))
+		}
+	}
+	if c.ClientCert.IsZero() {
+		return config, nil, errors.Join(all...)
+	}
+	cert, certErr := c.ClientCert.Resolve(getenv)
+	key, keyErr := c.ClientKey.Resolve(getenv)
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return config, nil, errors.Join(append(all, fmt.Errorf("tls.client_cert: %w", err))...)
+	}
+	pair, err := tls.X509KeyPair([]byte(cert.Reveal()), []byte(key.Reveal()))
+	if err != nil {
+		all = append(all, fmt.Errorf("tls.client_cert: %w", err))
+	}
+	config.Certificates = []tls.Certificate{pair}
+	return config, []secret.Value{key}, errors.Join(all...)
+}

@@ -1,0 +1,177 @@
+package httpjson
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// What a connection refuses to write with.
+var (
+	errNoTicket = errors.New("no request owns this connection")
+	errSealed   = errors.New("the call is over, nothing may be written for it any more")
+	errSecond   = errors.New("the request went to another connection already")
+)
+
+// ticket is one request's right to be written once, to one connection. It is
+// how we know for sure whether a byte of the request left: HTTP libraries write
+// on goroutines of their own, after the caller was told that the call failed,
+// and send some requests again. A sealed ticket lets nothing out.
+type ticket struct {
+	veto func() error      // asked right before the first byte; nil: yes
+	hear func(rails.Phase) // nil: nobody listens
+
+	mu    sync.Mutex
+	state ticketState
+	conn  *wireConn // the one that writes
+	cause error     // what veto said
+}
+
+type ticketState int
+
+const (
+	ticketFresh   ticketState = iota // nothing was tried
+	ticketAsking                     // veto and listeners are being asked
+	ticketWriting                    // a write is under way: a byte may have left
+	ticketLeft                       // a byte left
+	ticketSealed                     // none left, and none will
+)
+
+// seal ends the ticket and reports whether a byte may have left. False is for
+// ever: no later write goes through.
+func (t *ticket) seal() (left bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == ticketWriting || t.state == ticketLeft {
+		return true
+	}
+	t.state = ticketSealed
+	return false
+}
+
+// vetoed is what the last question before the first byte was answered with.
+func (t *ticket) vetoed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cause
+}
+
+// begin asks for leave to write.
+func (t *ticket) begin(conn *wireConn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.state == ticketLeft && t.conn == conn:
+		return nil
+	case t.state == ticketSealed:
+		return errSealed
+	case t.state != ticketFresh:
+		return errSecond
+	}
+	t.state = ticketAsking
+	cause := t.ask()
+	if cause != nil {
+		t.cause, t.state = cause, ticketSealed
+		return cause
+	}
+	if t.state == ticketSealed { // while we asked
+		return errSealed
+	}
+	t.state, t.conn = ticketWriting, conn
+	return nil
+}
+
+// ask calls out without the lock: seal must never wait for a listener. A panic
+// there would be on a goroutine of the transport and end the process.
+func (t *ticket) ask() (cause error) {
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	defer func() {
+		if recover() != nil {
+			cause = errors.New("the question before the first byte panicked")
+		}
+	}()
+	if t.veto != nil {
+		if err := t.veto(); err != nil {
+			return err
+		}
+	}
+	if t.hear != nil {
+		t.hear(rails.PhaseFirstByte)
+	}
+	return nil
+}
+
+// end tells whether the system took any byte of the write.
+func (t *ticket) end(took bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state != ticketWriting {
+		return
+	}
+	t.state = ticketSealed
+	if took {
+		t.state = ticketLeft
+	}
+}
+
+// countingConn is the connection to the network. It counts the bytes that the
+// system took, TLS records and all.
+type countingConn struct {
+	net.Conn
+	taken atomic.Int64
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.taken.Add(int64(n))
+	return n, err
+}
+
+// wireConn is what the HTTP transport writes requests to: the plain stream over
+// TCP, or the inside of TLS. Handshakes and alerts of TLS go past it.
+type wireConn struct {
+	net.Conn
+	network *countingConn
+	timeout time.Duration // of the writes of one request, together
+	ticket  atomic.Pointer[ticket]
+}
+
+// attach gives the connection to a request, before its first byte.
+func (c *wireConn) attach(t *ticket) error {
+	c.ticket.Store(t)
+	return c.Conn.SetWriteDeadline(time.Time{})
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	t := c.ticket.Load()
+	if t == nil {
+		return 0, errNoTicket
+	}
+	if err := t.begin(c); err != nil {
+		return 0, err
+	}
+	before := c.network.taken.Load()
+	if err := c.limit(t); err != nil {
+		t.end(false)
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	t.end(err == nil || c.network.taken.Load() != before)
+	return n, err
+}
+
+// limit starts the clock of the write phase at the first byte.
+func (c *wireConn) limit(t *ticket) error {
+	t.mu.Lock()
+	first := t.state == ticketWriting
+	t.mu.Unlock()
+	if !first {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(time.Now().Add(c.timeout))
+}

@@ -1,0 +1,188 @@
+// Package jsondoc reads JSON that comes from outside more strictly than
+// encoding/json does: one value and nothing after it, no key twice, bounded
+// depth, and numbers kept as their digits. A bank's answer that says two things
+// under one key says nothing.
+package jsondoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxDepth bounds nesting; no payment message comes near it.
+const maxDepth = 64
+
+// What Parse refuses with.
+var (
+	ErrDepth     = errors.New("nested too deep")
+	ErrDuplicate = errors.New("a key is given twice")
+	ErrTrailing  = errors.New("more follows the value")
+	ErrEncoding  = errors.New("not UTF-8")
+)
+
+// Doc is one JSON value: map[string]any, []any, string, json.Number, bool or nil.
+type Doc struct{ root any }
+
+// Parse reads exactly one value. No error holds any of the text.
+func Parse(text []byte) (Doc, error) {
+	if !utf8.Valid(text) {
+		return Doc{}, ErrEncoding
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	root, err := value(decoder, 0)
+	if err != nil {
+		return Doc{}, hidden(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Doc{}, ErrTrailing
+	}
+	return Doc{root: root}, nil
+}
+
+// hidden keeps the place of a syntax error and drops its text, which quotes
+// the input.
+func hidden(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("not JSON at byte %d", syntax.Offset)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("JSON that ends early: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func value(decoder *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, ErrDepth
+	}
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		return object(decoder, depth)
+	case json.Delim('['):
+		return array(decoder, depth)
+	default:
+		return token, nil
+	}
+}
+
+func object(decoder *json.Decoder, depth int) (any, error) {
+	fields := map[string]any{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := token.(string)
+		if !ok {
+			return nil, errors.New("a key that is no string")
+		}
+		if _, twice := fields[key]; twice {
+			return nil, ErrDuplicate
+		}
+		if fields[key], err = value(decoder, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := decoder.Token()
+	return fields, err
+}
+
+func array(decoder *json.Decoder, depth int) (any, error) {
+	items := []any{}
+	for decoder.More() {
+		item, err := value(decoder, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	_, err := decoder.Token()
+	return items, err
+}
+
+// IsObject reports whether the value is an object, as every answer of a rail is.
+func (d Doc) IsObject() bool {
+	_, ok := d.root.(map[string]any)
+	return ok
+}
+
+// Find walks a dotted path of keys; a number is an index into an array. A null
+// counts as absent.
+func (d Doc) Find(path string) (any, bool) {
+	at := d.root
+	for key := range strings.SplitSeq(path, ".") {
+		switch node := at.(type) {
+		case map[string]any:
+			at = node[key]
+		case []any:
+			n := index(key)
+			if n < 0 || n >= len(node) {
+				return nil, false
+			}
+			at = node[n]
+		default:
+			return nil, false
+		}
+	}
+	return at, at != nil
+}
+
+// Text is Find for a string, or for a number by its digits: banks give codes
+// and references as either.
+func (d Doc) Text(path string) (string, bool) {
+	found, _ := d.Find(path)
+	switch node := found.(type) {
+	case string:
+		return node, true
+	case json.Number:
+		return node.String(), true
+	default:
+		return "", false
+	}
+}
+
+// index reads up to four digits; -1 is no index.
+func index(key string) int {
+	if key == "" || len(key) > 4 {
+		return -1
+	}
+	n := 0
+	for _, digit := range []byte(key) {
+		if digit < '0' || digit > '9' {
+			return -1
+		}
+		n = n*10 + int(digit-'0')
+	}
+	return n
+}
+
+// CheckPath says why a dotted path can't be one.
+func CheckPath(path string) error {
+	if path == "" || len(path) > 200 || slices.Contains(strings.Split(path, "."), "") {
+		return fmt.Errorf("%q is no dotted path such as creditor.iban", path)
+	}
+	return nil
+}
+
+// AppendValue writes a value of Doc in the one form that it always has here:
+// keys sorted, no white space, no HTML escapes, numbers by their digits.
+func AppendValue(out []byte, value any) ([]byte, error) {
+	buffer := bytes.NewBuffer(out)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return out, fmt.Errorf("writing JSON: %w", err)
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,197 @@
+package rails
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/codes"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+)
+
+// Profile is the versioned facts about a rail that decide what is safe and how
+// fast. Its JSON form is what the database stores; relayer and reaper read the
+// same one there. It has no endpoint and no secret: those stay in the
+// configuration of the process that sends.
+type Profile struct {
+	RailType string `json:"rail_type"`
+	// Version is given by the database when the profile is applied; 0 before.
+	Version int `json:"version,omitempty"`
+	payment.Policy
+	Timeouts    Timeouts `json:"timeouts"`
+	Concurrency int      `json:"concurrency"` // calls in flight a process, 1 to MaxConcurrency; default 32
+	Rate        Rate     `json:"rate"`
+	Breaker     Breaker  `json:"breaker"`
+	Codes       Codes    `json:"codes"`
+	Checks      Checks   `json:"checks"`
+	Order       Order    `json:"order"`
+}
+
+// Order says what the rail needs of the sequence of sends. Only NONE exists:
+// the claim is ordered by due time, so no other promise could be kept.
+type Order string
+
+// OrderNone sends whatever is due.
+const OrderNone Order = "NONE"
+
+// Codes says how the rail's answers are classed.
+type Codes struct {
+	// Table classes the code in the body of an answer: one of codes.Names().
+	// Empty: the rail gives none, and only Overrides are listed.
+	Table string `json:"table,omitempty"`
+	// Overrides give single codes of that table another class.
+	Overrides map[string]codes.Class `json:"overrides,omitempty"`
+	// HTTP gives single HTTP status codes another class.
+	HTTP map[string]codes.Class `json:"http,omitempty"`
+}
+
+// Bounds that Validate holds a profile to.
+const (
+	MaxConcurrency     = 1024
+	defaultConcurrency = 32
+	maxProfile         = 256 << 10 // bytes of its JSON form
+)
+
+// railType is the form of a rail's name, the same as the schema's.
+var railType = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// ErrBadProfile is what every refusal of a profile wraps.
+var ErrBadProfile = errors.New("bad rail profile")
+
+// ParseProfile reads the JSON form, fills in the defaults and validates.
+// Unknown fields and fields given twice are refused.
+func ParseProfile(text []byte) (Profile, error) {
+	if len(text) > maxProfile {
+		return Profile{}, fmt.Errorf("%w: longer than %d bytes", ErrBadProfile, maxProfile)
+	}
+	if _, err := jsondoc.Parse(text); err != nil {
+		return Profile{}, fmt.Errorf("%w: %w", ErrBadProfile, err)
+	}
+	var p Profile
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return Profile{}, fmt.Errorf("%w: %w", ErrBadProfile, err)
+	}
+	p = p.WithDefaults()
+	return p, p.Validate()
+}
+
+// JSON is the canonical form that the database stores, without the version,
+// which is the database's.
+func (p Profile) JSON() ([]byte, error) {
+	p.Version = 0
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("writing the profile of rail %s: %w", p.RailType, err)
+	}
+	return text, nil
+}
+
+// WithDefaults fills what was left out with the documented defaults.
+func (p Profile) WithDefaults() Profile {
+	p.Policy = p.Policy.WithDefaults()
+	p.Timeouts = p.Timeouts.WithDefaults()
+	if p.Concurrency == 0 {
+		p.Concurrency = defaultConcurrency
+	}
+	p.Rate = p.Rate.withDefaults()
+	p.Breaker = p.Breaker.withDefaults(p.Timeouts.Total())
+	if p.Order == "" {
+		p.Order = OrderNone
+	}
+	return p
+}
+
+// Validate returns every contradiction at once, each with the sentence that
+// explains it. It wants a profile that went through WithDefaults.
+func (p Profile) Validate() error {
+	faults := p.Faults()
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w of %q: %w", ErrBadProfile, p.RailType, errors.Join(faults...))
+}
+
+// Faults is what Validate joins: one error a contradiction, each of which
+// begins with the path of a field.
+func (p Profile) Faults() []error {
+	var all []error
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if !railType.MatchString(p.RailType) {
+		refuse("rail_type is %q, must be a small letter and then small letters, digits, dashes and underscores, 63 at the most", p.RailType)
+	}
+	if p.Version < 0 {
+		refuse("version is %d, must not be negative", p.Version)
+	}
+	if joined, ok := p.Policy.Validate().(interface{ Unwrap() []error }); ok {
+		all = append(all, joined.Unwrap()...)
+	}
+	all = append(all, p.Timeouts.validate()...)
+	if p.Concurrency < 1 || p.Concurrency > MaxConcurrency {
+		refuse("concurrency is %d, must be 1 to %d", p.Concurrency, MaxConcurrency)
+	}
+	all = append(all, p.Rate.validate()...)
+	all = append(all, p.Breaker.validate(p.Timeouts.Total())...)
+	if _, err := p.Codes.BodyTable(); err != nil {
+		refuse("codes: %w", err)
+	}
+	if _, err := p.Codes.HTTPTable(); err != nil {
+		refuse("codes.http: %w", err)
+	}
+	all = append(all, p.Checks.validate()...)
+	if p.Order != OrderNone {
+		refuse("order is %q, must be %s: nothing else can be kept", p.Order, OrderNone)
+	}
+	return all
+}
+
+// BodyTable is the table for codes in the body of an answer.
+func (c Codes) BodyTable() (*codes.Table, error) {
+	name := c.Table
+	if name == "" {
+		name = "none"
+	}
+	table, err := codes.Named(name)
+	if err != nil {
+		return nil, err
+	}
+	return table.With(c.Overrides)
+}
+
+// HTTPTable is the table for HTTP status codes.
+func (c Codes) HTTPTable() (*codes.Table, error) {
+	table, err := codes.Named("http")
+	if err != nil {
+		return nil, err
+	}
+	return table.With(c.HTTP)
+}
+
+// SendBudget is the longest that one call to the rail may take.
+func (p Profile) SendBudget() time.Duration { return p.Timeouts.Total() }
+
+// CheckBudget refuses a profile whose call could outlive its claim: the reaper
+// would then give the instruction to another worker while this one still talks
+// to the rail. Record is the longest that recording an outcome may take, drain
+// the longest wait at shutdown.
+func (p Profile) CheckBudget(zombie, record, drain time.Duration) error {
+	t := p.Timeouts
+	sum := p.SendBudget() + record + drain
+	if sum < zombie {
+		return nil
+	}
+	parts := []string{
+		"connect " + t.Connect.String(), "TLS " + t.TLS.String(),
+		"send " + t.Write.String(), "read " + payment.Duration(t.ResponseHeader+t.Body).String(),
+		"record " + payment.Duration(record).String(), "drain " + payment.Duration(drain).String(),
+	}
+	return fmt.Errorf("%w of %q: %s = %s, must be less than the zombie threshold %s, "+
+		"or the reaper takes a claim from a worker that still talks to the rail",
+		ErrBadProfile, p.RailType, strings.Join(parts, " + "), payment.Duration(sum), payment.Duration(zombie))
+}

@@ -1,0 +1,190 @@
+// Package railconfig reads the file that names the rails of an installation and
+// opens them. It is apart from package rails because the adapters import that.
+//
+// One file serves two commands. `railhead rail apply` takes the profiles from it
+// into the database; the processes that send take endpoints and references to
+// secrets, which never leave it.
+package railconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/internal/yamlstrict"
+	"github.com/railhead-pay/railhead/rails/noop"
+)
+
+// File is the whole configuration.
+type File struct {
+	// AllowNoop permits the adapter that pays nobody.
+	AllowNoop bool         `json:"allow_noop"`
+	Rails     []RailConfig `json:"rails"`
+}
+
+// RailConfig is one rail: its facts, and how this process reaches it.
+type RailConfig struct {
+	RailType string           `json:"rail_type"`
+	Adapter  string           `json:"adapter"` // http or noop
+	Profile  rails.Profile    `json:"profile"`
+	HTTP     *httpjson.Config `json:"http"`
+
+	allowNoop bool
+	getenv    func(string) string
+}
+
+// The adapters.
+const (
+	AdapterHTTP = "http"
+	AdapterNoop = "noop"
+)
+
+// maxRails bounds a file.
+const maxRails = 1000
+
+// ErrBadFile is what every refusal of a file wraps.
+var ErrBadFile = errors.New("bad rail configuration")
+
+// Load reads and checks a file, and returns every fault at once with its line.
+// It looks up no secret, so that profiles can be applied where there is none;
+// Open does, by getenv.
+func Load(path string, getenv func(string) string) (File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
+	}
+	if info.Size() > yamlstrict.MaxFile {
+		return File{}, fmt.Errorf("%w: %s is longer than %d bytes", ErrBadFile, path, yamlstrict.MaxFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
+	}
+	file, err := Parse(text, getenv)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// Parse is Load for a text in hand.
+func Parse(text []byte, getenv func(string) string) (File, error) {
+	var file File
+	lines, err := yamlstrict.Decode(text, &file)
+	all := []error{err}
+	if len(file.Rails) > maxRails {
+		return File{}, fmt.Errorf("%w: more than %d rails", ErrBadFile, maxRails)
+	}
+	if err == nil && len(file.Rails) == 0 {
+		all = append(all, errors.New("the file names no rail"))
+	}
+	first := map[string]int{}
+	for n := range file.Rails {
+		rail := &file.Rails[n]
+		rail.allowNoop, rail.getenv = file.AllowNoop, getenv
+		at := fmt.Sprintf("rails.%d", n)
+		for _, fault := range rail.complete() {
+			all = append(all, fmt.Errorf("line %d: %s.%w", lines.Of(at+"."+field(fault)), at, fault))
+		}
+		if other, twice := first[rail.RailType]; twice {
+			all = append(all, fmt.Errorf("line %d: %s.rail_type %q is that of rails.%d too", lines.Of(at+".rail_type"), at, rail.RailType, other))
+		}
+		first[rail.RailType] = n
+	}
+	if err := errors.Join(all...); err != nil {
+		return File{}, fmt.Errorf("%w:\n%w", ErrBadFile, err)
+	}
+	return file, nil
+}
+
+// complete fills in defaults and lists what is wrong, each fault with the path
+// of its field first.
+func (c *RailConfig) complete() []error {
+	var all []error
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if c.Profile.RailType != "" && c.Profile.RailType != c.RailType {
+		refuse("profile.rail_type is %q, the rail's is %q", c.Profile.RailType, c.RailType)
+	}
+	if c.Profile.Version != 0 {
+		refuse("profile.version is given: the database numbers the versions")
+	}
+	c.Profile.RailType = c.RailType
+	c.Profile = c.Profile.WithDefaults()
+	for _, fault := range c.Profile.Faults() {
+		if field(fault) == "rail_type" {
+			all = append(all, fault)
+			continue
+		}
+		refuse("profile.%w", fault)
+	}
+	switch c.Adapter {
+	case AdapterHTTP:
+		if c.HTTP == nil {
+			refuse("http is missing: adapter http needs it")
+			break
+		}
+		config := c.HTTP.WithDefaults()
+		c.HTTP = &config
+		for _, fault := range split(config.Validate()) {
+			refuse("http.%w", fault)
+		}
+	case AdapterNoop:
+		if !c.allowNoop {
+			refuse("adapter is noop, which pays nobody; allow_noop: true at the top of the file permits it")
+		}
+		if c.HTTP != nil {
+			refuse("http is given: adapter noop has no endpoint")
+		}
+	default:
+		refuse("adapter is %q, must be %s or %s", c.Adapter, AdapterHTTP, AdapterNoop)
+	}
+	return all
+}
+
+// split takes a join apart.
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// field is the path that a fault begins with, in the form of yamlstrict.Lines.
+func field(fault error) string {
+	word, _, _ := strings.Cut(fault.Error(), " ")
+	word = strings.TrimSuffix(word, ":")
+	return strings.NewReplacer("[", ".", "]", "").Replace(word)
+}
+
+// Open makes a rail with the profile that is in force, which need not be the
+// file's: the database decides. It looks up the secrets and opens no connection.
+// A rail that is an io.Closer wants to be closed.
+func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
+	if config.RailType != profile.RailType {
+		return nil, fmt.Errorf("%w: the rail %q can't have the profile of %q", ErrBadFile, config.RailType, profile.RailType)
+	}
+	switch config.Adapter {
+	case AdapterHTTP:
+		if config.HTTP == nil || config.getenv == nil {
+			return nil, fmt.Errorf("%w: rail %s was not loaded from a file with its secrets at hand", ErrBadFile, config.RailType)
+		}
+		rail, err := httpjson.Open(*config.HTTP, profile, config.getenv)
+		if err != nil {
+			return nil, fmt.Errorf("opening rail %s: %w", config.RailType, err)
+		}
+		return rail, nil
+	case AdapterNoop:
+		if !config.allowNoop {
+			return nil, fmt.Errorf("%w: rail %s has adapter noop, which is not allowed", ErrBadFile, config.RailType)
+		}
+		return noop.Open(profile)
+	default:
+		return nil, fmt.Errorf("%w: rail %s has adapter %q", ErrBadFile, config.RailType, config.Adapter)
+	}
+}
