@@ -10,26 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// StaleQuery says which open claims are due for repair.
-type StaleQuery struct {
-	Zombie         time.Duration // age from which any open claim is
-	HeartbeatStale time.Duration // silence from which a worker counts as dead
-	// Budgets are the rails' whole send budgets: no claim younger than its rail's
-	// is touched, however dead its worker looks, because it may be on the wire.
-	Budgets       map[string]time.Duration
-	DefaultBudget time.Duration // of rails that Budgets does not know
-	Limit         int
-}
-
-// StaleClaim is an open claim whose worker died or stalled.
-type StaleClaim struct {
-	Claim    payment.Claim
-	Age      time.Duration // by the database's clock
-	WorkerID string
-}
-
 // StaleClaims reads the claims that are due for repair, oldest first.
-func (e *Executor) StaleClaims(ctx context.Context, query StaleQuery) ([]StaleClaim, error) {
+func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error) {
 	rails, budgets := make([]string, 0, len(query.Budgets)), make([]int64, 0, len(query.Budgets))
 	for rail, budget := range query.Budgets {
 		rails, budgets = append(rails, rail), append(budgets, budget.Milliseconds())
@@ -39,12 +21,12 @@ func (e *Executor) StaleClaims(ctx context.Context, query StaleQuery) ([]StaleCl
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)
 	}
-	stale, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (StaleClaim, error) {
+	stale, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (payment.StaleClaim, error) {
 		var targets claimTargets
 		var ageMs int64
-		var found StaleClaim
+		var found payment.StaleClaim
 		if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID)...); err != nil {
-			return StaleClaim{}, err
+			return payment.StaleClaim{}, err
 		}
 		found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
 		return found, nil

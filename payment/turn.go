@@ -1,6 +1,9 @@
 package payment
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Lane asks for instructions of one rail.
 type Lane struct {
@@ -67,3 +70,21 @@ var (
 	// ErrUnsafeServer: the server may forget what it has committed.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
 )
+
+// StaleQuery says which open claims are due for repair.
+type StaleQuery struct {
+	Zombie         time.Duration // age from which any open claim is
+	HeartbeatStale time.Duration // silence from which a worker counts as dead
+	// Budgets are the times by rail within which a claim may still be on the
+	// wire: none younger is touched, however dead its worker looks.
+	Budgets       map[string]time.Duration
+	DefaultBudget time.Duration // of rails that Budgets does not know
+	Limit         int
+}
+
+// StaleClaim is an open claim whose worker died or stalled.
+type StaleClaim struct {
+	Claim    Claim
+	Age      time.Duration // by the database's clock
+	WorkerID string
+}

@@ -1,0 +1,83 @@
+package reaper
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config says how a reaper works. The zero value of every field but WorkerID is
+// its default. Zombie, StartWithin and HeartbeatStale must be the relayers'.
+type Config struct {
+	WorkerID string // names this process start, unique for ever
+	Host     string
+	Version  string
+	// Every is the time between turns; default 5 s.
+	Every time.Duration
+	// Zombie is the age from which any open claim is repaired; default 120 s.
+	Zombie time.Duration
+	// StartWithin is how old a claim may be when its first byte leaves; no claim
+	// younger than this and its rail's send budget is touched; default 5 s.
+	StartWithin time.Duration
+	// HeartbeatStale is the silence from which a worker counts as dead; default 15 s.
+	HeartbeatStale time.Duration
+	// Grace is how long repairs wait after a server start or a gap in our own
+	// turns; default 20 s.
+	Grace time.Duration
+	// Batch bounds what one turn repairs and expires, 1 to 5,000; default 500.
+	Batch int
+	// MonthsAhead is how far partitions are made, 3 to 24; default 3.
+	MonthsAhead int
+	// PartitionsEvery is how often that is looked after; default 1 h.
+	PartitionsEvery time.Duration
+	// StoreTimeout bounds one turn; default 30 s.
+	StoreTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	fill := func(value *time.Duration, standard time.Duration) {
+		if *value == 0 {
+			*value = standard
+		}
+	}
+	fill(&c.Every, 5*time.Second)
+	fill(&c.Zombie, 120*time.Second)
+	fill(&c.StartWithin, 5*time.Second)
+	fill(&c.HeartbeatStale, 15*time.Second)
+	fill(&c.Grace, 20*time.Second)
+	fill(&c.PartitionsEvery, time.Hour)
+	fill(&c.StoreTimeout, 30*time.Second)
+	if c.Batch == 0 {
+		c.Batch = 500
+	}
+	if c.MonthsAhead == 0 {
+		c.MonthsAhead = 3
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var all []error
+	within := func(name string, value, low, high time.Duration) {
+		if value < low || value > high {
+			all = append(all, fmt.Errorf("%s is %s, must be %s to %s", name, value, low, high))
+		}
+	}
+	if c.WorkerID == "" || len(c.WorkerID) > 200 {
+		all = append(all, errors.New("the worker id must be 1 to 200 bytes"))
+	}
+	within("every", c.Every, 10*time.Millisecond, 10*time.Minute)
+	within("zombie threshold", c.Zombie, time.Second, time.Hour)
+	within("start within", c.StartWithin, 10*time.Millisecond, time.Minute)
+	within("heartbeat stale", c.HeartbeatStale, 100*time.Millisecond, time.Hour)
+	within("grace", c.Grace, 10*time.Millisecond, time.Hour)
+	within("partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
+	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	if c.Batch < 1 || c.Batch > 5000 {
+		all = append(all, fmt.Errorf("batch is %d, must be 1 to 5000", c.Batch))
+	}
+	if c.MonthsAhead < 3 || c.MonthsAhead > 24 {
+		all = append(all, fmt.Errorf("months ahead is %d, must be 3 to 24", c.MonthsAhead))
+	}
+	return errors.Join(all...)
+}

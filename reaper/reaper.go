@@ -1,0 +1,246 @@
+// Package reaper repairs what a dead worker left, ends what has expired, and
+// keeps the archive's partitions ahead.
+//
+// Any number of reapers may run beside each other and beside a worker that only
+// looked dead: the row that a repair appends is the fence, and who appends
+// first, owns what follows. A repair never says that a payment failed: nobody
+// knows what the dead worker has sent, so it counts as unknown.
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Store is what a reaper needs of the ledger.
+type Store interface {
+	// CheckServer refuses a server that may forget what it has committed.
+	CheckServer(ctx context.Context) (payment.Server, error)
+	// Rails reads the rails of the cell with the profiles in force.
+	Rails(ctx context.Context) ([]payment.RailRow, error)
+	// Heartbeat says that this reaper is alive.
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) error
+	// StaleClaims reads the open claims that are due for repair, oldest first.
+	StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error)
+	// Turn records; it claims nothing here.
+	Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error)
+	// RecordLate weighs an outcome against late evidence.
+	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
+	// CloseClaims removes claims in flight whose every member was answered.
+	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)
+	// Expire ends instructions that have expired with nothing unknown.
+	Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error)
+	// EnsurePartitions makes the archive's partitions for the months ahead.
+	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
+}
+
+// Observer counts what happens, for metrics.
+type Observer interface {
+	Repaired(railType string, decision payment.Decision)
+	Expired(n int)
+	Turn(result Result, d time.Duration)
+}
+
+type silent struct{}
+
+func (silent) Repaired(string, payment.Decision) {}
+func (silent) Expired(int)                       {}
+func (silent) Turn(Result, time.Duration)        {}
+
+// Result is what one turn did.
+type Result struct {
+	Grace      bool // repairs are put off so that workers can record what they hold
+	Stale      int  // open claims found due
+	Repaired   int  // answered by this reaper
+	Outrun     int  // answered by somebody else meanwhile
+	Proven     int  // ended by late evidence of execution
+	Closed     int  // rows of finished claims removed
+	Expired    int
+	Partitions []string
+}
+
+// Reaper repairs. Make one with New, then call Run once.
+type Reaper struct {
+	config Config
+	store  Store
+	watch  Observer
+	log    *slog.Logger
+
+	policies   map[string]rails.Profile
+	graceUntil time.Time
+	lastTurn   time.Time
+	partsAt    time.Time
+	ready      atomic.Pointer[string]
+	turnAt     atomic.Int64
+	begun      time.Time
+}
+
+// New checks the configuration, every fault of it at once.
+func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	if watch == nil {
+		watch = silent{}
+	}
+	r := &Reaper{config: config, store: store, watch: watch, log: log, begun: time.Now()}
+	r.ready.Store(new("starting"))
+	return r, nil
+}
+
+// Run repairs until the context ends. It returns an error only where the server
+// may not be trusted with money.
+func (r *Reaper) Run(ctx context.Context) error {
+	for failures := 0; ctx.Err() == nil; {
+		begun := time.Now()
+		result, err := r.RunOnce(ctx)
+		switch {
+		case errors.Is(err, payment.ErrUnsafeServer):
+			return err
+		case err != nil && ctx.Err() == nil:
+			failures++
+			r.ready.Store(new("the last turn did not work: " + err.Error()))
+			r.log.WarnContext(ctx, "turn did not work", "error", err, "failures", failures)
+		case err == nil:
+			failures = 0
+			r.ready.Store(nil)
+			r.turnAt.Store(int64(time.Since(r.begun)))
+			r.watch.Turn(result, time.Since(begun))
+		}
+		wait := r.config.Every
+		if err == nil && result.Stale == r.config.Batch {
+			wait = 0 // more is due
+		}
+		if failures > 0 {
+			wait = min(r.config.Every, 100*time.Millisecond<<min(failures, 10))
+		}
+		sleep(ctx, wait)
+	}
+	r.sayStopped()
+	return nil
+}
+
+// RunOnce is one turn.
+func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
+	defer cancel()
+	server, err := r.store.CheckServer(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := r.store.Heartbeat(ctx, r.beat("running")); err != nil {
+		return Result{}, err
+	}
+	if err := r.readPolicies(ctx); err != nil {
+		return Result{}, err
+	}
+	result := Result{Grace: r.inGrace(server, time.Now())}
+	r.lastTurn = time.Now()
+	if !result.Grace {
+		if err := r.repair(ctx, &result); err != nil {
+			return result, err
+		}
+	}
+	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
+	if err != nil {
+		return result, err
+	}
+	result.Expired = len(expired)
+	r.watch.Expired(len(expired))
+	for _, id := range expired {
+		r.log.WarnContext(ctx, "instruction expired", "outbox_id", id)
+	}
+	return result, r.keepPartitions(ctx, &result)
+}
+
+// inGrace reports whether repairs have to wait: after a server start every
+// heartbeat is stale and every worker still holds answers to record; after a
+// gap in our own turns (a pause, a lost link) the same may be true.
+func (r *Reaper) inGrace(server payment.Server, now time.Time) bool {
+	if gap := now.Sub(r.lastTurn); r.lastTurn.IsZero() || gap > max(3*r.config.Every, r.config.Grace) {
+		if server.Up < r.config.Grace || !r.lastTurn.IsZero() {
+			r.graceUntil = now.Add(r.config.Grace)
+		}
+	}
+	if left := r.config.Grace - server.Up; left > 0 && now.Add(left).After(r.graceUntil) {
+		r.graceUntil = now.Add(left)
+	}
+	return now.Before(r.graceUntil)
+}
+
+func (r *Reaper) readPolicies(ctx context.Context) error {
+	rows, err := r.store.Rails(ctx)
+	if err != nil {
+		return err
+	}
+	policies := make(map[string]rails.Profile, len(rows))
+	for _, row := range rows {
+		profile, err := rails.ParseProfile(row.Profile)
+		if err != nil {
+			// The zero policy parks: nothing is sent again on a guess.
+			r.log.ErrorContext(ctx, "a profile in force can't be read; its claims will be parked", "rail_type", row.RailType, "error", err)
+			profile = rails.Profile{RailType: row.RailType}.WithDefaults()
+		}
+		profile.Version = row.ProfileVersion
+		policies[row.RailType] = profile
+	}
+	r.policies = policies
+	return nil
+}
+
+func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
+	if time.Since(r.partsAt) < r.config.PartitionsEvery && !r.partsAt.IsZero() {
+		return nil
+	}
+	made, err := r.store.EnsurePartitions(ctx, r.config.MonthsAhead)
+	if err != nil {
+		return err
+	}
+	r.partsAt, result.Partitions = time.Now(), made
+	for _, name := range made {
+		r.log.InfoContext(ctx, "partition made", "partition", name)
+	}
+	return nil
+}
+
+// Ready reports whether the last turn worked and was not long ago.
+func (r *Reaper) Ready() error {
+	if why := r.ready.Load(); why != nil {
+		return errors.New(*why)
+	}
+	if age := time.Since(r.begun) - time.Duration(r.turnAt.Load()); age > r.config.StoreTimeout+3*r.config.Every {
+		return fmt.Errorf("the last turn was %s ago", age.Round(time.Second))
+	}
+	return nil
+}
+
+func (r *Reaper) beat(status string) payment.Heartbeat {
+	return payment.Heartbeat{
+		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
+	}
+}
+
+func (r *Reaper) sayStopped() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := r.store.Heartbeat(ctx, r.beat("stopped")); err != nil {
+		r.log.Info("last heartbeat did not go in", "error", err)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,103 @@
+package reaper
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// repair answers the open claims of workers that died or stalled.
+//
+//	read stale claims     crash here: nothing happened
+//	append ZOMBIE_REQUEUE and send back, or park: one transaction
+//	                      crash here: all of it or nothing
+//	weigh late evidence   for those that only LATE_OUTCOME rows follow
+//	remove finished rows  crash here: the next turn removes them
+func (r *Reaper) repair(ctx context.Context, result *Result) error {
+	stale, err := r.store.StaleClaims(ctx, r.staleQuery())
+	if err != nil {
+		return err
+	}
+	result.Stale = len(stale)
+	outcomes := make([]payment.Outcome, 0, len(stale))
+	for _, found := range stale {
+		outcome := r.outcome(found)
+		outcomes = append(outcomes, outcome)
+		r.log.WarnContext(ctx, "claim of a lost worker", "outbox_id", found.Claim.OutboxID, "claim", found.Claim.AttemptNo,
+			"worker_id", found.WorkerID, "age", found.Age, "next_action", outcome.Decision.NextAction, "reason", outcome.Decision.Reason)
+	}
+	if len(outcomes) > 0 {
+		if err := r.record(ctx, outcomes, result); err != nil {
+			return err
+		}
+	}
+	closed, err := r.store.CloseClaims(ctx, nil)
+	if err != nil {
+		return err
+	}
+	result.Closed = int(closed)
+	return nil
+}
+
+// record appends the repairs. A commit of unknown result needs no care: what
+// went in is not stale in the next turn.
+func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
+	turn, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes})
+	if err != nil {
+		return err
+	}
+	slow := make(map[payment.ID]bool, len(turn.Late))
+	for _, outcome := range turn.Late {
+		slow[outcome.AttemptID] = true
+		verdict, err := r.store.RecordLate(ctx, outcome)
+		if err != nil {
+			return err
+		}
+		switch verdict {
+		case payment.VerdictIn, payment.VerdictMine, payment.VerdictConflict:
+			result.Proven++
+		default:
+			result.Outrun++
+		}
+	}
+	for _, outcome := range outcomes {
+		if !slow[outcome.AttemptID] {
+			result.Repaired++
+			r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
+		}
+	}
+	return nil
+}
+
+func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
+	// A rail without a profile has the zero policy, which parks.
+	profile, ok := r.policies[found.Claim.RailType]
+	if !ok {
+		profile = rails.Profile{}.WithDefaults()
+	}
+	decision := profile.DecideLost(found.Claim, found.Age, rand.Float64()*2-1)
+	outcome := payment.Outcome{
+		AttemptID: payment.NewID(), Claim: found.Claim, Decision: decision,
+		ErrorMessage: "worker " + found.WorkerID + " did not answer for this claim",
+		WorkerID:     r.config.WorkerID, ProfileVersion: profile.Version,
+	}
+	if decision.Park {
+		outcome.ParkAttemptID = payment.NewID()
+	}
+	return outcome
+}
+
+func (r *Reaper) staleQuery() payment.StaleQuery {
+	query := payment.StaleQuery{
+		Zombie: r.config.Zombie, HeartbeatStale: r.config.HeartbeatStale,
+		Budgets: make(map[string]time.Duration, len(r.policies)), DefaultBudget: r.config.Zombie,
+		Limit: r.config.Batch,
+	}
+	for name, profile := range r.policies {
+		query.Budgets[name] = r.config.StartWithin + profile.SendBudget()
+	}
+	return query
+}
