@@ -6,7 +6,7 @@ import "time"
 // where the instruction goes. It is complete: the ledger adds nothing to it.
 type Decision struct {
 	State     State  // of the outcome row
-	ErrorCode string // Railhead's word for why, empty for DISPATCHED
+	ErrorCode string // Railhead's word for why, empty where the rail's own says it all
 	// Park appends a PARKED row after the outcome row.
 	Park bool
 	// Reason opens a dead letter; empty opens none.
@@ -43,15 +43,15 @@ const notSentCap = 30 * time.Second
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
 	d := Decision{
-		OutcomeUnknown: c.OutcomeUnknown, Provisional: c.Provisional,
+		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,
 	}
 	switch a.Result {
 	case ResultNotSent:
-		return d.requeue(Retryable, CodeNotSent, c.Action, p.notSentWait(c, a))
+		return p.decideNotSent(d, c, a, CodeNotSent)
 	case ResultRefusedRail:
 		d.PauseRail = true
-		return d.requeue(Retryable, CodeRailRefused, c.Action, p.notSentWait(c, a))
+		return p.decideNotSent(d, c, a, CodeRailRefused)
 	}
 	if c.Action == ActionInquire {
 		d.InquiryCount++
@@ -83,28 +83,33 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 	return d
 }
 
+// decideNotSent puts the same action off, for as long as nothing leaves. A
+// re-send that may not start any more by then has become a person's to judge.
+func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
+	wait := p.Retry.Wait(c.AttemptNo/2+1, a.Spread)
+	wait = min(max(wait, a.RetryAfter), notSentCap)
+	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
+		return d.park(Parked, CodeWindowClosed, DeadOutcomeUnknown)
+	}
+	return d.requeue(Retryable, code, c.Action, wait)
+}
+
 func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
-	// An answer settles only the send that it answers, unless the rail keeps one
-	// outcome a key.
-	stillUnknown := c.OutcomeUnknown && !p.AnswerCoversKey
 	switch a.Result {
 	case ResultAccepted:
 		if p.Acceptance == AcceptanceFinal {
-			d.OutcomeUnknown = false
-			d.State = Dispatched
-			return d
+			return d.settled().dispatched()
 		}
 		d.OutcomeUnknown, d.Provisional = true, true
 		return p.recover(d, c, a, Accepted)
 	case ResultRefusedFinal:
-		d.OutcomeUnknown = stillUnknown
-		return d.fail("")
+		return p.settledBySend(d).fail("")
 	case ResultRefusedTransient:
-		d.OutcomeUnknown = stillUnknown
+		d = p.settledBySend(d)
 		if d.SendCount >= p.Retry.MaxSends {
 			return d.fail(CodeRetriesExhausted)
 		}
-		if stillUnknown {
+		if d.OutcomeUnknown {
 			return p.recover(d, c, a, Retryable)
 		}
 		wait := max(p.Retry.Wait(d.SendCount, a.Spread), min(a.RetryAfter, maxRetryCap))
@@ -115,16 +120,17 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 	}
 }
 
+// decideInquiry knows the words of an inquiry alone. A word of Send proves
+// nothing here: "accepted" may be provisional, and a refusal may be of one send
+// among several.
 func (p Policy) decideInquiry(d Decision, c Claim, a Answer) Decision {
 	switch a.Result {
-	case ResultExecuted, ResultAccepted:
-		d.OutcomeUnknown = false
-		d.State = Dispatched
-		return d
-	case ResultRefused, ResultRefusedFinal:
-		d.OutcomeUnknown = false
-		return d.fail("")
+	case ResultExecuted:
+		return d.settled().dispatched()
+	case ResultRefused:
+		return d.settled().fail("")
 	default:
+		d.OutcomeUnknown = true
 		return p.recover(d, c, a, Unknown)
 	}
 }
@@ -137,11 +143,13 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		Sends:          d.SendCount,
 		Inquiries:      d.InquiryCount,
 		Provisional:    d.Provisional,
-		NotFound:       a.Result == ResultNotFound,
+		NotFound:       c.Action == ActionInquire && a.Result == ResultNotFound,
+		AskedAgo:       a.Elapsed,
+		RetryAfter:     a.RetryAfter,
 		Spread:         a.Spread,
 	})
 	if move.NotExecuted {
-		d.OutcomeUnknown = false
+		d = d.settled()
 		if move.Move == MovePark {
 			return d.fail(move.Code)
 		}
@@ -151,12 +159,33 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	case MoveInquire, MoveWait:
 		return d.requeue(state, "", ActionInquire, move.Delay)
 	case MoveResend:
-		return d.requeue(state, "", ActionSend, max(move.Delay, min(a.RetryAfter, maxRetryCap)))
+		return d.requeue(state, "", ActionSend, move.Delay)
 	default:
 		d = d.park(state, move.Code, DeadOutcomeUnknown)
 		d.Park = true
 		return d
 	}
+}
+
+// settled is for evidence that speaks for every send.
+func (d Decision) settled() Decision {
+	d.OutcomeUnknown, d.Provisional = false, false
+	return d
+}
+
+// settledBySend is for a refusal of one send, which settles only that send,
+// unless the rail keeps one outcome a key. What the rail took before is settled
+// by its final word alone.
+func (p Policy) settledBySend(d Decision) Decision {
+	if p.AnswerCoversKey && !d.Provisional {
+		return d.settled()
+	}
+	return d
+}
+
+func (d Decision) dispatched() Decision {
+	d.State = Dispatched
+	return d
 }
 
 func (d Decision) requeue(state State, code string, next Action, delay time.Duration) Decision {
@@ -178,9 +207,4 @@ func (d Decision) fail(code string) Decision {
 func (d Decision) park(state State, code string, reason DeadReason) Decision {
 	d.State, d.ErrorCode, d.Reason = state, code, reason
 	return d
-}
-
-func (p Policy) notSentWait(c Claim, a Answer) time.Duration {
-	wait := p.Retry.Wait(c.AttemptNo/2+1, a.Spread)
-	return min(max(wait, a.RetryAfter), notSentCap)
 }

@@ -207,6 +207,21 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend >= 0 && sinceFirstSend < p.usableWindow()
 }
 
+// MaySend reports whether the send of a claim may start this long after the
+// claim: where nothing is unknown, always; else only as a same-key re-send
+// inside the window; never where the rail took the instruction already. The
+// sender asks it once more before the first byte.
+func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
+	switch {
+	case c.Provisional:
+		return false
+	case c.OutcomeUnknown:
+		return p.MayResend(c.SinceFirstSend(elapsed))
+	default:
+		return true
+	}
+}
+
 func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {
 	for _, a := range allowed {
 		if value == a {

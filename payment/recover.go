@@ -20,8 +20,12 @@ type Doubt struct {
 	Sends          int // that may have reached the rail
 	Inquiries      int // made so far
 	Provisional    bool
-	NotFound       bool    // the rail has just said "no such payment"
-	Spread         float64 // -1 to 1, for the jitter
+	NotFound       bool // the rail has just said "no such payment"
+	// AskedAgo is the time since the claim of the inquiry that NotFound answers.
+	// The rail looked at some moment in it, at worst at its start.
+	AskedAgo   time.Duration
+	RetryAfter time.Duration // the rail's own wish; 0: none
+	Spread     float64       // -1 to 1, for the jitter
 }
 
 // Recovery is the one move that is safe, and when.
@@ -44,15 +48,14 @@ func (p Policy) Recover(d Doubt) Recovery {
 	if d.Provisional {
 		return p.recoverProvisional(d, canAsk)
 	}
-	notExecuted := d.NotFound && p.Inquiry.NotFound == NotFoundNotExecuted &&
-		d.SinceLastSend >= time.Duration(p.Inquiry.NotFoundAge)
+	notExecuted := d.NotFound && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo)
 	if canAsk && !notExecuted {
 		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
 	}
 	if p.Inquiry.Max > 0 && !notExecuted {
 		return Recovery{Move: MovePark, Code: CodeInquiriesSpent}
 	}
-	wait := p.Retry.Wait(d.Sends, d.Spread)
+	wait := max(p.Retry.Wait(d.Sends, d.Spread), min(d.RetryAfter, maxRetryCap))
 	switch {
 	case p.ResendOnUnknown != ResendSameKey:
 		// Even a proven "not executed" parks here: a paused sender may still be
@@ -65,6 +68,12 @@ func (p Policy) Recover(d Doubt) Recovery {
 	default:
 		return Recovery{Move: MoveResend, Delay: wait, NotExecuted: notExecuted}
 	}
+}
+
+// provesNotExecuted reports whether "no such payment", said when the latest send
+// was this old, proves that none was executed. No age is given: it proves nothing.
+func (i InquiryPolicy) provesNotExecuted(sinceLastSend time.Duration) bool {
+	return i.NotFound == NotFoundNotExecuted && i.NotFoundAge > 0 && sinceLastSend >= time.Duration(i.NotFoundAge)
 }
 
 func (p Policy) recoverProvisional(d Doubt, canAsk bool) Recovery {

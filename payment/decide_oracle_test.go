@@ -1,0 +1,333 @@
+package payment_test
+
+import (
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// situation is one cell of the truth table of decisions: a rail, what is known
+// about the instruction at the claim, and the word that came back.
+type situation struct {
+	acceptance payment.Acceptance
+	resend     payment.Resend
+	window     time.Duration // 0: not known
+	asks       payment.NotFound
+	callback   time.Duration // 0: the rail makes none
+	covers     bool
+
+	action      payment.Action
+	unknown     bool
+	provisional bool
+	lastSend    bool // this send reaches the ceiling, or has been reached before an inquiry
+	lastAsk     bool // this inquiry reaches the ceiling, or it has been reached before a send
+	age         age
+	word        payment.Result
+}
+
+// age is what the claim says about its first and its latest earlier send; zero
+// is a time that nobody knows.
+type age struct{ first, last time.Duration }
+
+// What the rails of the table have in common.
+const (
+	tableSends       = 3
+	tableInquiries   = 4
+	tableNotFoundAge = 10 * time.Minute
+	tableElapsed     = 2 * time.Second
+)
+
+func (s situation) policy() payment.Policy {
+	p := payment.Policy{
+		Acceptance: s.acceptance, AnswerCoversKey: s.covers, IDAfterRefusal: payment.IDNew,
+		ResendOnUnknown: s.resend, KeyWindow: span(s.window), CallbackDeadline: span(s.callback),
+		Retry: payment.RetryPolicy{MaxSends: tableSends, Jitter: new(0.0)},
+	}
+	if s.asks != "" {
+		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge)}
+	}
+	return p.WithDefaults()
+}
+
+func (s situation) claim() payment.Claim {
+	c := payment.Claim{
+		Action: s.action, AttemptNo: 1, ClaimedAt: noon,
+		OutcomeUnknown: s.unknown, Provisional: s.provisional,
+		SendCount: s.sendsBefore(), InquiryCount: 1,
+	}
+	if s.age.first > 0 {
+		c.FirstSentAt, c.LastSentAt = noon.Add(-s.age.first), noon.Add(-s.age.last)
+	}
+	if s.lastAsk {
+		c.InquiryCount = tableInquiries
+		if s.asking() {
+			c.InquiryCount--
+		}
+	}
+	return c
+}
+
+func (s situation) asking() bool { return s.action == payment.ActionInquire }
+
+func (s situation) sendsBefore() int {
+	switch {
+	case s.lastSend && s.asking():
+		return tableSends
+	case s.lastSend:
+		return tableSends - 1
+	case s.unknown:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// verdict is what the design says must follow.
+type verdict struct {
+	state                payment.State
+	code                 string
+	park                 bool
+	reason               payment.DeadReason
+	next                 payment.Action // empty: it is not requeued
+	unknown, provisional bool
+	sent, asked, pause   bool
+}
+
+func (v verdict) pending(state payment.State, code string, next payment.Action) verdict {
+	v.state, v.code, v.next = state, code, next
+	return v
+}
+
+// "While it is set, whatever would write FAILED writes PARKED."
+func (v verdict) failed(code string) verdict {
+	v.state, v.code, v.reason = payment.Failed, code, payment.DeadFailed
+	if v.unknown {
+		v.state, v.reason = payment.Parked, payment.DeadOutcomeUnknown
+	}
+	return v
+}
+
+// "Else also PARKED -> dead letter (OUTCOME_UNKNOWN)."
+func (v verdict) parked(state payment.State, code string) verdict {
+	v.state, v.code, v.park, v.reason = state, code, true, payment.DeadOutcomeUnknown
+	return v
+}
+
+// expected says what must follow, from the design alone. It is written in the
+// order of the design's sentences, not of the code.
+func (s situation) expected() verdict {
+	v := verdict{unknown: s.unknown, provisional: s.provisional}
+	switch s.word {
+	case payment.ResultNotSent, payment.ResultRefusedRail:
+		// Counts no send, keeps its next action; but no re-send is promised that
+		// the profile does not allow.
+		v.pause = s.word == payment.ResultRefusedRail
+		if !s.asking() && s.unknown && !s.insideWindow() {
+			v.state, v.code, v.reason = payment.Parked, payment.CodeWindowClosed, payment.DeadOutcomeUnknown
+			return v
+		}
+		return v.pending(payment.Retryable, map[bool]string{false: "NOT_SENT", true: "RAIL_REFUSED"}[v.pause], s.action)
+	}
+	if !s.asking() {
+		switch s.word {
+		case payment.ResultCheckFailed:
+			return v.failed("CHECK_FAILED")
+		case payment.ResultRenderChanged:
+			return v.failed("RENDER_CHANGED")
+		case payment.ResultWindowClosed:
+			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
+			return v
+		case payment.ResultTampered:
+			v.state, v.code, v.reason = payment.Parked, "TAMPERED", payment.DeadTampered
+			return v
+		}
+	}
+	v.asked, v.sent = s.asking(), !s.asking()
+	switch s.proof() {
+	case "executed":
+		v.state, v.unknown, v.provisional = payment.Dispatched, false, false
+		return v
+	case "refused for good":
+		return s.settled(v).failed("")
+	case "refused for now":
+		v = s.settled(v)
+		switch {
+		case s.lastSend:
+			return v.failed("RETRIES_EXHAUSTED")
+		case v.unknown:
+			return s.inDoubt(v, payment.Retryable)
+		default:
+			return v.pending(payment.Retryable, "", payment.ActionSend)
+		}
+	case "not executed":
+		return s.notExecuted(v)
+	case "taken":
+		v.unknown, v.provisional = true, true
+		return s.inDoubt(v, payment.Accepted)
+	default:
+		v.unknown = true
+		return s.inDoubt(v, payment.Unknown)
+	}
+}
+
+// proof is what the word proves. "Anything unlisted is UNKNOWN": a word proves
+// something only as an answer to what was asked.
+func (s situation) proof() string {
+	switch {
+	case s.asking() && s.word == payment.ResultExecuted:
+		return "executed"
+	case s.asking() && s.word == payment.ResultRefused:
+		return "refused for good"
+	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
+		!s.provisional && s.age.last >= tableNotFoundAge:
+		return "not executed"
+	case s.asking():
+		return ""
+	case s.word == payment.ResultAccepted && s.acceptance == payment.AcceptanceFinal:
+		return "executed"
+	case s.word == payment.ResultAccepted:
+		return "taken"
+	case s.word == payment.ResultRefusedFinal:
+		return "refused for good"
+	case s.word == payment.ResultRefusedTransient:
+		return "refused for now"
+	default:
+		return ""
+	}
+}
+
+// "An answer settles only the send that it answers", unless the rail keeps one
+// outcome a key; an inquiry settles all sends.
+func (s situation) settled(v verdict) verdict {
+	if s.asking() || s.covers {
+		v.unknown, v.provisional = false, false
+	}
+	return v
+}
+
+// An automatic re-send after NOT_FOUND only where the rail also de-duplicates
+// by key, below the ceiling, inside the window.
+func (s situation) notExecuted(v verdict) verdict {
+	switch {
+	case s.resend != payment.ResendSameKey:
+		return v.parked(payment.Unknown, "NO_SAFE_RECOVERY")
+	case s.lastSend:
+		v.unknown = false
+		return v.failed("RETRIES_EXHAUSTED")
+	case !s.insideWindow():
+		return v.parked(payment.Unknown, "KEY_WINDOW_CLOSED")
+	default:
+		v.unknown = false
+		return v.pending(payment.Retryable, "NOT_FOUND", payment.ActionSend)
+	}
+}
+
+// inDoubt is "INQUIRE, or SEND with the same key inside the key window; else
+// PARKED", and for what the rail took: never re-sent.
+func (s situation) inDoubt(v verdict, state payment.State) verdict {
+	mayAsk := s.asks != "" && !s.lastAsk
+	switch {
+	case mayAsk:
+		return v.pending(state, "", payment.ActionInquire)
+	case v.provisional && s.callback > 0 && s.sinceLastSend() < s.callback:
+		return v.pending(state, "", payment.ActionInquire)
+	case v.provisional && s.callback > 0:
+		return v.parked(state, "CALLBACK_OVERDUE")
+	case v.provisional || s.asks != "":
+		return v.parked(state, "INQUIRIES_EXHAUSTED")
+	case s.resend != payment.ResendSameKey:
+		return v.parked(state, "NO_SAFE_RECOVERY")
+	case s.lastSend:
+		return v.parked(state, "RETRIES_EXHAUSTED")
+	case !s.insideWindow():
+		return v.parked(state, "KEY_WINDOW_CLOSED")
+	default:
+		return v.pending(state, "", payment.ActionSend)
+	}
+}
+
+func (s situation) sinceLastSend() time.Duration {
+	if s.asking() {
+		return s.age.last
+	}
+	return 0
+}
+
+// insideWindow: the ages of the table are minutes away from any edge of it. An
+// age that nobody knows is outside, and so is every age of a window that nobody
+// knows; a first send has no age yet.
+func (s situation) insideWindow() bool {
+	if s.resend != payment.ResendSameKey {
+		return false
+	}
+	isFirst := !s.asking() && !s.unknown && s.sendsBefore() == 0
+	return s.age.first < s.window && (s.age.first > 0 || isFirst && s.window > 0)
+}
+
+// situations is the whole table.
+func situations(yield func(situation) bool) {
+	ages := []age{
+		{first: time.Minute, last: time.Minute},
+		{first: 20 * time.Minute, last: 20 * time.Minute},
+		{first: 70 * time.Minute, last: 70 * time.Minute},
+		{first: 70 * time.Minute, last: time.Minute},
+		{},
+	}
+	type resend struct {
+		resend payment.Resend
+		window time.Duration
+	}
+	no := []bool{false}
+	either := []bool{false, true}
+	var s situation
+	pick := func() bool {
+		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional} {
+			for _, s.asks = range []payment.NotFound{"", payment.NotFoundInconclusive, payment.NotFoundNotExecuted} {
+				for _, s.callback = range []time.Duration{0, 30 * time.Minute} {
+					for _, s.covers = range either {
+						for _, s.lastSend = range either {
+							for _, s.lastAsk = range either {
+								for _, s.age = range ages {
+									for _, s.word = range everyWord() {
+										if !yield(s) {
+											return false
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+		return true
+	}
+	for _, r := range []resend{{payment.ResendNever, time.Hour}, {payment.ResendSameKey, 0}, {payment.ResendSameKey, time.Hour}} {
+		s.resend, s.window = r.resend, r.window
+		for _, s.action = range []payment.Action{payment.ActionSend, payment.ActionInquire} {
+			// What nobody doubts is not asked about, and what the rail took is not sent.
+			unknowns, provisionals := either, no
+			if s.asking() {
+				unknowns, provisionals = []bool{true}, either
+			}
+			for _, s.unknown = range unknowns {
+				for _, s.provisional = range provisionals {
+					if !pick() {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// lost is what must follow where the worker never came back: "as UNKNOWN".
+func (s situation) lost() verdict {
+	s.word = payment.ResultUnknown
+	v := s.expected()
+	v.state = payment.ZombieRequeue
+	if v.code == "" {
+		v.code = payment.CodeWorkerLost
+	}
+	return v
+}

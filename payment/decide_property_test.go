@@ -1,0 +1,308 @@
+package payment_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// anyPolicy is any policy, sound or not: the rules must be safe without Validate.
+func anyPolicy() *rapid.Generator[payment.Policy] {
+	return rapid.Custom(func(t *rapid.T) payment.Policy {
+		p := payment.Policy{
+			Acceptance:       rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", ""}).Draw(t, "acceptance"),
+			AnswerCoversKey:  rapid.Bool().Draw(t, "answer covers key"),
+			ResendOnUnknown:  rapid.SampledFrom([]payment.Resend{"SAME_KEY", "NEVER", ""}).Draw(t, "re-send"),
+			KeyWindow:        span(anySpan().Draw(t, "window")),
+			CallbackDeadline: span(anySpan().Draw(t, "callback")),
+			Inquiry: payment.InquiryPolicy{
+				Max: rapid.IntRange(0, 4).Draw(t, "inquiries"), NotBefore: span(anySpan().Draw(t, "not before")),
+				NotFound:    rapid.SampledFrom([]payment.NotFound{"NOT_EXECUTED", "INCONCLUSIVE", ""}).Draw(t, "not found"),
+				NotFoundAge: span(anySpan().Draw(t, "not found age")),
+			},
+			Retry: payment.RetryPolicy{
+				MaxSends: rapid.IntRange(0, 4).Draw(t, "sends"), Base: span(anySpan().Draw(t, "base")),
+				Shape: rapid.SampledFrom([]payment.Shape{"EXPONENTIAL", "LINEAR", "CONSTANT"}).Draw(t, "shape"),
+			},
+		}
+		if rapid.Bool().Draw(t, "with defaults") {
+			p = p.WithDefaults()
+		}
+		return p
+	})
+}
+
+// anySpan prefers spans that meet each other's edges.
+func anySpan() *rapid.Generator[time.Duration] {
+	return rapid.OneOf(
+		rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 54 * time.Minute, 55 * time.Minute, time.Hour, 24 * time.Hour}),
+		rapid.Map(rapid.Int64Range(0, int64(48*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
+	)
+}
+
+// anyClaim is any claim, also those that no lifecycle leads to.
+func anyClaim() *rapid.Generator[payment.Claim] {
+	return rapid.Custom(func(t *rapid.T) payment.Claim {
+		c := payment.Claim{
+			Action:         rapid.SampledFrom([]payment.Action{payment.ActionSend, payment.ActionInquire}).Draw(t, "action"),
+			AttemptNo:      rapid.IntRange(1, 1000).Draw(t, "attempt"),
+			ClaimedAt:      noon,
+			OutcomeUnknown: rapid.Bool().Draw(t, "unknown"),
+			Provisional:    rapid.Bool().Draw(t, "provisional"),
+			SendCount:      rapid.IntRange(0, 5).Draw(t, "sends before"),
+			InquiryCount:   rapid.IntRange(0, 5).Draw(t, "inquiries before"),
+		}
+		if rapid.Bool().Draw(t, "first send known") {
+			c.FirstSentAt = noon.Add(time.Minute - anySpan().Draw(t, "first send ago"))
+		}
+		if rapid.Bool().Draw(t, "latest send known") {
+			c.LastSentAt = noon.Add(time.Minute - anySpan().Draw(t, "latest send ago"))
+		}
+		return c
+	})
+}
+
+func anyAnswer() *rapid.Generator[payment.Answer] {
+	return rapid.Custom(func(t *rapid.T) payment.Answer {
+		return payment.Answer{
+			Result:     rapid.SampledFrom(everyWord()).Draw(t, "word"),
+			Elapsed:    rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, time.Hour}).Draw(t, "elapsed"),
+			RetryAfter: anySpan().Draw(t, "retry after"),
+			Spread:     rapid.Float64Range(-1, 1).Draw(t, "spread"),
+		}
+	})
+}
+
+// decided is one decision with all that led to it.
+type decided struct {
+	policy payment.Policy
+	claim  payment.Claim
+	answer payment.Answer
+	lost   bool
+	payment.Decision
+}
+
+// forAnyDecision checks what holds for every decision, the reaper's included. A
+// draw is cheap and the space is wide, so it runs more of them than rapid does
+// by itself.
+func forAnyDecision(t *testing.T, check func(*rapid.T, decided)) {
+	for range 30 {
+		rapid.Check(t, func(t *rapid.T) { check(t, anyDecision(t)) })
+	}
+}
+
+func anyDecision(t *rapid.T) decided {
+	d := decided{policy: anyPolicy().Draw(t, "policy"), claim: anyClaim().Draw(t, "claim"), answer: anyAnswer().Draw(t, "answer")}
+	if d.lost = rapid.IntRange(0, 4).Draw(t, "lost in one of five") == 0; d.lost {
+		d.answer.Result, d.answer.RetryAfter = payment.ResultUnknown, 0
+		d.Decision = d.policy.DecideLost(d.claim, d.answer.Elapsed, d.answer.Spread)
+	} else {
+		d.Decision = d.policy.Decide(d.claim, d.answer)
+	}
+	t.Logf("decision %+v", d.Decision)
+	return d
+}
+
+func (d decided) resends() bool { return d.Requeue && d.NextAction == payment.ActionSend }
+
+func TestFailedIsNeverWrittenOverAnUnknown(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.State == payment.Failed && (d.OutcomeUnknown || d.Provisional) {
+			t.Fatal("FAILED while some send is unknown")
+		}
+		if d.Reason == payment.DeadFailed && d.State != payment.Failed {
+			t.Fatal("a dead letter calls failed what is not")
+		}
+	})
+}
+
+func TestUnknownIsNeverResentWithoutAKey(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.resends() && d.OutcomeUnknown && d.policy.ResendOnUnknown != payment.ResendSameKey {
+			t.Fatal("an unknown outcome is sent again on a rail that does not de-duplicate")
+		}
+	})
+}
+
+func TestProvisionalIsNeverResent(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.resends() && (d.Provisional || d.claim.Provisional) {
+			t.Fatal("what the rail took is sent again")
+		}
+	})
+}
+
+// The age is computed here anew: from the first send, over the claim, to when
+// the re-send is due.
+func TestUnknownIsNeverResentOutsideTheWindow(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if !d.resends() || !d.OutcomeUnknown {
+			return
+		}
+		age := d.answer.Elapsed + d.Delay
+		if !d.claim.FirstSentAt.IsZero() {
+			if d.claim.FirstSentAt.After(d.claim.ClaimedAt) {
+				t.Fatal("sent again after a first send that is in the future")
+			}
+			age += d.claim.ClaimedAt.Sub(d.claim.FirstSentAt)
+		} else if d.claim.SendCount > 0 || d.claim.OutcomeUnknown || d.claim.Action == payment.ActionInquire {
+			t.Fatal("sent again after a first send of unknown age")
+		}
+		window := time.Duration(d.policy.KeyWindow)
+		if usable := window - min(window/10, 5*time.Minute); age >= usable {
+			t.Fatalf("sent again %s after the first send, %s of the window are usable", age, usable)
+		}
+		if d.SendCount >= d.policy.Retry.MaxSends && d.CountsSend {
+			t.Fatal("sent again at the ceiling")
+		}
+	})
+}
+
+func TestEveryDecisionGoesToOnePlace(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		places := 0
+		for _, is := range []bool{d.State == payment.Dispatched, d.Requeue, d.Reason != ""} {
+			if is {
+				places++
+			}
+		}
+		if places != 1 {
+			t.Fatalf("it goes to %d places", places)
+		}
+		if d.Requeue != (d.NextAction != "") || !d.Requeue && d.Delay != 0 || d.Delay < 0 {
+			t.Fatalf("requeued %v, to %q in %s", d.Requeue, d.NextAction, d.Delay)
+		}
+		if d.Park && d.Reason != payment.DeadOutcomeUnknown {
+			t.Fatalf("a row PARKED with the reason %q", d.Reason)
+		}
+	})
+}
+
+// Evidence is a word that the design names, for the kind of claim it answers.
+func TestUnknownEndsByEvidenceAlone(t *testing.T) {
+	byInquiry := []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound}
+	bySend := []payment.Result{payment.ResultAccepted}
+	byCoveringSend := []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient}
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.OutcomeUnknown || !d.claim.OutcomeUnknown && !d.claim.Provisional {
+			return
+		}
+		evidence := bySend
+		switch {
+		case d.claim.Action == payment.ActionInquire:
+			evidence = byInquiry
+		case d.policy.AnswerCoversKey:
+			evidence = byCoveringSend
+		}
+		if d.lost || !slices.Contains(evidence, d.answer.Result) {
+			t.Fatalf("%s by %q settled an unknown outcome", d.State, d.answer.Result)
+		}
+	})
+}
+
+// No claim leaves UNKNOWN without its flag, nor a claim of silence as anything
+// but unknown.
+func TestSilenceIsNeverFailure(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		silent := d.lost || d.answer.Result == payment.ResultUnknown
+		sticky := d.State == payment.Unknown || d.State == payment.Accepted || d.State == payment.ZombieRequeue
+		if (silent || sticky) && !d.OutcomeUnknown {
+			t.Fatal("the flag is not set")
+		}
+		if silent && d.State != payment.Unknown && d.State != payment.ZombieRequeue {
+			t.Fatalf("silence is written as %s", d.State)
+		}
+		if d.lost != (d.State == payment.ZombieRequeue) {
+			t.Fatalf("lost is %v, the row is %s", d.lost, d.State)
+		}
+	})
+}
+
+// The schema refuses what breaks these, and with it the whole turn.
+func TestDecisionsFitTheLifecycleAndTheSchema(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if claim := d.claim.Action.ClaimState(); !d.State.AnswersClaim() || !payment.MayFollow(claim, d.State) {
+			t.Fatalf("%s may not follow %s", d.State, claim)
+		}
+		if d.Park && !payment.MayFollow(d.State, payment.Parked) {
+			t.Fatalf("PARKED may not follow %s", d.State)
+		}
+		if d.Requeue && !payment.MayFollow(d.State, d.NextAction.ClaimState()) {
+			t.Fatalf("%s may not follow %s", d.NextAction.ClaimState(), d.State)
+		}
+		if d.Provisional && !d.OutcomeUnknown {
+			t.Fatal("provisional and nothing unknown")
+		}
+	})
+}
+
+// An inquiry of what nobody doubts is the one requeue that the schema refuses
+// and that only an impossible claim can lead to.
+func TestOnlyDoubtIsAskedAbout(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		possible := d.claim.Action == payment.ActionSend || d.claim.OutcomeUnknown
+		if possible && d.Requeue && d.NextAction == payment.ActionInquire && !d.OutcomeUnknown {
+			t.Fatal("asked about what nobody doubts")
+		}
+	})
+}
+
+func TestCountersNeverFall(t *testing.T) {
+	unsent := []payment.Result{
+		payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultCheckFailed,
+		payment.ResultTampered, payment.ResultWindowClosed, payment.ResultRenderChanged,
+	}
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		sends, inquiries := d.SendCount-d.claim.SendCount, d.InquiryCount-d.claim.InquiryCount
+		sent := d.claim.Action == payment.ActionSend && !slices.Contains(unsent, d.answer.Result)
+		asked := d.claim.Action == payment.ActionInquire && d.answer.Result != payment.ResultNotSent && d.answer.Result != payment.ResultRefusedRail
+		for _, count := range []struct {
+			counted bool
+			by      int
+		}{{sent, sends}, {asked, inquiries}} {
+			if count.counted && count.by != 1 || !count.counted && count.by != 0 {
+				t.Fatalf("sends rise by %d, inquiries by %d", sends, inquiries)
+			}
+		}
+		if d.CountsSend != sent {
+			t.Fatalf("the key window starts here: %v, sent: %v", d.CountsSend, sent)
+		}
+		if d.PauseRail != (d.answer.Result == payment.ResultRefusedRail) {
+			t.Fatalf("%s pauses the rail: %v", d.answer.Result, d.PauseRail)
+		}
+	})
+}
+
+func TestStrangeWordsAreUnknown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		own := []payment.Result{"CHECK_FAILED", "TAMPERED", "WINDOW_CLOSED", "RENDER_CHANGED"}
+		proves := append(payment.SendResults(), own...)
+		if c.Action == payment.ActionInquire {
+			proves = []payment.Result{"EXECUTED", "REFUSED", "NOT_FOUND", "NOT_SENT", "REFUSED_RAIL"}
+		}
+		a.Result = rapid.OneOf(rapid.SampledFrom(everyWord()), rapid.Map(rapid.String(), func(s string) payment.Result { return payment.Result(s) })).
+			Filter(func(word payment.Result) bool { return !slices.Contains(proves, word) }).Draw(t, "strange word")
+		got := p.Decide(c, a)
+		a.Result = payment.ResultUnknown
+		if want := p.Decide(c, a); got != want {
+			t.Fatalf("got %+v, UNKNOWN gives %+v", got, want)
+		}
+	})
+}
+
+// Expiry stops a first send. It is no evidence, so it changes no decision.
+func TestExpiryDecidesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		want, wantLost := p.Decide(c, a), p.DecideLost(c, a.Elapsed, a.Spread)
+		c.ExpiresAt = noon.Add(time.Hour - anySpan().Draw(t, "expires"))
+		if p.Decide(c, a) != want || p.DecideLost(c, a.Elapsed, a.Spread) != wantLost {
+			t.Fatal("expiry changed a decision")
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package payment_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// verdictOf says a decision in the words of the table.
+func verdictOf(c payment.Claim, d payment.Decision) verdict {
+	v := verdict{
+		state: d.State, code: d.ErrorCode, park: d.Park, reason: d.Reason,
+		unknown: d.OutcomeUnknown, provisional: d.Provisional,
+		sent: d.CountsSend, asked: d.InquiryCount == c.InquiryCount+1, pause: d.PauseRail,
+	}
+	if d.Requeue {
+		v.next = d.NextAction
+	}
+	return v
+}
+
+// Every cell of the truth table, against the sentences of the design.
+func TestDecideByTheWholeTable(t *testing.T) {
+	var wrong []string
+	count := 0
+	for s := range situations {
+		count++
+		p, c := s.policy(), s.claim()
+		d := p.Decide(c, payment.Answer{Result: s.word, Elapsed: tableElapsed})
+		if got, want := verdictOf(c, d), s.expected(); got != want {
+			wrong = append(wrong, fmt.Sprintf("%+v\n   got %+v\n  want %+v", s, got, want))
+		}
+		counted := 0
+		if d.CountsSend {
+			counted = 1
+		}
+		if d.SendCount != c.SendCount+counted {
+			wrong = append(wrong, fmt.Sprintf("%+v: %d sends become %d", s, c.SendCount, d.SendCount))
+		}
+		d = p.DecideLost(c, tableElapsed, 0)
+		if got, want := verdictOf(c, d), s.lost(); got != want {
+			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
+		}
+	}
+	if count != 3*(2+2)*2*3*2*2*2*2*5*17 {
+		t.Errorf("the table has %d cells", count)
+	}
+	if len(wrong) > 0 {
+		t.Errorf("%d cells of %d are wrong:\n%s", len(wrong), count, strings.Join(wrong[:min(len(wrong), 10)], "\n"))
+	}
+}
+
+// An answer that came late is not younger for it: the rail looked at the start
+// of the inquiry, when the latest send was 9m55s old.
+func TestNotFoundIsAsOldAsItsQuestion(t *testing.T) {
+	p := instantRail()
+	p.Inquiry.NotFoundAge = span(10 * time.Minute)
+	c := payment.Claim{
+		Action: payment.ActionInquire, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1,
+		FirstSentAt: noon.Add(-9*time.Minute - 55*time.Second), LastSentAt: noon.Add(-9*time.Minute - 55*time.Second),
+	}
+	for _, test := range []struct {
+		waited, elapsed time.Duration
+		want            payment.State
+	}{
+		{0, time.Second, payment.Unknown},
+		{0, 20 * time.Second, payment.Unknown},
+		{5 * time.Second, 0, payment.Retryable},
+		{5 * time.Second, 20 * time.Second, payment.Retryable},
+	} {
+		c.ClaimedAt = noon.Add(test.waited)
+		d := p.Decide(c, payment.Answer{Result: payment.ResultNotFound, Elapsed: test.elapsed})
+		if d.State != test.want || d.OutcomeUnknown != (test.want == payment.Unknown) {
+			t.Errorf("asked at %s, answered %s later: %s, unknown %v, want %s",
+				test.waited, test.elapsed, d.State, d.OutcomeUnknown, test.want)
+		}
+	}
+}
+
+// A late word of a send is no answer to an inquiry: "accepted" may be
+// provisional, and "refused" may be of one send while another was executed.
+func TestWordsOfSendProveNothingToAnInquiry(t *testing.T) {
+	for _, p := range []payment.Policy{instantRail(), batchRail(), cardRail()} {
+		c := payment.Claim{Action: payment.ActionInquire, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 2, FirstSentAt: noon.Add(-time.Minute), LastSentAt: noon.Add(-time.Minute)}
+		for _, word := range []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient} {
+			if d := p.Decide(c, payment.Answer{Result: word}); d.State != payment.Unknown || !d.OutcomeUnknown {
+				t.Errorf("%s: %s, unknown %v", word, d.State, d.OutcomeUnknown)
+			}
+		}
+	}
+}
+
+// The rail's wish to wait is part of the wait that must end inside the window.
+func TestRetryAfterBeyondTheWindowParks(t *testing.T) {
+	p := keyedRail()
+	p.KeyWindow = span(time.Hour)
+	c := payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}
+	d := p.Decide(c, payment.Answer{Result: payment.ResultUnknown, RetryAfter: 50 * time.Minute})
+	if !d.Requeue || d.NextAction != payment.ActionSend || d.Delay != 50*time.Minute {
+		t.Errorf("50 minutes of 55: %+v", d)
+	}
+	d = p.Decide(c, payment.Answer{Result: payment.ResultUnknown, RetryAfter: 55 * time.Minute})
+	if d.Requeue || !d.Park || d.ErrorCode != payment.CodeWindowClosed {
+		t.Errorf("55 minutes of 55: %+v", d)
+	}
+}
+
+// A send that never leaves has no ceiling, so its wait must be bounded both ways.
+func TestWaitAfterNotSent(t *testing.T) {
+	p := keyedRail()
+	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 2 * time.Second, 4: 4 * time.Second, 100: 30 * time.Second, 1 << 40: 30 * time.Second} {
+		d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: attempt}, payment.Answer{Result: payment.ResultNotSent})
+		if d.Delay != want {
+			t.Errorf("attempt %d: waits %s, want %s", attempt, d.Delay, want)
+		}
+	}
+	d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: 1}, payment.Answer{Result: payment.ResultRefusedRail, RetryAfter: 24 * time.Hour})
+	if d.Delay != 30*time.Second {
+		t.Errorf("a rail that asks for a day gets %s", d.Delay)
+	}
+}
+
+// The waits of a refusal for now: the schedule, or the rail's wish if longer, up
+// to a day.
+func TestWaitAfterRefusalForNow(t *testing.T) {
+	p := keyedRail()
+	for _, test := range []struct {
+		sends      int
+		retryAfter time.Duration
+		want       time.Duration
+	}{
+		{0, 0, time.Second}, {1, 0, 2 * time.Second},
+		{0, time.Minute, time.Minute}, {0, time.Millisecond, time.Second}, {0, -time.Hour, time.Second},
+		{0, 48 * time.Hour, 24 * time.Hour},
+	} {
+		d := p.Decide(payment.Claim{Action: payment.ActionSend, SendCount: test.sends},
+			payment.Answer{Result: payment.ResultRefusedTransient, RetryAfter: test.retryAfter})
+		if d.Delay != test.want || d.NextAction != payment.ActionSend {
+			t.Errorf("after send %d, asked for %s: %s in %s, want %s", test.sends+1, test.retryAfter, d.NextAction, d.Delay, test.want)
+		}
+	}
+}
+
+func TestMaySend(t *testing.T) {
+	sent := func(ago time.Duration) payment.Claim {
+		return payment.Claim{Action: payment.ActionSend, ClaimedAt: noon, FirstSentAt: noon.Add(-ago), SendCount: 1}
+	}
+	unknown := func(c payment.Claim) payment.Claim { c.OutcomeUnknown = true; return c }
+	provisional := func(c payment.Claim) payment.Claim { c.Provisional = true; return c }
+	keyed, card := keyedRail(), cardRail()
+	for _, test := range []struct {
+		name   string
+		policy payment.Policy
+		claim  payment.Claim
+		want   bool
+	}{
+		{"first send", card, payment.Claim{Action: payment.ActionSend}, true},
+		{"refused before, rail without keys", card, sent(48 * time.Hour), true},
+		{"refused before, window long closed", keyed, sent(48 * time.Hour), true},
+		{"unknown, inside the window", keyed, unknown(sent(time.Hour)), true},
+		{"unknown, outside", keyed, unknown(sent(24 * time.Hour)), false},
+		{"unknown, rail without keys", card, unknown(sent(time.Second)), false},
+		{"unknown, nobody knows since when", keyed, unknown(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}), false},
+		{"taken", keyed, provisional(sent(time.Second)), false},
+		{"taken and unknown", keyed, provisional(unknown(sent(time.Second))), false},
+	} {
+		if got := test.policy.MaySend(test.claim, time.Second); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package payment_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// The rails that the tests of recovery and the golden table are about.
+
+// cardRail neither de-duplicates nor can be asked.
+func cardRail() payment.Policy { return payment.Policy{}.WithDefaults() }
+
+// keyedRail de-duplicates by key for a day and can't be asked; its answer speaks
+// for the key.
+func keyedRail() payment.Policy {
+	return payment.Policy{
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: span(24 * time.Hour), AnswerCoversKey: true,
+		IDAfterRefusal: payment.IDSame, Retry: payment.RetryPolicy{Jitter: new(0.0)},
+	}.WithDefaults()
+}
+
+// instantRail is asked first, and sent again only after an aged "not found".
+func instantRail() payment.Policy {
+	return payment.Policy{
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: span(24 * time.Hour),
+		Inquiry: payment.InquiryPolicy{
+			NotBefore: span(25 * time.Second), Intervals: []payment.Duration{span(time.Minute), span(5 * time.Minute)}, Max: 4,
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: span(2 * time.Minute),
+		},
+		Retry: payment.RetryPolicy{Jitter: new(0.0)},
+	}.WithDefaults()
+}
+
+// wireRail can be asked and does not de-duplicate.
+func wireRail() payment.Policy {
+	p := instantRail()
+	p.ResendOnUnknown, p.KeyWindow = payment.ResendNever, 0
+	return p
+}
+
+// batchRail takes now and says later, when asked.
+func batchRail() payment.Policy {
+	p := wireRail()
+	p.Acceptance = payment.AcceptanceProvisional
+	p.Inquiry.NotFound, p.Inquiry.NotFoundAge = payment.NotFoundInconclusive, 0
+	return p
+}
+
+// callbackRail takes now and calls back within the hour.
+func callbackRail() payment.Policy {
+	p := cardRail()
+	p.Acceptance, p.CallbackDeadline = payment.AcceptanceProvisional, span(time.Hour)
+	return p
+}
+
+func TestRecover(t *testing.T) {
+	const none = time.Duration(0)
+	for _, test := range []struct {
+		name   string
+		policy payment.Policy
+		doubt  payment.Doubt
+		want   payment.Recovery
+	}{
+		{"neither key nor inquiry: a person, at once", cardRail(),
+			payment.Doubt{Sends: 1},
+			payment.Recovery{Move: payment.MovePark, Code: "NO_SAFE_RECOVERY"}},
+
+		{"keyed: again, by the schedule", keyedRail(),
+			payment.Doubt{SinceFirstSend: time.Second, Sends: 1},
+			payment.Recovery{Move: payment.MoveResend, Delay: time.Second}},
+		{"keyed, second silence: a longer wait", keyedRail(),
+			payment.Doubt{SinceFirstSend: time.Second, Sends: 2},
+			payment.Recovery{Move: payment.MoveResend, Delay: 2 * time.Second}},
+		{"keyed, ceiling", keyedRail(),
+			payment.Doubt{SinceFirstSend: time.Second, Sends: 3},
+			payment.Recovery{Move: payment.MovePark, Code: "RETRIES_EXHAUSTED"}},
+		{"keyed, the wait ends just inside the window", keyedRail(),
+			payment.Doubt{SinceFirstSend: 24*time.Hour - 5*time.Minute - time.Second - 1, Sends: 1},
+			payment.Recovery{Move: payment.MoveResend, Delay: time.Second}},
+		{"keyed, the wait ends just outside", keyedRail(),
+			payment.Doubt{SinceFirstSend: 24*time.Hour - 5*time.Minute - time.Second, Sends: 1},
+			payment.Recovery{Move: payment.MovePark, Code: "KEY_WINDOW_CLOSED"}},
+		{"keyed, the rail's wish ends just inside", keyedRail(),
+			payment.Doubt{SinceFirstSend: 23 * time.Hour, Sends: 1, RetryAfter: 55*time.Minute - 1},
+			payment.Recovery{Move: payment.MoveResend, Delay: 55*time.Minute - 1}},
+		{"keyed, the rail's wish ends outside", keyedRail(),
+			payment.Doubt{SinceFirstSend: 23 * time.Hour, Sends: 1, RetryAfter: 55 * time.Minute},
+			payment.Recovery{Move: payment.MovePark, Code: "KEY_WINDOW_CLOSED"}},
+		{"keyed, age unknown", keyedRail(),
+			payment.Doubt{SinceFirstSend: 1<<63 - 1, Sends: 1},
+			payment.Recovery{Move: payment.MovePark, Code: "KEY_WINDOW_CLOSED"}},
+		{"keyed, \"not found\" proves nothing to a rail that can't be asked", keyedRail(),
+			payment.Doubt{SinceFirstSend: 23*time.Hour + 59*time.Minute, SinceLastSend: time.Hour, Sends: 1, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, Code: "KEY_WINDOW_CLOSED"}},
+
+		{"asked: first inquiry at not_before", instantRail(),
+			payment.Doubt{SinceFirstSend: 10 * time.Second, SinceLastSend: 10 * time.Second, Sends: 1},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 15 * time.Second}},
+		{"asked: not_before has passed", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Minute, SinceLastSend: time.Minute, Sends: 1},
+			payment.Recovery{Move: payment.MoveInquire, Delay: none}},
+		{"asked: second inquiry after the first interval", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Minute, SinceLastSend: time.Minute, Sends: 1, Inquiries: 1},
+			payment.Recovery{Move: payment.MoveInquire, Delay: time.Minute}},
+		{"asked: the last interval repeats", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 3},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 5 * time.Minute}},
+		{"asked: after a new send not before not_before again", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: 0, Sends: 2, Inquiries: 0},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 25 * time.Second}},
+		{"asked: ceiling", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4},
+			payment.Recovery{Move: payment.MovePark, Code: "INQUIRIES_EXHAUSTED"}},
+		{"asked: at the ceiling of sends it is still asked", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 3},
+			payment.Recovery{Move: payment.MoveInquire, Delay: none}},
+
+		{"not found, young: asked again when it is old enough", instantRail(),
+			payment.Doubt{SinceFirstSend: 30 * time.Second, SinceLastSend: 30 * time.Second, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 90 * time.Second}},
+		{"not found, a moment too young when asked", instantRail(),
+			payment.Doubt{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, AskedAgo: 1, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MoveInquire, Delay: time.Minute}},
+		{"not found, old enough", instantRail(),
+			payment.Doubt{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MoveResend, Delay: time.Second, NotExecuted: true}},
+		{"not found, first send old but the latest young", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: 30 * time.Second, Sends: 2, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 90 * time.Second}},
+		{"not found, old enough, by the last inquiry", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true},
+			payment.Recovery{Move: payment.MoveResend, Delay: time.Second, NotExecuted: true}},
+		{"not found, young, by the last inquiry", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Minute, SinceLastSend: time.Minute, Sends: 1, Inquiries: 4, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, Code: "INQUIRIES_EXHAUSTED"}},
+		{"not found, old enough, ceiling of sends", instantRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 3, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, NotExecuted: true, Code: "RETRIES_EXHAUSTED"}},
+		{"not found, old enough, window closed", instantRail(),
+			payment.Doubt{SinceFirstSend: 25 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, Code: "KEY_WINDOW_CLOSED"}},
+		{"not found, old enough, rail without keys: a paused sender may still come", wireRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, Code: "NO_SAFE_RECOVERY"}},
+		{"not found, inconclusive", batchRail(),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.Recovery{Move: payment.MoveInquire, Delay: time.Minute}},
+
+		{"taken: asked", batchRail(),
+			payment.Doubt{SinceLastSend: time.Second, Sends: 1, Provisional: true},
+			payment.Recovery{Move: payment.MoveInquire, Delay: 24 * time.Second}},
+		{"taken: asked to the ceiling", batchRail(),
+			payment.Doubt{SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, Provisional: true},
+			payment.Recovery{Move: payment.MovePark, Code: "INQUIRIES_EXHAUSTED"}},
+		{"taken, then aged not found: never sent again", takes(instantRail()),
+			payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, Provisional: true, NotFound: true},
+			payment.Recovery{Move: payment.MovePark, Code: "INQUIRIES_EXHAUSTED"}},
+		{"taken on a keyed rail that calls back: never sent again", calledBack(keyedRail()),
+			payment.Doubt{SinceFirstSend: time.Second, SinceLastSend: time.Second, Sends: 1, Provisional: true},
+			payment.Recovery{Move: payment.MoveWait, Delay: time.Hour - time.Second}},
+		{"taken: the callback is not overdue", callbackRail(),
+			payment.Doubt{SinceLastSend: time.Hour - 1, Sends: 1, Provisional: true},
+			payment.Recovery{Move: payment.MoveWait, Delay: 1}},
+		{"taken: the callback is overdue", callbackRail(),
+			payment.Doubt{SinceLastSend: time.Hour, Sends: 1, Provisional: true},
+			payment.Recovery{Move: payment.MovePark, Code: "CALLBACK_OVERDUE"}},
+		{"taken by a rail whose profile knows no end: a person", cardRail(),
+			payment.Doubt{SinceLastSend: time.Second, Sends: 1, Provisional: true},
+			payment.Recovery{Move: payment.MovePark, Code: "INQUIRIES_EXHAUSTED"}},
+	} {
+		if got := test.policy.Recover(test.doubt); got != test.want {
+			t.Errorf("%s:\n got %+v\nwant %+v", test.name, got, test.want)
+		}
+	}
+}
+
+func takes(p payment.Policy) payment.Policy {
+	p.Acceptance = payment.AcceptanceProvisional
+	return p
+}
+
+func calledBack(p payment.Policy) payment.Policy {
+	p = takes(p)
+	p.CallbackDeadline = span(time.Hour)
+	return p
+}
+
+// The zero policy is what a rail without a profile would get.
+func TestZeroPolicyParksEveryDoubt(t *testing.T) {
+	for _, d := range []payment.Doubt{{}, {Sends: 1, NotFound: true, SinceLastSend: time.Hour}, {Provisional: true}, {SinceFirstSend: -time.Hour}} {
+		if got := (payment.Policy{}).Recover(d); got.Move != payment.MovePark || got.NotExecuted {
+			t.Errorf("%+v: %+v", d, got)
+		}
+	}
+}
+
+func TestTheRailsOfTheTestsAreSound(t *testing.T) {
+	for _, p := range []payment.Policy{cardRail(), keyedRail(), instantRail(), wireRail(), batchRail(), callbackRail()} {
+		if err := p.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
