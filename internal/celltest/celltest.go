@@ -1,0 +1,223 @@
+// Package celltest gives every test a cell of its own: a cloned database with
+// the roles of the matrix, the migrated and granted schema, a login for every
+// role, and a rail named bank.
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+//	func TestEnqueue(t *testing.T) {
+//		cell := celltest.New(t)
+//		ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+//		...
+//	}
+//
+// The template behind it is built once per server, from the migrations, the role
+// matrix and the profile; a change of any of them makes a new one.
+package celltest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// The logins of the cell, each a member of exactly one role. Relayer and reaper
+// share theirs.
+const (
+	Ingest   = "railhead_ingest_login"
+	Relayer  = "railhead_relayer_login"
+	Reaper   = "railhead_reaper_login"
+	Operator = "railhead_operator_login"
+	Control  = "railhead_control_login"
+	Readonly = "railhead_readonly_login"
+	Auditor  = "railhead_auditor_login"
+)
+
+// Logins maps each login to its role.
+func Logins() map[string]string {
+	return map[string]string{
+		Ingest:   "railhead_ingest",
+		Relayer:  "railhead_executor",
+		Reaper:   "railhead_executor",
+		Operator: "railhead_operator",
+		Control:  "railhead_control",
+		Readonly: "railhead_readonly",
+		Auditor:  "railhead_auditor",
+	}
+}
+
+// Bank is the rail that every cell has, and BankProfile its facts: a rail that
+// answers finally and de-duplicates by key for a day. What it leaves out has
+// its default.
+const (
+	Bank        = "bank"
+	BankProfile = `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"}`
+)
+
+// Cell is a cell that belongs to one test. The database of the same name goes
+// with the test; URL, Conn and Pool are those of [pgtest.DB].
+type Cell struct {
+	*pgtest.DB
+	Schema string // the name of the cell
+	t      testing.TB
+}
+
+// New makes a cell on the server that the test binary shares.
+func New(t testing.TB) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	return &Cell{DB: pgtest.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+}
+
+// On makes a cell on a server of the test's own, to be halted and killed.
+func On(t testing.TB, cluster *pgtest.Cluster) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	return &Cell{DB: cluster.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+}
+
+// Exec runs a statement as the superuser, on a connection of its own.
+func (c *Cell) Exec(sql string, args ...any) {
+	c.t.Helper()
+	err := c.withConn(c.URL(""), func(conn *pgx.Conn) error {
+		_, err := conn.Exec(c.t.Context(), sql, args...)
+		return err
+	})
+	if err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// QueryRow reads one row as the superuser, on a connection of its own.
+func (c *Cell) QueryRow(sql string, args []any, into ...any) {
+	c.t.Helper()
+	err := c.withConn(c.URL(""), func(conn *pgx.Conn) error {
+		return conn.QueryRow(c.t.Context(), sql, args...).Scan(into...)
+	})
+	if err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Int reads one number as the superuser.
+func (c *Cell) Int(sql string, args ...any) int {
+	c.t.Helper()
+	var n int
+	c.QueryRow(sql, args, &n)
+	return n
+}
+
+// ApplyProfile fills in the defaults of a profile, checks it, and puts it in
+// force as the superuser. It returns the version. A rail that is not there yet
+// is made.
+func (c *Cell) ApplyProfile(railType, profileJSON string) int {
+	c.t.Helper()
+	text, err := Canonical(railType, profileJSON)
+	if err != nil {
+		c.t.Fatalf("profile of %s: %v", railType, err)
+	}
+	return c.Int("SELECT version FROM "+c.Schema+".apply_rail_profile($1, $2, 'set by a test')", railType, string(text))
+}
+
+func (c *Cell) withConn(url string, do func(*pgx.Conn) error) (err error) {
+	conn, err := pgx.Connect(c.t.Context(), url)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(c.t.Context()))) }()
+	return do(conn)
+}
+
+// Canonical is a profile with its defaults, in the form that the database stores.
+func Canonical(railType, profileJSON string) ([]byte, error) {
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(profileJSON), &fields); err != nil {
+		return nil, fmt.Errorf("reading the profile: %w", err)
+	}
+	fields["rail_type"] = railType
+	named, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("naming the profile: %w", err)
+	}
+	profile, err := rails.ParseProfile(named)
+	if err != nil {
+		return nil, err
+	}
+	return profile.JSON()
+}
+
+// Template is what every cell is a clone of. The digest covers all that it is
+// built from.
+func Template() (pgtest.Template, error) {
+	all, err := migrations.All(migrations.DefaultCell)
+	if err != nil {
+		return pgtest.Template{}, err
+	}
+	matrix, err := acl.Load()
+	if err != nil {
+		return pgtest.Template{}, err
+	}
+	bank, err := Canonical(Bank, BankProfile)
+	if err != nil {
+		return pgtest.Template{}, fmt.Errorf("profile of %s: %w", Bank, err)
+	}
+	sum := sha256.New()
+	for _, migration := range all {
+		fmt.Fprintln(sum, migration.Name, migration.SQL)
+	}
+	fmt.Fprintln(sum, matrix.SQL(migrations.DefaultCell))
+	fmt.Fprintln(sum, Logins(), string(bank))
+	return pgtest.Template{
+		Name:   "cell",
+		Digest: hex.EncodeToString(sum.Sum(nil)),
+		Build:  func(ctx context.Context, adminURL string) error { return build(ctx, adminURL, bank) },
+	}, nil
+}
+
+// build goes the way of an installation: roles, schema, grants, logins, rail.
+func build(ctx context.Context, adminURL string, bank []byte) (err error) {
+	config, err := pgx.ParseConfig(adminURL)
+	if err != nil {
+		return fmt.Errorf("connection string of the test server: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connecting to the test server: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if err := acl.EnsureRoles(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := migrations.Up(ctx, config, migrations.DefaultCell); err != nil {
+		return err
+	}
+	if err := acl.Apply(ctx, conn, migrations.DefaultCell); err != nil {
+		return err
+	}
+	for login, role := range Logins() {
+		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "SELECT "+migrations.DefaultCell+".apply_rail_profile($1, $2, 'the rail of the tests')", Bank, string(bank))
+	if err != nil {
+		return fmt.Errorf("applying the profile of %s: %w", Bank, err)
+	}
+	return nil
+}
