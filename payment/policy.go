@@ -3,6 +3,7 @@ package payment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -223,10 +224,8 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 }
 
 func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {
-	for _, a := range allowed {
-		if value == a {
-			return
-		}
+	if slices.Contains(allowed, value) {
+		return
 	}
 	refuse("%s is %q, must be one of %v", name, value, allowed)
 }
