@@ -33,7 +33,7 @@ rails:
       rate: {per_second: 200, burst: 50}
       breaker: {failure_ratio: 0.5, minimum_requests: 10, window: 1m, open_for: 15s, half_open_max: 1}
       codes:
-        table: none
+        table: iso20022
         overrides: {X100: T}
         http: {503: R}
       checks:

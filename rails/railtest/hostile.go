@@ -1,0 +1,178 @@
+package railtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// garbage: what is no answer proves nothing.
+func garbage(t *testing.T, s Subject) {
+	accepted := s.Sends[payment.ResultAccepted]
+	for name, raw := range map[string]string{
+		"not HTTP":            "hello\r\n\r\n",
+		"HTTP/0.9":            accepted.Body,
+		"no status":           "HTTP/1.1\r\n\r\n",
+		"status of no number": "HTTP/1.1 OK 200\r\nContent-Length: 2\r\n\r\n{}",
+		"HTML":                page(200, "<html>It works!</html>"),
+		"empty":               page(200, ""),
+		"null":                page(200, "null"),
+		"a list":              page(200, "["+accepted.Body+"]"),
+		"a string":            page(200, `"`+"EXECUTED"+`"`),
+		"half":                page(200, accepted.Body[:len(accepted.Body)/2]),
+		"twice":               page(200, accepted.Body+accepted.Body),
+		"more after it":       page(200, accepted.Body+"<script>"),
+		"not UTF-8":           page(200, accepted.Body+"\xff"),
+		"an empty object":     page(200, "{}"),
+		"no content":          "HTTP/1.1 204 No Content\r\n\r\n",
+		"a refusal in HTML":   page(422, "<html>no</html>"),
+		"an odd status":       page(299, accepted.Body),
+		"a status of 999":     page(999, accepted.Body),
+		"two lengths":         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}",
+		"a field twice":       page(200, strings.Replace(accepted.Body, "{", `{"status":"REFUSED",`, 1)),
+		"a server's error":    page(500, accepted.Body),
+	} {
+		send := s.next()
+		b := openBank(t, func(c *client) {
+			io.WriteString(c, strings.ReplaceAll(raw, "{rail_key}", send.RailKey))
+			c.Close()
+		})
+		if got := s.send(t, s.open(t, b.url), send); got.Result != payment.ResultUnknown || !got.FirstByte {
+			t.Errorf("%s: %s (%s), want UNKNOWN", name, got.Result, got.Message)
+		}
+		if n := b.times(send.RailKey); n != 1 {
+			t.Errorf("%s: the bank saw the payment %d times", name, n)
+		}
+	}
+}
+
+// page is an answer of the length that it says; the rail key has 34 characters.
+func page(status int, body string) string {
+	length := len(strings.ReplaceAll(body, "{rail_key}", strings.Repeat("k", 34)))
+	return fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, length, body)
+}
+
+// cutOff: the connection ends at each point of an acceptance.
+func cutOff(t *testing.T, s Subject) {
+	send := s.next()
+	whole := page(200, strings.ReplaceAll(s.Sends[payment.ResultAccepted].Body, "{rail_key}", send.RailKey))
+	var length atomic.Int64
+	var hard atomic.Bool
+	b := openBank(t, func(c *client) {
+		io.WriteString(c, whole[:length.Load()])
+		if hard.Load() {
+			c.reset()
+		}
+		c.Close()
+	})
+	rail := s.open(t, b.url)
+	for cut := 0; cut < len(whole); cut += 7 {
+		length.Store(int64(cut))
+		hard.Store(cut%2 == 0)
+		want(t, s.send(t, rail, send), payment.ResultUnknown, true)
+	}
+	length.Store(int64(len(whole)))
+	hard.Store(false)
+	want(t, s.send(t, rail, send), payment.ResultAccepted, true)
+}
+
+// boundedAnswers: no answer costs more memory or time than an honest one.
+func boundedAnswers(t *testing.T, s Subject) {
+	accepted := strings.TrimSuffix(s.Sends[payment.ResultAccepted].Body, "}")
+	zeros := gzipped(64 << 20)
+	for name, behave := range map[string]func(c *client){
+		"a body without end": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"+accepted+`,"x":"`)
+			c.stream(strings.Repeat("a", 32<<10), 0)
+		},
+		"chunks without end": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			c.stream("1000\r\n"+strings.Repeat("a", 0x1000)+"\r\n", 0)
+		},
+		"a gigabyte announced": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
+			c.stream(strings.Repeat("a", 32<<10), 0)
+		},
+		"a gzip bomb": func(c *client) {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(zeros), zeros)
+		},
+		"headers without end": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			c.stream("X-More: "+strings.Repeat("a", 1000)+"\r\n", 0)
+		},
+		"informational answers without end": func(c *client) {
+			c.stream("HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n", 0)
+		},
+		"a body in drips": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+			c.stream(" ", 5*time.Millisecond)
+		},
+		"a header in drips": func(c *client) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nX-Slow: ")
+			c.stream("a", 5*time.Millisecond)
+		},
+	} {
+		b := openBank(t, func(c *client) {
+			behave(c)
+			c.Close()
+		})
+		rail := s.open(t, b.url)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := s.send(t, rail, s.next())
+		runtime.ReadMemStats(&after)
+		if got.Result != payment.ResultUnknown || !got.FirstByte {
+			t.Errorf("%s: %s (%s), want UNKNOWN", name, got.Result, got.Message)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+			t.Errorf("%s: the call allocated %d bytes", name, used)
+		}
+		b.close()
+	}
+}
+
+func gzipped(size int) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	zeros := make([]byte, 1<<20)
+	for range size >> 20 {
+		w.Write(zeros)
+	}
+	w.Close()
+	return out.String()
+}
+
+// hangs: a bank that stops at any point costs no more than the budget, and
+// other calls of the rail nothing.
+func hangs(t *testing.T, s Subject) {
+	for name, said := range map[string]string{
+		"before the answer":     "",
+		"in the status line":    "HTTP/1.1 2",
+		"in the header":         "HTTP/1.1 200 OK\r\nContent-",
+		"before the body":       "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n",
+		"in the body":           "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"sta",
+		"in a chunk":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{\"sta",
+		"after an early answer": "HTTP/1.1 100 Continue\r\n\r\n",
+	} {
+		b := openBank(t, func(c *client) {
+			io.WriteString(c, said)
+			c.hang()
+		})
+		send := s.next()
+		got := s.send(t, s.open(t, b.url), send)
+		if got.Result != payment.ResultUnknown || !got.FirstByte || got.OwnStop {
+			t.Errorf("%s: %+v, want UNKNOWN by the bank's fault", name, got)
+		}
+		if n := b.times(send.RailKey); n != 1 {
+			t.Errorf("%s: the bank saw the payment %d times", name, n)
+		}
+	}
+}
