@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/internal/localrun"
+)
+
+// devCommand is what make run calls.
+func devCommand() *cobra.Command {
+	options := localrun.Options{}
+	command := &cobra.Command{
+		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
+		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
+			"schema and roles, the simulated bank, a relayer and a reaper as processes of their own. Enqueues a\n" +
+			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, and\n" +
+			"stays up until Ctrl-C. With --once it ends there: 0 if every instruction was dispatched and executed\n" +
+			"exactly once, 8 if not.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			options.DatabaseURL, options.Cell = s.DatabaseURL, s.Cell
+			options.Out = cmd.OutOrStdout()
+			options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			if options.Railhead, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding this binary: %w", err)
+			}
+			if options.Bank == "" {
+				options.Bank = filepath.Join(filepath.Dir(options.Railhead), "railsim")
+			}
+			return localrun.Run(cmd.Context(), options)
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
+	flags.StringVar(&options.Dir, "dir", "build/run", "where data, ledger and logs stay between runs")
+	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "where the evidence of this run goes")
+	flags.StringVar(&options.Bank, "bank", "", "the simulated bank's binary; by default railsim beside this one")
+	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
+	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")
+	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")
+	return command
+}

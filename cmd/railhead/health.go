@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// probe is what a component says of itself.
+type probe interface {
+	// Ready returns nil, or why the component can't work right now.
+	Ready() error
+}
+
+// serveHealth answers /healthz (the process lives) and /readyz (every component
+// can work, else 503 and why) until the context ends. The bound address goes
+// to addrFile, if one is named, once it listens.
+func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return usage(fmt.Errorf("listening on RAILHEAD_HTTP_ADDR %s: %w", addr, err))
+	}
+	if addrFile != "" {
+		if err := writeWhole(addrFile, listener.Addr().String()+"\n"); err != nil {
+			return errors.Join(fmt.Errorf("writing RAILHEAD_HTTP_ADDR_FILE: %w", err), listener.Close())
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { sayReady(w, probes) })
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	log.InfoContext(ctx, "health endpoints", "addr", listener.Addr().String())
+	stop := context.AfterFunc(ctx, func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		server.Shutdown(last) // probes are short; whatever is cut off asks again
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("health endpoints: %w", err)
+	}
+	return nil
+}
+
+func sayReady(w http.ResponseWriter, probes map[string]probe) {
+	var all []error
+	for name, each := range probes {
+		if err := each.Ready(); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if len(all) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, errors.Join(all...))
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// writeWhole replaces a file in one step, so that nobody reads half of it.
+func writeWhole(name, text string) error {
+	draft := name + ".new"
+	if err := os.WriteFile(draft, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(draft, name)
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// newReaper wires a reaper to its own login.
+func newReaper(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+	url, err := s.url("RAILHEAD_REAPER_URL", s.ReaperURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2})
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	one, err := reaper.New(reaper.Config{
+		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
+		Every: s.ReapEvery, Zombie: s.Zombie, StartWithin: s.StartWithin,
+		HeartbeatStale: s.HeartbeatStale, Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout,
+	}, store, nil, log)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	return one, store.Close, nil
+}

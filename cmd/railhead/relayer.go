@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/railconfig"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// newRelayer wires a relayer to its own login, its listening session and its rails.
+func newRelayer(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+	url, err := s.url("RAILHEAD_RELAYER_URL", s.RelayerURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	open, err := railOpener(s.RailsFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	// One connection each for the turn, heartbeats and tests of the bell, and the
+	// pause of a rail in trouble.
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4})
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	bell, err := ledger.NewBell(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-bell"}, store, log)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	if s.StateDir == "" {
+		log.WarnContext(ctx, "RAILHEAD_STATE_DIR is not set: a failover or a restore that forgets sent payments goes unnoticed")
+	}
+	one, err := relayer.New(relayer.Config{
+		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
+		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
+		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain,
+		HeartbeatEvery: s.HeartbeatEvery, HeartbeatStale: s.HeartbeatStale, RefreshEvery: s.RefreshEvery,
+		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"),
+	}, store, bell, open, nil, log)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	return one, store.Close, nil
+}
+
+// railOpener opens the rails that the file configures, each with the profile
+// that is in force in the database.
+func railOpener(path string) (relayer.OpenRail, error) {
+	file, err := railconfig.Load(path, os.Getenv)
+	if err != nil {
+		return nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
+	}
+	byType := make(map[string]railconfig.RailConfig, len(file.Rails))
+	for _, rail := range file.Rails {
+		byType[rail.RailType] = rail
+	}
+	return func(profile rails.Profile) (rails.Rail, error) {
+		config, ok := byType[profile.RailType]
+		if !ok {
+			return nil, relayer.ErrNotServed
+		}
+		return railconfig.Open(config, profile)
+	}, nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+// settings are what the environment says. Each component has a connection
+// string of its own, because each has a login of its own; DATABASE_URL fills in
+// for those that are not set.
+type settings struct {
+	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead"`
+	DatabaseURL string `env:"DATABASE_URL"`
+	AdminURL    string `env:"RAILHEAD_ADMIN_URL"`    // migrate, roles: a superuser, or one that may become railhead_owner
+	IngestURL   string `env:"RAILHEAD_INGEST_URL"`   // enqueue: a member of railhead_ingest
+	RelayerURL  string `env:"RAILHEAD_RELAYER_URL"`  // a member of railhead_executor
+	ReaperURL   string `env:"RAILHEAD_REAPER_URL"`   // a member of railhead_executor
+	OperatorURL string `env:"RAILHEAD_OPERATOR_URL"` // a member of railhead_operator
+	ReaderURL   string `env:"RAILHEAD_READER_URL"`   // payment show, status: a member of railhead_readonly
+	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
+	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
+
+	RailsFile string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
+	StateDir  string `env:"RAILHEAD_STATE_DIR"` // remembers the server's identity; empty: failovers go unnoticed
+	HTTPAddr  string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
+	HTTPFile  string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
+	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
+	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
+	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty
+
+	Poll           time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
+	Coalesce       time.Duration `env:"RAILHEAD_COALESCE" envDefault:"30ms"`
+	ClaimMax       int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
+	Zombie         time.Duration `env:"RAILHEAD_ZOMBIE" envDefault:"120s"`
+	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN" envDefault:"5s"`
+	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN" envDefault:"10s"`
+	Drain          time.Duration `env:"RAILHEAD_DRAIN" envDefault:"30s"`
+	HeartbeatEvery time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s"`
+	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE" envDefault:"15s"`
+	RefreshEvery   time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s"`
+	BellTestEvery  time.Duration `env:"RAILHEAD_BELL_TEST_EVERY" envDefault:"1m"`
+	ReapEvery      time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
+	ReapGrace      time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
+	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
+}
+
+// readSettings reads the environment; every fault of it comes back at once.
+func readSettings() (settings, error) {
+	var s settings
+	if err := env.Parse(&s); err != nil {
+		return settings{}, usage(fmt.Errorf("reading the environment: %w", err))
+	}
+	if err := migrations.CheckCell(s.Cell); err != nil {
+		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL: %w", err))
+	}
+	return s, nil
+}
+
+// errNoURL says which variable is missing.
+var errNoURL = errors.New("no database is named")
+
+// url picks a component's connection string.
+func (s settings) url(variable, own string) (string, error) {
+	url := cmp.Or(own, s.DatabaseURL)
+	if url == "" && os.Getenv("PGHOST") == "" && os.Getenv("PGSERVICE") == "" {
+		return "", usage(fmt.Errorf("%w: set %s, or DATABASE_URL for all components", errNoURL, variable))
+	}
+	return url, nil
+}

@@ -1,0 +1,238 @@
+package localrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+// installation is what has been started so far, in that order.
+type installation struct {
+	Options
+	runID    string
+	server   *pgserver.Server // nil: somebody else's
+	admin    string           // connection string of the administrator
+	bank     *process
+	bankAddr string
+	relayer  *process
+	reaper   *process
+	reader   *ledger.Reader
+}
+
+// database is the name of the private server's database.
+const database = "railhead"
+
+// The logins, one a component, each a member of one role.
+var logins = map[string]string{
+	"railhead_relayer_login":  "railhead_executor",
+	"railhead_reaper_login":   "railhead_executor",
+	"railhead_ingest_login":   "railhead_ingest",
+	"railhead_operator_login": "railhead_operator",
+	"railhead_control_login":  "railhead_control",
+	"railhead_readonly_login": "railhead_readonly",
+	"railhead_auditor_login":  "railhead_auditor",
+}
+
+func (i *installation) startDatabase(ctx context.Context) error {
+	if i.DatabaseURL != "" {
+		i.admin = i.DatabaseURL
+		i.say("database: the server that DATABASE_URL names")
+		return nil
+	}
+	server, err := pgserver.Start(ctx, pgserver.Options{
+		DataDir: filepath.Join(i.Dir, "pg"), LogFile: filepath.Join(i.Dir, "log", "postgres.log"),
+		Settings: map[string]string{"max_connections": "100", "shared_buffers": "256MB"}, Log: i.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("starting a private PostgreSQL: %w", err)
+	}
+	i.server = server
+	for _, note := range server.Notes() {
+		i.say("database: %s", note)
+	}
+	i.say("database: private PostgreSQL %s, socket in %s", server.Binaries().Version, server.SocketDir())
+	conn, err := pgx.Connect(ctx, server.URL(pgserver.Superuser, pgserver.Superuser))
+	if err != nil {
+		return fmt.Errorf("connecting to the private PostgreSQL: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&there); err != nil {
+		return fmt.Errorf("looking for the database: %w", err)
+	}
+	if !there {
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+database); err != nil {
+			return fmt.Errorf("making the database: %w", err)
+		}
+	}
+	i.admin = server.URL(database, pgserver.Superuser)
+	return nil
+}
+
+func (i *installation) prepareDatabase(ctx context.Context) error {
+	config, err := pgx.ParseConfig(i.admin)
+	if err != nil {
+		return fmt.Errorf("reading DATABASE_URL: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connecting as administrator: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := acl.EnsureRoles(ctx, conn); err != nil {
+		return err
+	}
+	steps, err := migrations.Up(ctx, config, i.Cell)
+	if err != nil {
+		return err
+	}
+	if err := acl.Apply(ctx, conn, i.Cell); err != nil {
+		return err
+	}
+	for login, role := range logins {
+		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+			return err
+		}
+	}
+	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(logins))
+	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: i.loginURL("railhead_readonly_login"), Cell: i.Cell, Name: "railhead-run"})
+	if err != nil {
+		return err
+	}
+	i.reader = reader
+	return nil
+}
+
+// loginURL is the administrator's connection string with another login.
+func (i *installation) loginURL(login string) string {
+	if i.server != nil {
+		return i.server.URL(database, login)
+	}
+	if parsed, err := url.Parse(i.admin); err == nil && parsed.Scheme != "" {
+		parsed.User = url.User(login)
+		return parsed.String()
+	}
+	return i.admin + " user=" + login
+}
+
+func (i *installation) startBank(ctx context.Context) error {
+	addrFile := filepath.Join(i.Dir, "bank.addr")
+	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(i.bankLedger()); err == nil {
+		i.say("bank: goes on with its ledger %s", i.bankLedger())
+	}
+	bank, err := i.startProcess("bank", i.Bank, nil,
+		"--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", i.bankLedger(), "--draw", "arrival")
+	if err != nil {
+		return err
+	}
+	i.bank = bank
+	addr, err := bank.awaitFile(ctx, addrFile)
+	if err != nil {
+		return err
+	}
+	i.bankAddr = addr
+	// A bank that is started again must come back where the relayer expects it.
+	bank.args[1] = addr
+	i.say("bank: http://%s, its own ledger in %s", addr, i.bankLedger())
+	return nil
+}
+
+func (i *installation) bankLedger() string { return filepath.Join(i.Dir, "bank-ledger.jsonl") }
+
+func (i *installation) startServices(ctx context.Context) error {
+	common := []string{
+		"RAILHEAD_CELL=" + i.Cell, "RAILHEAD_RAILS_FILE=" + i.railsFile(), "RAILHEAD_LOG_FORMAT=text",
+		"RAILHEAD_STATE_DIR=" + filepath.Join(i.Dir, "state"),
+		// Everything is on this machine: a dead relayer can be noticed sooner.
+		"RAILHEAD_ZOMBIE=30s", "RAILHEAD_START_WITHIN=1s", "RAILHEAD_RECORD_WITHIN=5s", "RAILHEAD_DRAIN=10s",
+		"RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_HEARTBEAT_STALE=3s", "RAILHEAD_REAP_EVERY=1s", "RAILHEAD_REAP_GRACE=3s",
+	}
+	start := func(kind, variable, login string) (*process, error) {
+		addrFile := filepath.Join(i.Dir, kind+".addr")
+		env := append([]string{variable + "=" + i.loginURL(login), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile}, common...)
+		if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		started, err := i.startProcess(kind, i.Railhead, env, kind)
+		if err != nil {
+			return nil, err
+		}
+		addr, err := started.awaitFile(ctx, addrFile)
+		if err != nil {
+			return started, err
+		}
+		if err := started.awaitReady(ctx, "http://"+addr+"/readyz"); err != nil {
+			return started, err
+		}
+		i.say("%s: process %d as login %s, http://%s/readyz", kind, started.pid(), login, addr)
+		return started, nil
+	}
+	var err error
+	if i.relayer, err = start("relayer", "RAILHEAD_RELAYER_URL", "railhead_relayer_login"); err != nil {
+		return err
+	}
+	i.reaper, err = start("reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login")
+	return err
+}
+
+func (i *installation) stopServices() error {
+	var all []error
+	for _, each := range []*process{i.relayer, i.reaper} {
+		if each != nil {
+			all = append(all, each.stop(20*time.Second))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// stop ends everything, in the opposite order of its start.
+func (i *installation) stop() error {
+	all := []error{i.stopServices()}
+	if i.bank != nil {
+		all = append(all, i.bank.stop(10*time.Second))
+	}
+	if i.reader != nil {
+		i.reader.Close()
+	}
+	if i.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		all = append(all, i.server.Stop(ctx))
+	}
+	return errors.Join(all...)
+}
+
+// explain says how to go on by hand.
+func (i *installation) explain() {
+	ingest, reader := i.loginURL("railhead_ingest_login"), i.loginURL("railhead_readonly_login")
+	i.say("")
+	i.say("it stays up. To enqueue a payment:")
+	fmt.Fprintf(i.Out, `
+  psql "%s" -c "SELECT * FROM %s.enqueue_payment_outbox('my-instruction-1', 'participant-01', 'my-key-1', 'bank',
+    '{\"amount\": \"10.50\", \"currency\": \"EUR\", \"debtor\": {\"account\": \"me\"}, \"creditor\": {\"account\": \"you\"}}')"
+
+To see its attempts:
+
+  RAILHEAD_READER_URL="%s" %s payment show my-instruction-1
+
+To stop: Ctrl-C.
+
+`, ingest, i.Cell, reader, i.Railhead)
+}
+
+// bankURL is where the adapter reaches the bank.
+func (i *installation) bankURL() string { return "http://" + i.bankAddr }

@@ -1,0 +1,115 @@
+// Package localrun is `make run`: a whole installation on one machine, with a
+// private PostgreSQL, the simulated bank, and relayer and reaper as processes of
+// their own, each with its own database login. It pays a sample of instructions
+// and compares what the database says with what the bank's ledger says.
+package localrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Options says what to run.
+type Options struct {
+	// Dir keeps the server's data, the bank's ledger, logs and addresses between runs.
+	Dir string
+	// Evidence receives what the last line was counted from.
+	Evidence string
+	// DatabaseURL uses that server, as an administrator, instead of a private one.
+	DatabaseURL string
+	Cell        string
+	// Railhead and Bank are the binaries to run.
+	Railhead, Bank string
+	// Once ends when everything is paid; else the installation stays up.
+	Once bool
+	// Instructions and Participants shape the sample, 1 to 100,000.
+	Instructions, Participants int
+	// Timeout bounds the payment of the sample; 0 is 5 min.
+	Timeout time.Duration
+	Out     io.Writer
+	Log     *slog.Logger
+}
+
+// Errors that a caller turns into exit codes.
+var (
+	ErrBadOptions = errors.New("can't run with these options")
+	// ErrMismatch: not everything was paid exactly once.
+	ErrMismatch = errors.New("the run did not end with every instruction dispatched and executed exactly once")
+)
+
+// Run starts everything, pays the sample, prints the summary, and then stays up
+// until the context ends, unless Once. It leaves no process behind.
+func Run(ctx context.Context, o Options) (err error) {
+	if o, err = o.complete(); err != nil {
+		return err
+	}
+	begun := time.Now()
+	i := &installation{Options: o, runID: begun.UTC().Format("20060102-150405")}
+	defer func() { err = errors.Join(err, i.stop()) }()
+	for _, step := range []func(context.Context) error{
+		i.startDatabase, i.prepareDatabase, i.startBank, i.applyRails, i.startServices,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	i.say("ready after %s", time.Since(begun).Round(10*time.Millisecond))
+	summary, err := i.paySample(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Once {
+		// Stop first: the evidence is taken from a system at rest.
+		if err := i.stopServices(); err != nil {
+			return err
+		}
+		return i.conclude(ctx, summary)
+	}
+	if err := i.conclude(ctx, summary); err != nil {
+		i.say("%v", err)
+	}
+	i.explain()
+	<-ctx.Done()
+	i.say("stopping: draining what is in flight")
+	return nil
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Instructions < 1 || o.Instructions > 100_000 || o.Participants < 1 || o.Participants > o.Instructions {
+		return o, fmt.Errorf("%w: %d instructions of %d participants; use 1 to 100000 of 1 to as many",
+			ErrBadOptions, o.Instructions, o.Participants)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	for _, path := range []*string{&o.Dir, &o.Evidence, &o.Railhead, &o.Bank} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return o, fmt.Errorf("%w: %w", ErrBadOptions, err)
+		}
+		*path = absolute
+	}
+	for _, binary := range []string{o.Railhead, o.Bank} {
+		if _, err := os.Stat(binary); err != nil {
+			return o, fmt.Errorf("%w: %w: build it with make build", ErrBadOptions, err)
+		}
+	}
+	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, "log"), o.Evidence} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return o, fmt.Errorf("%w: %w", ErrBadOptions, err)
+		}
+	}
+	return o, nil
+}
+
+// say prints a line for the person who watches.
+func (o Options) say(format string, args ...any) {
+	fmt.Fprintf(o.Out, "run: "+strings.TrimSuffix(format, "\n")+"\n", args...)
+}

@@ -1,0 +1,142 @@
+package localrun
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// summary is a run as the database tells it.
+type summary struct {
+	states map[payment.ID]string // by instruction; PENDING while it waits
+	took   time.Duration
+}
+
+func (s summary) counts() map[string]int {
+	counts := make(map[string]int)
+	for _, state := range s.states {
+		counts[state]++
+	}
+	return counts
+}
+
+// ended reports whether every instruction is at an end, or with a person.
+func (s summary) ended(wanted int) bool {
+	if len(s.states) != wanted {
+		return false
+	}
+	for _, state := range s.states {
+		switch payment.State(state) {
+		case payment.Dispatched, payment.Failed, payment.Parked, payment.Cancelled:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// awaitEnd watches the run and shows how far it is.
+func (i *installation) awaitEnd(ctx context.Context) (summary, error) {
+	begun := time.Now()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	shown := ""
+	for {
+		states, err := i.reader.StatesByPrefix(ctx, "run-"+i.runID+"-")
+		if err != nil {
+			return summary{}, err
+		}
+		now := summary{states: states, took: time.Since(begun)}
+		if line := countsLine(now.counts()); line != shown {
+			i.say("%6s  %s", now.took.Round(100*time.Millisecond), line)
+			shown = line
+		}
+		if now.ended(i.Instructions) {
+			return now, nil
+		}
+		if now.took > i.Timeout {
+			return now, fmt.Errorf("%w: after %s: %s", ErrMismatch, i.Timeout, countsLine(now.counts()))
+		}
+		select {
+		case <-ctx.Done():
+			return now, fmt.Errorf("stopped while instructions were under way; they go on at the next run: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func countsLine(counts map[string]int) string {
+	parts := make([]string, 0, len(counts))
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", state, counts[state]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// conclude compares the database with the bank's ledger file, keeps both as
+// evidence, and prints the line that everything is judged by.
+func (i *installation) conclude(ctx context.Context, end summary) error {
+	if err := i.keepEvidence(ctx); err != nil {
+		return err
+	}
+	records, err := railsim.ReadLedger(filepath.Join(i.Evidence, "bank-ledger.jsonl"))
+	if err != nil {
+		return fmt.Errorf("reading the bank's ledger: %w", err)
+	}
+	executions := make(map[string]int)
+	for _, record := range records {
+		if record.Kind == railsim.Executed {
+			executions[record.Key]++
+		}
+	}
+	executed, doubled, contradicted := 0, 0, 0
+	for id, state := range end.states {
+		n := executions[payment.RailKey(id)]
+		executed += min(n, 1)
+		if n > 1 {
+			doubled++
+		}
+		if (n > 0) != (payment.State(state) == payment.Dispatched) {
+			contradicted++
+		}
+	}
+	counts := end.counts()
+	i.say("the database says: %s", countsLine(counts))
+	i.say("the bank says:     executed %d, executed twice %d; contradictions %d", executed, doubled, contradicted)
+	i.say("paid in %s; evidence in %s", end.took.Round(time.Millisecond), i.Evidence)
+	dispatched := counts[string(payment.Dispatched)]
+	i.say("enqueued=%d dispatched=%d executed=%d doubled=%d", len(end.states), dispatched, executed, doubled)
+	if dispatched != i.Instructions || executed != i.Instructions || doubled != 0 || contradicted != 0 {
+		return ErrMismatch
+	}
+	return nil
+}
+
+// keepEvidence copies the bank's ledger and this run's rows of the archive.
+func (i *installation) keepEvidence(ctx context.Context) error {
+	ledger, err := os.ReadFile(i.bankLedger())
+	if err != nil {
+		return fmt.Errorf("reading the bank's ledger: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(i.Evidence, "bank-ledger.jsonl"), ledger, 0o644); err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(i.Evidence, "attempts.csv"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := i.reader.ExportAttempts(ctx, "run-"+i.runID+"-", csv.NewWriter(file)); err != nil {
+		return err
+	}
+	return file.Close()
+}
