@@ -90,8 +90,12 @@ type decided struct {
 // draw is cheap and the space is wide, so it runs more of them than rapid does
 // by itself.
 func forAnyDecision(t *testing.T, check func(*rapid.T, decided)) {
+	checkOften(t, func(t *rapid.T) { check(t, anyDecision(t)) })
+}
+
+func checkOften(t *testing.T, check func(*rapid.T)) {
 	for range 30 {
-		rapid.Check(t, func(t *rapid.T) { check(t, anyDecision(t)) })
+		rapid.Check(t, check)
 	}
 }
 
@@ -278,7 +282,7 @@ func TestCountersNeverFall(t *testing.T) {
 }
 
 func TestStrangeWordsAreUnknown(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		own := []payment.Result{"CHECK_FAILED", "TAMPERED", "WINDOW_CLOSED", "RENDER_CHANGED"}
 		proves := append(payment.SendResults(), own...)
@@ -297,7 +301,7 @@ func TestStrangeWordsAreUnknown(t *testing.T) {
 
 // Expiry stops a first send. It is no evidence, so it changes no decision.
 func TestExpiryDecidesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		want, wantLost := p.Decide(c, a), p.DecideLost(c, a.Elapsed, a.Spread)
 		c.ExpiresAt = noon.Add(time.Hour - anySpan().Draw(t, "expires"))

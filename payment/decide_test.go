@@ -123,6 +123,21 @@ func TestWaitAfterNotSent(t *testing.T) {
 	}
 }
 
+// A re-send that did not leave is put off only to a moment inside the window;
+// its wait of a second ends here just inside, and just not.
+func TestNotSentNearTheEndOfTheWindow(t *testing.T) {
+	p := keyedRail()
+	for _, word := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedRail} {
+		for left, want := range map[time.Duration]payment.State{time.Second + 1: payment.Retryable, time.Second: payment.Parked} {
+			c := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1,
+				FirstSentAt: noon.Add(left - (24*time.Hour - 5*time.Minute))}
+			if d := p.Decide(c, payment.Answer{Result: word}); d.State != want || !d.OutcomeUnknown || d.PauseRail != (word == payment.ResultRefusedRail) {
+				t.Errorf("%s with %s of the window left: %+v, want %s", word, left, d, want)
+			}
+		}
+	}
+}
+
 // The waits of a refusal for now: the schedule, or the rail's wish if longer, up
 // to a day.
 func TestWaitAfterRefusalForNow(t *testing.T) {

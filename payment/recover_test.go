@@ -196,6 +196,16 @@ func TestZeroPolicyParksEveryDoubt(t *testing.T) {
 	}
 }
 
+// Validate refuses such a profile; the rule does not lean on it.
+func TestNotFoundWithoutAnAgeProvesNothing(t *testing.T) {
+	p := instantRail()
+	p.Inquiry.NotFoundAge = 0
+	d := payment.Doubt{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true}
+	if got := p.Recover(d); got.Move != payment.MoveInquire || got.NotExecuted {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestTheRailsOfTheTestsAreSound(t *testing.T) {
 	for _, p := range []payment.Policy{cardRail(), keyedRail(), instantRail(), wireRail(), batchRail(), callbackRail()} {
 		if err := p.Validate(); err != nil {

@@ -71,6 +71,16 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
+// An attempt number this large wraps round: 2^62 waits of 4 are 0.
+func TestLinearWaitDoesNotWrapRound(t *testing.T) {
+	r := retryOf(payment.ShapeLinear, 4, time.Second, 3)
+	for _, n := range []int{1 << 61, 1 << 62, 1<<62 + 1, math.MaxInt} {
+		if got := r.Wait(n, 0); got != time.Second {
+			t.Errorf("send %d waits %s, want the cap", n, got)
+		}
+	}
+}
+
 func TestHorizon(t *testing.T) {
 	for sends, want := range map[int]time.Duration{0: 0, 1: 0, 2: 1200 * time.Millisecond, 3: 3600 * time.Millisecond, 4: 8400 * time.Millisecond} {
 		got := retryOf(payment.ShapeExponential, time.Second, time.Minute, sends).Horizon()

@@ -74,7 +74,7 @@ var successors = map[State][]State{
 // is none. Unknown words are never legal.
 func MayFollow(last, next State) bool {
 	legal, known := successors[last]
-	if !known || last == LateOutcome {
+	if !known {
 		return false
 	}
 	if next == LateOutcome {
