@@ -61,7 +61,7 @@ func (m Matrix) apply(ctx context.Context, tx pgx.Tx, cell string) error {
 		if err != nil {
 			return nil, err
 		}
-		return found, Join(slices.DeleteFunc(slices.Clone(found), func(d Difference) bool {
+		return found, asError(slices.DeleteFunc(slices.Clone(found), func(d Difference) bool {
 			return d.Code != MissingObject && d.Code != WrongOwner
 		}))
 	})
@@ -88,7 +88,7 @@ func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) e
 	// superuser, a member of it, and lets nobody but a superuser revoke that. Diff
 	// goes on reporting it; the grants need not wait for it.
 	left = slices.DeleteFunc(left, func(d Difference) bool { return d.Code == ExtraMember })
-	if err := Join(left); err != nil {
+	if err := asError(left); err != nil {
 		return fmt.Errorf("still there after %d passes: %w", passesMax, err)
 	}
 	return nil

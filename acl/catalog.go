@@ -2,24 +2,26 @@ package acl
 
 import (
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed sql/*.sql
-var statements embed.FS
-
-// statement is the text of a file of sql/.
-func statement(name string) (string, error) {
-	text, err := statements.ReadFile("sql/" + name + ".sql")
-	if err != nil {
-		return "", fmt.Errorf("reading an embedded statement: %w", err)
-	}
-	return string(text), nil
-}
+// The statements that read the catalog. The script for a DBA runs them as well.
+var (
+	//go:embed sql/privileges.sql
+	privilegesSQL string
+	//go:embed sql/defaults.sql
+	defaultsSQL string
+	//go:embed sql/roles.sql
+	rolesSQL string
+	//go:embed sql/members.sql
+	membersSQL string
+	//go:embed sql/login.sql
+	loginSQL string
+)
 
 // ErrNoCell is returned where the cell has no schema yet.
 var ErrNoCell = errors.New("the cell has no schema: migrate first")
@@ -87,19 +89,15 @@ type memberEntry struct{ Role, Member, Grantor string }
 // defaultEntry is one privilege that a new object would give away.
 type defaultEntry struct{ Maker, InSchema, Noun, Grantee, Privilege string }
 
-// collect runs a statement of sql/ and reads its rows.
-func collect[T any](ctx context.Context, tx pgx.Tx, name string, args ...any) ([]T, error) {
-	text, err := statement(name)
+// collect runs a statement that reads the catalog.
+func collect[T any](ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]T, error) {
+	rows, err := tx.Query(ctx, statement, args...)
 	if err != nil {
-		return nil, err
-	}
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading the catalog (%s): %w", name, err)
+		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
 	if err != nil {
-		return nil, fmt.Errorf("reading the catalog (%s): %w", name, err)
+		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
 	return all, nil
 }

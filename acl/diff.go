@@ -79,13 +79,13 @@ func Diff(ctx context.Context, conn Beginner, cell string) ([]Difference, error)
 }
 
 // inTx runs f in a transaction of its own, or in a savepoint of the caller's.
-func inTx(ctx context.Context, conn Beginner, f func(pgx.Tx) error) (err error) {
+func inTx(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, conn, f)
 }
 
 // differences is the one comparison that Diff reports and Apply repairs.
 func (m Matrix) differences(ctx context.Context, tx pgx.Tx, cell string) ([]Difference, error) {
-	entries, err := collect[entry](ctx, tx, "privileges", cell)
+	entries, err := collect[entry](ctx, tx, privilegesSQL, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 
 // defaultDifferences compares what objects made later would give away.
 func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) ([]Difference, error) {
-	entries, err := collect[defaultEntry](ctx, tx, "defaults", m.Owner, cell)
+	entries, err := collect[defaultEntry](ctx, tx, defaultsSQL, m.Owner, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +202,8 @@ func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) 
 	return all, nil
 }
 
-// Join turns differences into one error, nil for none.
-func Join(differences []Difference) error {
+// asError turns differences into one error, nil for none.
+func asError(differences []Difference) error {
 	var errs []error
 	for _, d := range differences {
 		errs = append(errs, errors.New(d.String()))

@@ -64,8 +64,8 @@ func parse(text []byte) (Matrix, error) {
 			errs = append(errs, fmt.Errorf("role %q: want lower-case letters, digits and underscores", role.Name))
 		case slices.Contains(m.roleNames(), role.Name):
 			errs = append(errs, fmt.Errorf("role %s: named twice", role.Name))
-		case strings.TrimSpace(role.For) == "":
-			errs = append(errs, fmt.Errorf("role %s: it does not say what it is for", role.Name))
+		case !oneLine(role.For):
+			errs = append(errs, fmt.Errorf("role %s: it does not say in one line what it is for", role.Name))
 		}
 		if role.Owner && m.Owner != "" {
 			errs = append(errs, fmt.Errorf("role %s: %s is the owner already", role.Name, m.Owner))
@@ -118,8 +118,8 @@ func (m Matrix) check() []error {
 			errs = append(errs, fmt.Errorf("%s: unknown role", what))
 		case g.Role == m.Owner:
 			errs = append(errs, fmt.Errorf("%s: the owner needs no grant", what))
-		case strings.TrimSpace(g.Reason) == "":
-			errs = append(errs, fmt.Errorf("%s: no reason", what))
+		case !oneLine(g.Reason):
+			errs = append(errs, fmt.Errorf("%s: no reason, or one of several lines", what))
 		}
 		if i > 0 && m.Grants[i-1].key() == g.key() {
 			errs = append(errs, fmt.Errorf("%s: granted twice", what))
@@ -171,6 +171,11 @@ func (b block) grants() ([]Grant, []error) {
 		errs = append(errs, errors.New("a group of grants names no role"))
 	}
 	return all, errs
+}
+
+// oneLine reports whether a reason is there and can stand in a comment of SQL.
+func oneLine(reason string) bool {
+	return strings.TrimSpace(reason) != "" && !strings.ContainsAny(reason, "\r\n")
 }
 
 func plainName() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]*$`) }

@@ -31,7 +31,7 @@ func EnsureRoles(ctx context.Context, conn Beginner) error {
 
 // roleDifferences compares roles and their attributes.
 func (m Matrix) roleDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
-	entries, err := collect[roleEntry](ctx, tx, "roles", m.roleNames())
+	entries, err := collect[roleEntry](ctx, tx, rolesSQL, m.roleNames())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func attributeWords() string {
 // memberDifferences finds members of the owner, and roles of the matrix that are
 // members of anything: both are ways around every grant.
 func (m Matrix) memberDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
-	entries, err := collect[memberEntry](ctx, tx, "members", m.Owner, m.roleNames())
+	entries, err := collect[memberEntry](ctx, tx, membersSQL, m.Owner, m.roleNames())
 	if err != nil {
 		return nil, err
 	}

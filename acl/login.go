@@ -1,0 +1,122 @@
+package acl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// memberOf is one membership of a login.
+type memberOf struct {
+	Role, Quoted, Grantor string
+	Admin, Inherits       bool
+}
+
+// EnsureLogin makes a login that is a member of exactly one role of the matrix,
+// or makes an existing one so. It is for `make run` and for tests: an
+// installation makes its logins with its own tools. An empty password means none,
+// for servers that trust or know their clients by other means.
+//
+// It refuses the owner role, which has no members, and to take over a superuser.
+func EnsureLogin(ctx context.Context, conn Beginner, login, role, password string) error {
+	m, err := Load()
+	if err != nil {
+		return err
+	}
+	roles := m.roleNames()
+	switch {
+	case role == m.Owner:
+		err = errors.New("nobody is a member of " + m.Owner)
+	case !slices.Contains(roles, role):
+		err = fmt.Errorf("no role %q in the matrix", role)
+	case slices.Contains(roles, login) || login == "":
+		err = errors.New("that can't be a login's name")
+	}
+	if err == nil {
+		err = retry(ctx, func() error {
+			return inTx(ctx, conn, func(tx pgx.Tx) error { return ensureLogin(ctx, tx, login, role, password) })
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("making login %q a member of %s: %w", login, role, err)
+	}
+	return nil
+}
+
+func ensureLogin(ctx context.Context, tx pgx.Tx, login, role, password string) error {
+	statements, err := shapeLogin(ctx, tx, login)
+	if err != nil {
+		return err
+	}
+	setPassword, err := passwordStatement(ctx, tx, login, password)
+	if err != nil {
+		return err
+	}
+	memberships, err := shapeMemberships(ctx, tx, login, role)
+	if err != nil {
+		return err
+	}
+	for _, statement := range slices.Concat(statements, setPassword, memberships) {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("shaping the login: %w", err) // the statement may hold a password's verifier
+		}
+	}
+	return nil
+}
+
+// shapeLogin is what makes the login, or takes from it what it should not be.
+func shapeLogin(ctx context.Context, tx pgx.Tx, login string) ([]string, error) {
+	found, err := collect[roleEntry](ctx, tx, rolesSQL, []string{login})
+	if err != nil {
+		return nil, err
+	}
+	name := pgx.Identifier{login}.Sanitize()
+	if len(found) == 0 {
+		return []string{"CREATE ROLE " + name + " " + strings.Replace(attributeWords(), "NOLOGIN", "LOGIN", 1)}, nil
+	}
+	if found[0].RolSuper {
+		return nil, errors.New("it is a superuser")
+	}
+	var statements []string
+	for _, a := range attributes() {
+		word, has := a.word, a.has(found[0])
+		if word == "NOLOGIN" {
+			word, has = a.opposite, !has
+		}
+		if !has {
+			statements = append(statements, "ALTER ROLE "+name+" "+word)
+		}
+	}
+	return statements, nil
+}
+
+// shapeMemberships is what makes role the login's only membership, inherited and
+// without the option to pass it on.
+func shapeMemberships(ctx context.Context, tx pgx.Tx, login, role string) ([]string, error) {
+	found, err := collect[memberOf](ctx, tx, loginSQL, login)
+	if err != nil {
+		return nil, err
+	}
+	name := pgx.Identifier{login}.Sanitize()
+	var statements []string
+	member := false
+	for _, of := range found {
+		if of.Role == role && of.Inherits && !of.Admin {
+			member = true
+			continue
+		}
+		revoke := "REVOKE " + of.Quoted + " FROM " + name
+		if of.Grantor != "" {
+			revoke += " GRANTED BY " + of.Grantor
+		}
+		statements = append(statements, revoke+" CASCADE")
+	}
+	if !member {
+		statements = append(statements, "GRANT "+role+" TO "+name)
+	}
+	return statements, nil
+}
