@@ -1,0 +1,149 @@
+// Package layout holds the repository to its own rules: who may import whom, and
+// what must not be left in the tree.
+package layout
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/railhead-pay/railhead/"
+
+// mayImport lists, for each package tree, the trees of ours that it may import
+// outside of its tests. Trees that are not listed may import anything but cmd.
+var mayImport = map[string][]string{
+	"payment":    {},
+	"railsim":    {},
+	"rails":      {"payment"},
+	"ledger":     {"payment"},
+	"relayer":    {"payment", "rails"},
+	"reaper":     {"payment", "rails"},
+	"ingest":     {"payment", "rails"},
+	"migrations": {},
+	"acl":        {},
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	walk(t, func(file string) {
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		tree, _, _ := strings.Cut(file, "/")
+		seen[tree] = true
+		allowed, listed := mayImport[tree]
+		for _, imported := range importsOf(t, file) {
+			ours, ok := strings.CutPrefix(imported, module)
+			if !ok {
+				if tree == "payment" && strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+					t.Errorf("%s imports %s: payment is standard library only", file, imported)
+				}
+				continue
+			}
+			other, _, _ := strings.Cut(ours, "/")
+			switch {
+			case other == "cmd":
+				t.Errorf("%s imports %s: nobody imports cmd", file, ours)
+			case other == tree, !listed:
+			case !slices.Contains(allowed, other) && !isFaultPoint(ours):
+				t.Errorf("%s imports %s: %s may import only %v", file, ours, tree, allowed)
+			}
+		}
+	})
+	for _, tree := range []string{"payment", "railsim", "rails", "ledger", "relayer", "reaper", "migrations", "acl", "cmd"} {
+		if !seen[tree] {
+			t.Errorf("%s has no Go file: the rule looks at nothing", tree)
+		}
+	}
+}
+
+// isFaultPoint allows the hooks that crash tests stop a process at; they do
+// nothing in any other build.
+func isFaultPoint(ours string) bool { return ours == "internal/faultpoint" }
+
+// TestNothingUnfinished refuses marks of unfinished work.
+func TestNothingUnfinished(t *testing.T) {
+	marks := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+	walk(t, func(file string) {
+		switch path.Ext(file) {
+		case ".go", ".sql", ".sh", ".yaml", ".yml", ".md":
+		default:
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			// XXX is also a currency code of ISO 4217, named in quotes.
+			if found := marks.FindString(line); found != "" && !strings.Contains(line, `"XX`+`X"`) && !strings.Contains(line, "(XX"+"X") {
+				t.Errorf("%s:%d: %s", file, n+1, found)
+			}
+		}
+	})
+}
+
+// TestEveryFunctionIsInstalled finds a function file that no migration includes.
+func TestEveryFunctionIsInstalled(t *testing.T) {
+	var all strings.Builder
+	walk(t, func(file string) {
+		if strings.HasPrefix(file, "migrations/sql/") {
+			text, err := os.ReadFile(filepath.Join(root, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+	})
+	walk(t, func(file string) {
+		if name, ok := strings.CutPrefix(file, "migrations/functions/"); ok {
+			if include := "{include " + strings.TrimSuffix(name, ".sql") + "}"; !strings.Contains(all.String(), include) {
+				t.Errorf("%s is in no migration: want a line %s", file, include)
+			}
+		}
+	})
+}
+
+const root = "../.."
+
+// walk visits the files of the repository, built and hidden ones aside.
+func walk(t *testing.T, visit func(file string)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name == "build" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "." {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		visit(name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func importsOf(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var imports []string
+	for _, each := range parsed.Imports {
+		imports = append(imports, strings.Trim(each.Path.Value, `"`))
+	}
+	return imports
+}
