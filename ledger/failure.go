@@ -23,6 +23,9 @@ const (
 
 // SQLState is the five characters of the server's refusal, or nothing.
 func SQLState(err error) string {
+	if fault, ok := errors.AsType[*payment.Fault](err); ok {
+		return fault.SQLState
+	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pgErr.Code
 	}

@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Ingest takes instructions, as a member of railhead_ingest. It may execute the
+// enqueue functions and nothing else: it can't read back what it wrote.
+type Ingest struct {
+	pool *pgxpool.Pool
+	sql  statements
+}
+
+// OpenIngest connects lazily: it succeeds while the server is away.
+func OpenIngest(ctx context.Context, config Config) (*Ingest, error) {
+	pool, loaded, err := open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Ingest{pool: pool, sql: loaded}, nil
+}
+
+// Close ends every connection.
+func (i *Ingest) Close() { i.pool.Close() }
+
+// Pool gives the connections to a collector of statistics, and to a caller who
+// wants transactions of its own for EnqueueTx.
+func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
+
+// Enqueue takes one instruction in a transaction of its own. The same key with
+// the same content gives the receipt of the first call, with Replayed set.
+//
+// A refusal is a *payment.Fault, which is payment.ErrConflict or
+// payment.ErrInvalid. Serialization failures and deadlocks are retried here, a
+// bounded number of times. After any other error, payment.ErrCommitUnknown
+// included, the same call may be repeated: it never makes a second instruction.
+func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
+	if err := checkPayload(in); err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
+	}
+	var receipt payment.Receipt
+	err := transact(ctx, i.pool, func(tx pgx.Tx) error {
+		var err error
+		receipt, err = i.enqueue(ctx, tx, in)
+		return err
+	})
+	if err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, refusal(err))
+	}
+	return receipt, nil
+}
+
+// EnqueueTx takes one instruction inside the caller's transaction, on any
+// connection whose login is a member of railhead_ingest: the instruction exists
+// if and only if whatever else the caller wrote does. Nothing is retried: after
+// an error the transaction has to be rolled back, and after 40001 or 40P01 (see
+// SQLState) it may be run again as a whole. Until it ends, nobody else enqueues
+// for the same participant, so it should be short.
+func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
+	err := checkPayload(in)
+	if err == nil {
+		var receipt payment.Receipt
+		if receipt, err = i.enqueue(ctx, tx, in); err == nil {
+			return receipt, nil
+		}
+	}
+	return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, refusal(err))
+}
+
+func (i *Ingest) enqueue(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
+	headers, err := headersJSON(in.Headers)
+	if err != nil {
+		return payment.Receipt{}, err
+	}
+	var payload any
+	if in.Payload != nil {
+		payload = string(in.Payload)
+	}
+	var id pgtype.UUID
+	var state pgtype.Text
+	var receipt payment.Receipt
+	err = tx.QueryRow(ctx, i.sql["enqueue"],
+		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
+		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), headers).
+		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed)
+	receipt.OutboxID, receipt.State = payment.ID(id.Bytes), state.String
+	return receipt, err
+}
+
+// checkPayload refuses what the server would read in its own way.
+func checkPayload(in payment.Instruction) error {
+	if in.Payload == nil {
+		return nil // the database says what is missing
+	}
+	if err := payment.CheckJSON(in.Payload); err != nil {
+		return &payment.Fault{
+			SQLState: payment.StateInvalid, Message: "payload: " + err.Error(),
+			Hint: "Send one JSON object in which no key is given twice.",
+		}
+	}
+	return nil
+}
+
+// refusal turns the server's refusal of what was asked into a *payment.Fault,
+// and leaves every other error as it is.
+func refusal(err error) error {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || !refuses(pgErr.Code) {
+		return err
+	}
+	return &payment.Fault{SQLState: pgErr.Code, Message: pgErr.Message, Detail: pgErr.Detail, Hint: pgErr.Hint}
+}
+
+// refuses reports whether a state is about the content of a call: Railhead's
+// own, a value that its type can't hold (class 22), or one too deep (54001).
+func refuses(state string) bool {
+	return len(state) == 5 && (state[:2] == "RH" || state[:2] == "22" || state == "54001")
+}
+
+func moment(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}

@@ -1,0 +1,64 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Operator does what people decide, as a member of railhead_operator. Every act
+// goes through a function of the schema that logs the login and the reason.
+type Operator struct {
+	pool *pgxpool.Pool
+	sql  statements
+}
+
+// OpenOperator connects lazily: it succeeds while the server is away.
+func OpenOperator(ctx context.Context, config Config) (*Operator, error) {
+	pool, loaded, err := open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Operator{pool: pool, sql: loaded}, nil
+}
+
+// Close ends every connection.
+func (o *Operator) Close() { o.pool.Close() }
+
+// Rails reads the profiles in force.
+func (o *Operator) Rails(ctx context.Context) ([]payment.RailRow, error) {
+	return readRails(ctx, o.pool, o.sql)
+}
+
+// ApplyRailProfile puts a profile in force as the rail's next version and makes
+// the rail if it is new. The profile in force again changes nothing: then
+// changed is false and version the one in force. The caller has validated the
+// profile; reason is for whoever reads the log later, and is required.
+func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profileJSON []byte, reason string) (version int, changed bool, err error) {
+	err = transact(ctx, o.pool, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.sql["apply_rail_profile"], railType, string(profileJSON), reason).Scan(&version, &changed)
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("applying the profile of rail %s: %w", railType, refusal(err))
+	}
+	return version, changed, nil
+}
+
+// AcceptTimeline says that sending may go on on this server after a failover or
+// a restore; relayers that hold their lanes see it within seconds. It returns
+// the identifier and timeline that were accepted; the rest of Server is empty.
+// The reason is required: it says what was compared with the rails.
+func (o *Operator) AcceptTimeline(ctx context.Context, reason string) (payment.Server, error) {
+	var server payment.Server
+	err := transact(ctx, o.pool, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.sql["accept_timeline"], reason).Scan(&server.SystemIdentifier, &server.Timeline)
+	})
+	if err != nil {
+		return payment.Server{}, fmt.Errorf("accepting the timeline: %w", refusal(err))
+	}
+	return server, nil
+}

@@ -1,0 +1,111 @@
+package payment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrBadJSON is what every refusal of CheckJSON wraps.
+var ErrBadJSON = errors.New("bad JSON")
+
+// jsonDepthMax bounds nesting before the database's own bound is asked.
+const jsonDepthMax = 128
+
+// CheckJSON refuses what the database would take and read in its own way, or
+// would refuse together with everything else in the statement: a key that is
+// given twice (jsonb keeps the last, so that a second "amount" wins unseen),
+// text that is not UTF-8, the character zero, a second value after the first.
+// No error holds a value of the text.
+func CheckJSON(text []byte) error {
+	if !utf8.Valid(text) {
+		return fmt.Errorf("%w: it is not UTF-8", ErrBadJSON)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := checkValue(decoder, 0); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadJSON, plainly(err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: more follows the first value", ErrBadJSON)
+	}
+	return nil
+}
+
+// plainly says where the text breaks without quoting it.
+func plainly(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("it breaks at byte %d", syntax.Offset)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it ends early")
+	}
+	return err
+}
+
+func checkValue(decoder *json.Decoder, depth int) error {
+	token, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if depth > jsonDepthMax {
+		return fmt.Errorf("it is nested deeper than %d levels", jsonDepthMax)
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		if err := checkMembers(decoder, token == '{', depth); err != nil {
+			return err
+		}
+		_, err := decoder.Token() // the closing bracket
+		return err
+	case string:
+		return checkText(token)
+	default:
+		return nil
+	}
+}
+
+func checkMembers(decoder *json.Decoder, isObject bool, depth int) error {
+	seen := make(map[string]bool)
+	for decoder.More() {
+		if isObject {
+			token, err := decoder.Token()
+			if err != nil {
+				return err
+			}
+			key, _ := token.(string)
+			if seen[key] {
+				return fmt.Errorf("the key %q is given twice", shortened(key))
+			}
+			seen[key] = true
+			if err := checkText(key); err != nil {
+				return err
+			}
+		}
+		if err := checkValue(decoder, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkText(s string) error {
+	if strings.ContainsRune(s, 0) {
+		return errors.New("it holds the character zero, which PostgreSQL can't store")
+	}
+	return nil
+}
+
+// shortened keeps a key that is quoted in an error to a line.
+func shortened(key string) string {
+	const limit = 64
+	runes := []rune(key)
+	if len(runes) <= limit {
+		return key
+	}
+	return string(runes[:limit]) + "..."
+}
