@@ -209,12 +209,9 @@ func (s *Server) chooseTCP() error {
 	if s.opts.TCP == "" {
 		return nil
 	}
-	addr, err := net.ResolveTCPAddr("tcp", s.opts.TCP)
+	addr, err := loopback(s.opts.TCP)
 	if err != nil {
-		return fmt.Errorf("TCP address: %w", err)
-	}
-	if !addr.IP.IsLoopback() {
-		return fmt.Errorf("TCP address %s: only loopback addresses are allowed", s.opts.TCP)
+		return err
 	}
 	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {
@@ -224,6 +221,17 @@ func (s *Server) chooseTCP() error {
 	s.port = s.tcp.Port
 	s.password = rand.Text()
 	return l.Close()
+}
+
+func loopback(address string) (*net.TCPAddr, error) {
+	addr, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("TCP address: %w", err)
+	}
+	if !addr.IP.IsLoopback() {
+		return nil, fmt.Errorf("TCP address %s: only loopback addresses are allowed", address)
+	}
+	return addr, nil
 }
 
 // AllowTCP lets logins connect over TCP: it gives each the password that [Server.TCPURL] carries.

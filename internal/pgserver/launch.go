@@ -89,6 +89,8 @@ func (s *Server) spawn() (*child, error) {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	s.acct.apply(cmd)
+	// A group of its own: Ctrl-C at the terminal is for us, who still need the database to wind down.
+	cmd.SysProcAttr.Setpgid = true
 	exited, err := startGuarded(cmd, syscall.SIGQUIT)
 	if err != nil {
 		return nil, fmt.Errorf("starting postgres as account %s: %w", s.acct.name, err)
@@ -137,24 +139,27 @@ func orEnded(err error) error {
 	return err
 }
 
-// stop sends sig and waits; after ctx or 30 s each, it goes on to an immediate stop and then to SIGKILL.
+// stop sends sig and waits; when ctx or its time has ended, it goes on to an immediate stop and then to SIGKILL.
 // A child that has ended already is no error, whatever it ended of.
 func (c *child) stop(ctx context.Context, sig syscall.Signal) error {
-	if !c.running() {
-		return nil
-	}
-	stages := []syscall.Signal{sig, syscall.SIGQUIT}
-	for _, sg := range stages {
-		if err := c.proc.Signal(sg); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	for _, stage := range []struct {
+		ctx  context.Context
+		sig  syscall.Signal
+		wait time.Duration
+	}{
+		{ctx, sig, fastTimeout},
+		{context.WithoutCancel(ctx), syscall.SIGQUIT, immediateTimeout},
+	} {
+		if !c.running() {
+			return nil
+		}
+		if err := c.proc.Signal(stage.sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stopping postgres %d: %w", c.pid, err)
 		}
-		timer := time.NewTimer(stopTimeout)
+		timer := time.NewTimer(stage.wait)
 		select {
 		case <-c.done:
-			timer.Stop()
-			return nil
-		case <-ctx.Done():
-			ctx = context.WithoutCancel(ctx) // the next stage gets its own time
+		case <-stage.ctx.Done():
 		case <-timer.C:
 		}
 		timer.Stop()

@@ -33,6 +33,9 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 	}
 	var srv *Server
 	var lost <-chan struct{} // stays nil, and silent, with a server of the caller's
+	lostErr := func() error {
+		return fmt.Errorf("the server ended while %s ran; end of its log:\n%s", argv[0], srv.logTail())
+	}
 	if !hasURL(env) {
 		if srv, err = Start(ctx, opts); err != nil {
 			return 0, err
@@ -64,6 +67,11 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 	for {
 		select {
 		case werr := <-exited:
+			select {
+			case <-lost:
+				err = lostErr()
+			default:
+			}
 			code, werr = exitCode(werr)
 			return code, errors.Join(err, werr)
 		case sig := <-signals:
@@ -72,7 +80,7 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 			}
 		case <-lost:
 			lost = nil
-			err = fmt.Errorf("the server ended while %s ran; end of its log:\n%s", argv[0], srv.logTail())
+			err = lostErr()
 		case <-done:
 			done = nil
 			_ = syscall.Kill(group, syscall.SIGTERM)

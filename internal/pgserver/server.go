@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ const (
 	maxSocketPath = 90
 
 	defaultStartTimeout = 60 * time.Second // a crash recovery may be part of a start
-	stopTimeout         = 30 * time.Second // for each stage of a stop
+	fastTimeout         = 30 * time.Second // for a stop in fast mode, checkpoint included
+	immediateTimeout    = 10 * time.Second // for one without; the postmaster itself gives up on its children after 5 s
 )
 
 // Options says what server to start. The zero value is a temporary server of any supported version.
@@ -145,6 +147,10 @@ func (o Options) withDefaults() (Options, error) {
 		errs = append(errs, fmt.Errorf("temporary root %s makes socket paths of %d bytes, more than %d", o.TempRoot, len(longest), maxSocketPath))
 	}
 	errs = append(errs, checkSettings(o.Settings))
+	if o.TCP != "" {
+		_, err := loopback(o.TCP)
+		errs = append(errs, err)
+	}
 	return o, errors.Join(errs...)
 }
 
@@ -189,8 +195,7 @@ func (s *Server) SocketDir() string { return s.run }
 func (s *Server) URL(database, user string) string {
 	q := url.Values{"host": {s.run}, "port": {strconv.Itoa(s.port)}, "sslmode": {"disable"}}
 	u := url.URL{Scheme: "postgres", User: url.User(orDefault(user, Superuser)), Path: "/" + orDefault(database, "postgres")}
-	// An empty host must still print as "postgres://user@/db": URL.String does so for a set User.
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // pgx and libpq take + for a plus
 	return u.String()
 }
 
@@ -224,7 +229,8 @@ func orDefault(s, d string) string {
 func socketName(port int) string { return ".s.PGSQL." + strconv.Itoa(port) }
 
 // Stop ends the server (fast mode: open transactions are rolled back, data is flushed) and removes what was
-// temporary. If ctx ends first, or the server takes more than 30 s, it is ended harder. Stopping twice is fine.
+// temporary. If ctx ends first, or the server takes more than 30 s, it gets 10 s for an immediate stop, and is
+// then killed. Stopping twice is fine.
 func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGINT) }
 
 // StopImmediate ends the server without a checkpoint, as after a crash, and removes what was temporary.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -30,10 +32,10 @@ type Cluster struct {
 
 	// lease holds a session-level advisory lock on id, by which other processes know that the databases named
 	// after id still have an owner.
-	lease *pgx.Conn
-	id    int32
+	id int32
 
-	mu    sync.Mutex
+	mu    sync.Mutex // for all below
+	lease *pgx.Conn
 	ready map[string]bool // templates known to be built, by database name
 }
 
@@ -54,9 +56,6 @@ func Open(ctx context.Context, adminURL string) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if c.lease, err = pgx.Connect(ctx, adminURL); err != nil {
-		return nil, fmt.Errorf("connecting to the test server: %w", err)
-	}
 	if err := c.takeLease(ctx); err != nil {
 		return nil, err
 	}
@@ -68,22 +67,61 @@ func (c *Cluster) takeLease(ctx context.Context) error {
 	const tries = 10
 	for range tries {
 		c.id = rand.Int32()
-		var got bool
-		err := c.lease.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockClassLease, c.id).Scan(&got)
-		if err != nil {
-			return fmt.Errorf("taking the lease of test databases: %w", err)
-		}
-		if got {
-			return nil
+		if got, err := c.lock(ctx); err != nil || got {
+			return err
 		}
 	}
 	return fmt.Errorf("no free lease for test databases in %d tries", tries)
+}
+
+// keepLease takes the lease again if the server was restarted under us. Until then another process could have
+// dropped our databases as orphans; a test that restarts its server has it for itself.
+func (c *Cluster) keepLease(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lease.Ping(ctx) == nil {
+		return nil
+	}
+	got, err := c.lock(ctx)
+	if err == nil && !got {
+		err = errors.New("it is taken: a session of before the restart still lives")
+	}
+	if err != nil {
+		return fmt.Errorf("taking the lease of test databases again: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) lock(ctx context.Context) (got bool, err error) {
+	if c.lease != nil {
+		if err := c.lease.Close(ctx); err != nil && !c.lease.IsClosed() {
+			return false, err
+		}
+	}
+	if c.lease, err = pgx.Connect(ctx, c.adminURL); err != nil {
+		return false, fmt.Errorf("connecting to the test server: %w", err)
+	}
+	err = c.lease.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, lockClassLease, c.id).Scan(&got)
+	return got, err
+}
+
+// retry runs f, and once more over new connections if the server has closed the old ones: it may have been
+// restarted since. f must bear to be run twice.
+func (c *Cluster) retry(f func() error) error {
+	err := f()
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); err == nil || ok && !strings.HasPrefix(pgErr.Code, stateClassShutdown) {
+		return err
+	}
+	c.admin.Reset()
+	return f()
 }
 
 // Close ends the connections of the Cluster. Databases of tests that still run keep their names but lose the lease,
 // so that the next process drops them.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.admin.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.lease == nil {
 		return nil
 	}

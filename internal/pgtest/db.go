@@ -17,7 +17,7 @@ const (
 
 	setUpTimeout    = 2 * time.Minute // building a template included
 	tearDownTimeout = 30 * time.Second
-	releaseTimeout  = 5 * time.Second // for connections to come back to a pool at the end of a test
+	releaseTimeout  = 3 * time.Second // for connections to come back to a pool at the end of a test
 )
 
 // DB is a database that belongs to one test.
@@ -76,13 +76,19 @@ func (c *Cluster) New(t testing.TB, opts ...Option) *DB {
 // WAL_LOG writes the few megabytes of a template to the log instead, and is the faster one with fsync on.
 func (c *Cluster) clone(ctx context.Context, tpl Template) (*DB, error) {
 	const tries = 3
-	var err error
+	err := c.keepLease(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for range tries {
 		if err = c.ensure(ctx, tpl); err != nil {
 			return nil, err
 		}
 		name := fmt.Sprintf("%s%s_%x_%d", databasePrefix, tpl.Name, c.id, c.created.Add(1))
-		_, err = c.admin.Exec(ctx, `CREATE DATABASE `+quote(name)+` TEMPLATE `+quote(tpl.database())+` STRATEGY WAL_LOG`)
+		err = c.retry(func() error {
+			_, err := c.admin.Exec(ctx, `CREATE DATABASE `+quote(name)+` TEMPLATE `+quote(tpl.database())+` STRATEGY WAL_LOG`)
+			return err
+		})
 		switch {
 		case err == nil:
 			return &DB{Name: name, cluster: c}, nil
@@ -162,7 +168,11 @@ func (db *DB) tearDown(t testing.TB) {
 	for _, s := range left {
 		t.Errorf("session left inside a transaction: %v", s)
 	}
-	if _, err := db.cluster.admin.Exec(ctx, `DROP DATABASE IF EXISTS `+quote(db.Name)+` WITH (FORCE)`); err != nil {
+	err = db.cluster.retry(func() error {
+		_, err := db.cluster.admin.Exec(ctx, `DROP DATABASE IF EXISTS `+quote(db.Name)+` WITH (FORCE)`)
+		return err
+	})
+	if err != nil {
 		t.Errorf("dropping the test database: %v", err)
 	}
 }

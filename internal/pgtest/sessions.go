@@ -41,12 +41,16 @@ SELECT pid,
  ORDER BY pid`
 
 // Sessions lists the client sessions on the database.
-func (db *DB) Sessions(ctx context.Context) ([]Session, error) {
-	rows, err := db.cluster.admin.Query(ctx, sessionsSQL, db.Name)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Session])
+func (db *DB) Sessions(ctx context.Context) (all []Session, err error) {
+	err = db.cluster.retry(func() error {
+		rows, err := db.cluster.admin.Query(ctx, sessionsSQL, db.Name)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Session])
+		return err
+	})
+	return all, err
 }
 
 // inTransaction lists the sessions that stay inside an idle transaction. The server learns of a closed client

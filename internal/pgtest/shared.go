@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"testing"
@@ -96,9 +97,7 @@ func AdminURL(t testing.TB) string {
 func Server(t testing.TB, opts pgserver.Options) (*pgserver.Server, *Cluster) {
 	t.Helper()
 	settings := pgserver.TestSettings()
-	for k, v := range opts.Settings {
-		settings[k] = v
-	}
+	maps.Copy(settings, opts.Settings)
 	opts.Settings = settings
 	srv, err := pgserver.Start(t.Context(), opts)
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 	stateDuplicateDatabase = "42P04"
 	stateNoDatabase        = "3D000"
 	stateObjectInUse       = "55006"
+	stateClassShutdown     = "57P0" // 57P01 to 57P05: the server ended the session
 )
 
 // Template says how to make the database that test databases are clones of.
@@ -141,7 +142,7 @@ func (c *Cluster) build(ctx context.Context, conn *pgx.Conn, t Template) error {
 		`ALTER DATABASE `+quote(temp)+` WITH ALLOW_CONNECTIONS false IS_TEMPLATE true`,
 		`ALTER DATABASE `+quote(temp)+` RENAME TO `+quote(t.database()))
 	if isState(err, stateObjectInUse) {
-		return fmt.Errorf("Build has left connections open: %w", err)
+		return fmt.Errorf("connections left open by Build: %w", err)
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 // Command pgrun runs a command with a private PostgreSQL beside it:
 //
-//	pgrun [-major 18] [-set name=value] -- go test ./...
+//	pgrun [-major 18] [-set name=value] [-root dir] [-log file] -- go test ./...
 //
 // The command finds the superuser's URL in TEST_DATABASE_URL; if that is set already, no server is started.
 // pgrun -find only says which PostgreSQL it would use, and exits with 1 if there is none.
@@ -30,6 +30,7 @@ func run() int {
 	find := flag.Bool("find", false, "say which PostgreSQL would be used, and stop")
 	flag.IntVar(&opts.Major, "major", 0, "wanted major `version` of PostgreSQL")
 	flag.StringVar(&opts.LogFile, "log", "", "append the server's log to `file`")
+	flag.StringVar(&opts.TempRoot, "root", "", "make temporary folders in `dir` instead of /tmp")
 	flag.Func("set", "server setting as `name=value`, repeatable", func(s string) error {
 		k, v, ok := strings.Cut(s, "=")
 		if !ok {

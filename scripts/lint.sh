@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Checks that gofmt, go fix, go vet and staticcheck have nothing to say, in every module of the repository.
+# Goes through all checks before it fails, so that one run shows everything.
+#
+#   scripts/lint.sh       GO names the go command, PKG the packages (default ./...)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+go=${GO:-go}
+pkg=${PKG:-./...}
+failed=0
+
+complain() { printf 'lint: %s\n' "$*" >&2; failed=1; }
+
+unformatted=$(find . \( -path ./.git -o -path ./build \) -prune -o -name '*.go' -print0 | xargs -0 "$("$go" env GOROOT)/bin/gofmt" -l)
+[[ -z $unformatted ]] || complain $'not formatted (gofmt -w):\n'"$unformatted"
+
+# tools/ holds no code; a module below another folder is checked as a whole.
+while IFS= read -r mod; do
+  dir=${mod%/go.mod}
+  what=./...
+  [[ $dir != . ]] || what=$pkg
+  # go fix rewrites files; -diff prints what it would do and fails if there is anything.
+  "$go" -C "$dir" fix -diff $what || complain "$dir: go fix has something to do, or stopped (see above)"
+  "$go" -C "$dir" vet $what || complain "$dir: go vet"
+  (cd "$dir" && "$go" tool -modfile="$OLDPWD/tools/go.mod" staticcheck $what) || complain "$dir: staticcheck"
+done < <(find . \( -path ./.git -o -path ./build -o -path ./tools \) -prune -o -name go.mod -print)
+
+# The files for other systems are compiled nowhere else.
+if [[ $pkg == ./... ]]; then
+  GOOS=darwin CGO_ENABLED=0 "$go" vet ./internal/pgserver/... || complain "internal/pgserver for darwin"
+fi
+exit "$failed"
