@@ -12,7 +12,9 @@ failed=0
 
 complain() { printf 'lint: %s\n' "$*" >&2; failed=1; }
 
-unformatted=$(find . \( -path ./.git -o -path ./build \) -prune -o -name '*.go' -print0 | xargs -0 "$("$go" env GOROOT)/bin/gofmt" -l)
+gofmt=$("$go" env GOROOT)/bin/gofmt # the one of this Go, not just any on PATH
+[[ -x $gofmt ]] || gofmt=gofmt
+unformatted=$(find . \( -path ./.git -o -path ./build \) -prune -o -name '*.go' -print0 | xargs -0 "$gofmt" -l) || failed=1
 [[ -z $unformatted ]] || complain $'not formatted (gofmt -w):\n'"$unformatted"
 
 # tools/ holds no code; a module below another folder is checked as a whole.

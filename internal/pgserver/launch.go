@@ -186,7 +186,7 @@ func (c *child) kill() error {
 	for range killRounds {
 		alive := false
 		for _, pid := range family {
-			if p, ok := lookup(pid); ok && p.ppid != os.Getpid() && isPostgresChild(p) {
+			if p, ok := lookup(pid); ok && isPostgresChild(p) {
 				alive = true
 			}
 		}
@@ -201,8 +201,9 @@ func (c *child) kill() error {
 }
 
 // isPostgresChild tells a process of a server ("postgres: checkpointer") from one that got its pid meanwhile.
+// A process that is just ending has lost its arguments already.
 func isPostgresChild(p process) bool {
-	return len(p.args) > 0 && strings.HasPrefix(p.args[0], "postgres")
+	return len(p.args) == 0 || strings.HasPrefix(p.args[0], "postgres")
 }
 
 func pause(ctx context.Context, d time.Duration) error {
