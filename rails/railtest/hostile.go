@@ -54,6 +54,20 @@ func garbage(t *testing.T, s Subject) {
 	}
 }
 
+// undecoded: a coding that was not asked for is not decoded, however honest what
+// it hides. Decoding would be the way in for bombs.
+func undecoded(t *testing.T, s Subject) {
+	send := s.next()
+	b := openBank(t, func(c *client) {
+		if asked := c.request.header.Get("Accept-Encoding"); strings.Contains(asked, "gzip") {
+			t.Errorf("the rail asks for %q", asked)
+		}
+		packed := gzipped([]byte(strings.ReplaceAll(s.Sends[payment.ResultAccepted].Body, "{rail_key}", send.RailKey)))
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(packed), packed)
+	})
+	want(t, s.send(t, s.open(t, b.url), send), payment.ResultUnknown, true)
+}
+
 // page is an answer of the length that it says; the rail key has 34 characters.
 func page(status int, body string) string {
 	length := len(strings.ReplaceAll(body, "{rail_key}", strings.Repeat("k", 34)))
@@ -87,7 +101,7 @@ func cutOff(t *testing.T, s Subject) {
 // boundedAnswers: no answer costs more memory or time than an honest one.
 func boundedAnswers(t *testing.T, s Subject) {
 	accepted := strings.TrimSuffix(s.Sends[payment.ResultAccepted].Body, "}")
-	zeros := gzipped(64 << 20)
+	zeros := gzipped(make([]byte, 64<<20))
 	for name, behave := range map[string]func(c *client){
 		"a body without end": func(c *client) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"+accepted+`,"x":"`)
@@ -139,14 +153,11 @@ func boundedAnswers(t *testing.T, s Subject) {
 	}
 }
 
-func gzipped(size int) string {
+func gzipped(text []byte) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	zeros := make([]byte, 1<<20)
-	for range size >> 20 {
-		w.Write(zeros)
-	}
-	w.Close()
+	_, _ = w.Write(text) // a bytes.Buffer takes everything
+	_ = w.Close()
 	return out.String()
 }
 

@@ -78,6 +78,7 @@ func Run(t *testing.T, s Subject) {
 		{"UnlistedCode", unlistedCode},
 		{"Garbage", garbage},
 		{"CutOff", cutOff},
+		{"Undecoded", undecoded},
 		{"BoundedAnswers", boundedAnswers},
 		{"Hangs", hangs},
 		{"InquiryProvesNothing", inquiryProvesNothing},

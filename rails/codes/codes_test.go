@@ -1,0 +1,221 @@
+package codes
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func named(t *testing.T, name string) *Table {
+	t.Helper()
+	table, err := Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestEveryClassInEveryContext is the whole truth table: the columns are a first
+// send, a later send, a send of unknown number, each on a FINAL and on a
+// PROVISIONAL rail, and an inquiry.
+func TestEveryClassInEveryContext(t *testing.T) {
+	const (
+		acc  = payment.ResultAccepted
+		fin  = payment.ResultRefusedFinal
+		tra  = payment.ResultRefusedTransient
+		rail = payment.ResultRefusedRail
+		unk  = payment.ResultUnknown
+		exe  = payment.ResultExecuted
+		ref  = payment.ResultRefused
+		prog = payment.ResultInProgress
+		nf   = payment.ResultNotFound
+		una  = payment.ResultUnavailable
+	)
+	table := map[Class][7]payment.Result{
+		//            FINAL: first, later, ?    PROVISIONAL         inquiry
+		Executed:    {acc, acc, acc, acc, acc, acc, exe},
+		InProgress:  {unk, unk, unk, acc, acc, acc, prog},
+		Terminal:    {fin, fin, fin, fin, fin, fin, ref},
+		FirstOnly:   {fin, unk, unk, fin, unk, unk, una},
+		Refused:     {tra, tra, tra, tra, tra, tra, una},
+		Business:    {tra, tra, tra, tra, tra, tra, una},
+		Duplicate:   {fin, unk, unk, fin, unk, unk, una},
+		HoldRail:    {rail, rail, rail, rail, rail, rail, una},
+		NotReceived: {unk, unk, unk, unk, unk, unk, nf},
+		Unclear:     {unk, unk, unk, unk, unk, unk, una},
+		"":          {unk, unk, unk, unk, unk, unk, una},
+		"X":         {unk, unk, unk, unk, unk, unk, una},
+	}
+	for _, class := range Classes() {
+		if _, ok := table[class]; !ok {
+			t.Errorf("class %s is not in the table", class)
+		}
+	}
+	final, provisional := payment.AcceptanceFinal, payment.AcceptanceProvisional
+	contexts := [7]Context{
+		{SendNo: 1, Acceptance: final}, {SendNo: 2, Acceptance: final}, {SendNo: 0, Acceptance: final},
+		{SendNo: 1, Acceptance: provisional}, {SendNo: 9, Acceptance: provisional}, {SendNo: -1, Acceptance: provisional},
+		{Inquiry: true, SendNo: 1, Acceptance: provisional},
+	}
+	for class, wants := range table {
+		for n, want := range wants {
+			if got := class.Result(contexts[n]); got != want {
+				t.Errorf("class %q in %+v: %s, want %s", class, contexts[n], got, want)
+			}
+		}
+	}
+}
+
+// TestOnlyProofIsProof: no class but OK and P ever proves an execution, and in
+// an inquiry only T a refusal.
+func TestOnlyProofIsProof(t *testing.T) {
+	for _, class := range append(Classes(), "", "?") {
+		for sendNo := -1; sendNo < 5; sendNo++ {
+			for _, acceptance := range []payment.Acceptance{"", payment.AcceptanceFinal, payment.AcceptanceProvisional} {
+				for _, inquiry := range []bool{false, true} {
+					got := class.Result(Context{Inquiry: inquiry, SendNo: sendNo, Acceptance: acceptance})
+					if (got == payment.ResultAccepted || got == payment.ResultExecuted) && class != Executed && (class != InProgress || inquiry || acceptance != payment.AcceptanceProvisional) {
+						t.Errorf("%s proves %s", class, got)
+					}
+					if inquiry && (got == payment.ResultRefused || got == payment.ResultRefusedFinal) && class != Terminal {
+						t.Errorf("%s proves %s in an inquiry", class, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTablesAreSound(t *testing.T) {
+	sizes := map[string]int{"http": 40, "iso20022": 326, "iso8583": 85, "fspiop": 50, "none": 0}
+	if len(Names()) != len(sizes) {
+		t.Errorf("tables %v, want %d", Names(), len(sizes))
+	}
+	for name, least := range sizes {
+		table := named(t, name)
+		n := 0
+		for entry := range table.All() {
+			n++
+			if entry.Source == "" || entry.Meaning == "" || strings.ToUpper(entry.Code) != entry.Code {
+				t.Errorf("%s: %+v", name, entry)
+			}
+		}
+		if n < least {
+			t.Errorf("%s has %d codes, want at least %d", name, n, least)
+		}
+		if got, listed := table.Classify("no such code", Context{SendNo: 1}); got != payment.ResultUnknown || listed {
+			t.Errorf("%s: an unlisted code is %s, listed %v", name, got, listed)
+		}
+		if got, listed := table.Classify("", Context{Inquiry: true}); got != payment.ResultUnavailable || listed {
+			t.Errorf("%s: no code in an inquiry is %s, listed %v", name, got, listed)
+		}
+	}
+	if _, err := Named("iso"); !errors.Is(err, ErrNoTable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCodesThatMoveMoney pins those whose class an edit must not change by the
+// way, and those whose like is easily confused.
+func TestCodesThatMoveMoney(t *testing.T) {
+	for table, entries := range map[string]map[string]Class{
+		"http": {"200": Executed, "201": Executed, "202": InProgress, "400": FirstOnly, "422": FirstOnly, "401": HoldRail, "403": HoldRail,
+			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "425": Refused, "429": Refused, "500": Unclear, "502": Unclear,
+			"503": Unclear, "504": Unclear, "301": Unclear, "302": Unclear, "303": Unclear, "307": Unclear, "308": Unclear},
+		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
+			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AG09": NotReceived, "NOAS": Unclear, "BLCK": Unclear, "MS03": Terminal, "TM01": Business},
+		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "51": Business, "68": Unclear, "91": Refused, "94": Duplicate, "96": Refused},
+		"fspiop": {"2001": Unclear, "2003": Refused, "2004": Unclear, "3105": HoldRail, "3106": Duplicate, "3208": NotReceived, "3303": Unclear,
+			"4001": Business, "5104": Terminal},
+	} {
+		for code, want := range entries {
+			if got, ok := named(t, table).Find(code); !ok || got.Class != want {
+				t.Errorf("%s %s is %q, want %q", table, code, got.Class, want)
+			}
+		}
+	}
+}
+
+func TestHTTPStatusProvesNothingInAnInquiry(t *testing.T) {
+	for entry := range named(t, "http").All() {
+		if got, _ := named(t, "http").Classify(entry.Code, Context{Inquiry: true}); got != payment.ResultUnavailable {
+			t.Errorf("HTTP %s proves %s about a payment", entry.Code, got)
+		}
+	}
+}
+
+// TestFamilies: section 7.6 of the FSPIOP definition.
+func TestFamilies(t *testing.T) {
+	table := named(t, "fspiop")
+	for code, want := range map[string]Class{
+		"5140": Terminal, "5199": Terminal, "2050": Unclear, "4299": Business, "3340": Unclear, // as xx00
+		"5139": "", "5108": "", "5540": "", "514": "", "51400": "", "51A0": "", "6040": "", "٥١٤٠": "", // not listed
+	} {
+		got, listed := table.Find(code)
+		if got.Class != want || listed != (want != "") {
+			t.Errorf("%s is %q, listed %v, want %q", code, got.Class, listed, want)
+		}
+		if listed && got.Code != code {
+			t.Errorf("%s is stored as %s", code, got.Code)
+		}
+	}
+	if _, listed := named(t, "iso8583").Find("5140"); listed {
+		t.Error("the rule is FSPIOP's alone")
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	base := named(t, "iso20022")
+	changed, err := base.With(map[string]Class{"AC04": Refused, "X001": Terminal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[string]struct {
+		class  Class
+		origin string
+	}{"AC04": {Refused, "profile"}, "X001": {Terminal, "profile"}, "AC01": {Terminal, base.String()}, "ZZZZ": {"", base.String()}} {
+		entry, _ := changed.Find(code)
+		if entry.Class != want.class || changed.Origin(code) != want.origin {
+			t.Errorf("%s is %q by %s, want %q by %s", code, entry.Class, changed.Origin(code), want.class, want.origin)
+		}
+	}
+	if entry, _ := base.Find("AC04"); entry.Class != Terminal {
+		t.Error("an override changed the built-in table")
+	}
+	if _, err := base.With(map[string]Class{"A": "?", "": Terminal}); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("both faults at once: %v", err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	table, err := named(t, "http").With(map[string]Class{"503": Refused})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := table.Write(&out, payment.AcceptanceFinal); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"table http, edition", "source 1: RFC 9110", "source 4: profile", "REFUSED_TRANSIENT", "anything else"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "\t0\t") {
+		t.Error("a code without a source")
+	}
+}
+
+func TestParseNamesEachFault(t *testing.T) {
+	_, err := Parse("table x\nabout us\nfamily tens\nsource a A\n01 T a Good\n01 T a Twice\n02 Q a Class\n03 T b Source\n04 T\n")
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"line 3: family", "line 6: code 01", "line 7: class", "line 8: source", "line 9: a code needs", "edition and about"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in\n%v", want, err)
+		}
+	}
+}

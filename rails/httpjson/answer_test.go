@@ -1,0 +1,229 @@
+package httpjson
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/codes"
+)
+
+const own = "rh0123456789abcdef0123456789abcdef"
+
+func tables(t testing.TB, facts map[string]codes.Class) (httpTable, body *codes.Table) {
+	t.Helper()
+	httpTable, err := codes.Named("http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err = codes.Named("iso20022"); err != nil {
+		t.Fatal(err)
+	}
+	if body, err = body.With(facts); err != nil {
+		t.Fatal(err)
+	}
+	return httpTable, body
+}
+
+func reader(t testing.TB, acceptance payment.Acceptance) sendReader {
+	httpTable, body := tables(t, map[string]codes.Class{"H1": codes.HoldRail})
+	return sendReader{
+		http: httpTable, body: body, acceptance: acceptance,
+		config: SendResponseConfig{
+			Status: "status", Reference: "id", Code: "error.code", Message: "error.text", Echo: "reference",
+			Statuses: map[string]codes.Class{"EXECUTED": codes.Executed, "PENDING": codes.InProgress, "REFUSED": byCode, "LATER": codes.Refused, "SEEN": codes.Duplicate},
+		},
+	}
+}
+
+// TestWhatAnAnswerProves is the table of status code against body. Columns are
+// a first and a later send.
+func TestWhatAnAnswerProves(t *testing.T) {
+	const (
+		acc  = payment.ResultAccepted
+		fin  = payment.ResultRefusedFinal
+		tra  = payment.ResultRefusedTransient
+		rail = payment.ResultRefusedRail
+		unk  = payment.ResultUnknown
+	)
+	r := reader(t, payment.AcceptanceFinal)
+	good := `{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`
+	for name, c := range map[string]struct {
+		status       int
+		body         string
+		first, later payment.Result
+		code         string
+		unlisted     bool
+	}{
+		"executed":                        {201, good, acc, acc, "201", false},
+		"executed by 200":                 {200, good, acc, acc, "200", false},
+		"executed by 202":                 {202, good, acc, acc, "202", false},
+		"pending on a FINAL rail":         {202, `{"status":"PENDING","id":"b1","reference":"` + own + `"}`, unk, unk, "202", false},
+		"a word of the table":             {200, `{"status":"ACSC","id":"b1","reference":"` + own + `"}`, acc, acc, "200", false},
+		"no echo":                         {201, `{"status":"EXECUTED","id":"b1"}`, unk, unk, "201", false},
+		"another's echo":                  {201, `{"status":"EXECUTED","id":"b1","reference":"x"}`, unk, unk, "201", false},
+		"no reference":                    {201, `{"status":"EXECUTED","reference":"` + own + `"}`, unk, unk, "201", false},
+		"empty reference":                 {201, `{"status":"EXECUTED","id":"","reference":"` + own + `"}`, unk, unk, "201", false},
+		"no status":                       {201, `{"id":"b1","reference":"` + own + `"}`, unk, unk, "201", false},
+		"no status but a code":            {200, `{"id":"b1","reference":"` + own + `","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
+		"unlisted status":                 {201, `{"status":"DONE","id":"b1","reference":"` + own + `"}`, unk, unk, "DONE", true},
+		"lower case is another word":      {201, `{"status":"executed","id":"b1","reference":"` + own + `"}`, unk, unk, "executed", true},
+		"accepts and refuses":             {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
+		"accepts with an odd remark":      {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `","error":{"code":"0000"}}`, acc, acc, "0000", false},
+		"refused in a 200":                {200, `{"status":"REFUSED","error":{"code":"AC04"}}`, fin, fin, "AC04", false},
+		"refused in a 200 without a code": {200, `{"status":"REFUSED"}`, unk, unk, "200", false},
+		"refused":                         {422, `{"status":"REFUSED","error":{"code":"AC04"}}`, fin, fin, "AC04", false},
+		"refused, another's echo":         {422, `{"status":"REFUSED","reference":"x","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
+		"refused for now":                 {422, `{"status":"REFUSED","error":{"code":"AM04"}}`, tra, tra, "AM04", false},
+		"refused as duplicate":            {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, fin, unk, "AM05", false},
+		"duplicate by word":               {422, `{"status":"SEEN"}`, fin, unk, "422", false},
+		"refused, rail in trouble":        {422, `{"status":"REFUSED","error":{"code":"H1"}}`, rail, rail, "H1", false},
+		"unlisted code":                   {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, unk, unk, "AC99", true},
+		"numeric code":                    {422, `{"status":"REFUSED","error":{"code":5104}}`, unk, unk, "5104", true},
+		"refusal without words":           {422, `{"title":"bad"}`, fin, unk, "422", false},
+		"bad request without words":       {400, `{}`, fin, unk, "400", false},
+		"refusal of no code":              {422, `{"status":"REFUSED"}`, fin, unk, "422", false},
+		"refusal by a proxy":              {422, `<html>`, unk, unk, "422", false},
+		"refusal in a list":               {422, `[]`, unk, unk, "422", false},
+		"refusal that accepts":            {422, good, unk, unk, "422", false},
+		"unauthorized":                    {401, `<html>`, rail, rail, "401", false},
+		"unauthorized, own words":         {401, `{"status":"denied","error":{"code":"E1"}}`, rail, rail, "401", false},
+		"forbidden for this payment":      {403, `{"status":"REFUSED","error":{"code":"AG01"}}`, fin, fin, "AG01", false},
+		"forbidden and accepted":          {403, good, unk, unk, "403", false},
+		"no route":                        {404, ``, rail, rail, "404", false},
+		"too many":                        {429, `slow down`, tra, tra, "429", false},
+		"too many but accepted":           {429, good, unk, unk, "429", false},
+		"conflict":                        {409, `{"status":"REFUSED","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
+		"server error":                    {500, `{"status":"REFUSED","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
+		"unavailable":                     {503, ``, unk, unk, "503", false},
+		"redirect":                        {307, good, unk, unk, "307", false},
+		"unlisted HTTP status":            {299, good, unk, unk, "299", true},
+		"teapot":                          {418, ``, unk, unk, "418", true},
+	} {
+		for sendNo, want := range map[int]payment.Result{1: c.first, 2: c.later, 7: c.later} {
+			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
+			if got.Result != want || got.Code != c.code || got.Unlisted != c.unlisted || !got.FirstByte || got.CodeTable == "" {
+				t.Errorf("%s, send %d: %+v, want %s by %s, unlisted %v", name, sendNo, got, want, c.code, c.unlisted)
+			}
+		}
+	}
+}
+
+func TestPendingOnAProvisionalRail(t *testing.T) {
+	r := reader(t, payment.AcceptanceProvisional)
+	got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"status":"PENDING","id":"b1","reference":"` + own + `"}`)}, 1, own)
+	if got.Result != payment.ResultAccepted || got.Reference != "b1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestByStatusCodeAlone is a bank whose body has a reference and no status.
+func TestByStatusCodeAlone(t *testing.T) {
+	r := reader(t, payment.AcceptanceFinal)
+	r.config = SendResponseConfig{Reference: "id"}
+	for body, want := range map[string]payment.Result{
+		`{"id":"b1"}`: payment.ResultAccepted, `{"id":7}`: payment.ResultAccepted,
+		`{}`: payment.ResultUnknown, ``: payment.ResultUnknown, `{"id":{"a":1}}`: payment.ResultUnknown, `<html>`: payment.ResultUnknown,
+	} {
+		if got := r.read(answer{status: 201, header: http.Header{}, body: []byte(body)}, 1, own); got.Result != want {
+			t.Errorf("%s: %s, want %s", body, got.Result, want)
+		}
+	}
+	if got := r.read(answer{status: 202, header: http.Header{}, body: []byte(`{"id":"b1"}`)}, 1, own); got.Result != payment.ResultUnknown {
+		t.Errorf("202 on a FINAL rail is %s: only an inquiry can tell", got.Result)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": 0, "5": 5 * time.Second, "-1": 0, "1.5": 0, "999999": maxRetryAfter, "99999999999999": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+func asker(t testing.TB) inquiryReader {
+	httpTable, body := tables(t, nil)
+	return inquiryReader{
+		http: httpTable, body: body, statuses: []int{200, 404},
+		config: InquiryResponseConfig{
+			Status: "status", Reference: "id", Code: "code", Message: "text", Echo: "reference",
+			Statuses: map[string]payment.Result{"EXECUTED": payment.ResultExecuted, "REFUSED": payment.ResultRefused, "NOT_FOUND": payment.ResultNotFound},
+		},
+	}
+}
+
+func TestWhatAnInquiryProves(t *testing.T) {
+	r := asker(t)
+	for name, c := range map[string]struct {
+		status   int
+		body     string
+		want     payment.Result
+		unlisted bool
+	}{
+		"executed":             {200, `{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, payment.ResultExecuted, false},
+		"executed, no echo":    {200, `{"status":"EXECUTED","id":"b1"}`, payment.ResultUnavailable, false},
+		"executed, another's":  {200, `{"status":"EXECUTED","id":"b1","reference":"x"}`, payment.ResultUnavailable, false},
+		"executed in a 404":    {404, `{"status":"EXECUTED","reference":"` + own + `"}`, payment.ResultUnavailable, false},
+		"executed in a 500":    {500, `{"status":"EXECUTED","reference":"` + own + `"}`, payment.ResultUnavailable, false},
+		"refused":              {200, `{"status":"REFUSED","code":"AC04","reference":"` + own + `"}`, payment.ResultRefused, false},
+		"refused, odd code":    {200, `{"status":"REFUSED","code":"ZZ","reference":"` + own + `"}`, payment.ResultRefused, true},
+		"a word of the table":  {200, `{"status":"PDNG","reference":"` + own + `"}`, payment.ResultInProgress, false},
+		"rejected, no reason":  {200, `{"status":"RJCT","reference":"` + own + `"}`, payment.ResultUnavailable, false},
+		"not found":            {404, `{"status":"NOT_FOUND"}`, payment.ResultNotFound, false},
+		"not found in a 200":   {200, `{"status":"NOT_FOUND"}`, payment.ResultNotFound, false},
+		"not found, another's": {404, `{"status":"NOT_FOUND","reference":"x"}`, payment.ResultUnavailable, false},
+		"a proxy's 404":        {404, `<html>`, payment.ResultUnavailable, false},
+		"a bare 404":           {404, ``, payment.ResultUnavailable, false},
+		"a word unknown":       {200, `{"status":"MAYBE","reference":"` + own + `"}`, payment.ResultUnavailable, true},
+		"no word":              {200, `{"reference":"` + own + `"}`, payment.ResultUnavailable, false},
+	} {
+		got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, own)
+		if got.Result != c.want || got.Unlisted != c.unlisted {
+			t.Errorf("%s: %+v, want %s, unlisted %v", name, got, c.want, c.unlisted)
+		}
+	}
+}
+
+// FuzzAnswers: whatever a bank says, only a whole, listed answer that names our
+// payment moves money's state, and nothing panics.
+func FuzzAnswers(f *testing.F) {
+	for _, body := range []string{
+		`{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, `{"status":"REFUSED","error":{"code":"AC04"}}`,
+		`{"status":{"status":1}}`, `[[[[`, `{"a":1e400}`, "\x00", `{"status":"EXECUTED","status":"REFUSED"}`,
+	} {
+		for _, status := range []int{200, 202, 404, 422, 429, 500} {
+			f.Add(status, []byte(body), "", 1)
+		}
+	}
+	f.Add(200, []byte("\x1f\x8b"), "gzip", 2)
+	sends, asks := reader(f, payment.AcceptanceFinal), asker(f)
+	f.Fuzz(func(t *testing.T, status int, body []byte, coding string, sendNo int) {
+		a := answer{status: status, header: http.Header{"Content-Encoding": {coding}}, body: body}
+		got := sends.read(a, sendNo, own)
+		if !slices.Contains(payment.SendResults(), got.Result) || got.Result == payment.ResultNotSent {
+			t.Errorf("a send has the result %q", got.Result)
+		}
+		said := readBody(a)
+		if got.Result == payment.ResultAccepted {
+			echo, _ := said.text("reference")
+			if status < 200 || status > 299 || echo != own || got.Reference == "" {
+				t.Errorf("accepted on HTTP %d %q", status, body)
+			}
+		}
+		if got.Result == payment.ResultRefusedFinal && !said.readable {
+			t.Errorf("refused for good on HTTP %d %q", status, body)
+		}
+		asked := asks.read(a, own)
+		if !slices.Contains(payment.InquiryResults(), asked.Result) || asked.Result == payment.ResultNotSent {
+			t.Errorf("an inquiry has the result %q", asked.Result)
+		}
+		if asked.Result != payment.ResultUnavailable && !said.readable {
+			t.Errorf("%s is proven by HTTP %d %q", asked.Result, status, body)
+		}
+	})
+}
