@@ -105,7 +105,9 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 	case ResultRefusedFinal:
 		return p.settledBySend(d).fail("")
 	case ResultRefusedTransient:
-		d = p.settledBySend(d)
+		// It says that this send was not executed and nothing of an earlier one,
+		// even where the rail keeps one outcome a key: rails refuse for load before
+		// they look the key up.
 		if d.SendCount >= p.Retry.MaxSends {
 			return d.fail(CodeRetriesExhausted)
 		}
@@ -157,7 +159,7 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	}
 	switch move.Move {
 	case MoveInquire, MoveWait:
-		return d.requeue(state, "", ActionInquire, move.Delay)
+		return d.requeue(state, "", ActionInquire, max(move.Delay, min(a.RetryAfter, maxRetryCap)))
 	case MoveResend:
 		return d.requeue(state, "", ActionSend, move.Delay)
 	default:
@@ -173,7 +175,7 @@ func (d Decision) settled() Decision {
 	return d
 }
 
-// settledBySend is for a refusal of one send, which settles only that send,
+// settledBySend is for a final refusal of one send, which settles only that send,
 // unless the rail keeps one outcome a key. What the rail took before is settled
 // by its final word alone.
 func (p Policy) settledBySend(d Decision) Decision {

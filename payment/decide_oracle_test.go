@@ -150,7 +150,8 @@ func (s situation) expected() verdict {
 	case "refused for good":
 		return s.settled(v).failed("")
 	case "refused for now":
-		v = s.settled(v)
+		// It speaks for its own send alone: rails refuse for load before they look
+		// the key up.
 		switch {
 		case s.lastSend:
 			return v.failed("RETRIES_EXHAUSTED")

@@ -47,12 +47,6 @@ func InquiryResults() []Result {
 	}
 }
 
-// ProvesExecution reports whether the rail said that the money moved.
-func (r Result) ProvesExecution() bool { return r == ResultAccepted || r == ResultExecuted }
-
-// ProvesRefusal reports whether the rail said that it never will.
-func (r Result) ProvesRefusal() bool { return r == ResultRefusedFinal || r == ResultRefused }
-
 // Action is what the next claim of a pending row does.
 type Action string
 

@@ -20,19 +20,6 @@ func TestWordLists(t *testing.T) {
 	}
 }
 
-func TestWhatAnswersProve(t *testing.T) {
-	executed := []payment.Result{"ACCEPTED", "EXECUTED"}
-	refused := []payment.Result{"REFUSED_FINAL", "REFUSED"}
-	for _, word := range everyWord() {
-		if got := word.ProvesExecution(); got != slices.Contains(executed, word) {
-			t.Errorf("%q proves execution: %v", word, got)
-		}
-		if got := word.ProvesRefusal(); got != slices.Contains(refused, word) {
-			t.Errorf("%q proves refusal: %v", word, got)
-		}
-	}
-}
-
 // everyWord is every word of every list, and two that are on none.
 func everyWord() []payment.Result {
 	return []payment.Result{

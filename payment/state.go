@@ -82,3 +82,16 @@ func MayFollow(last, next State) bool {
 	}
 	return slices.Contains(legal, next)
 }
+
+// resolutions are what a person's evidence, or a replay after the rail's own
+// "not executed", may append beyond the machine's lifecycle.
+var resolutions = map[State][]State{
+	Parked:     {Dispatched, Failed, Replayed},
+	Failed:     {Dispatched},
+	Cancelled:  {Dispatched},
+	Dispatched: {Failed},
+}
+
+// MayResolve reports whether an operator's act may append a row of state next
+// after last: a parked instruction and a contradiction end as the evidence says.
+func MayResolve(last, next State) bool { return slices.Contains(resolutions[last], next) }

@@ -102,3 +102,18 @@ func TestClaimState(t *testing.T) {
 		}
 	}
 }
+
+// TestResolutions: what a person's evidence may append, and nothing else.
+func TestResolutions(t *testing.T) {
+	legal := map[[2]payment.State]bool{
+		{"PARKED", "DISPATCHED"}: true, {"PARKED", "FAILED"}: true, {"PARKED", "REPLAYED"}: true,
+		{"FAILED", "DISPATCHED"}: true, {"CANCELLED", "DISPATCHED"}: true, {"DISPATCHED", "FAILED"}: true,
+	}
+	for _, last := range append(payment.States(), "") {
+		for _, next := range append(payment.States(), "") {
+			if got := payment.MayResolve(last, next); got != legal[[2]payment.State{last, next}] {
+				t.Errorf("%q then %q by a person: %v", last, next, got)
+			}
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
-	if claim.OutcomeUnknown && !l.profile.MayResend(claim.SinceFirstSend(time.Since(begun))) {
+	if !l.profile.MaySend(claim, time.Since(begun)) {
 		return stop(payment.ResultWindowClosed, "a re-send would come after the rail's key window, or the rail allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {

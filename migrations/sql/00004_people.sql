@@ -83,7 +83,7 @@ CREATE TABLE {cell}.outbox_heartbeats (
   status       text        NOT NULL,
   activity     text        NOT NULL DEFAULT '',
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
-  CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest')),
+  CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';

@@ -1,0 +1,48 @@
+-- cancel_payment(outbox_id uuid, reason text) -> integer
+--   Ends an instruction that waits and of which no send can have been executed.
+--   Returns the attempt_no of the CANCELLED row. Atomic against the claim: it
+--   waits for one in progress, and whoever came first has the row.
+-- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
+--          cancelled, with the sentence that says why.
+-- reads:   payment_outbox_keys, payment_outbox_attempts.
+-- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
+-- locks:   the keys row, then the pending row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.cancel_payment(outbox_id uuid, reason text) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  waiting {cell}.payment_outbox_pending;
+  number  integer;
+BEGIN
+  PERFORM {cell}.require_reason(cancel_payment.reason);
+  PERFORM {cell}.lock_payment(cancel_payment.outbox_id);
+  SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s and can''t be cancelled', {cell}.payment_outbox_state(cancel_payment.outbox_id)),
+      HINT = 'Only an instruction that waits in pending can be cancelled. A claimed one may be on its way to the rail.';
+  END IF;
+  IF waiting.outcome_unknown THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',
+      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked.';
+  END IF;
+  DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
+  SELECT greatest(waiting.attempt_count, max(a.attempt_no)) + 1 INTO number
+  FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = cancel_payment.outbox_id;
+  INSERT INTO {cell}.payment_outbox_attempts
+    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+     attempt_no, state, completed_at, error_message, render_version, outcome_unknown, provisional,
+     payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
+     first_sent_at, last_sent_at, send_count, inquiry_count)
+  VALUES ({cell}.uuidv7(), waiting.outbox_id, waiting.instruction_id, waiting.participant_id, waiting.sequence_id,
+    waiting.idempotency_key, waiting.rail_type, number, 'CANCELLED', clock_timestamp(), cancel_payment.reason,
+    waiting.render_version, false, false, waiting.payload, waiting.headers, waiting.priority, waiting.expires_at,
+    waiting.created_at, waiting.next_attempt_at, waiting.next_action, waiting.first_sent_at, waiting.last_sent_at,
+    waiting.send_count, waiting.inquiry_count);
+  PERFORM {cell}.close_letter(cancel_payment.outbox_id, 'resolved', cancel_payment.reason);
+  PERFORM {cell}.log_operator_act('CANCEL', waiting.instruction_id, waiting.outbox_id, cancel_payment.reason);
+  RETURN number;
+END
+$$;

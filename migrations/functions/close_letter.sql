@@ -1,0 +1,11 @@
+-- close_letter(outbox_id uuid, status text, note text) -> void
+--   Gives an instruction's dead letter, if it has one, a status and a note.
+-- writes:  payment_dead_letters.   locks: the letter's row.   called by: operator functions.
+CREATE OR REPLACE FUNCTION {cell}.close_letter(outbox_id uuid, status text, note text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  UPDATE {cell}.payment_dead_letters d
+  SET status = $2, note = $3, actor = session_user, updated_at = clock_timestamp()
+  WHERE d.outbox_id = $1
+$$;

@@ -1,0 +1,18 @@
+-- inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) -> boolean
+--   Whether the rail has just (15 minutes) answered an inquiry with "no such
+--   payment", where its profile takes that as proof and the latest send was old
+--   enough for it.
+-- reads:   payment_outbox_attempts.   locks: nothing.   called by: replay_payment.
+CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT coalesce($2 #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false) AND coalesce((
+    SELECT answer.result = 'NOT_FOUND'
+      AND answer.completed_at > clock_timestamp() - interval '15 minutes'
+      AND answer.claimed_at - $3 >= ($2 #>> '{inquiry,not_found_age}')::interval
+    FROM {cell}.payment_outbox_attempts answer
+    WHERE answer.outbox_id = $1 AND answer.answers_attempt_no IS NOT NULL AND answer.state <> 'LATE_OUTCOME'
+    ORDER BY answer.attempt_no DESC
+    LIMIT 1), false)
+$$;

@@ -1,0 +1,97 @@
+-- replay_payment(outbox_id uuid, reason text [, expires_at timestamptz]) -> integer
+--   Returns a dead letter to pending: same outbox_id, sequence_id and rail key.
+--   Resets the counters, never the time of the first send, and takes a new
+--   expires_at (null: never). Returns the attempt_no of the REPLAYED row, or the
+--   last one for a row that was set aside, which only becomes due again.
+-- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
+--          instruction, RH020 it can't be replayed, with the sentence that says why.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
+-- locks:   the keys row, then pending or letter.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  letter  {cell}.payment_dead_letters;
+  last    {cell}.payment_outbox_attempts;
+  whole   {cell}.payment_outbox_attempts;
+  profile jsonb;
+  sends   record;
+  number  integer;
+BEGIN
+  PERFORM {cell}.require_reason(replay_payment.reason);
+  IF replay_payment.expires_at <= clock_timestamp() THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is over already', HINT = 'Give a later one, or none.';
+  END IF;
+  PERFORM {cell}.lock_payment(replay_payment.outbox_id);
+  SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = replay_payment.outbox_id FOR UPDATE;
+  IF NOT FOUND OR letter.status = 'manual_replay' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s and has no dead letter to replay', {cell}.payment_outbox_state(replay_payment.outbox_id));
+  END IF;
+
+  IF letter.reason = 'UNCLAIMABLE' THEN
+    UPDATE {cell}.payment_outbox_pending p
+    SET next_attempt_at = clock_timestamp(), expires_at = replay_payment.expires_at
+    WHERE p.outbox_id = replay_payment.outbox_id
+    RETURNING p.attempt_count INTO number;
+    PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
+    PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
+    PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
+    RETURN number;
+  END IF;
+
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = replay_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  SELECT a.* INTO whole FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = replay_payment.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1;
+  SELECT p.profile INTO profile
+  FROM {cell}.payment_rails r
+  JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+  WHERE r.rail_type = last.rail_type;
+  -- The sends that may have reached the rail, whatever became of them.
+  SELECT count(*) AS n, min(s.claimed_at) AS first_at, max(s.claimed_at) AS last_at,
+    (array_agg(s.render_version ORDER BY s.attempt_no))[1] AS render_version
+  INTO sends
+  FROM {cell}.payment_outbox_attempts s
+  JOIN {cell}.payment_outbox_attempts answer
+    ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
+  WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
+    AND answer.result IS DISTINCT FROM ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
+
+  IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
+    letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
+    AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.last_at))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('a dead letter of reason %s is not replayed: the payment may have been made', letter.reason),
+      HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+  END IF;
+  IF last.state NOT IN ('FAILED', 'PARKED') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the instruction is %s and can''t be replayed', last.state);
+  END IF;
+  IF sends.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('rail %s wants a new id after a refusal, and a replay keeps the old one', last.rail_type),
+      HINT = 'The participant enqueues the payment again as a new instruction.';
+  END IF;
+
+  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
+  INSERT INTO {cell}.payment_outbox_attempts
+    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+     attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.instruction_id, last.participant_id, last.sequence_id, last.idempotency_key,
+    last.rail_type, number, 'REPLAYED', clock_timestamp(), replay_payment.reason, false, false);
+  INSERT INTO {cell}.payment_outbox_pending
+    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
+     next_attempt_at, created_at, priority, expires_at, headers, first_sent_at, last_sent_at, render_version)
+  VALUES (whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
+    whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, replay_payment.expires_at,
+    whole.headers, sends.first_at, sends.last_at, sends.render_version);
+  PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
+  PERFORM {cell}.log_operator_act('REPLAY', last.instruction_id, last.outbox_id, replay_payment.reason,
+    jsonb_build_object('letter', letter.reason, 'attempt_no', number));
+  RETURN number;
+END
+$$;

@@ -1,0 +1,14 @@
+-- require_reason(reason text) -> void
+--   Every act of a person says why. Raises RH002 where it does not.
+-- reads, writes, locks: nothing.   called by: operator functions.
+CREATE OR REPLACE FUNCTION {cell}.require_reason(reason text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF coalesce(btrim(reason), '') = '' OR octet_length(reason) > 2000 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason of 1 to 2000 bytes is required',
+      HINT = 'Say why, for whoever reads the log later.';
+  END IF;
+END
+$$;

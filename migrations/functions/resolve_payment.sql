@@ -1,0 +1,67 @@
+-- resolve_payment(outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) -> text
+--   Ends what the machine parked, or what contradicts itself, with a person's
+--   evidence: appends the true outcome as DISPATCHED or FAILED, with the actor.
+--   A FAILED one keeps its dead letter, to be replayed or closed.
+-- returns: the state after it.
+-- errors:  RH002 without reason, document or (if executed) rail reference, or with
+--          a date to come; RH010 unknown instruction; RH020 it can't be resolved,
+--          with the sentence that says why.
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts.
+-- writes:  payment_outbox_attempts, payment_dead_letters, payment_operator_log.
+-- locks:   the keys row, then the letter.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
+  outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  letter  {cell}.payment_dead_letters;
+  last    {cell}.payment_outbox_attempts;
+  o       {cell}.outbox_outcome;
+  verdict text := CASE WHEN resolve_payment.executed THEN 'DISPATCHED' ELSE 'FAILED' END;
+  number  integer;
+BEGIN
+  PERFORM {cell}.require_reason(resolve_payment.reason);
+  IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') = ''
+    OR resolve_payment.evidence_date IS NULL OR resolve_payment.evidence_date > current_date + 1
+    OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') = ''
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'evidence is incomplete: it needs executed or not, the date of the evidence, the document, and the rail''s reference if executed',
+      HINT = 'The document says where the evidence is: a statement, a ticket, a letter.';
+  END IF;
+  PERFORM {cell}.lock_payment(resolve_payment.outbox_id);
+  SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  IF letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
+    OR NOT (last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s: nothing about it is left to be resolved', {cell}.payment_outbox_state(resolve_payment.outbox_id)),
+      HINT = 'Resolve is for what is parked with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed.';
+  END IF;
+
+  IF last.state::text <> verdict THEN
+    SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
+    o.outbox_id := resolve_payment.outbox_id;
+    o.error_code := 'RESOLVED';
+    o.error_message := left(format('%s (%s, %s)', resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date), 1900);
+    PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
+      CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
+  END IF;
+  IF resolve_payment.executed THEN
+    PERFORM {cell}.close_letter(resolve_payment.outbox_id, 'resolved', resolve_payment.reason);
+  ELSE
+    UPDATE {cell}.payment_dead_letters d
+    SET reason = 'FAILED', error_code = 'RESOLVED', status = 'acknowledged', note = resolve_payment.reason,
+      actor = session_user, updated_at = clock_timestamp()
+    WHERE d.outbox_id = resolve_payment.outbox_id;
+  END IF;
+  PERFORM {cell}.log_operator_act('RESOLVE', last.instruction_id, resolve_payment.outbox_id, resolve_payment.reason,
+    jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
+      'evidence_date', resolve_payment.evidence_date, 'document', left(resolve_payment.document, 500),
+      'letter', letter.reason, 'was', last.state));
+  RETURN verdict;
+END
+$$;

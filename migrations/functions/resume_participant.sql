@@ -1,0 +1,19 @@
+-- resume_participant(participant_id text, reason text) -> boolean
+--   Lets a participant's instructions be claimed again. True if it was paused.
+-- errors:  RH002 without a reason.
+-- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.resume_participant(participant_id text, reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  resumed boolean;
+BEGIN
+  PERFORM {cell}.require_reason(resume_participant.reason);
+  DELETE FROM {cell}.payment_paused_participants p WHERE p.participant_id = resume_participant.participant_id;
+  resumed := FOUND;
+  PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', resume_participant.participant_id, NULL, resume_participant.reason);
+  PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
+  RETURN resumed;
+END
+$$;

@@ -1,0 +1,25 @@
+-- resume_rail(rail_type text, reason text) -> boolean
+--   Lets a rail, or everything ('*'), be claimed again. True if it was paused.
+-- errors:  RH002 without a reason, RH003 unknown rail.
+-- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.resume_rail(rail_type text, reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  was boolean;
+BEGIN
+  PERFORM {cell}.require_reason(resume_rail.reason);
+  SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = resume_rail.rail_type FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', quote_literal(left(resume_rail.rail_type, 64))),
+      HINT = 'Use a rail_type of payment_rails, or * for everything.';
+  END IF;
+  UPDATE {cell}.payment_rails r
+  SET paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL, updated_at = clock_timestamp()
+  WHERE r.rail_type = resume_rail.rail_type;
+  PERFORM {cell}.log_operator_act('RESUME_RAIL', resume_rail.rail_type, NULL, resume_rail.reason);
+  PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
+  RETURN was;
+END
+$$;

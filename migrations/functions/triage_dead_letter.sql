@@ -1,0 +1,37 @@
+-- triage_dead_letter(outbox_id uuid, status text, reason text) -> text
+--   Moves an open dead letter to acknowledged or escalated, or closes it as
+--   resolved where nothing is unknown any more. Returns the status before.
+-- errors:  RH002 without a reason or with another status, RH010 no dead letter,
+--          RH020 it can't be closed, with the sentence that says why.
+-- writes:  payment_dead_letters, payment_operator_log.
+-- locks:   the keys row, then the letter's row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  letter {cell}.payment_dead_letters;
+BEGIN
+  PERFORM {cell}.require_reason(triage_dead_letter.reason);
+  IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ('acknowledged', 'escalated', 'resolved') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'status must be acknowledged, escalated or resolved';
+  END IF;
+  PERFORM {cell}.lock_payment(triage_dead_letter.outbox_id);
+  SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'the instruction has no dead letter';
+  END IF;
+  IF letter.status IN ('manual_replay', 'resolved') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
+  END IF;
+  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
+      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+  END IF;
+  PERFORM {cell}.close_letter(triage_dead_letter.outbox_id, triage_dead_letter.status, triage_dead_letter.reason);
+  PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id, triage_dead_letter.reason,
+    jsonb_build_object('was', letter.status, 'letter', letter.reason));
+  RETURN letter.status;
+END
+$$;

@@ -1,0 +1,15 @@
+-- What people may do, each act with a reason and a row of the operator log.
+
+{include require_reason}
+{include log_operator_act}
+{include lock_payment}
+{include close_letter}
+{include pause_rail}
+{include resume_rail}
+{include pause_participant}
+{include resume_participant}
+{include cancel_payment}
+{include triage_dead_letter}
+{include inquiry_said_not_executed}
+{include replay_payment}
+{include resolve_payment}
