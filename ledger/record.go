@@ -64,6 +64,7 @@ func version(v int) pgtype.Int4 { return pgtype.Int4{Int32: int32(v), Valid: v >
 type lateOutcome struct {
 	AttemptID      payment.ID  `json:"attempt_id"`
 	OutboxID       payment.ID  `json:"outbox_id"`
+	RailType       *string     `json:"rail_type"`
 	ClaimNo        *int        `json:"claim_no"`
 	State          string      `json:"state"`
 	Result         *string     `json:"result"`
@@ -90,7 +91,7 @@ type lateOutcome struct {
 func lateOutcomeOf(o payment.Outcome) lateOutcome {
 	d := o.Decision
 	late := lateOutcome{
-		AttemptID: o.AttemptID, OutboxID: o.Claim.OutboxID, State: string(d.State),
+		AttemptID: o.AttemptID, OutboxID: o.Claim.OutboxID, RailType: orNil(o.Claim.RailType), State: string(d.State),
 		Result: orNil(string(o.Result)), RailReference: orNil(bound(o.RailReference, 256)),
 		RailCode: orNil(bound(o.RailCode, 100)), CodeTable: orNil(o.CodeTable),
 		ErrorCode: orNil(bound(d.ErrorCode, 100)), ErrorMessage: orNil(bound(o.ErrorMessage, payment.MaxErrorMessage)),

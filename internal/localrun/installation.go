@@ -2,6 +2,7 @@ package localrun
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -28,6 +29,8 @@ type installation struct {
 	relayer  *process
 	reaper   *process
 	reader   *ledger.Reader
+	// passwords of the logins, where the server is somebody else's.
+	passwords map[string]string
 }
 
 // database is the name of the private server's database.
@@ -101,7 +104,11 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 		return err
 	}
 	for login, role := range logins {
-		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+		if i.server == nil {
+			// Somebody else's server asks for passwords: new ones for this run.
+			i.passwords[login] = rand.Text()
+		}
+		if err := acl.EnsureLogin(ctx, conn, login, role, i.passwords[login]); err != nil {
 			return err
 		}
 	}
@@ -120,10 +127,10 @@ func (i *installation) loginURL(login string) string {
 		return i.server.URL(database, login)
 	}
 	if parsed, err := url.Parse(i.admin); err == nil && parsed.Scheme != "" {
-		parsed.User = url.User(login)
+		parsed.User = url.UserPassword(login, i.passwords[login])
 		return parsed.String()
 	}
-	return i.admin + " user=" + login
+	return fmt.Sprintf("%s user=%s password=%s", i.admin, login, i.passwords[login])
 }
 
 func (i *installation) startBank(ctx context.Context) error {

@@ -8,7 +8,8 @@
 --          LATE      it was late, is stored, and changed nothing more
 --          REPEATED  equal evidence is already stored; nothing was appended
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
--- errors:  RH010 unknown outbox_id, RH011 more contenders than it has tries for: call again.
+-- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
+--          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
@@ -51,6 +52,9 @@ BEGIN
     WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
     is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
     claim := CASE WHEN is_claimed THEN last END;
+    IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id, o.rail_type);
+    END IF;
     -- The claim of another was answered between the two statements.
     CONTINUE WHEN NOT is_waiting AND NOT is_claimed
       AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);

@@ -113,7 +113,7 @@ CREATE TRIGGER payment_operator_log_append_only
 ALTER TABLE {cell}.payment_operator_log ENABLE ALWAYS TRIGGER payment_operator_log_append_only;
 
 CREATE TYPE {cell}.outbox_outcome AS (
-  attempt_id uuid, outbox_id uuid, claim_no integer, state text, result text,
+  attempt_id uuid, outbox_id uuid, rail_type text, claim_no integer, state text, result text,
   rail_reference text, rail_code text, code_table text, error_code text, error_message text,
   latency_ms integer, worker_id text, profile_version integer, render_version text,
   park_attempt_id uuid, dead_reason text, next_action text, delay_ms bigint,

@@ -1,0 +1,154 @@
+// Package callback receives what rails report later, over HTTP, and gives it to
+// the ledger's late-outcome path: signed, bounded, safe to be sent again.
+package callback
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/callback"
+)
+
+// Store is what the receiver needs of the ledger.
+type Store interface {
+	// RecordLate records an outcome; one whose claim has no number is a callback.
+	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
+}
+
+// Observer counts what happens, for metrics.
+type Observer interface {
+	Received(railType, what string)
+}
+
+type silent struct{}
+
+func (silent) Received(string, string) {}
+
+// What was made of a callback, for the Observer, beside the ledger's verdicts.
+const (
+	Unsigned   = "UNSIGNED"
+	Unreadable = "UNREADABLE"
+	NoNews     = "NO_NEWS"
+	NotOurs    = "NOT_OURS"
+	Failed     = "NOT_RECORDED"
+)
+
+// Receiver answers POST /callbacks/{rail_type}.
+type Receiver struct {
+	readers  map[string]*callback.Reader
+	store    Store
+	workerID string
+	timeout  time.Duration
+	watch    Observer
+	log      *slog.Logger
+}
+
+// New takes the readers by rail. Timeout bounds one recording.
+func New(readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer, log *slog.Logger) (*Receiver, error) {
+	if len(readers) == 0 {
+		return nil, errors.New("no rail is configured for callbacks: give one a callback section")
+	}
+	if workerID == "" || timeout <= 0 {
+		return nil, errors.New("the receiver needs a worker id and a timeout")
+	}
+	if watch == nil {
+		watch = silent{}
+	}
+	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout, watch: watch, log: log}, nil
+}
+
+// Register adds the endpoint to a mux.
+func (r *Receiver) Register(mux *http.ServeMux) {
+	mux.Handle("POST /callbacks/{rail_type}", r)
+}
+
+// ServeHTTP answers 204 once the evidence is durable, whatever it changed; 401
+// and 400 for what will never be taken; 404 for a payment or a rail that is not
+// ours; 503 where the rail should send it again.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	railType := request.PathValue("rail_type")
+	reader, ok := r.readers[railType]
+	if !ok {
+		http.Error(w, "no callbacks are taken for this rail", http.StatusNotFound)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, callback.MaxBody))
+	if err != nil {
+		r.watch.Received(railType, Unreadable)
+		http.Error(w, fmt.Sprintf("the body can't be read or is longer than %d bytes", callback.MaxBody), http.StatusBadRequest)
+		return
+	}
+	event, err := reader.Read(request.Header, body)
+	switch {
+	case errors.Is(err, callback.ErrUnsigned):
+		r.watch.Received(railType, Unsigned)
+		r.log.WarnContext(request.Context(), "callback refused", "rail_type", railType, "error", err)
+		http.Error(w, callback.ErrUnsigned.Error(), http.StatusUnauthorized)
+	case err != nil:
+		r.watch.Received(railType, Unreadable)
+		r.log.WarnContext(request.Context(), "callback refused", "rail_type", railType, "error", err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case event.Result == "":
+		r.watch.Received(railType, NoNews)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		r.record(w, request, railType, event)
+	}
+}
+
+// record makes the evidence durable before it answers. The rail may hang up
+// meanwhile: the recording has its own deadline.
+func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), r.timeout)
+	defer cancel()
+	verdict, err := r.store.RecordLate(ctx, r.outcome(railType, event))
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		r.watch.Received(railType, NotOurs)
+		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "outbox_id", event.OutboxID)
+		http.Error(w, "no such payment", http.StatusNotFound)
+	case err != nil:
+		r.watch.Received(railType, Failed)
+		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again", "rail_type", railType, "outbox_id", event.OutboxID, "error", err)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "not recorded, send it again", http.StatusServiceUnavailable)
+	default:
+		r.watch.Received(railType, string(verdict))
+		level := slog.LevelInfo
+		if verdict == payment.VerdictConflict {
+			level = slog.LevelError
+		}
+		r.log.Log(ctx, level, "callback recorded", "rail_type", railType, "outbox_id", event.OutboxID, "result", event.Result, "verdict", verdict)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (r *Receiver) outcome(railType string, event callback.Event) payment.Outcome {
+	decision := payment.Decision{State: payment.Dispatched}
+	if event.Result == payment.ResultRefused {
+		decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+	}
+	return payment.Outcome{
+		AttemptID: attemptID(railType, event.ID), Claim: payment.Claim{OutboxID: event.OutboxID, RailType: railType},
+		Result: event.Result, Decision: decision, RailReference: event.Reference, RailCode: event.Code,
+		ErrorMessage: "by callback " + event.ID, WorkerID: r.workerID,
+	}
+}
+
+// attemptID is the same for the same event of the same rail, so that the ledger
+// knows a callback that is sent again as its own row. It is a UUID of version 8
+// (RFC 9562, section 5.8).
+func attemptID(railType, eventID string) payment.ID {
+	sum := sha256.Sum256([]byte("callback\x1f" + railType + "\x1f" + eventID))
+	id := payment.ID(sum[:16])
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}

@@ -1,0 +1,64 @@
+package ledger
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// statesMax bounds StatesByPrefix.
+const statesMax = 1_000_000
+
+// StatesByPrefix gives the state of every instruction whose id begins with
+// prefix. Its cost grows with the number of instructions ever enqueued: it is
+// for runs and proofs that name their instructions themselves, not for services.
+func (r *Reader) StatesByPrefix(ctx context.Context, prefix string) (map[payment.ID]string, error) {
+	rows, err := r.pool.Query(ctx, r.sql["states_by_prefix"], prefix, statesMax)
+	if err != nil {
+		return nil, fmt.Errorf("reading the states of %s: %w", prefix, err)
+	}
+	states := make(map[payment.ID]string)
+	var id pgtype.UUID
+	var state string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &state}, func() error {
+		states[payment.ID(id.Bytes)] = state
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading the states of %s: %w", prefix, err)
+	}
+	return states, nil
+}
+
+// attemptColumns are the columns of export_attempts.sql.
+var attemptColumns = []string{
+	"instruction_id", "participant_id", "sequence_id", "outbox_id", "attempt_no", "state",
+	"answers_attempt_no", "result", "rail_reference", "rail_code",
+	"error_code", "worker_id", "actor", "created_at",
+}
+
+// ExportAttempts writes the archive's rows of every instruction whose id begins
+// with prefix, without payloads, as evidence. It costs what StatesByPrefix costs.
+func (r *Reader) ExportAttempts(ctx context.Context, prefix string, out *csv.Writer) error {
+	if err := out.Write(attemptColumns); err != nil {
+		return fmt.Errorf("exporting attempts: %w", err)
+	}
+	rows, err := r.pool.Query(ctx, r.sql["export_attempts"], prefix)
+	if err != nil {
+		return fmt.Errorf("exporting attempts: %w", err)
+	}
+	values := make([]string, len(attemptColumns))
+	into := make([]any, len(values))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	if _, err := pgx.ForEachRow(rows, into, func() error { return out.Write(values) }); err != nil {
+		return fmt.Errorf("exporting attempts: %w", err)
+	}
+	out.Flush()
+	return out.Error()
+}

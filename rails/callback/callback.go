@@ -1,0 +1,182 @@
+// Package callback reads what a rail reports later: a signed JSON event that
+// says what became of a payment.
+//
+// The signature is that of Standard Webhooks: the header webhook-signature
+// holds one or more of "v1," and the base64 of HMAC-SHA256 over
+// id.timestamp.body, from webhook-id and webhook-timestamp. Several secrets may
+// be in force, so that one can be replaced without a gap.
+package callback
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+// Config says who signs a rail's callbacks and where in them things are, as
+// dotted paths.
+type Config struct {
+	// Secrets sign; each is base64, with or without the prefix whsec_. At most
+	// maxSecrets.
+	Secrets []secret.Ref `json:"secrets"`
+	Key     string       `json:"key"`    // the rail key that the payment was sent with
+	Status  string       `json:"status"` // the word that says what happened
+	// Statuses gives words their meaning: EXECUTED or REFUSED. Other words are
+	// no news, and are answered as taken.
+	Statuses  map[string]payment.Result `json:"statuses"`
+	Reference string                    `json:"reference"` // the rail's own
+	Code      string                    `json:"code"`
+}
+
+// Bounds.
+const (
+	MaxBody     = 64 << 10 // bytes
+	maxSecrets  = 4
+	maxEventID  = 200
+	maxSkew     = 5 * time.Minute // between the timestamp and our clock, either way
+	maxSignings = 10              // signatures in one header
+)
+
+// What Read refuses with.
+var (
+	// ErrUnsigned: nobody who knows a secret has signed this now.
+	ErrUnsigned = errors.New("the signature is missing or wrong")
+	// ErrUnreadable: it is signed and can't be read as a callback of this rail.
+	ErrUnreadable = errors.New("the callback can't be read")
+)
+
+// Event is a callback that was signed and read.
+type Event struct {
+	ID        string // of the event; the same when the rail sends it again
+	OutboxID  payment.ID
+	Result    payment.Result // EXECUTED, REFUSED, or empty: no news
+	Reference string
+	Code      string
+}
+
+// Validate lists every fault, each with its field first.
+func (c Config) Validate() error {
+	var all []error
+	if n := len(c.Secrets); n < 1 || n > maxSecrets {
+		all = append(all, fmt.Errorf("secrets are %d, must be 1 to %d", n, maxSecrets))
+	}
+	for n, ref := range c.Secrets {
+		if ref.IsZero() {
+			all = append(all, fmt.Errorf("secrets.%d is empty", n))
+		}
+	}
+	if c.Key == "" {
+		all = append(all, errors.New("key is missing: without it nobody knows which payment is meant"))
+	}
+	if c.Status == "" || len(c.Statuses) == 0 {
+		all = append(all, errors.New("status and statuses are needed to know what a callback says"))
+	}
+	for word, result := range c.Statuses {
+		if result != payment.ResultExecuted && result != payment.ResultRefused {
+			all = append(all, fmt.Errorf("statuses.%s is %q, must be EXECUTED or REFUSED", word, result))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Reader reads the callbacks of one rail.
+type Reader struct {
+	config Config
+	keys   [][]byte
+	now    func() time.Time
+}
+
+// Open looks up the secrets. Now is the clock that timestamps are compared with.
+func Open(config Config, getenv func(string) string, now func() time.Time) (*Reader, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Reader{config: config, now: now}
+	for _, ref := range config.Secrets {
+		value, err := ref.Resolve(getenv)
+		if err != nil {
+			return nil, err
+		}
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(value.Reveal(), "whsec_"))
+		if err != nil || len(key) < 16 {
+			return nil, fmt.Errorf("%s: a callback secret is the base64 of 16 bytes or more", ref)
+		}
+		r.keys = append(r.keys, key)
+	}
+	return r, nil
+}
+
+// Read checks the signature first and trusts nothing before it.
+func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
+	id, err := r.verify(header, body)
+	if err != nil {
+		return Event{}, err
+	}
+	doc, err := jsondoc.Parse(body)
+	if err != nil {
+		return Event{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	key, ok := doc.Text(r.config.Key)
+	if !ok {
+		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Key)
+	}
+	outboxID, err := payment.OutboxIDOfRailKey(key)
+	if err != nil {
+		return Event{}, fmt.Errorf("%w: what is at %s was not sent by us", ErrUnreadable, r.config.Key)
+	}
+	status, ok := doc.Text(r.config.Status)
+	if !ok {
+		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Status)
+	}
+	event := Event{ID: id, OutboxID: outboxID, Result: r.config.Statuses[status]}
+	// What is not in its place, or not plain, proves nothing and is left out.
+	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" && rails.PlainReference(reference) {
+		event.Reference = reference
+	}
+	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
+		event.Code = code
+	}
+	return event, nil
+}
+
+func (r *Reader) verify(header http.Header, body []byte) (string, error) {
+	id, stamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if id == "" || len(id) > maxEventID || err != nil {
+		return "", ErrUnsigned
+	}
+	if skew := r.now().Sub(time.Unix(seconds, 0)); skew > maxSkew || skew < -maxSkew {
+		return "", fmt.Errorf("%w: it was signed %s ago by its own word", ErrUnsigned, skew.Round(time.Second))
+	}
+	signatures := strings.Fields(header.Get("webhook-signature"))
+	for _, each := range signatures[:min(len(signatures), maxSignings)] {
+		text, ok := strings.CutPrefix(each, "v1,")
+		if !ok {
+			continue
+		}
+		given, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			continue
+		}
+		for _, key := range r.keys {
+			mac := hmac.New(sha256.New, key)
+			mac.Write([]byte(id + "." + stamp + "."))
+			mac.Write(body)
+			if hmac.Equal(given, mac.Sum(nil)) {
+				return id, nil
+			}
+		}
+	}
+	return "", ErrUnsigned
+}
