@@ -105,11 +105,9 @@ install_unpacked() {
   (cd "$work" && apt-get download -q "postgresql-$m" && dpkg -x ./postgresql-*.deb tree)
   lacking=$(ldd "$work/tree/usr/lib/postgresql/$m/bin/postgres" | sed -n 's/^\s*\(\S*\) => not found/\1/p' | xargs)
   [[ -z $lacking ]] || die "this machine lacks libraries that postgres needs: $lacking; ask root to install postgresql"
-  # The programs find their share folder relative to themselves, so both move together.
-  mkdir -p "$work/native/share"
-  mv "$work/tree/usr/lib/postgresql/$m/bin" "$work/tree/usr/lib/postgresql/$m/lib" "$work/native/"
-  mv "$work/tree/usr/share/postgresql/$m" "$work/native/share/postgresql"
-  place "$work/native" "$m"
+  # The programs find their other files by the relative path that they were built with, so the tree stays as it is.
+  ln -s "usr/lib/postgresql/$m/bin" "$work/tree/bin"
+  place "$work/tree" "$m"
 }
 
 [[ -z $major || $major =~ ^[0-9]{2}$ ]] || die "usage: install-postgres.sh [MAJOR], for example 18"

@@ -205,6 +205,9 @@ var versionLine = regexp.MustCompile(`^postgres \(PostgreSQL\) ((\d+)\S*.*)`)
 // The error is os.ErrNotExist if there is no postgres in dir at all.
 func inspect(ctx context.Context, acct account, dir string) (Binaries, error) {
 	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // programs look for their other files relative to the real folder
+	}
 	if err != nil {
 		return Binaries{}, err
 	}

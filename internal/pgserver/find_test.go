@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 	if !errors.Is(err, ErrNotFound) {
 		t.Fatalf("version 97: %v, want ErrNotFound", err)
 	}
-	for _, part := range []string{"wanted version 97", b.Dir, "scripts/install-postgres.sh 97", EnvBin} {
+	for _, part := range []string{"wanted version 97", fmt.Sprintf("version %d, wanted 97", b.Major), "scripts/install-postgres.sh 97", EnvBin} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q lacks %q", err, part)
 		}
