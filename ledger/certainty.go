@@ -1,0 +1,103 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Certainty is what is known about the money of an instruction.
+type Certainty string
+
+// The words. Dispatched is not settled: ACCEPTED says that the rail took final
+// responsibility, not that the payee has the money.
+const (
+	NotSent        Certainty = "NOT_SENT"        // no send can have reached the rail
+	OutcomeUnknown Certainty = "OUTCOME_UNKNOWN" // some send has no trustworthy answer
+	RailAccepted   Certainty = "ACCEPTED"
+	RailRefused    Certainty = "REFUSED"      // sent, and by the rail's own word not executed
+	Contradicted   Certainty = "CONTRADICTED" // the evidence says both
+)
+
+// Certainty says what the timeline proves about the money, and why in a few
+// words. It never reads more into the rows than they say: whatever may have
+// reached the rail without an answer is OUTCOME_UNKNOWN, however old it is.
+func (t Timeline) Certainty() (word Certainty, why string) {
+	last, lastNo := t.last(), 0
+	if last != nil {
+		lastNo = last.AttemptNo
+	}
+	unknown := last != nil && last.OutcomeUnknown || t.Pending != nil && t.Pending.OutcomeUnknown
+	provisional := last != nil && last.Provisional || t.Pending != nil && t.Pending.Provisional
+	switch {
+	case t.DeadLetter.Open() && t.DeadLetter.Reason == payment.DeadConflict:
+		return Contradicted, "what the rail said contradicts itself; a person compares with the rail's statement"
+	case last != nil && last.State == payment.Dispatched:
+		return RailAccepted, reasonFrom(last, "the rail took final responsibility; dispatched is not settled")
+	case last != nil && last.State == payment.Dispatching && t.Pending == nil:
+		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
+	case provisional:
+		return OutcomeUnknown, "the rail took it for now; its final word is to come"
+	case unknown:
+		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
+	}
+	if refused := t.lastRefusal(); refused != nil {
+		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
+	}
+	switch {
+	case last == nil && t.Pending != nil:
+		return NotSent, "it was never claimed"
+	case last == nil:
+		return OutcomeUnknown, "only its key is left: its rows have left the archive"
+	case t.Earlier:
+		return OutcomeUnknown, "its oldest rows are not in this look"
+	default:
+		return NotSent, "every claim ended before the first byte"
+	}
+}
+
+// last is the latest row that is not LATE_OUTCOME.
+func (t Timeline) last() *AttemptRow {
+	for n := len(t.Attempts) - 1; n >= 0; n-- {
+		if t.Attempts[n].State != payment.LateOutcome {
+			return &t.Attempts[n]
+		}
+	}
+	return nil
+}
+
+// lastRefusal is the latest row that proves that a send which reached the rail
+// was not executed: a refusal, "no such payment" that counted, or a person's
+// FAILED after a send without an answer.
+func (t Timeline) lastRefusal() *AttemptRow {
+	reached := false
+	var found *AttemptRow
+	for n := range t.Attempts {
+		row := &t.Attempts[n]
+		reached = reached || row.OutcomeUnknown
+		switch payment.Result(row.Result) {
+		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefused:
+			found = row
+		case payment.ResultNotFound:
+			if !row.OutcomeUnknown {
+				found = row
+			}
+		case "":
+			if row.State == payment.Failed && reached {
+				found = row
+			}
+		}
+	}
+	return found
+}
+
+func reasonFrom(row *AttemptRow, why string) string {
+	switch {
+	case row.RailReference != "":
+		return fmt.Sprintf("%s (row %d, reference %s)", why, row.AttemptNo, row.RailReference)
+	case row.RailCode != "":
+		return fmt.Sprintf("%s (row %d, code %s)", why, row.AttemptNo, row.RailCode)
+	default:
+		return fmt.Sprintf("%s (row %d)", why, row.AttemptNo)
+	}
+}

@@ -1,0 +1,68 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// row makes a row of a timeline: what matters for the money, and nothing else.
+func row(state payment.State, result payment.Result, unknown bool) ledger.AttemptRow {
+	return ledger.AttemptRow{State: state, Result: string(result), OutcomeUnknown: unknown}
+}
+
+func TestCertainty(t *testing.T) {
+	t.Parallel()
+	waits := &ledger.PendingRow{}
+	conflict := &ledger.DeadLetter{Reason: payment.DeadConflict, Status: "pending"}
+	claim := row(payment.Dispatching, "", false)
+	for name, test := range map[string]struct {
+		rows    []ledger.AttemptRow
+		pending *ledger.PendingRow
+		letter  *ledger.DeadLetter
+		want    ledger.Certainty
+	}{
+		"never claimed":       {nil, waits, nil, ledger.NotSent},
+		"only a key is left":  {nil, nil, nil, ledger.OutcomeUnknown},
+		"in flight":           {[]ledger.AttemptRow{claim}, nil, nil, ledger.OutcomeUnknown},
+		"late word in flight": {[]ledger.AttemptRow{claim, row(payment.LateOutcome, payment.ResultExecuted, false)}, nil, nil, ledger.OutcomeUnknown},
+		"executed":            {[]ledger.AttemptRow{claim, row(payment.Dispatched, payment.ResultAccepted, false)}, nil, nil, ledger.RailAccepted},
+		"executed, then late": {[]ledger.AttemptRow{claim, row(payment.Dispatched, payment.ResultAccepted, false), row(payment.LateOutcome, payment.ResultRefusedFinal, false)}, nil, nil, ledger.RailAccepted},
+		"contradiction":       {[]ledger.AttemptRow{claim, row(payment.Dispatched, payment.ResultAccepted, false)}, nil, conflict, ledger.Contradicted},
+		"contradiction ended": {[]ledger.AttemptRow{claim, row(payment.Dispatched, payment.ResultAccepted, false)}, nil, &ledger.DeadLetter{Reason: payment.DeadConflict, Status: "resolved"}, ledger.RailAccepted},
+		"nothing left":        {[]ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, false)}, waits, nil, ledger.NotSent},
+		"credentials refused": {[]ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedRail, false)}, waits, nil, ledger.NotSent},
+		"check failed":        {[]ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false)}, nil, nil, ledger.NotSent},
+		"expired":             {[]ledger.AttemptRow{row(payment.Failed, "", false)}, nil, nil, ledger.NotSent},
+		"cancelled":           {[]ledger.AttemptRow{row(payment.Cancelled, "", false)}, nil, nil, ledger.NotSent},
+		"refused for now":     {[]ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedTransient, false)}, waits, nil, ledger.RailRefused},
+		"refused":             {[]ledger.AttemptRow{claim, row(payment.Failed, payment.ResultRefusedFinal, false)}, nil, nil, ledger.RailRefused},
+		"silence":             {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true)}, &ledger.PendingRow{OutcomeUnknown: true}, nil, ledger.OutcomeUnknown},
+		"worker died":         {[]ledger.AttemptRow{claim, row(payment.ZombieRequeue, "", true)}, nil, nil, ledger.OutcomeUnknown},
+		"refused after silence": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), claim,
+			row(payment.Parked, payment.ResultRefusedFinal, true)}, nil, nil, ledger.OutcomeUnknown},
+		"not sent after silence": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Dispatching, "", true),
+			row(payment.Retryable, payment.ResultNotSent, true)}, waits, nil, ledger.OutcomeUnknown},
+		"not found, too young": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Inquiring, "", true),
+			row(payment.Unknown, payment.ResultNotFound, true)}, waits, nil, ledger.OutcomeUnknown},
+		"not found, proven": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Inquiring, "", true),
+			row(payment.Retryable, payment.ResultNotFound, false)}, waits, nil, ledger.RailRefused},
+		"a person's evidence": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Parked, "", true),
+			row(payment.Failed, "", false)}, nil, nil, ledger.RailRefused},
+		"taken for now": {[]ledger.AttemptRow{claim, {State: payment.Accepted, Result: "ACCEPTED", OutcomeUnknown: true, Provisional: true}},
+			&ledger.PendingRow{OutcomeUnknown: true, Provisional: true}, nil, ledger.OutcomeUnknown},
+	} {
+		line := ledger.Timeline{Attempts: test.rows, Pending: test.pending, DeadLetter: test.letter}
+		for n := range line.Attempts {
+			line.Attempts[n].AttemptNo = n + 1
+		}
+		if got, why := line.Certainty(); got != test.want || why == "" {
+			t.Errorf("%s: %s (%s), want %s", name, got, why, test.want)
+		}
+	}
+	long := ledger.Timeline{Earlier: true, Attempts: []ledger.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}}
+	if got, _ := long.Certainty(); got != ledger.OutcomeUnknown {
+		t.Errorf("a timeline without its first rows: %s", got)
+	}
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Reader looks, as a member of railhead_readonly. Whatever it is asked costs the
+// same with an empty archive and with a hundred million rows: it reads by index
+// and in bounded numbers, and ends after LookTimeout.
+type Reader struct {
+	pool *pgxpool.Pool
+	sql  statements
+}
+
+// LookTimeout ends every statement of a Reader.
+const LookTimeout = 5 * time.Second
+
+// foundMax bounds what Find returns of each kind.
+const foundMax = 50
+
+// OpenReader connects lazily: it succeeds while the server is away.
+func OpenReader(ctx context.Context, config Config) (*Reader, error) {
+	pool, loaded, err := open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{pool: pool, sql: loaded}, nil
+}
+
+// Close ends every connection.
+func (r *Reader) Close() { r.pool.Close() }
+
+// Rails reads the profiles in force.
+func (r *Reader) Rails(ctx context.Context) ([]payment.RailRow, error) {
+	return readRails(ctx, r.pool, r.sql)
+}
+
+// Found is an instruction that a reference may mean.
+type Found struct {
+	OutboxID       payment.ID `json:"outbox_id"`
+	FoundBy        string     `json:"found_by"` // outbox_id, instruction_id or rail_reference
+	InstructionID  string     `json:"instruction_id"`
+	IdempotencyKey string     `json:"idempotency_key"`
+	ParticipantID  string     `json:"participant_id"`
+	SequenceID     int64      `json:"sequence_id"`
+	EnqueuedAt     time.Time  `json:"enqueued_at"`
+}
+
+// Find looks a reference up: an outbox id, a rail key, an instruction id or the
+// rail's own reference. Several instructions may have one instruction id (of two
+// participants) or one reference; at most fifty of each kind come back, oldest
+// first. None is payment.ErrNotFound.
+func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
+	var id pgtype.UUID
+	if parsed, err := payment.ParseID(reference); err == nil {
+		id = uuid(parsed)
+	} else if parsed, err := payment.OutboxIDOfRailKey(strings.ToLower(reference)); err == nil {
+		id = uuid(parsed)
+	}
+	var found []Found
+	err := r.look(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.sql["find"], id, bound(reference, 256), foundMax).Query(func(rows pgx.Rows) error {
+			var err error
+			found, err = pgx.CollectRows(rows, scanFound)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for %q: %w", bound(reference, 256), err)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q", payment.ErrNotFound, bound(reference, 256))
+	}
+	return found, nil
+}
+
+func scanFound(row pgx.CollectableRow) (Found, error) {
+	var id pgtype.UUID
+	var f Found
+	err := row.Scan(&id, &f.FoundBy, &f.InstructionID, &f.IdempotencyKey, &f.ParticipantID, &f.SequenceID, &f.EnqueuedAt)
+	f.OutboxID = payment.ID(id.Bytes)
+	return f, err
+}
+
+// look runs reads in one round trip and one snapshot, so that what they say fits
+// together. Statistics may be stale; no plan of theirs may scan a table for it.
+func (r *Reader) look(ctx context.Context, queue func(*pgx.Batch)) error {
+	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return fmt.Errorf("beginning to look: %w", err)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)",
+		fmt.Sprintf("%dms", LookTimeout.Milliseconds()))
+	queue(batch)
+	err = tx.SendBatch(ctx, batch).Close()
+	return errors.Join(err, ignoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
+}

@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// grow fills the archive and the registry of keys behind one instruction's back,
+// without telling the planner.
+const grow = `
+	WITH new AS (
+	  SELECT railhead.uuidv7() AS id, n FROM generate_series(1, 60000) n
+	), keyed AS (
+	  INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
+	  SELECT id, 'old-' || n, 'k', 'old', n, sha256('x') FROM new
+	)
+	INSERT INTO railhead.payment_outbox_attempts
+	  (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
+	   rail_reference, outcome_unknown, provisional)
+	SELECT railhead.uuidv7(), id, 'old-' || n, 'old', n, 'k', 'bank', a, CASE a WHEN 1 THEN 'RETRYABLE' ELSE 'DISPATCHED' END::railhead.outbox_attempt_state,
+	  'ref-' || n, false, false
+	FROM new, generate_series(1, 2) a`
+
+// TestLooksDoNotGrow runs every statement of a Reader on a small and on a large
+// archive, with plans that know no arguments and statistics that know nothing,
+// and insists that it touches about as many pages. Scanning the archive or the
+// keys would touch thousands.
+func TestLooksDoNotGrow(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, err := OpenIngest(t.Context(), Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ingest.Close)
+	var last payment.Receipt
+	for _, key := range []string{"a", "b"} {
+		last, err = ingest.Enqueue(t.Context(), payment.Instruction{
+			InstructionID: "i-" + key, ParticipantID: "p", IdempotencyKey: key, RailType: celltest.Bank,
+			Payload: []byte(`{"amount":"1","currency":"EUR"}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	executor, err := OpenExecutor(t.Context(), Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(executor.Close)
+	_, err = executor.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "w",
+		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 9, Oldest: 1, ProfileVersion: 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	loaded, err := loadStatements(cell.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := uuid(last.OutboxID)
+	looks := map[string][]any{
+		"find":                {id, "i-b", foundMax},
+		"timeline_head":       {id},
+		"timeline_attempts":   {id, rowsMax},
+		"timeline_pending":    {id},
+		"timeline_letter":     {id},
+		"timeline_acts":       {id, actsMax},
+		"status_rails":        {CountMax},
+		"status_flight":       {membersMax},
+		"status_letters":      {CountMax},
+		"status_participants": {participantsMax},
+		"status_heartbeats":   {beatsMax},
+	}
+	conn := cell.Conn(t, celltest.Readonly)
+	for _, setting := range []string{"enable_seqscan = off", "plan_cache_mode = force_generic_plan"} {
+		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	small := make(map[string]int)
+	for name, args := range looks {
+		small[name] = pagesTouched(t, conn, loaded[name], args)
+	}
+	cell.Exec(grow)
+	for name, args := range looks {
+		const allowed = 60 // a level more in each index of each partition
+		if large := pagesTouched(t, conn, loaded[name], args); large > small[name]+allowed {
+			t.Errorf("%s touches %d pages with a large archive, %d with a small one", name, large, small[name])
+		} else {
+			t.Logf("%s: %d pages, then %d", name, small[name], large)
+		}
+	}
+}
+
+// pagesTouched runs a statement and adds up the pages that it looked at, those of
+// planning left out.
+func pagesTouched(t *testing.T, conn *pgx.Conn, sql string, args []any) int {
+	t.Helper()
+	var text string
+	err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) != 1 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	return plans[0].Plan.Hit + plans[0].Plan.Read
+}

@@ -1,0 +1,256 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func openReader(t testing.TB, cell *celltest.Cell) *ledger.Reader {
+	t.Helper()
+	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "reader of a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	return reader
+}
+
+func openOperator(t testing.TB, cell *celltest.Cell) *ledger.Operator {
+	t.Helper()
+	operator, err := ledger.OpenOperator(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema, Name: "operator of a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(operator.Close)
+	return operator
+}
+
+// policy is the bank's.
+func policy() payment.Policy {
+	return payment.Policy{
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,
+	}.WithDefaults()
+}
+
+// answer records what a rail said to each claim, and leaves the claim statement
+// open for its other members.
+func answer(t testing.TB, executor *ledger.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome) {
+	t.Helper()
+	turn := payment.Turn{}
+	for _, claim := range claims {
+		outcome := evidence
+		outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
+		outcome.Decision = policy().Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond})
+		outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 7*time.Millisecond, "worker-of-a-test", 1, "r1"
+		turn.Outcomes = append(turn.Outcomes, outcome)
+	}
+	done, err := executor.Turn(t.Context(), turn)
+	if err != nil || len(done.Late) != 0 {
+		t.Fatalf("%d late, %v", len(done.Late), err)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, executor, reader := openIngest(t, cell, 1), openExecutor(t, cell), openReader(t, cell)
+	in := order(1)
+	in.Payload = []byte(`{"amount": "10.5", "currency": "EUR", "payee": "x"}`)
+	receipt, err := ingest.Enqueue(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(state string, rows int, want ledger.Certainty) ledger.Timeline {
+		t.Helper()
+		line, err := reader.Timeline(t.Context(), receipt.OutboxID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, why := line.Certainty()
+		if line.State != state || len(line.Attempts) != rows || got != want || why == "" {
+			t.Errorf("state %s with %d rows, certainty %s (%s); want %s, %d, %s", line.State, len(line.Attempts), got, why, state, rows, want)
+		}
+		return line
+	}
+	waiting := look("PENDING", 0, ledger.NotSent)
+	if waiting.Amount != "10.50" || waiting.Currency != "EUR" || waiting.RailKey != payment.RailKey(receipt.OutboxID) ||
+		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority != 1 || waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
+		t.Errorf("head %+v, pending %+v", waiting, waiting.Pending)
+	}
+
+	claims := claimAll(t, executor)
+	look("DISPATCHING", 1, ledger.OutcomeUnknown)
+	answer(t, executor, claims, payment.ResultRefusedTransient, payment.Outcome{RailCode: "AM04", ErrorMessage: "no funds"})
+	refused := look("PENDING", 2, ledger.RailRefused)
+	if row := refused.Attempts[1]; row.RailCode != "AM04" || row.AnswersAttemptNo != 1 || *row.LatencyMS != 7 || row.Actor != celltest.Relayer {
+		t.Errorf("outcome %+v", row)
+	}
+	if refused.Pending.SendCount != 1 || refused.Pending.NextAction != "SEND" {
+		t.Errorf("pending %+v", refused.Pending)
+	}
+
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
+	answer(t, executor, claimAll(t, executor), payment.ResultUnknown, payment.Outcome{})
+	look("PENDING", 4, ledger.OutcomeUnknown)
+
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
+	if paused := look("PENDING", 4, ledger.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
+		t.Errorf("pause %+v", paused)
+	}
+	cell.Exec("UPDATE railhead.payment_rails SET paused = false WHERE rail_type = 'bank'")
+
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
+	answer(t, executor, claimAll(t, executor), payment.ResultAccepted, payment.Outcome{RailReference: "REF-1"})
+	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason) VALUES ('NOTE', 'x', $1, 'called the bank')", receipt.OutboxID.String())
+	done := look("DISPATCHED", 6, ledger.RailAccepted)
+	if done.Pending != nil || done.DeadLetter != nil || len(done.Acts) != 1 || done.Acts[0].Reason != "called the bank" {
+		t.Errorf("at the end %+v", done)
+	}
+
+	for by, reference := range map[string]string{
+		"outbox_id": receipt.OutboxID.String(), "instruction_id": in.InstructionID, "rail_reference": "REF-1",
+	} {
+		found, err := reader.Find(t.Context(), reference)
+		if err != nil || len(found) != 1 || found[0].OutboxID != receipt.OutboxID || found[0].FoundBy != by {
+			t.Errorf("by %s: %+v, %v", by, found, err)
+		}
+	}
+	if found, err := reader.Find(t.Context(), payment.RailKey(receipt.OutboxID)); err != nil || len(found) != 1 {
+		t.Errorf("by rail key: %+v, %v", found, err)
+	}
+}
+
+func TestFindNothing(t *testing.T) {
+	t.Parallel()
+	reader := openReader(t, celltest.New(t))
+	for _, reference := range []string{"", "nobody", payment.NewID().String(), "a\x00b", "\xff"} {
+		if found, err := reader.Find(t.Context(), reference); !errors.Is(err, payment.ErrNotFound) {
+			t.Errorf("%q: %+v, %v", reference, found, err)
+		}
+	}
+	if _, err := reader.Timeline(t.Context(), payment.NewID()); !errors.Is(err, payment.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestFindSeveral(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 1)
+	for n, participant := range []string{"p1", "p2", "p3"} {
+		in := order(n)
+		in.InstructionID, in.ParticipantID = "shared", participant
+		if _, err := ingest.Enqueue(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := openReader(t, cell).Find(t.Context(), "shared")
+	if err != nil || len(found) != 3 || found[0].ParticipantID != "p1" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestStatus puts a known number of instructions into each place that a status
+// counts, and reads them back.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.ApplyProfile("slow", celltest.BankProfile)
+	ingest, executor := openIngest(t, cell, 1), openExecutor(t, cell)
+	var all []payment.Instruction
+	for n := range 6 {
+		all = append(all, order(n))
+	}
+	if _, err := ingest.EnqueueBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	claims := claimAll(t, executor)
+	answer(t, executor, claims[:1], payment.ResultUnknown, payment.Outcome{})       // waits with its outcome unknown
+	answer(t, executor, claims[1:2], payment.ResultRefusedFinal, payment.Outcome{}) // a dead letter
+	answer(t, executor, claims[2:3], payment.ResultAccepted, payment.Outcome{})     // done; three stay in flight
+	for n := range 3 {
+		in := order(10 + n)
+		in.RailType = "slow"
+		if n == 0 {
+			in.NotBefore = time.Now().Add(time.Hour)
+		}
+		if _, err := ingest.Enqueue(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type IN ('slow', '*')")
+	cell.Exec("INSERT INTO railhead.payment_paused_participants VALUES ('p9', 'amy', now(), 'fraud desk asked')")
+	for name, status := range map[string]string{"a": "running", "b": "running", "c": "running", "d": "stopped"} {
+		if err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '10 seconds' WHERE name = 'b'")
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '1 minute' WHERE name = 'c'")
+
+	status, err := openReader(t, cell).Status(t.Context(), 15*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Rails) != 2 || status.Everything == nil || status.Everything.By != "amy" {
+		t.Fatalf("%+v", status)
+	}
+	bank, slow := status.Rails[0], status.Rails[1]
+	if bank.Pending != 1 || bank.InFlight != 3 || bank.OutcomeUnknown != 1 || bank.Pause != nil || bank.Capped ||
+		len(bank.DeadLetters) != 1 || bank.DeadLetters[0].Reason != payment.DeadFailed || bank.DeadLetters[0].Open != 1 {
+		t.Errorf("bank %+v", bank)
+	}
+	if slow.Pending != 3 || slow.Due != 2 || slow.InFlight != 0 || slow.Pause == nil || slow.Pause.Reason != "drill" {
+		t.Errorf("slow %+v", slow)
+	}
+	if len(status.Participants) != 1 || status.Participants[0].What != "participant p9" {
+		t.Errorf("participants %+v", status.Participants)
+	}
+	want := map[string]ledger.Freshness{"a": ledger.Fresh, "b": ledger.Warning, "c": ledger.Stale, "d": ledger.Stopped}
+	for _, beat := range status.Heartbeats {
+		if beat.Freshness != want[beat.Name] {
+			t.Errorf("%s is %s, want %s", beat.Name, beat.Freshness, want[beat.Name])
+		}
+		delete(want, beat.Name)
+	}
+	if len(want) != 0 {
+		t.Errorf("missing %v", want)
+	}
+}
+
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	operator := openOperator(t, cell)
+	profile, err := celltest.Canonical("other", celltest.BankProfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		version, changed, err := operator.ApplyRailProfile(t.Context(), "other", profile, "a new rail")
+		if err != nil || version != 1 || changed != want {
+			t.Errorf("version %d, changed %t, %v", version, changed, err)
+		}
+	}
+	if _, _, err := operator.ApplyRailProfile(t.Context(), "other", profile, " "); !errors.Is(err, payment.ErrInvalid) {
+		t.Errorf("without a reason: %v", err)
+	}
+	server, err := operator.AcceptTimeline(t.Context(), "compared with the bank's statement")
+	if err != nil || server.SystemIdentifier == "" || server.Timeline < 1 {
+		t.Errorf("%+v, %v", server, err)
+	}
+	if ok, err := openExecutor(t, cell).TimelineAccepted(t.Context(), server); !ok || err != nil {
+		t.Errorf("the relayer sees %t, %v", ok, err)
+	}
+	if _, err := operator.AcceptTimeline(t.Context(), ""); !errors.Is(err, payment.ErrInvalid) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE actor = $1", celltest.Operator); n != 2 {
+		t.Errorf("%d acts are logged, want 2", n)
+	}
+}

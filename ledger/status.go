@@ -1,0 +1,187 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Status is how a cell is doing, in one snapshot.
+type Status struct {
+	Now        time.Time    `json:"now"`        // database clock
+	Everything *Pause       `json:"everything"` // nil: not everything is paused
+	Rails      []RailStatus `json:"rails"`
+	// Participants whose instructions are not claimed, at most a hundred.
+	Participants []Pause `json:"paused_participants"`
+	Heartbeats   []Beat  `json:"heartbeats"`
+}
+
+// RailStatus is how one rail is doing. Counts of instructions that wait end at
+// CountMax: then Capped is set and the true numbers are at least those.
+type RailStatus struct {
+	RailType       string `json:"rail_type"`
+	ProfileVersion int    `json:"profile_version"`
+	Pending        int64  `json:"pending"`
+	Due            int64  `json:"due"`
+	OldestDueMS    int64  `json:"oldest_due_ms"` // since the longest due one was due; 0: none is due
+	Capped         bool   `json:"capped"`
+	InFlight       int64  `json:"in_flight"`
+	OldestClaimMS  int64  `json:"oldest_claim_ms"` // 0: none is in flight
+	// OutcomeUnknown counts the instructions with a send that has no trustworthy
+	// answer: waiting, in flight, and in open dead letters of that reason.
+	OutcomeUnknown int64         `json:"outcome_unknown"`
+	DeadLetters    []LetterCount `json:"dead_letters"`
+	Pause          *Pause        `json:"paused"` // of the rail itself
+}
+
+// LetterCount is how many dead letters are open for one reason.
+type LetterCount struct {
+	Reason   payment.DeadReason `json:"reason"`
+	Open     int64              `json:"open"`
+	OldestMS int64              `json:"oldest_ms"`
+}
+
+// Beat is the last sign of life of a component.
+type Beat struct {
+	Name      string    `json:"name"`
+	Kind      string    `json:"kind"`
+	Host      string    `json:"host"`
+	Version   string    `json:"version"`
+	Status    string    `json:"status"`
+	Activity  string    `json:"activity"`
+	StartedAt time.Time `json:"started_at"`
+	AgeMS     int64     `json:"age_ms"`
+	Freshness Freshness `json:"freshness"`
+}
+
+// Freshness classes the age of a heartbeat.
+type Freshness string
+
+// A component that is STALE no longer sends, and the reaper may take its claims.
+const (
+	Fresh   Freshness = "fresh"   // up to half of the time after which it is stale
+	Warning Freshness = "warning" // older than that
+	Stale   Freshness = "stale"
+	Stopped Freshness = "stopped" // it said so itself
+)
+
+// FreshnessOf classes an age; staleAfter is the heartbeat_stale setting that the
+// components run with.
+func FreshnessOf(status string, age, staleAfter time.Duration) Freshness {
+	switch {
+	case status == "stopped":
+		return Stopped
+	case age >= staleAfter:
+		return Stale
+	case age >= staleAfter/2:
+		return Warning
+	default:
+		return Fresh
+	}
+}
+
+// CountMax is where the counts of a Status end.
+const CountMax = 1_000_000
+
+const (
+	membersMax      = 20_000 // claimed instructions that a Status looks at
+	participantsMax = 100
+	beatsMax        = 200
+)
+
+// Status reads how the cell is doing. It reads pending up to CountMax rows a
+// rail, claims in flight, open dead letters and heartbeats, never the archive.
+func (r *Reader) Status(ctx context.Context, heartbeatStale time.Duration) (Status, error) {
+	var s Status
+	flights := map[string]flight{}
+	letters := map[string][]LetterCount{}
+	err := r.look(ctx, func(batch *pgx.Batch) {
+		batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&s.Now) })
+		batch.Queue(r.sql["status_rails"], CountMax).Query(collect(&s.Rails, scanRailStatus))
+		batch.Queue(r.sql["status_flight"], membersMax).Query(each(func(row pgx.CollectableRow) error {
+			var rail string
+			var f flight
+			err := row.Scan(&rail, &f.members, &f.unknown, &f.oldestMS)
+			flights[rail] = f
+			return err
+		}))
+		batch.Queue(r.sql["status_letters"], CountMax).Query(each(func(row pgx.CollectableRow) error {
+			var rail string
+			var count LetterCount
+			err := row.Scan(&rail, &count.Reason, &count.Open, &count.OldestMS)
+			letters[rail] = append(letters[rail], count)
+			return err
+		}))
+		batch.Queue(r.sql["status_participants"], participantsMax).Query(collect(&s.Participants, scanPause))
+		batch.Queue(r.sql["status_heartbeats"], beatsMax).Query(collect(&s.Heartbeats, scanBeat))
+	})
+	if err != nil {
+		return Status{}, fmt.Errorf("reading the status: %w", err)
+	}
+	for n := range s.Rails {
+		s.Rails[n].add(flights[s.Rails[n].RailType], letters[s.Rails[n].RailType])
+	}
+	s.Rails = slices.DeleteFunc(s.Rails, func(rail RailStatus) bool {
+		if rail.RailType != "*" {
+			return false
+		}
+		s.Everything = rail.Pause
+		return true
+	})
+	for n := range s.Heartbeats {
+		beat := &s.Heartbeats[n]
+		beat.Freshness = FreshnessOf(beat.Status, time.Duration(beat.AgeMS)*time.Millisecond, heartbeatStale)
+	}
+	return s, nil
+}
+
+type flight struct{ members, unknown, oldestMS int64 }
+
+func (rail *RailStatus) add(f flight, letters []LetterCount) {
+	rail.InFlight, rail.OldestClaimMS = f.members, f.oldestMS
+	rail.OutcomeUnknown += f.unknown
+	rail.DeadLetters = letters
+	for _, count := range letters {
+		if count.Reason == payment.DeadOutcomeUnknown {
+			rail.OutcomeUnknown += count.Open
+		}
+	}
+}
+
+func scanRailStatus(row pgx.CollectableRow) (RailStatus, error) {
+	var rail RailStatus
+	var version pgtype.Int4
+	var paused bool
+	var by, reason pgtype.Text
+	var at pgtype.Timestamptz
+	var oldest pgtype.Int8
+	err := row.Scan(&rail.RailType, &version, &paused, &by, &at, &reason,
+		&rail.Pending, &rail.Due, &rail.OutcomeUnknown, &oldest)
+	rail.ProfileVersion, rail.OldestDueMS, rail.Capped = int(version.Int32), oldest.Int64, rail.Pending >= CountMax
+	if paused {
+		rail.Pause = &Pause{What: "rail " + rail.RailType, By: by.String, At: orZero(at), Reason: reason.String}
+		if rail.RailType == "*" {
+			rail.Pause.What = "everything"
+		}
+	}
+	return rail, err
+}
+
+func scanPause(row pgx.CollectableRow) (Pause, error) {
+	var p Pause
+	err := row.Scan(&p.What, &p.By, &p.At, &p.Reason)
+	p.What = "participant " + p.What
+	return p, err
+}
+
+func scanBeat(row pgx.CollectableRow) (Beat, error) {
+	var b Beat
+	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS)
+	return b, err
+}

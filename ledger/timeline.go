@@ -1,0 +1,241 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Timeline is all that is known of one instruction, in one snapshot.
+type Timeline struct {
+	OutboxID       payment.ID `json:"outbox_id"`
+	RailKey        string     `json:"rail_key"`
+	InstructionID  string     `json:"instruction_id"`
+	IdempotencyKey string     `json:"idempotency_key"`
+	ParticipantID  string     `json:"participant_id"`
+	SequenceID     int64      `json:"sequence_id"`
+	RailType       string     `json:"rail_type"`
+	Amount         string     `json:"amount"` // decimal, with the currency's decimals
+	Currency       string     `json:"currency"`
+	// State is PENDING while it waits, CONFLICT while evidence contradicts itself,
+	// else the last state that is not LATE_OUTCOME; empty when nothing is left of
+	// it but its key.
+	State      string    `json:"state"`
+	EnqueuedAt time.Time `json:"enqueued_at"`
+	EnqueuedBy string    `json:"enqueued_by"` // the login
+	AgeMS      int64     `json:"age_ms"`
+	Priority   int       `json:"priority"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`
+	Now        time.Time `json:"now"` // database clock of this look
+	// Payload and Headers are the stored JSON. They stay out of JSON output unless
+	// somebody asks for them.
+	Payload json.RawMessage `json:"-"`
+	Headers json.RawMessage `json:"-"`
+
+	Attempts []AttemptRow `json:"attempts"`
+	// Earlier is set where the oldest rows were left out.
+	Earlier    bool        `json:"earlier_left_out,omitempty"`
+	Pending    *PendingRow `json:"pending"`
+	DeadLetter *DeadLetter `json:"dead_letter"`
+	Acts       []Act       `json:"operator_log"`
+}
+
+// AttemptRow is one row of the archive.
+type AttemptRow struct {
+	AttemptNo        int           `json:"attempt_no"`
+	State            payment.State `json:"state"`
+	AnswersAttemptNo int           `json:"answers_attempt_no,omitempty"`
+	CreatedAt        time.Time     `json:"created_at"`
+	ClaimedAt        time.Time     `json:"claimed_at,omitzero"`
+	CompletedAt      time.Time     `json:"completed_at,omitzero"`
+	Result           string        `json:"result,omitempty"`
+	RailReference    string        `json:"rail_reference,omitempty"`
+	RailCode         string        `json:"rail_code,omitempty"`
+	CodeTable        string        `json:"code_table,omitempty"`
+	ErrorCode        string        `json:"error_code,omitempty"`
+	ErrorMessage     string        `json:"error_message,omitempty"`
+	LatencyMS        *int32        `json:"latency_ms,omitempty"`
+	WorkerID         string        `json:"worker_id,omitempty"`
+	Actor            string        `json:"actor"`
+	ProfileVersion   int           `json:"profile_version,omitempty"`
+	RenderVersion    string        `json:"render_version,omitempty"`
+	OutcomeUnknown   bool          `json:"outcome_unknown"`
+	Provisional      bool          `json:"provisional"`
+}
+
+// PendingRow is what an instruction waits for.
+type PendingRow struct {
+	AttemptCount   int       `json:"attempt_count"`
+	NextAction     string    `json:"next_action"`
+	NextAttemptAt  time.Time `json:"next_attempt_at,omitzero"`
+	DueInMS        int64     `json:"due_in_ms"` // negative: due since
+	SetAside       bool      `json:"set_aside"` // UNCLAIMABLE: never due by itself
+	OutcomeUnknown bool      `json:"outcome_unknown"`
+	Provisional    bool      `json:"provisional"`
+	FirstSentAt    time.Time `json:"first_sent_at,omitzero"`
+	LastSentAt     time.Time `json:"last_sent_at,omitzero"`
+	SendCount      int       `json:"send_count"`
+	InquiryCount   int       `json:"inquiry_count"`
+	Pause          *Pause    `json:"paused"`
+}
+
+// Pause is what keeps instructions from being claimed.
+type Pause struct {
+	What   string    `json:"what"` // everything, rail NAME or participant ID
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+}
+
+// DeadLetter is what an instruction waits, or waited, for a person with.
+type DeadLetter struct {
+	Reason    payment.DeadReason `json:"reason"`
+	ErrorCode string             `json:"error_code,omitempty"`
+	Status    string             `json:"status"` // pending, acknowledged, escalated, manual_replay, resolved
+	Note      string             `json:"note,omitempty"`
+	Actor     string             `json:"actor,omitempty"`
+	OpenedAt  time.Time          `json:"opened_at"`
+	UpdatedAt time.Time          `json:"updated_at"`
+}
+
+// Open reports whether the letter still waits for a person.
+func (d *DeadLetter) Open() bool {
+	return d != nil && d.Status != "manual_replay" && d.Status != "resolved"
+}
+
+// Act is one entry of the operator log.
+type Act struct {
+	Act    string          `json:"act"`
+	Actor  string          `json:"actor"`
+	At     time.Time       `json:"at"`
+	Reason string          `json:"reason"`
+	Detail json.RawMessage `json:"detail"`
+}
+
+// Bounds of one look.
+const (
+	rowsMax = 1000 // of the archive
+	actsMax = 200
+)
+
+// Timeline reads all that is known of one instruction: the head, at most a
+// thousand rows of the archive (the latest), the pending row, the dead letter and
+// what people did. An unknown id is payment.ErrNotFound.
+func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
+	t := Timeline{OutboxID: outboxID, RailKey: payment.RailKey(outboxID)}
+	known := false
+	err := r.look(ctx, func(batch *pgx.Batch) {
+		id := uuid(outboxID)
+		batch.Queue(r.sql["timeline_head"], id).Query(each(func(row pgx.CollectableRow) error {
+			known = true
+			return scanHead(row, &t)
+		}))
+		batch.Queue(r.sql["timeline_attempts"], id, rowsMax).Query(collect(&t.Attempts, scanAttempt))
+		batch.Queue(r.sql["timeline_pending"], id).Query(each(func(row pgx.CollectableRow) error {
+			t.Pending = &PendingRow{}
+			return scanPending(row, t.Pending)
+		}))
+		batch.Queue(r.sql["timeline_letter"], id).Query(each(func(row pgx.CollectableRow) error {
+			t.DeadLetter = &DeadLetter{}
+			return scanLetter(row, t.DeadLetter)
+		}))
+		batch.Queue(r.sql["timeline_acts"], id, actsMax).Query(collect(&t.Acts, scanAct))
+	})
+	if err != nil {
+		return Timeline{}, fmt.Errorf("reading the timeline of %s: %w", outboxID, err)
+	}
+	if !known {
+		return Timeline{}, fmt.Errorf("%w: %s", payment.ErrNotFound, outboxID)
+	}
+	slices.Reverse(t.Attempts)
+	slices.Reverse(t.Acts)
+	t.Earlier = len(t.Attempts) > 0 && t.Attempts[0].AttemptNo > 1
+	return t, nil
+}
+
+func each(scan func(pgx.CollectableRow) error) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}
+}
+
+func collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, scan)
+		*into = all
+		return err
+	}
+}
+
+func scanHead(row pgx.CollectableRow, t *Timeline) error {
+	var rail, state, amount, currency, payload, headers pgtype.Text
+	var priority pgtype.Int2
+	var expires pgtype.Timestamptz
+	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &t.EnqueuedBy, &t.EnqueuedAt,
+		&t.AgeMS, &t.Now, &rail, &state, &amount, &currency, &payload, &headers, &priority, &expires)
+	t.RailType, t.State, t.Amount, t.Currency = rail.String, state.String, amount.String, currency.String
+	if sum, err := payment.ParseAmount(t.Amount, t.Currency); err == nil {
+		t.Amount = sum.Decimal()
+	}
+	t.Payload, t.Headers = json.RawMessage(payload.String), json.RawMessage(headers.String)
+	t.Priority, t.ExpiresAt = int(priority.Int16), orZero(expires)
+	return err
+}
+
+func scanAttempt(row pgx.CollectableRow) (AttemptRow, error) {
+	var a AttemptRow
+	var answers, latency, profile pgtype.Int4
+	var claimed, completed pgtype.Timestamptz
+	var result, reference, code, table, errorCode, message, worker, render pgtype.Text
+	err := row.Scan(&a.AttemptNo, &a.State, &answers, &a.CreatedAt, &claimed, &completed,
+		&result, &reference, &code, &table, &errorCode, &message, &latency,
+		&worker, &a.Actor, &profile, &render, &a.OutcomeUnknown, &a.Provisional)
+	a.AnswersAttemptNo, a.ProfileVersion = int(answers.Int32), int(profile.Int32)
+	a.ClaimedAt, a.CompletedAt = orZero(claimed), orZero(completed)
+	a.Result, a.RailReference, a.RailCode, a.CodeTable = result.String, reference.String, code.String, table.String
+	a.ErrorCode, a.ErrorMessage, a.WorkerID, a.RenderVersion = errorCode.String, message.String, worker.String, render.String
+	if latency.Valid {
+		a.LatencyMS = &latency.Int32
+	}
+	return a, err
+}
+
+func scanPending(row pgx.CollectableRow, p *PendingRow) error {
+	var next, first, last, pausedAt pgtype.Timestamptz
+	var due pgtype.Int8
+	var what, by, reason pgtype.Text
+	err := row.Scan(&p.AttemptCount, &next, &p.SetAside, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
+		&first, &last, &p.SendCount, &p.InquiryCount, &what, &by, &pausedAt, &reason)
+	p.NextAttemptAt, p.FirstSentAt, p.LastSentAt, p.DueInMS = orZero(next), orZero(first), orZero(last), due.Int64
+	if what.Valid {
+		p.Pause = &Pause{What: what.String, By: by.String, At: orZero(pausedAt), Reason: reason.String}
+	}
+	return err
+}
+
+func scanLetter(row pgx.CollectableRow, d *DeadLetter) error {
+	var code, note, actor pgtype.Text
+	err := row.Scan(&d.Reason, &code, &d.Status, &note, &actor, &d.OpenedAt, &d.UpdatedAt)
+	d.ErrorCode, d.Note, d.Actor = code.String, note.String, actor.String
+	return err
+}
+
+func scanAct(row pgx.CollectableRow) (Act, error) {
+	var a Act
+	var detail string
+	err := row.Scan(&a.Act, &a.Actor, &a.At, &a.Reason, &detail)
+	a.Detail = json.RawMessage(detail)
+	return a, err
+}
