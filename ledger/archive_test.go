@@ -1,0 +1,135 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// appendOnly are the tables that nobody may change, the parent's partitions
+// aside.
+var appendOnly = []string{
+	"payment_outbox_attempts", "payment_outbox_keys", "payment_operator_log", "payment_rail_profiles",
+}
+
+// partitions are the tables behind the archive, DEFAULT included.
+func (d *desk) partitions() []string {
+	d.t.Helper()
+	rows, err := d.super.Query(d.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'railhead.payment_outbox_attempts'::regclass`)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if len(names) < 4 {
+		d.t.Fatalf("only %d partitions", len(names))
+	}
+	return names
+}
+
+// wantState insists on a refusal, and undoes what was not refused.
+func wantState(t *testing.T, conn *pgx.Conn, sql, want string, args ...any) {
+	t.Helper()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), sql, args...); ledger.SQLState(err) != want {
+		t.Errorf("%s: %v, want SQLSTATE %s", sql, err, want)
+	}
+}
+
+func TestExecutorCannotChangeTheArchive(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.claimOne(d.enqueue())
+	conn := d.Conn(t, celltest.Relayer)
+	for _, table := range append(d.partitions(), "railhead.payment_outbox_attempts") {
+		wantState(t, conn, `UPDATE `+table+` SET state = 'DISPATCHED'`, "42501")
+		wantState(t, conn, `UPDATE `+table+` SET state = 'DISPATCHED' WHERE false`, "42501")
+		wantState(t, conn, `DELETE FROM `+table, "42501")
+		wantState(t, conn, `TRUNCATE `+table, "42501")
+	}
+	wantState(t, conn, `UPDATE railhead.payment_outbox_pending SET payload = '{}'`, "42501")
+	wantState(t, conn, `UPDATE railhead.payment_outbox_keys SET fingerprint = ''`, "42501")
+}
+
+// TestNobodyChangesTheArchive tries the two whom no grant stops: the owner and
+// the superuser, on the parent and on every partition by its own name, with
+// rows and without.
+func TestNobodyChangesTheArchive(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.claimOne(d.enqueue())
+	var tables []string
+	for _, table := range appendOnly {
+		tables = append(tables, "railhead."+table)
+	}
+	for _, who := range []string{"superuser", "railhead_owner", "replica"} {
+		conn := d.Conn(t, "")
+		switch who {
+		case "railhead_owner":
+			mustExec(t, conn, `SET ROLE railhead_owner`)
+		case "replica":
+			mustExec(t, conn, `SET session_replication_role = replica`) // stops all triggers but ENABLE ALWAYS
+		}
+		for _, table := range append(d.partitions(), tables...) {
+			column := d.text(`SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum = 1`, table)
+			wantState(t, conn, `UPDATE `+table+` SET `+column+` = `+column, "P0001")
+			wantState(t, conn, `DELETE FROM `+table, "P0001")
+			wantState(t, conn, `TRUNCATE `+table+` CASCADE`, "P0001")
+		}
+		wantState(t, conn, `TRUNCATE railhead.payment_outbox_pending`, "P0001")
+	}
+	same(t, "rows in the archive", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 1)
+}
+
+func mustExec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// TestFence is the index that everything rests on.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	d.claimOne(id)
+	conn := d.Conn(t, celltest.Relayer)
+	columns := d.text(`
+		SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
+		WHERE attrelid = 'railhead.payment_outbox_attempts'::regclass AND attnum > 0 AND NOT attisdropped
+			AND attname NOT IN ('attempt_id', 'attempt_no')`)
+	insert := `INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, ` + columns + `)
+		SELECT gen_random_uuid(), $1, ` + columns + ` FROM railhead.payment_outbox_attempts WHERE attempt_no = 1`
+	wantState(t, conn, insert, "23505", 1)
+	mustExec(t, conn, insert, 2)
+	wantState(t, conn, insert, "23505", 2)
+
+	executed := strings.NewReplacer("SELECT gen_random_uuid(), $1, "+columns,
+		"SELECT gen_random_uuid(), $1, "+strings.NewReplacer("state", "'DISPATCHED'", "claimed_at", "NULL::timestamptz").Replace(columns)).Replace(insert)
+	mustExec(t, conn, executed, 3)
+	wantState(t, conn, executed, "23505", 4) // the one-DISPATCHED index
+}
+
+// TestFalseFailedIsRefused is the last guard of promise three: whatever the code
+// above it does, FAILED can't be written while a send is unknown.
+func TestFalseFailedIsRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	wrong := outcome(claim, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed, OutcomeUnknown: true}, payment.ResultRefusedFinal, "")
+	_, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{wrong}})
+	same(t, "SQLSTATE", ledger.SQLState(err), "23514")
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING")
+}
