@@ -1,0 +1,161 @@
+// Package readme runs what the README tells people to type.
+package readme
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// blocks are the code blocks of the README in one language, in order.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		found = append(found, match[1])
+	}
+	if len(found) == 0 {
+		t.Fatalf("the README has no %s block", language)
+	}
+	return found
+}
+
+func TestSQL(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	conn := cell.Conn(t, celltest.Ingest)
+	for n, block := range blocks(t, "sql") {
+		for _, replayed := range []bool{false, true} {
+			rows, err := conn.Query(t.Context(), block)
+			if err != nil {
+				t.Fatalf("block %d: %v", n, err)
+			}
+			got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToMap)
+			if err != nil {
+				t.Fatalf("block %d: %v", n, err)
+			}
+			if got["state"] != "PENDING" || got["replayed"] != replayed {
+				t.Errorf("block %d: %v", n, got)
+			}
+		}
+	}
+}
+
+// enqueueFromGo is the README's Go block; TestGo holds the two to each other.
+func enqueueFromGo(ctx context.Context, url string, tx pgx.Tx, use func(payment.Receipt)) error {
+	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: url, Cell: "railhead"})
+	if err != nil {
+		return err
+	}
+	defer ingest.Close()
+	receipt, err := ingest.EnqueueTx(ctx, tx, payment.Instruction{
+		InstructionID:  "invoice-4712",
+		ParticipantID:  "bank-north",
+		IdempotencyKey: "invoice-4712-payment",
+		RailType:       "bank",
+		Payload:        json.RawMessage(`{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`),
+	})
+	use(receipt)
+	return err
+}
+
+func TestGo(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(source), "use func(payment.Receipt)) error {\n")
+	body, _, _ = strings.Cut(body, "\tuse(receipt)\n")
+	var flat strings.Builder
+	for line := range strings.Lines(body) {
+		flat.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	if block := blocks(t, "go")[0]; block != flat.String() {
+		t.Errorf("the README's Go block is not what is tested:\n%s\n---\n%s", block, flat.String())
+	}
+
+	cell := celltest.New(t)
+	conn := cell.Conn(t, celltest.Ingest)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	var got payment.Receipt
+	if err := enqueueFromGo(t.Context(), cell.URL(celltest.Ingest), tx, func(r payment.Receipt) { got = r }); err != nil {
+		t.Fatal(err)
+	}
+	if got.OutboxID.IsZero() || got.SequenceID != 1 || got.Replayed {
+		t.Errorf("receipt %+v", got)
+	}
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending"); n != 0 {
+		t.Error("the instruction is there before the caller has committed")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending"); n != 1 {
+		t.Error("the instruction is not there after the caller has committed")
+	}
+}
+
+// TestConsole runs the railhead commands and finds the make targets.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	if _, err := cell.Conn(t, celltest.Ingest).Exec(t.Context(), blocks(t, "sql")[0]); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "railhead")
+	if output, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/railhead").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, block := range blocks(t, "console") {
+		for line := range strings.Lines(block) {
+			command, _, _ := strings.Cut(line, "#")
+			words := strings.Fields(command)
+			if len(words) == 0 {
+				continue
+			}
+			ran++
+			if words[0] == "make" {
+				if !strings.Contains(string(makefile), "\n"+words[1]+":") {
+					t.Errorf("the Makefile has no target %s", words[1])
+				}
+				continue
+			}
+			run := exec.Command(binary, words[1:]...)
+			run.Env = append(os.Environ(), "RAILHEAD_READER_URL="+cell.URL(celltest.Readonly))
+			if output, err := run.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, output)
+			}
+		}
+	}
+	if ran < 4 {
+		t.Errorf("only %d commands were found", ran)
+	}
+}
