@@ -56,22 +56,18 @@ func (m Matrix) apply(ctx context.Context, tx pgx.Tx, cell string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", applyLock); err != nil {
 		return fmt.Errorf("waiting for another apply: %w", err)
 	}
-	return settle(ctx, tx, func() ([]Difference, error) {
-		found, err := m.differences(ctx, tx, cell)
-		if err != nil {
-			return nil, err
-		}
-		return found, asError(slices.DeleteFunc(slices.Clone(found), func(d Difference) bool {
-			return d.Code != MissingObject && d.Code != WrongOwner
-		}))
-	})
+	return settle(ctx, tx, func() ([]Difference, error) { return m.differences(ctx, tx, cell) })
 }
 
-// settle repairs what look finds until it finds nothing.
+// settle repairs what look finds until it finds nothing, and refuses to begin
+// where a person has to look.
 func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) error {
 	for range passesMax {
 		found, err := look()
 		if err != nil || len(found) == 0 {
+			return err
+		}
+		if err := asError(without(found, func(d Difference) bool { return d.repair != "" })); err != nil {
 			return err
 		}
 		for _, d := range found {
@@ -87,11 +83,14 @@ func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) e
 	// From PostgreSQL 16 the server itself makes whoever creates a role, unless a
 	// superuser, a member of it, and lets nobody but a superuser revoke that. Diff
 	// goes on reporting it; the grants need not wait for it.
-	left = slices.DeleteFunc(left, func(d Difference) bool { return d.Code == ExtraMember })
-	if err := asError(left); err != nil {
+	if err := asError(without(left, func(d Difference) bool { return d.Code == ExtraMember })); err != nil {
 		return fmt.Errorf("still there after %d passes: %w", passesMax, err)
 	}
 	return nil
+}
+
+func without(all []Difference, drop func(Difference) bool) []Difference {
+	return slices.DeleteFunc(slices.Clone(all), drop)
 }
 
 // retry repeats f while it loses to somebody who changed the same roles or

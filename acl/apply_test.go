@@ -112,14 +112,40 @@ func TestApplyAtOnce(t *testing.T) {
 		wantNoDifference(t, conns[i])
 	}
 
-	// Once more, with all roles there and wrong: nothing but XX000 to lose to.
-	for _, role := range services() {
-		exec(t, conns[0], "ALTER ROLE "+role+" CREATEDB")
+	loseTuple(t, conns[0], conns[1], conns[applies])
+}
+
+// loseTuple makes an apply meet the error that PostgreSQL has for two sessions
+// that change one role: it waits for the other's row, and loses when that commits.
+func loseTuple(t *testing.T, look, other, conn *pgx.Conn) {
+	t.Helper()
+	exec(t, other, "ALTER ROLE railhead_readonly CREATEROLE")
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	atOnce("repairing the roles from eight databases", func(ctx context.Context, conn *pgx.Conn) error {
-		return acl.Apply(ctx, conn, cell)
-	})
-	wantNoDifference(t, conns[0])
+	exec(t, tx, "ALTER ROLE railhead_readonly CREATEDB")
+	applied := make(chan error, 1)
+	go func() { applied <- acl.Apply(t.Context(), conn, cell) }()
+	for waiting := false; !waiting; {
+		select {
+		case err := <-applied:
+			t.Fatalf("the apply did not wait for the other session: %v", err)
+		default:
+		}
+		err := look.QueryRow(t.Context(), "SELECT $1 = ANY (pg_blocking_pids($2))",
+			int32(other.PgConn().PID()), int32(conn.PgConn().PID())).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-applied; err != nil {
+		t.Errorf("applying beside an ALTER ROLE: %v", err)
+	}
+	wantNoDifference(t, conn)
 }
 
 // TestApplyRefuses looks at a schema that is not the one of this build.
@@ -187,17 +213,34 @@ func TestSQL(t *testing.T) {
 	exec(t, conn, m.SQL(cell))
 	wantNoDifference(t, conn)
 
-	exec(t, conn, `
-		GRANT ALL ON ALL TABLES IN SCHEMA railhead TO PUBLIC;
-		GRANT ALL ON ALL ROUTINES IN SCHEMA railhead TO railhead_readonly WITH GRANT OPTION;
-		GRANT SELECT (payload), UPDATE (payload) ON railhead.payment_outbox_pending TO railhead_control;
-		GRANT CREATE ON SCHEMA railhead TO PUBLIC;
-		GRANT USAGE ON TYPE railhead.outbox_outcome, railhead.payment_outbox_keys TO PUBLIC;
-		REVOKE SELECT ON railhead.payment_outbox_claims FROM railhead_executor;
-		ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner GRANT EXECUTE ON FUNCTIONS TO PUBLIC;
-		ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner IN SCHEMA railhead GRANT SELECT ON TABLES TO railhead_readonly`)
-	exec(t, conn, m.SQL(cell))
-	wantNoDifference(t, conn)
+	// Inside a transaction that ends without a trace, since roles are shared.
+	body, opened := strings.CutSuffix(strings.Replace(m.SQL(cell), "\nBEGIN;\n", "\n", 1), "\nCOMMIT;\n")
+	if !opened || strings.Contains(body, "COMMIT") || strings.Contains(body, "BEGIN;") {
+		t.Fatal("the script is not one transaction")
+	}
+	rolledBack(t, conn, func(tx pgx.Tx) {
+		exec(t, tx, `
+			CREATE ROLE acl_migrator;
+			GRANT railhead_owner TO acl_migrator;
+			GRANT railhead_executor TO railhead_readonly;
+			ALTER ROLE railhead_readonly SUPERUSER LOGIN NOINHERIT;
+			GRANT ALL ON ALL TABLES IN SCHEMA railhead TO PUBLIC;
+			GRANT ALL ON ALL ROUTINES IN SCHEMA railhead TO railhead_readonly WITH GRANT OPTION;
+			GRANT SELECT (payload), UPDATE (payload) ON railhead.payment_outbox_pending TO railhead_ingest;
+			GRANT CREATE ON SCHEMA railhead TO PUBLIC;
+			GRANT USAGE ON TYPE railhead.outbox_outcome, railhead.payment_outbox_keys TO PUBLIC;
+			REVOKE SELECT ON railhead.payment_outbox_claims FROM railhead_executor;
+			ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner GRANT EXECUTE ON FUNCTIONS TO PUBLIC;
+			ALTER DEFAULT PRIVILEGES FOR ROLE railhead_owner IN SCHEMA railhead GRANT SELECT ON TABLES TO railhead_readonly`)
+		exec(t, tx, body)
+		wantNoDifference(t, tx)
+	})
+	rolledBack(t, conn, func(tx pgx.Tx) {
+		exec(t, tx, `ALTER FUNCTION railhead.record_late_outcome OWNER TO railhead_operator`)
+		if _, err := tx.Exec(t.Context(), body); sqlstate(err) != recorded {
+			t.Errorf("got %v; want the script to refuse an object of somebody else's", err)
+		}
+	})
 	for _, g := range m.Grants {
 		if !strings.Contains(m.SQL(cell), g.Reason) {
 			t.Errorf("the script does not give the reason %q", g.Reason)

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -105,5 +106,23 @@ func TestScramVerifier(t *testing.T) {
 	}
 	if verifies(want, "Pencil") {
 		t.Error("another password verifies")
+	}
+}
+
+// TestPartitionsAreNeverNamed holds for a matrix that tries: access goes through
+// the parent.
+func TestPartitionsAreNeverNamed(t *testing.T) {
+	t.Parallel()
+	part := Object{Kind: KindTable, Name: "part"}
+	m := Matrix{Owner: "owner", Grants: []Grant{{Role: "reader", Object: part, Privilege: "SELECT", Reason: "looks"}}}
+	found := m.grantDifferences([]entry{{
+		Kind: "table", Name: "part", Ident: "c.part", Owner: "owner", Partition: true, Grantee: "reader", Privilege: "SELECT",
+	}})
+	var codes []Code
+	for _, d := range found {
+		codes = append(codes, d.Code)
+	}
+	if !slices.Equal(codes, []Code{MissingObject, ExtraGrant}) {
+		t.Errorf("got %v", found)
 	}
 }
