@@ -30,8 +30,9 @@ func CleanMessage(text string) string {
 		}
 		return r
 	}, text)
+	text = strings.Join(strings.Fields(text), " ") // first: two spaces must not hide a number
 	text = panShaped.ReplaceAllString(text, "[digits masked]")
-	return Truncate(strings.Join(strings.Fields(text), " "), payment.MaxErrorMessage)
+	return strings.TrimRight(Truncate(text, payment.MaxErrorMessage), " ")
 }
 
 // Truncate cuts text to at most limit bytes without splitting a character.

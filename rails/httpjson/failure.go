@@ -11,7 +11,9 @@ import (
 
 // refusedAlerts are those by which a bank rejects our certificate or asks for
 // one (RFC 8446, section 6.2): bad, unsupported, revoked, expired, unknown
-// certificate, unknown CA, access denied, certificate required.
+// certificate, unknown CA, access denied, certificate required. A plain
+// handshake failure is not among them: a balancer in trouble says that too, and
+// holding a rail takes a person to undo.
 var refusedAlerts = []uint64{42, 43, 44, 45, 46, 48, 49, 116}
 
 // brokenForAll reports whether what kept a request from leaving would keep
@@ -31,7 +33,7 @@ func brokenForAll(err error) bool {
 		return true // it does not speak TLS at all
 	}
 	remote, ok := errors.AsType[*net.OpError](err)
-	if !ok || remote.Op != "remote error" || !errors.Is(err, errHandshake) {
+	if !ok || remote.Op != "remote error" {
 		return false
 	}
 	// crypto/tls keeps the type of an alert to itself; its kind is uint8.

@@ -25,9 +25,6 @@ const (
 // errForbidden is what dialling an address that no bank has ends with.
 var errForbidden = errors.New("the address is not one that a bank can have")
 
-// errHandshake marks what went wrong inside TLS.
-var errHandshake = errors.New("TLS handshake")
-
 // dialer makes the connections of one rail. Background dials of the transport
 // end with life, at the latest after connect + TLS.
 type dialer struct {
@@ -81,7 +78,7 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 	conn := tls.Client(counted, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		counted.Close()
-		return nil, fmt.Errorf("%w with %s: %w", errHandshake, address, err)
+		return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
 	}
 	return &wireConn{Conn: conn, network: counted, timeout: time.Duration(d.timeouts.Write)}, nil
 }

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/httpjson"
 	"github.com/railhead-pay/railhead/rails/internal/yamlstrict"
 	"github.com/railhead-pay/railhead/rails/noop"
@@ -31,6 +33,8 @@ type RailConfig struct {
 	Adapter  string           `json:"adapter"` // http or noop
 	Profile  rails.Profile    `json:"profile"`
 	HTTP     *httpjson.Config `json:"http"`
+	// Callback is how the rail reports later; absent: it does not.
+	Callback *callback.Config `json:"callback"`
 
 	allowNoop bool
 	getenv    func(string) string
@@ -120,6 +124,14 @@ func (c *RailConfig) complete() []error {
 		}
 		refuse("profile.%w", fault)
 	}
+	if c.Callback != nil {
+		for _, fault := range split(c.Callback.Validate()) {
+			refuse("callback.%w", fault)
+		}
+	}
+	if c.Callback == nil && c.Profile.CallbackDeadline > 0 {
+		refuse("profile.callback_deadline is given but there is no callback section: nobody would hear the rail")
+	}
 	switch c.Adapter {
 	case AdapterHTTP:
 		if c.HTTP == nil {
@@ -187,4 +199,23 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 	default:
 		return nil, fmt.Errorf("%w: rail %s has adapter %q", ErrBadFile, config.RailType, config.Adapter)
 	}
+}
+
+// Callbacks makes the reader of each rail's callbacks, where it has a section
+// for them. It looks up the secrets.
+func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader, error) {
+	readers := make(map[string]*callback.Reader)
+	var all []error
+	for _, rail := range f.Rails {
+		if rail.Callback == nil {
+			continue
+		}
+		reader, err := callback.Open(*rail.Callback, getenv, time.Now)
+		if err != nil {
+			all = append(all, fmt.Errorf("callbacks of rail %s: %w", rail.RailType, err))
+			continue
+		}
+		readers[rail.RailType] = reader
+	}
+	return readers, errors.Join(all...)
 }

@@ -1,0 +1,90 @@
+package httpjson_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/httpjson"
+	"github.com/railhead-pay/railhead/rails/secret"
+)
+
+func TestConfigNamesEachFault(t *testing.T) {
+	for field, change := range map[string]func(*httpjson.Config){
+		"base_url is no absolute URL":         func(c *httpjson.Config) { c.BaseURL = "bank.example" },
+		"base_url is http":                    func(c *httpjson.Config) { c.AllowPlaintext = false },
+		"base_url has scheme":                 func(c *httpjson.Config) { c.BaseURL = "ftp://bank.example" },
+		"base_url holds a user":               func(c *httpjson.Config) { c.BaseURL = "https://me:pw@bank.example" },
+		"base_url has a query":                func(c *httpjson.Config) { c.BaseURL = "https://bank.example/?key=1" },
+		"send.method":                         func(c *httpjson.Config) { c.Send.Method = "GET" },
+		"send.path must":                      func(c *httpjson.Config) { c.Send.Path = "//evil.example/" },
+		"send.path has {reference}":           func(c *httpjson.Config) { c.Send.Path = "/{reference}" },
+		"send.path has an unmatched":          func(c *httpjson.Config) { c.Send.Path = "/{rail_key" },
+		"send.body is empty":                  func(c *httpjson.Config) { c.Send.Body = nil },
+		"send.body field amount":              func(c *httpjson.Config) { c.Send.Body["amount"] = "payload" + ".x..y" },
+		"send.response names neither":         func(c *httpjson.Config) { c.Send.Response = httpjson.SendResponseConfig{} },
+		"send.response.statuses.X":            func(c *httpjson.Config) { c.Send.Response.Statuses["X"] = "MAYBE" },
+		"send.response.statuses.REFUSED":      func(c *httpjson.Config) { c.Send.Response.Code = "" },
+		"send.response.statuses is given":     func(c *httpjson.Config) { c.Send.Response.Status = "" },
+		"send.response.code":                  func(c *httpjson.Config) { c.Send.Response.Code = ".a" },
+		"send.response.echo_is":               func(c *httpjson.Config) { c.Send.Response.EchoIs = "outbox_id" },
+		"inquiry.method":                      func(c *httpjson.Config) { c.Inquiry.Method = "PUT" },
+		"inquiry.body goes with":              func(c *httpjson.Config) { c.Inquiry.Method = "POST" },
+		"inquiry.http_statuses.0":             func(c *httpjson.Config) { c.Inquiry.HTTPStatuses = []int{302} },
+		"inquiry.response.status":             func(c *httpjson.Config) { c.Inquiry.Response.Status = "" },
+		"inquiry.response.statuses.X":         func(c *httpjson.Config) { c.Inquiry.Response.Statuses["X"] = payment.ResultAccepted },
+		"headers.Host":                        func(c *httpjson.Config) { c.Headers["Host"] = httpjson.HeaderValue{Literal: "x"} },
+		"headers.idempotency-key":             func(c *httpjson.Config) { c.Headers["idempotency-key"] = httpjson.HeaderValue{Literal: "x"} },
+		"headers.X-Auth-Token looks":          func(c *httpjson.Config) { c.Headers["X-Auth-Token"] = httpjson.HeaderValue{Literal: "x"} },
+		"headers.X-A must":                    func(c *httpjson.Config) { c.Headers["X-A"] = httpjson.HeaderValue{Literal: "x\r\nHost: y"} },
+		`headers.X A "X A" is no`:             func(c *httpjson.Config) { c.Headers["X A"] = httpjson.HeaderValue{Literal: "x"} },
+		"headers.authorization Authorization": func(c *httpjson.Config) { c.Headers["authorization"] = httpjson.HeaderValue{Literal: "x"} },
+		"signature.secret":                    func(c *httpjson.Config) { c.Signature.Secret = secret.Ref{} },
+		"signature.form":                      func(c *httpjson.Config) { c.Signature.Form = "body.timestamp" },
+		"signature.timestamp_header":          func(c *httpjson.Config) { c.Signature.TimestampHeader = "" },
+		"signature.encoding":                  func(c *httpjson.Config) { c.Signature.Encoding = "rot13" },
+		"tls.client_cert":                     func(c *httpjson.Config) { c.TLS.ClientCert = ref(t, "file:/x") },
+	} {
+		c := config(t, "http://127.0.0.1:1").WithDefaults()
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for want, change := range map[string]func(*httpjson.Config){
+		"env:NOBODY":     func(c *httpjson.Config) { c.Bearer = ref(t, "env:NOBODY") },
+		"file:/nowhere":  func(c *httpjson.Config) { c.TLS.CA = ref(t, "file:/nowhere") },
+		"no certificate": func(c *httpjson.Config) { c.TLS.CA = ref(t, "env:API_KEY") },
+		"http.inquiry":   func(c *httpjson.Config) { c.Inquiry = nil },
+		"tls.client_cert": func(c *httpjson.Config) {
+			c.TLS.ClientCert, c.TLS.ClientKey = ref(t, "env:API_KEY"), ref(t, "env:API_KEY")
+		},
+	} {
+		c := config(t, "http://127.0.0.1:1")
+		change(&c)
+		_, err := httpjson.Open(c, profile(), getenv)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if err != nil && strings.Contains(err.Error(), apiKey) {
+			t.Errorf("a secret shows in %v", err)
+		}
+	}
+	facts := profile()
+	facts.Inquiry = payment.InquiryPolicy{}
+	if _, err := httpjson.Open(config(t, "http://127.0.0.1:1"), facts, getenv); err == nil {
+		t.Error("a way to ask that the profile never uses")
+	}
+	facts = profile()
+	facts.Codes = rails.Codes{Table: "nobody"}
+	if _, err := httpjson.Open(config(t, "http://127.0.0.1:1"), facts, getenv); err == nil {
+		t.Error("a profile that is not valid")
+	}
+}

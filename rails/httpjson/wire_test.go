@@ -1,0 +1,173 @@
+package httpjson
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// brokenConn is a network that takes so many bytes and then fails.
+type brokenConn struct {
+	net.Conn
+	takes int
+	err   error
+}
+
+func (b *brokenConn) SetWriteDeadline(time.Time) error { return nil }
+
+func (b *brokenConn) Write(p []byte) (int, error) {
+	n := min(len(p), b.takes)
+	b.takes -= n
+	if n < len(p) {
+		return n, b.err
+	}
+	return n, nil
+}
+
+func wireOver(conn net.Conn) *wireConn {
+	counted := &countingConn{Conn: conn}
+	return &wireConn{Conn: counted, network: counted, timeout: time.Second}
+}
+
+// TestFirstByte: what the system took decides, not what the caller was told.
+func TestFirstByte(t *testing.T) {
+	reset := errors.New("connection reset")
+	for name, c := range map[string]struct {
+		takes int
+		left  bool
+	}{"nothing was taken": {0, false}, "one byte was": {1, true}, "all of it was": {100, true}} {
+		conn := wireOver(&brokenConn{takes: c.takes, err: reset})
+		ticket := &ticket{}
+		if err := conn.attach(ticket); err != nil {
+			t.Fatal(err)
+		}
+		_, err := conn.Write([]byte("POST"))
+		if wantErr := c.takes < 4; (err != nil) != wantErr {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := ticket.seal(); got != c.left {
+			t.Errorf("%s: left %v, want %v", name, got, c.left)
+		}
+		if !c.left {
+			// A failed write that took nothing ends the ticket: the transport
+			// must not get another try out of it.
+			if _, err := conn.Write([]byte("POST")); !errors.Is(err, errSealed) {
+				t.Errorf("%s: a second write: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestWritesNeedATicket(t *testing.T) {
+	network := &brokenConn{takes: 1000}
+	conn := wireOver(network)
+	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errNoTicket) {
+		t.Errorf("without a ticket: %v", err)
+	}
+	sealed := &ticket{}
+	if sealed.seal() {
+		t.Error("a fresh ticket says that a byte left")
+	}
+	_ = conn.attach(sealed)
+	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errSealed) {
+		t.Errorf("with a sealed ticket: %v", err)
+	}
+	used := &ticket{}
+	_ = conn.attach(used)
+	for range 3 {
+		if _, err := conn.Write([]byte("POST")); err != nil {
+			t.Errorf("a long request takes several writes: %v", err)
+		}
+	}
+	other := wireOver(&brokenConn{takes: 1000})
+	_ = other.attach(used)
+	if _, err := other.Write([]byte("POST")); !errors.Is(err, errSecond) {
+		t.Errorf("the same request on a second connection: %v", err)
+	}
+	if network.takes != 1000-12 {
+		t.Errorf("%d bytes went out, want 12", 1000-network.takes)
+	}
+}
+
+// TestVetoThatPanics: it is asked on a goroutine of the transport, where a
+// panic would end the process.
+func TestVetoThatPanics(t *testing.T) {
+	for name, asked := range map[string]*ticket{
+		"veto":     {veto: func() error { panic("veto") }},
+		"listener": {hear: func(rails.Phase) { panic("listener") }},
+	} {
+		conn := wireOver(&brokenConn{takes: 1000})
+		_ = conn.attach(asked)
+		if _, err := conn.Write([]byte("POST")); err == nil {
+			t.Errorf("%s: written all the same", name)
+		}
+		if asked.seal() || asked.vetoed() == nil {
+			t.Errorf("%s: left, or without a cause", name)
+		}
+	}
+}
+
+// TestSealWhileAsked: the call ends while the last question is being asked.
+func TestSealWhileAsked(t *testing.T) {
+	var asked ticket
+	asked.veto = func() error {
+		if asked.seal() {
+			t.Error("left before it was allowed to")
+		}
+		return nil
+	}
+	network := &brokenConn{takes: 1000}
+	conn := wireOver(network)
+	_ = conn.attach(&asked)
+	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errSealed) {
+		t.Errorf("written after the seal: %v", err)
+	}
+	if network.takes != 1000 {
+		t.Error("bytes left after the seal")
+	}
+}
+
+// TestSealAgainstWrite: whoever is first wins, and both know who was.
+func TestSealAgainstWrite(t *testing.T) {
+	for range 2000 {
+		network := &brokenConn{takes: 1000}
+		conn := wireOver(network)
+		raced := &ticket{}
+		_ = conn.attach(raced)
+		var left bool
+		var both sync.WaitGroup
+		both.Go(func() { _, _ = conn.Write([]byte("POST")) })
+		both.Go(func() { left = raced.seal() })
+		both.Wait()
+		if wrote := network.takes != 1000; wrote && !left {
+			t.Fatal("NOT_SENT was proven and the bytes left")
+		}
+	}
+}
+
+// TestWritePhaseHasItsOwnClock: a bank that reads half a request and no more.
+func TestWritePhaseHasItsOwnClock(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	conn := wireOver(ours)
+	conn.timeout = 50 * time.Millisecond
+	writing := &ticket{}
+	if err := conn.attach(writing); err != nil {
+		t.Fatal(err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = theirs.Read(make([]byte, 2)) })
+	_, err := conn.Write([]byte("POST"))
+	reading.Wait()
+	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
+		t.Errorf("got %v, want a timeout", err)
+	}
+	if !writing.seal() {
+		t.Error("half a request is on the wire")
+	}
+}

@@ -1,0 +1,72 @@
+package jsondoc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestFind(t *testing.T) {
+	doc, err := Parse([]byte(`{"a":{"b":[{"c":"x"},7.50,null]},"t":true,"n":null,"":"empty","a.b":"dotted"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"a.b.0.c": "x", "a.b.1": "7.50"} {
+		if got, ok := doc.Text(path); !ok || got != want {
+			t.Errorf("%s is %q, %v, want %q", path, got, ok, want)
+		}
+	}
+	for _, path := range []string{"a", "a.b", "t", "n", "a.b.2", "a.b.3", "a.b.-1", "a.b.00000", "a.b.x", "x", "a.b.0.c.d", "a..b"} {
+		if got, ok := doc.Text(path); ok {
+			t.Errorf("%s is the text %q", path, got)
+		}
+	}
+	if _, ok := doc.Find("n"); ok {
+		t.Error("a null is there")
+	}
+	if _, ok := (Doc{}).Find("a"); ok || (Doc{}).IsObject() {
+		t.Error("the zero document holds something")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing": ``, "space": ` `, "half": `{"a":`, "two values": `{} {}`, "a tail": `{}x`, "a key twice": `{"a":1,"a":1}`,
+		"a key twice, escaped": `{"a":1,"\u0061":2}`, "twice inside": `{"x":[{"a":1,"a":2}]}`, "deep": strings.Repeat("[", 100) + strings.Repeat("]", 100),
+		"very deep": strings.Repeat("[", 1<<20), "not UTF-8": "{\"a\":\"\xff\"}", "a word": `yes`, "single quotes": `{'a':1}`,
+		"a comma too many": `{"a":1,}`, "a byte order mark": "\ufeff{}", "infinity": `{"a":Infinity}`, "a comment": `{/**/}`,
+	} {
+		if _, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%s is accepted", name)
+		} else if strings.Contains(err.Error(), "yes") {
+			t.Errorf("%s: the text shows in %v", name, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`{"a":{"b":[1,2.50,"x",null,true]}}`, `[]`, `{"a":1,"a":2}`, "\xff", `"x"`, `1e400`} {
+		f.Add([]byte(seed), "a.b.0")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, path string) {
+		doc, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if !json.Valid(text) {
+			t.Fatalf("%q is accepted and no JSON", text)
+		}
+		doc.Text(path)
+		written, err := AppendValue(nil, doc.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(written)
+		if err != nil {
+			t.Fatalf("%q was written as %q: %v", text, written, err)
+		}
+		if rewritten, err := AppendValue(nil, again.root); err != nil || string(rewritten) != string(written) {
+			t.Errorf("%q became %q, then %q (%v)", text, written, rewritten, err)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package railconfig_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/railconfig"
+)
+
+// TestEveryFaultAtOnce: contradictions and typing errors of all parts of a file
+// come together, each with its line.
+func TestEveryFaultAtOnce(t *testing.T) {
+	const text = `rails:
+  - rail_type: bank
+    adapter: http
+    profile:
+      version: 3
+      key_windw: 24h
+      resend_on_unknown: SAME_KEY
+      retry: {max_sends: 50}
+      timeouts:
+        connect: 9h
+      checks:
+        fields:
+          - {field: creditor.iban, rule: IBAN}
+          - {field: creditor.bic, rule: BICC}
+    http:
+      base_url: http://bank.example
+      send:
+        path: payments
+        body: {reference: railkey}
+        response: {status: status, statuses: {OK: YES}}
+  - rail_type: bank
+    adapter: smoke
+  - rail_type: Other
+    adapter: noop
+  - adapter: http
+`
+	_, err := railconfig.Parse([]byte(text), nil)
+	if !errors.Is(err, railconfig.ErrBadFile) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{
+		"line 5: rails.0.profile.version", "line 6: rails.0.profile.key_windw is not known", "line 7: rails.0.profile.resend_on_unknown",
+		"line 8: rails.0.profile.retry.max_sends", "line 10: rails.0.profile.timeouts.connect", "line 14: rails.0.profile.checks.fields[1]",
+		"line 16: rails.0.http.base_url", "line 18: rails.0.http.send.path", "line 19: rails.0.http.send.body",
+		"line 20: rails.0.http.send.response.statuses.OK", "line 21: rails.1.rail_type", "line 22: rails.1.adapter",
+		"line 23: rails.2.rail_type", "line 24: rails.2.adapter is noop", "line 25: rails.3.rail_type", "line 25: rails.3.http is missing",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in\n%v", want, err)
+		}
+	}
+}
+
+func TestLoadNeedsNoSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rails.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := railconfig.Load(path, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := file.Rails[0].Profile.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, private := range []string{"127.0.0.1", "BANK_TOKEN", "Idempotency", "http://"} {
+		if strings.Contains(string(profile), private) {
+			t.Errorf("%s would go to the database", private)
+		}
+	}
+	if _, err := railconfig.Open(file.Rails[0], file.Rails[0].Profile); err == nil || !strings.Contains(err.Error(), "env:BANK_TOKEN") {
+		t.Errorf("a missing secret: %v", err)
+	}
+	for _, missing := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
+		if _, err := railconfig.Load(missing, nil); !errors.Is(err, railconfig.ErrBadFile) {
+			t.Errorf("%s: %v", missing, err)
+		}
+	}
+}
+
+// TestNoLiteralSecrets, and the refusal does not repeat them.
+func TestNoLiteralSecrets(t *testing.T) {
+	for _, change := range []string{"bearer: hunter2-token", "headers: {Authorization: Bearer hunter2-token}", "headers: {X-Api-Key: hunter2-token}"} {
+		text := strings.Replace(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1"), "bearer: env:BANK_TOKEN", change, 1)
+		text = strings.Replace(text, "      headers: {X-Client: railhead-1}\n", "", 1)
+		_, err := railconfig.Parse([]byte(text), env)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "line ") {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+}
+
+func TestNoop(t *testing.T) {
+	const text = "allow_noop: true\nrails:\n  - {rail_type: noop, adapter: noop}\n"
+	file, err := railconfig.Parse([]byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := railconfig.Open(file.Rails[0], file.Rails[0].Profile); err != nil {
+		t.Error(err)
+	}
+	if _, err := railconfig.Open(file.Rails[0], rails.Profile{RailType: "other"}.WithDefaults()); err == nil {
+		t.Error("another rail's profile")
+	}
+	for _, config := range []railconfig.RailConfig{
+		{RailType: "noop", Adapter: "noop"}, {RailType: "noop", Adapter: "http"}, {RailType: "noop", Adapter: "smoke"},
+	} {
+		if _, err := railconfig.Open(config, rails.Profile{RailType: "noop"}.WithDefaults()); err == nil {
+			t.Errorf("%s that no file allowed", config.Adapter)
+		}
+	}
+	if _, err := railconfig.Parse([]byte(strings.Replace(text, "allow_noop: true\n", "", 1)), nil); err == nil {
+		t.Error("noop without leave")
+	}
+	if _, err := railconfig.Parse([]byte("rails: []\n"), nil); err == nil {
+		t.Error("a file without rails")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1")))
+	f.Add([]byte("allow_noop: true\nrails:\n  - {rail_type: noop, adapter: noop}\n"))
+	f.Add([]byte("rails:\n  - {rail_type: a, adapter: http, http: {base_url: \"https://\\x00\"}}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := railconfig.Parse(text, env)
+		if err != nil {
+			return
+		}
+		for _, config := range file.Rails {
+			stored, err := config.Profile.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := rails.ParseProfile(stored); err != nil {
+				t.Errorf("a profile of an accepted file is refused when it comes back: %v", err)
+			}
+		}
+	})
+}
