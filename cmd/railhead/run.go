@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -25,18 +24,25 @@ func serviceCommands() []*cobra.Command {
 				"Connects by RAILHEAD_RELAYER_URL as a member of railhead_executor; reads the rails' endpoints and\n" +
 				"secrets from RAILHEAD_RAILS_FILE and their profiles from the database. SIGTERM stops claiming, lets\n" +
 				"sends finish for RAILHEAD_DRAIN and records them; a second signal ends the process at once.",
-			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), true, false) },
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer") },
 		},
 		{
 			Use: "reaper", Short: "Repair what dead workers left, expire, keep partitions ahead",
 			Long: "Repair what dead workers left, end what has expired, keep the archive's partitions ahead.\n\n" +
 				"Connects by RAILHEAD_REAPER_URL as a member of railhead_executor. Any number may run.",
-			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), false, true) },
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "reaper") },
 		},
 		{
 			Use: "run", Short: "Run a relayer and a reaper in one process",
 			Long: "Run a relayer and a reaper in one process, each with a database login of its own.",
-			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), true, true) },
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer", "reaper") },
+		},
+		{
+			Use: "callbacks", Short: "Take what rails report later, over HTTP",
+			Long: "Take what rails report later, at POST /callbacks/{rail_type} on RAILHEAD_CALLBACKS_ADDR: signed as\n" +
+				"Standard Webhooks, safe to be sent again. Put TLS in front of it. Connects by RAILHEAD_CALLBACKS_URL as\n" +
+				"a member of railhead_executor; the secrets are those of RAILHEAD_RAILS_FILE.",
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "callbacks") },
 		},
 		devCommand(),
 	}
@@ -48,44 +54,38 @@ type component interface {
 	Run(ctx context.Context) error
 }
 
-// serve runs the components asked for, with their health endpoints, until the
-// context ends or one of them can't go on.
-func serve(ctx context.Context, withRelayer, withReaper bool) error {
+// makers wire each kind of component to its own login.
+func makers() map[string]func(context.Context, settings, *slog.Logger) (component, func(), error) {
+	return map[string]func(context.Context, settings, *slog.Logger) (component, func(), error){
+		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks,
+	}
+}
+
+// serve runs components, with their health endpoints, until the context ends or
+// one of them can't go on.
+func serve(ctx context.Context, kinds ...string) error {
 	s, err := readSettings()
 	if err != nil {
 		return err
 	}
-	worker := s.WorkerID
 	components := make(map[string]component)
-	var log *slog.Logger
-	start := func(kind string, make func(settings, *slog.Logger) (component, func(), error)) (func(), error) {
+	for _, kind := range kinds {
 		each := s
-		each.WorkerID = cmp.Or(worker, newWorkerID(kind))
-		logger, err := newLog(each, kind)
+		each.WorkerID = cmp.Or(s.WorkerID, newWorkerID(kind))
+		log, err := newLog(each, kind)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		log = logger
-		one, end, err := make(each, logger)
+		one, end, err := makers()[kind](ctx, each, log)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", kind, err)
+			return fmt.Errorf("%s: %w", kind, err)
 		}
+		defer end()
 		components[kind] = one
-		return end, nil
 	}
-	if withRelayer {
-		end, err := start("relayer", func(s settings, log *slog.Logger) (component, func(), error) { return newRelayer(ctx, s, log) })
-		if err != nil {
-			return err
-		}
-		defer end()
-	}
-	if withReaper {
-		end, err := start("reaper", func(s settings, log *slog.Logger) (component, func(), error) { return newReaper(ctx, s, log) })
-		if err != nil {
-			return err
-		}
-		defer end()
+	log, err := newLog(s, "health")
+	if err != nil {
+		return err
 	}
 	return runAll(ctx, s, components, log)
 }
@@ -99,8 +99,8 @@ func runAll(ctx context.Context, s settings, components map[string]component, lo
 		probes[name] = each
 	}
 	working, stopped := errgroup.WithContext(ctx)
-	for _, name := range sortedKeys(components) {
-		working.Go(func() error { return components[name].Run(stopped) })
+	for _, each := range components {
+		working.Go(func() error { return each.Run(stopped) })
 	}
 	group.Go(func() error {
 		defer stopWatch()
@@ -112,14 +112,6 @@ func runAll(ctx context.Context, s settings, components map[string]component, lo
 	}
 	log.Info("stopped in order")
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range maps.Keys(m) {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // newWorkerID names a process start, unique for ever.

@@ -16,14 +16,15 @@ import (
 // string of its own, because each has a login of its own; DATABASE_URL fills in
 // for those that are not set.
 type settings struct {
-	Cell        string `env:"RAILHEAD_CELL" envDefault:"railhead"`
-	DatabaseURL string `env:"DATABASE_URL"`
-	AdminURL    string `env:"RAILHEAD_ADMIN_URL"`    // migrate, roles: a superuser, or one that may become railhead_owner
-	IngestURL   string `env:"RAILHEAD_INGEST_URL"`   // enqueue: a member of railhead_ingest
-	RelayerURL  string `env:"RAILHEAD_RELAYER_URL"`  // a member of railhead_executor
-	ReaperURL   string `env:"RAILHEAD_REAPER_URL"`   // a member of railhead_executor
-	OperatorURL string `env:"RAILHEAD_OPERATOR_URL"` // a member of railhead_operator
-	ReaderURL   string `env:"RAILHEAD_READER_URL"`   // payment show, status: a member of railhead_readonly
+	Cell         string `env:"RAILHEAD_CELL" envDefault:"railhead"`
+	DatabaseURL  string `env:"DATABASE_URL"`
+	AdminURL     string `env:"RAILHEAD_ADMIN_URL"`     // migrate, roles: a superuser, or one that may become railhead_owner
+	IngestURL    string `env:"RAILHEAD_INGEST_URL"`    // enqueue: a member of railhead_ingest
+	RelayerURL   string `env:"RAILHEAD_RELAYER_URL"`   // a member of railhead_executor
+	ReaperURL    string `env:"RAILHEAD_REAPER_URL"`    // a member of railhead_executor
+	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
+	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
+	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_executor
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
@@ -31,6 +32,10 @@ type settings struct {
 	StateDir  string `env:"RAILHEAD_STATE_DIR"` // remembers the server's identity; empty: failovers go unnoticed
 	HTTPAddr  string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
 	HTTPFile  string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
+	// The endpoint for callbacks, apart from health: rails reach it.
+	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
+	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
+
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
 	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty

@@ -10,7 +10,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   EXECUTE format('CREATE TABLE IF NOT EXISTS {cell}.%I (LIKE {cell}.payment_outbox_attempts INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name);
-  EXECUTE format('REVOKE ALL ON {cell}.%I FROM PUBLIC', name);
+  EXECUTE format('REVOKE ALL ON TYPE {cell}.%I FROM PUBLIC', name);
   EXECUTE format('ALTER TABLE {cell}.payment_outbox_attempts ATTACH PARTITION {cell}.%I ', name)
     || CASE WHEN from_month IS NULL THEN 'DEFAULT'
        ELSE format('FOR VALUES FROM (%L) TO (%L)', {cell}.uuidv7_floor(from_month), {cell}.uuidv7_floor(to_month)) END;

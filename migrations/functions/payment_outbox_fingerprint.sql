@@ -5,6 +5,7 @@
 -- reads, writes, locks: nothing.   called by: owner's functions, auditors' proofs.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fingerprint(participant_id text, rail_type text, payload jsonb) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT pg_catalog.sha256(pg_catalog.convert_to($1 || chr(31) || $2 || chr(31) || $3::text, 'UTF8'))
+  SELECT sha256(convert_to($1 || chr(31) || $2 || chr(31) || $3::text, 'UTF8'))
 $$;

@@ -5,6 +5,7 @@
 {include uuidv7_time}
 {include refuse_change}
 {include ring_outbox_pending}
+{include keep_outcome_unknown}
 
 CREATE TYPE {cell}.outbox_attempt_state AS ENUM (
   'DISPATCHING', 'DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE',

@@ -103,6 +103,21 @@ CREATE TRIGGER payment_outbox_pending_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_outbox_pending
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_pending_no_truncate;
+CREATE TRIGGER participant_outbox_sequences_no_truncate
+  BEFORE TRUNCATE ON {cell}.participant_outbox_sequences
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.participant_outbox_sequences ENABLE ALWAYS TRIGGER participant_outbox_sequences_no_truncate;
+CREATE TRIGGER payment_outbox_claims_no_truncate
+  BEFORE TRUNCATE ON {cell}.payment_outbox_claims
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_outbox_claims ENABLE ALWAYS TRIGGER payment_outbox_claims_no_truncate;
+
+-- What may have been executed does not become certain by an update.
+CREATE TRIGGER payment_outbox_pending_sticky
+  BEFORE UPDATE OF outcome_unknown ON {cell}.payment_outbox_pending
+  FOR EACH ROW WHEN (OLD.outcome_unknown AND NOT NEW.outcome_unknown)
+  EXECUTE FUNCTION {cell}.keep_outcome_unknown();
+ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_pending_sticky;
 
 CREATE TYPE {cell}.outbox_batch_item AS (
   item integer, instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,

@@ -111,6 +111,14 @@ CREATE TRIGGER payment_operator_log_append_only
   BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_operator_log
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_operator_log ENABLE ALWAYS TRIGGER payment_operator_log_append_only;
+CREATE TRIGGER payment_accepted_timelines_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_accepted_timelines
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_accepted_timelines ENABLE ALWAYS TRIGGER payment_accepted_timelines_append_only;
+CREATE TRIGGER payment_dead_letters_no_truncate
+  BEFORE TRUNCATE ON {cell}.payment_dead_letters
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_dead_letters ENABLE ALWAYS TRIGGER payment_dead_letters_no_truncate;
 
 CREATE TYPE {cell}.outbox_outcome AS (
   attempt_id uuid, outbox_id uuid, rail_type text, claim_no integer, state text, result text,

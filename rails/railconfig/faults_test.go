@@ -59,7 +59,7 @@ func TestEveryFaultAtOnce(t *testing.T) {
 
 func TestLoadNeedsNoSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rails.yaml")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(example(t, "http://127.0.0.1:1")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, err := railconfig.Load(path, func(string) string { return "" })
@@ -88,7 +88,7 @@ func TestLoadNeedsNoSecret(t *testing.T) {
 // TestNoLiteralSecrets, and the refusal does not repeat them.
 func TestNoLiteralSecrets(t *testing.T) {
 	for _, change := range []string{"bearer: hunter2-token", "headers: {Authorization: Bearer hunter2-token}", "headers: {X-Api-Key: hunter2-token}"} {
-		text := strings.Replace(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1"), "bearer: env:BANK_TOKEN", change, 1)
+		text := strings.Replace(example(t, "http://127.0.0.1:1"), "bearer: env:BANK_TOKEN", change, 1)
 		text = strings.Replace(text, "      headers: {X-Client: railhead-1}\n", "", 1)
 		_, err := railconfig.Parse([]byte(text), env)
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "line ") {
@@ -125,7 +125,7 @@ func TestNoop(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(strings.ReplaceAll(example, "BASE", "http://127.0.0.1:1")))
+	f.Add([]byte(example(f, "http://127.0.0.1:1")))
 	f.Add([]byte("allow_noop: true\nrails:\n  - {rail_type: noop, adapter: noop}\n"))
 	f.Add([]byte("rails:\n  - {rail_type: a, adapter: http, http: {base_url: \"https://\\x00\"}}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -3,6 +3,7 @@ package railconfig_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,67 +12,17 @@ import (
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
-const example = `
-rails:
-  - rail_type: bank
-    adapter: http
-    profile:
-      acceptance: FINAL
-      answer_covers_key: true
-      id_after_refusal: NEW
-      resend_on_unknown: SAME_KEY
-      key_window: 24h
-      inquiry:
-        not_before: 5s
-        intervals: [30s, 1m, 5m]
-        max: 10
-        not_found: NOT_EXECUTED
-        not_found_age: 2m
-      retry: {max_sends: 3, shape: EXPONENTIAL, base: 1s, cap: 1m, jitter: 0.2}
-      timeouts: {connect: 3s, tls: 3s, write: 4s, response_header: 15s, body: 5s}
-      concurrency: 32
-      rate: {per_second: 200, burst: 50}
-      breaker: {failure_ratio: 0.5, minimum_requests: 10, window: 1m, open_for: 15s, half_open_max: 1}
-      codes:
-        table: iso20022
-        overrides: {X100: T}
-        http: {503: R}
-      checks:
-        currencies: [EUR]
-        amounts: {EUR: {min: "0.01", max: "999999.99"}}
-        fields:
-          - {field: creditor.iban, rule: IBAN}
-          - {field: creditor.bic, rule: BIC, optional: true}
-    http:
-      base_url: BASE
-      allow_plaintext: true
-      allow_loopback: true
-      bearer: env:BANK_TOKEN
-      headers: {X-Client: railhead-1}
-      send:
-        path: /payments
-        idempotency_header: Idempotency-Key
-        body:
-          reference: rail_key
-          amount: amount.decimal
-          currency: currency
-          debtor: payload.debtor
-          creditor: {iban: payload.creditor.iban, name: payload.creditor.name, bic: payload.creditor.bic?}
-          purpose: literal:SUPP
-        response:
-          status: status
-          statuses: {EXECUTED: OK, REFUSED: CODE}
-          reference: id
-          code: code
-          echo: reference
-      inquiry:
-        path: /payments/by-key/{rail_key}
-        response:
-          status: status
-          statuses: {EXECUTED: EXECUTED, REFUSED: REFUSED, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}
-          reference: id
-          code: code
-`
+// example is the file that the documentation shows, for a bank that is tried on
+// this machine.
+func example(t testing.TB, baseURL string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/bank.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(string(text), "base_url: https://bank.example/v1",
+		"base_url: "+baseURL+"\n      allow_plaintext: true\n      allow_loopback: true", 1)
+}
 
 func env(name string) string {
 	if name == "BANK_TOKEN" {
@@ -91,7 +42,7 @@ func TestExampleSpeaksToABank(t *testing.T) {
 		w.Write([]byte(`{"status":"EXECUTED","id":"b-1","reference":"` + key + `"}`))
 	}))
 	defer bank.Close()
-	file, err := railconfig.Parse([]byte(strings.ReplaceAll(example, "BASE", bank.URL)), env)
+	file, err := railconfig.Parse([]byte(example(t, bank.URL)), env)
 	if err != nil {
 		t.Fatal(err)
 	}

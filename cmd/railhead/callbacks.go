@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/railconfig"
+)
+
+// callbacks is the endpoint at which rails report later, as a component.
+type callbacks struct {
+	settings settings
+	store    *ledger.Executor
+	receiver *callback.Receiver
+	log      *slog.Logger
+	beatAt   atomic.Int64
+}
+
+// newCallbacks wires the endpoint to its own login.
+func newCallbacks(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := railconfig.Load(s.RailsFile, os.Getenv)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("RAILHEAD_RAILS_FILE: %w", err))
+	}
+	readers, err := file.Callbacks(os.Getenv)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8})
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	receiver, err := callback.New(readers, store, s.WorkerID, s.StoreTimeout, nil, log)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	return &callbacks{settings: s, store: store, receiver: receiver, log: log}, store.Close, nil
+}
+
+// Run serves until the context ends, then lets recordings finish.
+func (c *callbacks) Run(ctx context.Context) error {
+	listener, err := net.Listen("tcp", c.settings.CallbacksAddr)
+	if err != nil {
+		return usage(fmt.Errorf("listening on RAILHEAD_CALLBACKS_ADDR %s: %w", c.settings.CallbacksAddr, err))
+	}
+	if c.settings.CallbacksFile != "" {
+		if err := writeWhole(c.settings.CallbacksFile, listener.Addr().String()+"\n"); err != nil {
+			return errors.Join(fmt.Errorf("writing RAILHEAD_CALLBACKS_ADDR_FILE: %w", err), listener.Close())
+		}
+	}
+	mux := http.NewServeMux()
+	c.receiver.Register(mux)
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: c.settings.StoreTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	c.log.InfoContext(ctx, "taking callbacks", "addr", listener.Addr().String())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	c.beat(ctx, "running")
+	tick := time.NewTicker(c.settings.HeartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-served:
+			return fmt.Errorf("callback endpoint: %w", err)
+		case <-tick.C:
+			c.beat(ctx, "running")
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settings.Drain)
+			defer cancel()
+			err := server.Shutdown(last)
+			c.beat(last, "stopped")
+			return err
+		}
+	}
+}
+
+func (c *callbacks) beat(ctx context.Context, status string) {
+	ctx, cancel := context.WithTimeout(ctx, c.settings.HeartbeatStale/2)
+	defer cancel()
+	err := c.store.Heartbeat(ctx, payment.Heartbeat{
+		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status,
+	})
+	if err != nil {
+		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
+		return
+	}
+	c.beatAt.Store(time.Now().UnixNano())
+}
+
+// Ready reports whether the database takes what rails report.
+func (c *callbacks) Ready() error {
+	if age := time.Since(time.Unix(0, c.beatAt.Load())); age > c.settings.HeartbeatStale {
+		return errors.New("the last heartbeat did not go in")
+	}
+	return nil
+}
