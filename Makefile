@@ -46,6 +46,10 @@ postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that v
 	@$(PGRUN) -find 2>/dev/null || scripts/install-postgres.sh $(PG)
 	@$(PGRUN) -find >/dev/null
 
+.PHONY: run
+run: build $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server)
+	exec $(BIN)/railhead dev $(if $(ONCE),--once)
+
 .PHONY: test
 test: postgres ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
