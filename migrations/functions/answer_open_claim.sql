@@ -1,8 +1,10 @@
 -- answer_open_claim(o outbox_outcome, claim payment_outbox_attempts, last_no integer) -> text
 --   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
 --   against them: proof of execution among them ends the claim as DISPATCHED,
---   whatever the outcome itself says. Then does what the outcome asks for:
---   back to pending, or to the dead letters.
+--   whatever the outcome itself says. A send that turned out to be unknown, or
+--   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
+--   what was taken is asked about and not sent again. Then does what the outcome
+--   asks for: back to pending, or to the dead letters.
 -- returns: IN or CONFLICT.   errors: 23505 when the number is taken.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
@@ -17,6 +19,8 @@ DECLARE
   refuses  boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
+  doubted  boolean;
+  taken    boolean;
   next_no  integer := last_no + 1;
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
@@ -39,6 +43,24 @@ BEGIN
       RETURN 'CONFLICT';
     END IF;
     RETURN 'IN';
+  END IF;
+
+  -- What the claim knew of, the outcome has weighed.
+  SELECT NOT claim.outcome_unknown AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')), false),
+    NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
+  INTO doubted, taken
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
+  IF (doubted OR taken) AND NOT executes AND o.result IS DISTINCT FROM 'REFUSED' THEN
+    o.outcome_unknown := true;
+    o.provisional := coalesce(o.provisional, false) OR taken;
+    IF taken AND o.next_action IS NOT NULL THEN
+      o.next_action := 'INQUIRE';
+    END IF;
+    IF o.state = 'FAILED' THEN
+      o.state := 'PARKED';
+      o.dead_reason := 'OUTCOME_UNKNOWN';
+    END IF;
   END IF;
 
   PERFORM {cell}.append_outbox_row(o, o.attempt_id, next_no, o.state, claim.attempt_no,

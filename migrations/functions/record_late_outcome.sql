@@ -29,6 +29,7 @@ DECLARE
   is_waiting boolean;
   claim     {cell}.payment_outbox_attempts;
   is_claimed boolean;
+  claim_no  integer;
   last_no   integer;
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
@@ -50,6 +51,11 @@ BEGIN
     SELECT coalesce(max(a.attempt_no), 0) INTO last_no FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id;
     SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+    -- A claim that the archive does not know was lost in a failover: its evidence
+    -- counts, its number means nothing.
+    claim_no := (
+      SELECT a.attempt_no FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.state IN ('DISPATCHING', 'INQUIRING'));
     is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
@@ -71,7 +77,7 @@ BEGIN
             WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
             ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
-              AND a.answers_attempt_no IS NOT DISTINCT FROM o.claim_no
+              AND a.answers_attempt_no IS NOT DISTINCT FROM claim_no
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';
@@ -80,18 +86,21 @@ BEGIN
       still_unknown := CASE
         WHEN executes OR o.result = 'REFUSED' THEN false
         ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
-          AND {cell}.outbox_unsettled_send(o.outbox_id, o.claim_no) END;
-      PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', o.claim_no,
+          AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
+      PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
         coalesce(last.outcome_unknown, false), weight, o.rail_reference);
 
       IF is_claimed THEN
         RETURN 'LATE';
       ELSIF last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED') AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed: a person decides.
+        -- failed, a refusal of the very send that was executed, an acceptance for
+        -- now of what was ended otherwise than by the rail's word for the whole
+        -- payment: a person decides.
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR o.claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
+            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
+          OR o.state = 'ACCEPTED' AND last.state IN ('FAILED', 'CANCELLED') AND last.result IS DISTINCT FROM 'REFUSED'
         THEN
           PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
           RETURN 'CONFLICT';
@@ -99,7 +108,7 @@ BEGIN
         RETURN 'LATE';
       ELSIF executes OR refuses AND NOT still_unknown THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2,
-          CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, o.claim_no, false, weight, o.rail_reference);
+          CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, claim_no, false, weight, o.rail_reference);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
         IF executes THEN
           UPDATE {cell}.payment_dead_letters d
@@ -111,11 +120,12 @@ BEGIN
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
         -- Whoever appends for a pending instruction raises its number, so that the
-        -- next claim's is right. A late "accepted for now" also stops re-sends.
+        -- next claim's is right. A late "accepted for now" also stops re-sends, and
+        -- a send without an answer is unknown however late that is learned.
         UPDATE {cell}.payment_outbox_pending p
         SET attempt_count = greatest(p.attempt_count, last_no + 1),
           provisional = p.provisional OR o.state = 'ACCEPTED',
-          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED',
+          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND o.counts_send,
           next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;

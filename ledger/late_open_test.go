@@ -1,0 +1,160 @@
+package ledger_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// secondOpen: claim 1 was lost and is unknown, claim 3 is open.
+func secondOpen(d *desk) (first, open payment.Claim) { return thenClaimed(d) }
+
+// thirdOpen: an inquiry found nothing of claim 1, so that claim 5, which is open,
+// knows of no unknown send.
+func thirdOpen(d *desk) (first, open payment.Claim) {
+	first = foundNothing(d)
+	return first, d.claimOne(first.OutboxID)
+}
+
+// openTable is what becomes of a claim that is still open when late evidence of
+// claim 1 stands in front of its answer. The fast path loses, the slow path
+// weighs. "Lost" is the reaper.
+var openTable = []struct {
+	bring  func(*desk) (first, open payment.Claim)
+	front  string // evidence of claim 1
+	answer string // of the open claim
+	policy payment.Policy
+	want   string
+}{
+	// Proof of execution ends the claim, whatever its own answer says. What speaks
+	// for the whole payment contradicts it.
+	{secondOpen, "executed", "executed", sameKey, "IN + DISPATCHED(3)"},
+	{secondOpen, "executed", "executed elsewhere", sameKey, "CONFLICT + DISPATCHED(3), letter CONFLICT pending"},
+	{secondOpen, "executed", "refused", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "refused", coversKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "refused payment", sameKey, "CONFLICT + LATE_OUTCOME(3) DISPATCHED(3), letter CONFLICT pending"},
+	{secondOpen, "executed", "refused for now", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "unknown", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "unknown", never, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "not sent", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "accepted for now", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "lost", sameKey, "IN + DISPATCHED(3)"},
+	{secondOpen, "executed", "lost", never, "IN + DISPATCHED(3)"},
+
+	// A refusal of send 1 settles send 1; what the claim decides, it decides as if
+	// send 1 were unknown still.
+	{secondOpen, "refused", "executed", sameKey, "IN + DISPATCHED(3)"},
+	{secondOpen, "refused", "refused", sameKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
+	{secondOpen, "refused", "refused", coversKey, "IN + FAILED(3), letter FAILED pending"},
+	{secondOpen, "refused", "refused payment", sameKey, "IN + FAILED(3), letter FAILED pending"},
+	{secondOpen, "refused", "refused for now", sameKey, "IN + RETRYABLE(3), SEND sends=2 asked=0 count=5 unknown"},
+	{secondOpen, "refused", "unknown", sameKey, "IN + UNKNOWN(3), SEND sends=2 asked=0 count=5 unknown"},
+	{secondOpen, "refused", "unknown", never, "IN + UNKNOWN(3) PARKED, letter OUTCOME_UNKNOWN pending"},
+	{secondOpen, "refused", "not sent", sameKey, "IN + RETRYABLE(3), SEND sends=1 asked=0 count=5 unknown"},
+	{secondOpen, "refused", "accepted for now", sameKey, "IN + ACCEPTED(3), INQUIRE sends=2 asked=0 count=5 unknown provisional"},
+	{secondOpen, "refused", "lost", sameKey, "IN + ZOMBIE_REQUEUE(3), SEND sends=2 asked=0 count=5 unknown"},
+	{secondOpen, "refused", "lost", never, "IN + ZOMBIE_REQUEUE(3) PARKED, letter OUTCOME_UNKNOWN pending"},
+
+	// An unknown send that the claim knew of is covered where the rail keeps one
+	// outcome a key.
+	{secondOpen, "unknown", "refused", coversKey, "IN + FAILED(3), letter FAILED pending"},
+	{secondOpen, "unknown", "refused", sameKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
+
+	// One that it did not know of is not: FAILED would be a guess.
+	{thirdOpen, "unknown", "executed", sameKey, "IN + DISPATCHED(5)"},
+	{thirdOpen, "unknown", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
+	{thirdOpen, "unknown", "check failed", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
+	{thirdOpen, "unknown", "refused payment", sameKey, "IN + FAILED(5), letter FAILED pending"},
+	{thirdOpen, "unknown", "refused for now", sameKey, "IN + RETRYABLE(5), SEND sends=2 asked=1 count=7 unknown"},
+	{thirdOpen, "unknown", "not sent", sameKey, "IN + RETRYABLE(5), SEND sends=1 asked=1 count=7 unknown"},
+	{thirdOpen, "refused", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
+	{thirdOpen, "not sent", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
+
+	// What the rail took for now is asked about and never sent again.
+	{thirdOpen, "accepted for now", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
+	{thirdOpen, "accepted for now", "refused for now", sameKey, "IN + RETRYABLE(5), INQUIRE sends=2 asked=1 count=7 unknown provisional"},
+	{thirdOpen, "accepted for now", "not sent", sameKey, "IN + RETRYABLE(5), INQUIRE sends=1 asked=1 count=7 unknown provisional"},
+	{thirdOpen, "accepted for now", "executed", sameKey, "IN + DISPATCHED(5)"},
+	{secondOpen, "accepted for now", "refused", coversKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
+	{secondOpen, "accepted for now", "lost", sameKey, "IN + ZOMBIE_REQUEUE(3), INQUIRE sends=2 asked=0 count=5 unknown provisional"},
+}
+
+func TestOpenClaimBehindLateEvidence(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, c := range openTable {
+		first, open := c.bring(d)
+		id := open.OutboxID
+		name := c.front + " in front of " + c.answer
+		same(t, name+": front", d.late(evidence(sameKey, first, c.front, "ref")), payment.VerdictLate)
+		before := d.rows(id)
+		var o payment.Outcome
+		switch c.answer {
+		case "lost":
+			o = lost(c.policy, open)
+		case "check failed":
+			o = told(c.policy, open, payment.ResultCheckFailed, "")
+		case "executed elsewhere":
+			o = told(c.policy, open, payment.ResultAccepted, "another")
+		default:
+			o = evidence(c.policy, open, c.answer, "ref")
+		}
+		result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{open.ClaimID}})
+		if err != nil || len(result.Late) != 1 {
+			t.Fatalf("%s: fast path: late %v, %v", name, result.Late, err)
+		}
+		same(t, name+": rows after the fast path", d.rows(id), before)
+		got := string(d.late(o)) + " + " + strings.TrimSpace(strings.TrimPrefix(d.rows(id), before))
+		if waiting := d.waiting(id); waiting != "" {
+			got += ", " + waiting
+		}
+		if letter := d.letter(id); letter != "" {
+			got += ", letter " + letter
+		}
+		same(t, name, got, c.want)
+		same(t, name+": the same call again", d.late(o), payment.VerdictMine)
+	}
+	d.gapless()
+	// Every member is answered, by the slow path: the look removes the rows.
+	if _, err := d.exec.CloseClaims(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "claims in flight", d.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`), 0)
+}
+
+// TestCallbackForAnOpenClaim: it is that claim's outcome, and what the worker
+// says afterwards is late.
+func TestCallbackForAnOpenClaim(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, c := range []struct {
+		callback payment.Result
+		worker   string
+		want     string
+	}{
+		{payment.ResultExecuted, "executed", "REPEATED DISPATCHING DISPATCHED(1)"},
+		{payment.ResultExecuted, "unknown", "LATE DISPATCHING DISPATCHED(1) LATE_OUTCOME(1)"},
+		{payment.ResultExecuted, "refused", "CONFLICT DISPATCHING DISPATCHED(1) LATE_OUTCOME(1)"},
+		{payment.ResultRefused, "refused", "REPEATED DISPATCHING FAILED(1)"},
+		{payment.ResultRefused, "unknown", "LATE DISPATCHING FAILED(1) LATE_OUTCOME(1)"},
+		{payment.ResultRefused, "executed", "CONFLICT DISPATCHING FAILED(1) LATE_OUTCOME(1)"},
+	} {
+		claim := d.claimOne(d.enqueue())
+		same(t, "callback", d.late(callback(claim.OutboxID, c.callback, "ref")), payment.VerdictIn)
+		got := string(d.late(evidence(sameKey, claim, c.worker, "ref"))) + " " + d.rows(claim.OutboxID)
+		same(t, string(c.callback)+" by callback, then "+c.worker, got, c.want)
+	}
+	d.gapless()
+}
+
+// TestCallbackForAnUnknownInstruction is nobody's row.
+func TestCallbackForAnUnknownInstruction(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	_, err := d.exec.RecordLate(t.Context(), callback(payment.NewID(), payment.ResultExecuted, "ref"))
+	if !errors.Is(err, payment.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, payment.ErrNotFound)
+	}
+}
