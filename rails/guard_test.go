@@ -310,3 +310,50 @@ func TestGuardRefusesABadProfile(t *testing.T) {
 		t.Error("a guard without a profile")
 	}
 }
+
+// TestAnswersAreJudgedAndNotCallsInFlight: a rail that hangs on most calls has
+// many more in flight than answered.
+func TestAnswersAreJudgedAndNotCallsInFlight(t *testing.T) {
+	p := guardProfile()
+	p.Concurrency = 100
+	g := newGuard(t, p, nil)
+	permits := g.Reserve(100)
+	endAll(permits[:4], payment.ResultUnknown)
+	if g.State() != BreakerOpen {
+		t.Error("four of four answers are failures and the breaker is closed")
+	}
+	endAll(permits[4:], payment.ResultUnknown)
+}
+
+// TestWindowRolls: failures on both sides of a minute's end belong together.
+func TestWindowRolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, guardProfile(), nil)
+		pass(58 * time.Second)
+		fail(t, g, 2)
+		pass(6 * time.Second)
+		fail(t, g, 2)
+		if g.State() != BreakerOpen {
+			t.Error("four failures within ten seconds and the breaker is closed")
+		}
+	})
+}
+
+// TestAnOpenBreakerCostsNoRate: looking is free.
+func TestAnOpenBreakerCostsNoRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.Rate = Rate{PerSecond: 0.001, Burst: 6}
+		g := newGuard(t, p, nil)
+		fail(t, g, 4)
+		for range 20 {
+			g.Reserve(2)
+		}
+		pass(g.WakeIn())
+		if probes := g.Reserve(2); len(probes) != 2 {
+			t.Errorf("%d probes, want 2", len(probes))
+		} else {
+			endAll(probes, payment.ResultAccepted)
+		}
+	})
+}

@@ -2,12 +2,15 @@ package httpjson_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -89,7 +92,7 @@ func rawBank(t *testing.T, behave func(net.Conn)) string {
 func TestForbiddenAddresses(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1", "[::1]", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]",
-		"[::ffff:169.254.169.254]", "224.0.0.1", "255.255.255.255", "100.100.100.200", "[fd00:ec2::254]",
+		"[::ffff:169.254.169.254]", "224.0.0.1", "255.255.255.255", "100.100.100.200", "[::ffff:100.100.100.200]", "[fd00:ec2::254]",
 	} {
 		settings := config(t, "http://"+host+":1")
 		settings.AllowLoopback = false
@@ -108,27 +111,55 @@ func TestForbiddenAddresses(t *testing.T) {
 	}
 }
 
-// TestNoProxyFromTheEnvironment: whoever sets a variable must not see payments.
-func TestNoProxyFromTheEnvironment(t *testing.T) {
-	seen := make(chan struct{}, 1)
-	proxy := rawBank(t, func(net.Conn) { seen <- struct{}{} })
-	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, proxy)
+// TestAnswerBeforeTheRequest: a bank that speaks first speaks of something else,
+// and the request must not follow once its call is over.
+func TestAnswerBeforeTheRequest(t *testing.T) {
+	arrived := make(chan int, 1)
+	url := rawBank(t, func(c net.Conn) {
+		io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+		n, _ := c.Read(make([]byte, 100))
+		arrived <- n
+	})
+	rail := open(t, config(t, url), profile())
+	over := make(chan struct{})
+	send := instruction(t)
+	send.BeforeFirstByte = func() error { <-over; return nil }
+	got := rail.Send(t.Context(), send)
+	close(over)
+	if got.Result != payment.ResultNotSent || got.FirstByte {
+		t.Errorf("%+v, want NOT_SENT", got)
 	}
-	rail := open(t, config(t, "http://192.0.2.1:9"), func() rails.Profile {
-		p := profile()
-		p.Timeouts.Connect = payment.Duration(100 * time.Millisecond)
-		return p
-	}())
+	rail.(io.Closer).Close()
+	if n := <-arrived; n != 0 {
+		t.Errorf("%d bytes came after NOT_SENT was said", n)
+	}
+}
+
+// TestDeadlineOfTheCaller: it is no stop of ours if the bank was too slow for it.
+func TestDeadlineOfTheCaller(t *testing.T) {
+	rail := open(t, config(t, rawBank(t, readRequest)), profile())
 	defer rail.(io.Closer).Close()
-	if got := rail.Send(t.Context(), instruction(t)); got.Result != payment.ResultNotSent {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if got := rail.Send(ctx, instruction(t)); got.Result != payment.ResultUnknown || got.OwnStop {
+		t.Errorf("%+v, want UNKNOWN by the bank's fault", got)
+	}
+}
+
+// TestCloseEndsBackgroundDials: the transport goes on dialling for a call that
+// was cancelled.
+func TestCloseEndsBackgroundDials(t *testing.T) {
+	connected := make(chan struct{}, 1)
+	url := rawBank(t, func(net.Conn) { connected <- struct{}{} })
+	leaks := goleak.IgnoreCurrent()
+	rail := open(t, config(t, "https"+strings.TrimPrefix(url, "http")), profile())
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-connected; cancel() }()
+	if got := rail.Send(ctx, instruction(t)); got.Result != payment.ResultNotSent || !got.OwnStop {
 		t.Errorf("%+v", got)
 	}
-	select {
-	case <-seen:
-		t.Error("the proxy was called")
-	default:
-	}
+	rail.(io.Closer).Close()
+	goleak.VerifyNone(t, leaks, goleak.IgnoreAnyFunction("github.com/railhead-pay/railhead/rails/httpjson_test.rawBank.func1.1"))
 }
 
 // TestCheckRefusesWhatCanNotBeRendered, so that it is known before a claim is

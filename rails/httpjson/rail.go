@@ -51,7 +51,6 @@ type Rail struct {
 	sends     sendReader
 	version   string
 	transport *http.Transport
-	close     context.CancelFunc
 }
 
 // Asking is a Rail that can be asked what became of an instruction.
@@ -62,8 +61,8 @@ type Asking struct {
 }
 
 // Open makes the rail that a configuration and a profile describe, and looks up
-// its secrets. It opens no connection. The caller closes it. The rail is an
-// rails.Inquirer where the configuration has an inquiry.
+// its secrets. It opens no connection. The caller closes it. It is a *Asking, and
+// so a rails.Inquirer, where the configuration has an inquiry.
 func Open(config Config, profile rails.Profile, getenv func(string) string) (rails.Rail, error) {
 	config = config.WithDefaults()
 	if err := errors.Join(config.Validate(), profile.Validate(), askable(config, profile)); err != nil {
@@ -84,15 +83,13 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	if signer != nil {
 		secrets = append(secrets, signer.key)
 	}
-	life, end := context.WithCancel(context.Background())
-	dialer := &dialer{life: life, timeouts: profile.Timeouts, loopback: config.AllowLoopback, tls: tlsConfig}
+	dialer := &dialer{timeouts: profile.Timeouts, loopback: config.AllowLoopback, tls: tlsConfig}
 	r := &Rail{
 		railType: profile.RailType, config: config, timeouts: profile.Timeouts,
 		checklist: checklist, exponents: profile.Checks,
 		headers: headers, secrets: secrets, signer: signer, sendBody: body, version: version,
 		sends:     sendReader{config: config.Send.Response, http: httpTable, body: bodyTable, acceptance: profile.Acceptance},
 		transport: newTransport(dialer, profile.Concurrency),
-		close:     end,
 	}
 	if config.Inquiry == nil {
 		return r, nil
@@ -277,7 +274,6 @@ func (r *Rail) clean(text string) string {
 // Close ends idle connections and dials that nobody waits for any more. Calls
 // under way go on.
 func (r *Rail) Close() error {
-	r.close()
 	r.transport.CloseIdleConnections()
 	return nil
 }

@@ -25,10 +25,10 @@ const (
 // errForbidden is what dialling an address that no bank has ends with.
 var errForbidden = errors.New("the address is not one that a bank can have")
 
-// dialer makes the connections of one rail. Background dials of the transport
-// end with life, at the latest after connect + TLS.
+// dialer makes the connections of one rail. The transport goes on dialling for a
+// call that was cancelled; that ends after connect + TLS, or when the rail is
+// closed.
 type dialer struct {
-	life     context.Context
 	timeouts rails.Timeouts
 	loopback bool
 	tls      *tls.Config
@@ -73,7 +73,7 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	ctx, cancel := d.bounded(ctx, time.Duration(d.timeouts.TLS))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.timeouts.TLS))
 	defer cancel()
 	conn := tls.Client(counted, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -84,7 +84,7 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (*countingConn, error) {
-	ctx, cancel := d.bounded(ctx, time.Duration(d.timeouts.Connect))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.timeouts.Connect))
 	defer cancel()
 	nd := net.Dialer{Control: d.control}
 	conn, err := nd.DialContext(ctx, network, address)
@@ -92,12 +92,6 @@ func (d *dialer) dial(ctx context.Context, network, address string) (*countingCo
 		return nil, err
 	}
 	return &countingConn{Conn: conn}, nil
-}
-
-func (d *dialer) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	stop := context.AfterFunc(d.life, cancel)
-	return ctx, func() { stop(); cancel() }
 }
 
 // control sees the address after the name was resolved, so that no answer of a

@@ -171,3 +171,15 @@ func TestWritePhaseHasItsOwnClock(t *testing.T) {
 		t.Error("half a request is on the wire")
 	}
 }
+
+// TestTransportHasNoWaysOfItsOwn: whoever sets a variable must not see payments,
+// and streams that share a connection would hide the first byte.
+func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
+	transport := newTransport(&dialer{}, 1)
+	if transport.Proxy != nil {
+		t.Error("a proxy")
+	}
+	if transport.Protocols == nil || !transport.Protocols.HTTP1() || transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2() {
+		t.Errorf("protocols %v", transport.Protocols)
+	}
+}

@@ -29,10 +29,11 @@ func TestValueNeverShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := logged.String() + string(text) + fmt.Errorf("wrapped %v", subject).Error()
+		forms := []string{logged.String(), string(text), fmt.Errorf("wrapped %v", subject).Error()}
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
-			shown += fmt.Sprintf(verb, subject)
+			forms = append(forms, fmt.Sprintf(verb, subject))
 		}
+		shown := strings.Join(forms, "\n")
 		if strings.Contains(shown, hidden) || strings.Contains(strings.ToLower(shown), fmt.Sprintf("%x", hidden)) {
 			t.Errorf("%T shows itself in %q", subject, shown)
 		}
