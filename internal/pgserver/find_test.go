@@ -51,6 +51,7 @@ func TestFind(t *testing.T) {
 
 func TestFindInNamedFolder(t *testing.T) {
 	root := tempRoot(t)
+	t.Setenv(EnvMajor, "") // the test run may ask for a version
 	t.Setenv(EnvBin, fakeInstall(t, filepath.Join(root, "a"), "16.3 (Homebrew)"))
 	b, err := Find(t.Context(), 0)
 	if err != nil {
