@@ -146,7 +146,7 @@ type flight struct{ members, unknown, oldestMS int64 }
 func (rail *RailStatus) add(f flight, letters []LetterCount) {
 	rail.InFlight, rail.OldestClaimMS = f.members, f.oldestMS
 	rail.OutcomeUnknown += f.unknown
-	rail.DeadLetters = letters
+	rail.DeadLetters = append([]LetterCount{}, letters...)
 	for _, count := range letters {
 		if count.Reason == payment.DeadOutcomeUnknown {
 			rail.OutcomeUnknown += count.Open

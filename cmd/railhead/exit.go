@@ -1,19 +1,31 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
 // Exit codes. They are part of the command's contract: scripts branch on them.
 const (
 	exitOK          = 0
 	exitFailure     = 1   // anything else
-	exitUsage       = 2   // the command line, the environment or a file is wrong
+	exitUsage       = 2   // the command line, the environment, a file or an instruction is wrong
 	exitNotFound    = 3   // no such instruction, rail or file
 	exitDenied      = 4   // the login may not do this
-	exitConflict    = 5   // the same key with other content
+	exitConflict    = 5   // the same key with other content, or the same instruction under another key
 	exitUnreachable = 6   // the database can't be reached
 	exitPartial     = 7   // some items were refused, the others went in
 	exitProof       = 8   // a proof or a comparison failed
@@ -53,7 +65,83 @@ func exitCode(err error) int {
 	return codeOf(err)
 }
 
+// codeOf is the exit code of an error that no command has given one.
+func codeOf(err error) int {
+	switch state := ledger.SQLState(err); {
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case state == "42501" || strings.HasPrefix(state, "28"):
+		return exitDenied
+	case unreachable(err, state):
+		return exitUnreachable
+	case errors.Is(err, payment.ErrConflict), state == payment.StateSecondKey:
+		return exitConflict
+	case errors.Is(err, payment.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
+	case errors.Is(err, payment.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
+		return exitUsage
+	default:
+		return exitFailure
+	}
+}
+
+// unreachable reports whether there was no server to talk to, it went away, or
+// it takes nobody in.
+func unreachable(err error, state string) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || state == "53300" ||
+		state == "" && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded))
+}
+
 // report prints an error as one block that says what to do.
 func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "railhead: %v\n", err)
+	fmt.Fprintf(w, "railhead: %s\n", printable(err.Error()))
+	if say := advice(err); say != "" {
+		fmt.Fprintln(w, say)
+	}
+}
+
+// advice is the next step that an error of the server asks for, where the error
+// itself does not say.
+func advice(err error) string {
+	switch state := ledger.SQLState(err); {
+	case state == "42501":
+		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
+			"or bring the grants in line: railhead roles apply."
+	case strings.HasPrefix(state, "28"):
+		return "The server does not let this login in: check its name and password in the connection string."
+	case state == "3F000" || state == "42P01" || state == "42883":
+		return "The cell is not there, or older than this build: check --cell, then run railhead migrate up\n" +
+			"and railhead roles apply."
+	case exitCode(err) == exitUnreachable:
+		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
+	case errors.Is(err, payment.ErrCommitUnknown):
+		return "Run the same command again: the same key with the same content never makes a second instruction."
+	default:
+		return ""
+	}
+}
+
+// exitCodesTopic is railhead help exit-codes.
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use: "exit-codes", Short: "What the exit codes mean",
+		Long: `Exit codes:
+
+  0    done
+  1    anything not named below
+  2    the command line, the environment, a file or an instruction is wrong: repeating it changes nothing
+  3    no such instruction, rail or file
+  4    the login may not do this
+  5    the same key was used with other content, or the instruction is there under another key
+  6    the database can't be reached
+  7    some items were refused, the others went in
+  8    a proof or a comparison failed
+  130  stopped by a signal`,
+	}
 }

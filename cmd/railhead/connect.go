@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger"
+)
+
+// config is how a command's login reaches the cell. One command needs one
+// connection, and a second one for what it looks up beside it.
+func (s settings) config(url string) ledger.Config {
+	return ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-cli", MaxConns: 2}
+}
+
+// withIngest runs do as a member of railhead_ingest.
+func withIngest(ctx context.Context, do func(*ledger.Ingest) error) error {
+	return withLedger(ctx, "RAILHEAD_INGEST_URL", func(s settings) string { return s.IngestURL }, ledger.OpenIngest, do)
+}
+
+// withOperator runs do as a member of railhead_operator.
+func withOperator(ctx context.Context, do func(*ledger.Operator) error) error {
+	return withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL }, ledger.OpenOperator, do)
+}
+
+// withReader runs do as a member of railhead_readonly.
+func withReader(ctx context.Context, do func(*ledger.Reader) error) error {
+	return withLedger(ctx, "RAILHEAD_READER_URL", func(s settings) string { return s.ReaderURL }, ledger.OpenReader, do)
+}
+
+func withLedger[T interface{ Close() }](ctx context.Context, variable string, own func(settings) string,
+	open func(context.Context, ledger.Config) (T, error), do func(T) error) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	url, err := s.url(variable, own(s))
+	if err != nil {
+		return err
+	}
+	opened, err := open(ctx, s.config(url))
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", variable, err))
+	}
+	defer opened.Close()
+	return do(opened)
+}
+
+// adminConfig is how migrate and roles connect: not through package ledger, which
+// speaks for services, but as whoever may change the schema.
+func adminConfig() (*pgx.ConnConfig, string, error) {
+	s, err := readSettings()
+	if err != nil {
+		return nil, "", err
+	}
+	url, err := s.url("RAILHEAD_ADMIN_URL", s.AdminURL)
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, "", usage(fmt.Errorf("RAILHEAD_ADMIN_URL: %w", err))
+	}
+	config.RuntimeParams["application_name"] = "railhead-cli"
+	return config, s.Cell, nil
+}
+
+// withAdmin runs do on one connection of the admin's login.
+func withAdmin(ctx context.Context, do func(conn *pgx.Conn, cell string) error) (err error) {
+	config, cell, err := adminConfig()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	return do(conn, cell)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Bounds of one transaction of a file.
+const (
+	batchLinesMax = 500
+	batchBytesMax = 8 << 20
+)
+
+// progressEvery is how often a long file says how far it is.
+const progressEvery = 2 * time.Second
+
+func enqueueFile(cmd *cobra.Command, name string) error {
+	from := cmd.InOrStdin()
+	if name != "-" {
+		opened, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("reading instructions: %w", err)
+		}
+		defer opened.Close()
+		from = opened
+	}
+	return withIngest(cmd.Context(), func(ingest *ledger.Ingest) error {
+		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(), lines: newLineReader(from), said: time.Now()}
+		return load.run(cmd.Context())
+	})
+}
+
+// fileLoad is a file on its way into the outbox.
+type fileLoad struct {
+	ingest *ledger.Ingest
+	out    output
+	notes  io.Writer
+	lines  *lineReader
+	said   time.Time // when progress was last told
+
+	enqueued, replayed, refused int
+	done                        int // the last line whose result is written
+}
+
+// run takes batch after batch. Whatever ends it, the lines up to done have their
+// results, and the rest has not been sent, or in one batch of unknown result.
+func (l *fileLoad) run(ctx context.Context) error {
+	for {
+		batch, err := l.read(ctx)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return l.stopped(err)
+		}
+		if len(batch) > 0 {
+			if err := l.send(ctx, batch); err != nil {
+				return l.stopped(err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if time.Since(l.said) >= progressEvery {
+			l.said = time.Now()
+			l.tell("so far")
+		}
+	}
+	l.tell("done")
+	if l.refused > 0 {
+		return withCode(exitPartial, fmt.Errorf("%d lines were refused; correct them and run the file again: what went in stays as it is", l.refused))
+	}
+	return nil
+}
+
+func (l *fileLoad) tell(how string) {
+	fmt.Fprintf(l.notes, "%s: line %d, %d enqueued, %d there before, %d refused\n", how, l.done, l.enqueued, l.replayed, l.refused)
+}
+
+func (l *fileLoad) stopped(err error) error {
+	l.tell("stopped")
+	return fmt.Errorf("after line %d: %w\nRun the same command again: what went in stays as it is", l.done, err)
+}
+
+// read takes the lines of the next transaction. io.EOF comes with the last of them.
+func (l *fileLoad) read(ctx context.Context) ([]inputLine, error) {
+	var batch []inputLine
+	for size := 0; len(batch) < batchLinesMax && size < batchBytesMax; {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		line, err := l.lines.next()
+		if errors.Is(err, io.EOF) {
+			return batch, err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading instructions: %w", err)
+		}
+		size += len(line.in.Payload)
+		batch = append(batch, line)
+	}
+	return batch, nil
+}
+
+// send enqueues the sound lines of a batch and writes a result for every line.
+func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
+	var sound []payment.Instruction
+	for _, line := range batch {
+		if line.fault == nil {
+			sound = append(sound, line.in)
+		}
+	}
+	results, err := l.enqueue(ctx, sound)
+	if err != nil {
+		return err
+	}
+	for _, line := range batch {
+		result := payment.ReceiptOrFault{Fault: line.fault}
+		if line.fault == nil {
+			result, results = results[0], results[1:]
+		}
+		if err := l.write(lineResult(line.no, line.in, result)); err != nil {
+			return err
+		}
+		l.done = line.no
+	}
+	return nil
+}
+
+// enqueue repeats a batch of unknown commit, which can't make a second
+// instruction, and halves one that is longer than this cell takes.
+func (l *fileLoad) enqueue(ctx context.Context, sound []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+	const tries = 3
+	var results []payment.ReceiptOrFault
+	var err error
+	for range tries {
+		results, err = l.ingest.EnqueueBatch(ctx, sound)
+		if !errors.Is(err, payment.ErrCommitUnknown) {
+			break
+		}
+	}
+	if ledger.SQLState(err) != payment.StateTooLarge || len(sound) < 2 {
+		return results, err
+	}
+	first, err := l.enqueue(ctx, sound[:len(sound)/2])
+	if err != nil {
+		return nil, err
+	}
+	second, err := l.enqueue(ctx, sound[len(sound)/2:])
+	return append(first, second...), err
+}
+
+func (l *fileLoad) write(result resultLine) error {
+	switch result.Result {
+	case "enqueued":
+		l.enqueued++
+	case "replayed":
+		l.replayed++
+	default:
+		l.refused++
+	}
+	if l.out.json {
+		return l.out.line(result)
+	}
+	return l.out.text("%s\n", result.text())
+}

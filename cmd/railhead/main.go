@@ -1,0 +1,111 @@
+// Command railhead is the whole service in one binary: it keeps the schema and
+// the roles of a cell, takes instructions, sends them, repairs what is left, and
+// shows what became of each.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+func main() { os.Exit(run()) }
+
+// run stops in order at the first signal; the second one kills.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	err := execute(ctx, rootCommand())
+	if err != nil {
+		report(os.Stderr, err)
+	}
+	return exitCode(err)
+}
+
+// execute tells a wrong command line, which never got to its command, from a
+// command that did not succeed.
+func execute(ctx context.Context, root *cobra.Command) error {
+	began := false
+	noteBegin(root, &began)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !began {
+		return usage(err)
+	}
+	return err
+}
+
+func noteBegin(command *cobra.Command, began *bool) {
+	if inner := command.RunE; inner != nil {
+		command.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return inner(cmd, args)
+		}
+	}
+	for _, sub := range command.Commands() {
+		noteBegin(sub, began)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "railhead",
+		Short: "Dispatch payment instructions to payment rails: never lost, never paid twice",
+		Long: "Railhead takes payment instructions, keeps them in PostgreSQL and dispatches each to its payment rail.\n\n" +
+			"Data goes to standard output, everything else to standard error. Exit codes: railhead help exit-codes.\n" +
+			"Connections and other settings come from the environment: railhead help environment.",
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkGlobals(cmd) },
+	}
+	flags := root.PersistentFlags()
+	flags.StringP("output", "o", formatTable, "form of the data on standard output: table or json")
+	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
+	root.AddCommand(
+		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
+		enqueueCommand(), paymentCommand(), statusCommand(), versionCommand(),
+		exitCodesTopic(), environmentTopic(),
+	)
+	root.AddCommand(serviceCommands()...)
+	return root
+}
+
+// checkGlobals takes the global flags over before any command runs.
+func checkGlobals(cmd *cobra.Command) error {
+	if format, err := cmd.Flags().GetString("output"); err == nil && format != formatTable && format != formatJSON {
+		return usage(fmt.Errorf("--output is %q: use table or json", format))
+	}
+	cell, err := cmd.Flags().GetString("cell")
+	if err != nil || cell == "" {
+		return nil
+	}
+	if err := migrations.CheckCell(cell); err != nil {
+		return usage(fmt.Errorf("--cell: %w", err))
+	}
+	// The flag wins over the variable for every command alike, those that start
+	// processes of their own included.
+	if err := os.Setenv("RAILHEAD_CELL", cell); err != nil {
+		return fmt.Errorf("setting the cell: %w", err)
+	}
+	return nil
+}
+
+// group is a command that only holds others.
+func group(use, short string, members ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("unknown command %q: %s --help lists them", args[0], cmd.CommandPath()))
+			}
+			return cmd.Help()
+		},
+	}
+	command.AddCommand(members...)
+	return command
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+func migrateCommand() *cobra.Command {
+	return group("migrate", "Bring the schema of a cell to this build's version, or show it",
+		migrateUpCommand(), migrateStatusCommand(), migrateSQLCommand())
+}
+
+func migrateUpCommand() *cobra.Command {
+	dryRun := false
+	command := &cobra.Command{
+		Use: "up", Short: "Apply the migrations that the cell lacks",
+		Long: "Apply the migrations that the cell lacks, each in a transaction of its own.\n\n" +
+			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, beside running relayers:\n" +
+			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, cell, err := adminConfig()
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				steps, err := migrations.Status(cmd.Context(), config, cell)
+				if err != nil {
+					return err
+				}
+				var lacking []migrations.Step
+				for _, step := range steps {
+					if !step.Applied {
+						lacking = append(lacking, step)
+					}
+				}
+				return writeSteps(outputOf(cmd), lacking)
+			}
+			steps, err := migrations.Up(cmd.Context(), config, cell)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied; next: railhead roles apply\n", cell, len(steps))
+			return writeSteps(outputOf(cmd), steps)
+		},
+	}
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be applied, apply nothing")
+	return command
+}
+
+func migrateStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "List the migrations of this build and which of them the cell has",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, cell, err := adminConfig()
+			if err != nil {
+				return err
+			}
+			steps, err := migrations.Status(cmd.Context(), config, cell)
+			if err != nil {
+				return err
+			}
+			return writeSteps(outputOf(cmd), steps)
+		},
+	}
+}
+
+func migrateSQLCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "sql", Short: "Print the SQL of every migration, with the cell's name in place",
+		Long: "Print the SQL of every migration, with the cell's name in place, for whoever reads it before it runs.\n" +
+			"It needs no database.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			all, err := migrations.All(s.Cell)
+			if err != nil {
+				return err
+			}
+			o := outputOf(cmd)
+			if o.json {
+				type script struct {
+					Version int64  `json:"version"`
+					Name    string `json:"name"`
+					SQL     string `json:"sql"`
+				}
+				scripts := make([]script, 0, len(all))
+				for _, migration := range all {
+					scripts = append(scripts, script(migration))
+				}
+				return o.document(scripts)
+			}
+			for _, migration := range all {
+				if err := o.text("-- %s\n\n%s\n", migration.Name, migration.SQL); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func writeSteps(o output, steps []migrations.Step) error {
+	if o.json {
+		type step struct {
+			Version   int64     `json:"version"`
+			Name      string    `json:"name"`
+			Applied   bool      `json:"applied"`
+			AppliedAt time.Time `json:"applied_at,omitzero"`
+			TookMS    int64     `json:"took_ms,omitempty"`
+		}
+		list := make([]step, 0, len(steps))
+		for _, s := range steps {
+			list = append(list, step{s.Version, s.Name, s.Applied, s.AppliedAt, s.Took.Milliseconds()})
+		}
+		return o.document(list)
+	}
+	rows := make([][]cell, 0, len(steps))
+	for _, s := range steps {
+		applied := cell{text: "no", tone: warn}
+		if s.Applied {
+			applied = cell{text: clock(s.AppliedAt)}
+		}
+		rows = append(rows, []cell{{text: strconv.FormatInt(s.Version, 10)}, {text: s.Name}, applied})
+	}
+	return o.table([]string{"VERSION", "NAME", "APPLIED"}, rows)
+}

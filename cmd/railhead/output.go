@@ -1,0 +1,180 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// The forms of data on standard output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
+// output writes a command's data.
+type output struct {
+	w     io.Writer
+	json  bool
+	color bool
+}
+
+func outputOf(cmd *cobra.Command) output {
+	format, err := cmd.Flags().GetString("output")
+	o := output{w: cmd.OutOrStdout(), json: err == nil && format == formatJSON}
+	if file, ok := o.w.(*os.File); ok {
+		o.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(file)
+	}
+	return o
+}
+
+// document writes one JSON value. Its field names are part of the command's contract.
+func (o output) document(value any) error {
+	encoder := json.NewEncoder(o.w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return wrote(encoder.Encode(value))
+}
+
+// line writes one JSON value on a line of its own.
+func (o output) line(value any) error {
+	encoder := json.NewEncoder(o.w)
+	encoder.SetEscapeHTML(false)
+	return wrote(encoder.Encode(value))
+}
+
+func (o output) text(format string, args ...any) error {
+	_, err := fmt.Fprintf(o.w, format, args...)
+	return wrote(err)
+}
+
+func wrote(err error) error {
+	if err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
+// cell is one field of a table. Tone colours it on terminals that want colours.
+type cell struct {
+	text string
+	tone tone
+}
+
+type tone string
+
+// The tones, as terminals know them.
+const (
+	plain  tone = ""
+	good   tone = "32"
+	warn   tone = "33"
+	alarm  tone = "31"
+	strong tone = "1"
+)
+
+func plainCells(texts ...string) []cell {
+	cells := make([]cell, len(texts))
+	for n, text := range texts {
+		cells[n].text = text
+	}
+	return cells
+}
+
+// table writes rows under a heading, each column as wide as its widest field.
+func (o output) table(heading []string, rows [][]cell) error {
+	all := append([][]cell{plainCells(heading...)}, rows...)
+	for n := range all[0] {
+		all[0][n].tone = strong
+	}
+	widths := make([]int, len(heading))
+	for _, row := range all {
+		for n := range row {
+			row[n].text = printable(row[n].text)
+			widths[n] = max(widths[n], utf8.RuneCountInString(row[n].text))
+		}
+	}
+	var text strings.Builder
+	for _, row := range all {
+		var line strings.Builder
+		for n, field := range row {
+			line.WriteString(o.paint(field.text, field.tone))
+			if n < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[n]-utf8.RuneCountInString(field.text)+2))
+			}
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return o.text("%s", text.String())
+}
+
+func (o output) paint(text string, t tone) string {
+	if !o.color || t == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
+}
+
+// printable takes control characters out of what others wrote: a rail's message
+// must not move a terminal's cursor. Line ends stay.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// oneLine is printable without line ends.
+func oneLine(text string) string { return strings.ReplaceAll(printable(text), "\n", " ") }
+
+// clock is a moment for people, in UTC to the millisecond.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// span is a time span for people: its two largest units.
+func span(d time.Duration) string {
+	d = d.Abs()
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// orDash stands in for what is not there.
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// bounded cuts a text that others chose the length of.
+func bounded(text string, limit int) string {
+	runes := []rune(printable(text))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	return string(runes[:limit]) + "..."
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func paymentCommand() *cobra.Command {
+	return group("payment", "Show what became of an instruction", paymentShowCommand())
+}
+
+func paymentShowCommand() *cobra.Command {
+	withPayload := false
+	command := &cobra.Command{
+		Use: "show ID", Short: "Show all that is known of one instruction",
+		Long: "Show all that is known of one instruction, in one snapshot: what it is, what is certain about the money,\n" +
+			"what happens next and why, every row of the archive, and what people did.\n\n" +
+			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
+			"when asked for. Connects by RAILHEAD_READER_URL.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				found, err := reader.Find(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if len(found) > 1 {
+					return usage(severalFound(args[0], found))
+				}
+				line, err := reader.Timeline(cmd.Context(), found[0].OutboxID)
+				if err != nil {
+					return err
+				}
+				o := outputOf(cmd)
+				if o.json {
+					return o.document(shownOf(line, withPayload))
+				}
+				return writeTimeline(o, line, withPayload)
+			})
+		},
+	}
+	command.Flags().BoolVar(&withPayload, "payload", false, "show payload and headers too")
+	return command
+}
+
+// severalFound lists what an ID may mean; the caller says which.
+func severalFound(id string, found []ledger.Found) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%q means %d instructions; name one by its outbox id:", bounded(id, 128), len(found))
+	for _, one := range found {
+		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, key %s", one.OutboxID, one.ParticipantID, one.SequenceID, one.IdempotencyKey)
+	}
+	return errors.New(text.String())
+}
+
+// shown is a timeline as JSON, with what it means.
+type shown struct {
+	ledger.Timeline
+	Money   moneyLine       `json:"money"`
+	Next    string          `json:"next"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Headers json.RawMessage `json:"headers,omitempty"`
+}
+
+type moneyLine struct {
+	Certainty ledger.Certainty `json:"certainty"`
+	Why       string           `json:"why"`
+}
+
+func shownOf(line ledger.Timeline, withPayload bool) shown {
+	word, why := line.Certainty()
+	s := shown{Timeline: line, Money: moneyLine{word, why}, Next: nextStep(line)}
+	if withPayload {
+		s.Payload, s.Headers = line.Payload, line.Headers
+	}
+	return s
+}
+
+// nextStep says what happens next to an instruction, and why.
+func nextStep(line ledger.Timeline) string {
+	last := lastRow(line)
+	switch p := line.Pending; {
+	case p != nil && p.SetAside:
+		return "nothing by itself: it could not be claimed and is set aside until a person looks"
+	case p != nil && p.Pause != nil:
+		return fmt.Sprintf("waits: %s is paused by %s since %s: %s", p.Pause.What, p.Pause.By, clock(p.Pause.At), oneLine(p.Pause.Reason))
+	case p != nil && p.DueInMS > 0:
+		return fmt.Sprintf("%s in %s, at %s%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), because(last))
+	case p != nil:
+		return fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
+	case last != nil && last.State.IsClaim():
+		return fmt.Sprintf("in flight with %s for %s; a reaper takes over if it stays silent", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
+	case line.DeadLetter.Open():
+		return fmt.Sprintf("nothing by itself: it waits for a person since %s (%s)", clock(line.DeadLetter.OpenedAt), line.DeadLetter.Reason)
+	case last != nil:
+		return "nothing: it has ended"
+	default:
+		return "nothing: only its key is left"
+	}
+}
+
+// because names the row that put an instruction back into pending.
+func because(last *ledger.AttemptRow) string {
+	if last == nil {
+		return "; never claimed before"
+	}
+	said := string(last.State)
+	switch {
+	case last.ErrorCode != "":
+		said += " " + last.ErrorCode
+	case last.RailCode != "":
+		said += " " + last.RailCode
+	case last.Result != "":
+		said += " " + last.Result
+	}
+	return fmt.Sprintf("; row %d was %s", last.AttemptNo, oneLine(said))
+}
+
+func lastRow(line ledger.Timeline) *ledger.AttemptRow {
+	for n := len(line.Attempts) - 1; n >= 0; n-- {
+		if line.Attempts[n].State != payment.LateOutcome {
+			return &line.Attempts[n]
+		}
+	}
+	return nil
+}

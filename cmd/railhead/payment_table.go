@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// writeTimeline writes a timeline for people: a head of names and values, then a
+// line a row of the archive, then what people did.
+func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
+	word, why := line.Certainty()
+	head := [][2]string{
+		{"amount", fmt.Sprintf("%s %s on rail %s", orDash(line.Amount), line.Currency, orDash(line.RailType))},
+		{"participant", fmt.Sprintf("%s, sequence %d", line.ParticipantID, line.SequenceID)},
+		{"instruction", fmt.Sprintf("%s, key %s", line.InstructionID, line.IdempotencyKey)},
+		{"rail key", line.RailKey},
+		{"enqueued", fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))},
+		{"state", o.paint(orDash(line.State), toneOfState(line.State))},
+		{"money", o.paint(moneyWords(word), toneOfMoney(word)) + ": " + oneLine(why)},
+		{"next", nextStep(line)},
+	}
+	if line.Priority != payment.PriorityNormal.Number() {
+		head = append(head, [2]string{"priority", map[int]string{0: "urgent", 2: "bulk"}[line.Priority]})
+	}
+	if !line.ExpiresAt.IsZero() {
+		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
+	}
+	if d := line.DeadLetter; d != nil {
+		head = append(head, [2]string{"dead letter", letterLine(d)})
+	}
+	if withPayload {
+		head = append(head, [2]string{"payload", oneLine(string(line.Payload))}, [2]string{"headers", oneLine(string(line.Headers))})
+	}
+	if err := o.text("%s\n", o.paint("payment "+line.OutboxID.String(), strong)); err != nil {
+		return err
+	}
+	for _, field := range head {
+		if err := o.text("  %-12s %s\n", field[0], field[1]); err != nil {
+			return err
+		}
+	}
+	if err := writeAttempts(o, line); err != nil {
+		return err
+	}
+	return writeActs(o, line.Acts)
+}
+
+func letterLine(d *ledger.DeadLetter) string {
+	text := fmt.Sprintf("%s, %s since %s", d.Reason, d.Status, clock(d.OpenedAt))
+	if d.ErrorCode != "" {
+		text = fmt.Sprintf("%s (%s), %s since %s", d.Reason, oneLine(d.ErrorCode), d.Status, clock(d.OpenedAt))
+	}
+	if d.Actor != "" {
+		text += fmt.Sprintf(", %s at %s", oneLine(d.Actor), clock(d.UpdatedAt))
+	}
+	if d.Note != "" {
+		text += ": " + oneLine(d.Note)
+	}
+	return text
+}
+
+func writeAttempts(o output, line ledger.Timeline) error {
+	if len(line.Attempts) == 0 {
+		return o.text("\nno attempt yet\n")
+	}
+	if line.Earlier {
+		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
+			return err
+		}
+	}
+	rows := make([][]cell, 0, len(line.Attempts))
+	for _, a := range line.Attempts {
+		latency := "-"
+		if a.LatencyMS != nil {
+			latency = strconv.Itoa(int(*a.LatencyMS)) + "ms"
+		}
+		rows = append(rows, []cell{
+			{text: clock(a.CreatedAt)}, {text: strconv.Itoa(a.AttemptNo)}, {string(a.State), toneOfState(string(a.State))},
+			{text: orDash(a.Result)}, {text: orDash(oneLine(a.RailCode))}, {text: orDash(oneLine(a.ErrorCode))}, {text: latency},
+			{text: orDash(oneLine(a.WorkerID))}, {text: orDash(oneLine(a.RailReference))}, {text: orDash(bounded(oneLine(a.ErrorMessage), 100))},
+		})
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"TIME", "NO", "STATE", "RESULT", "RAIL CODE", "ERROR", "LATENCY", "WORKER", "REFERENCE", "MESSAGE"}, rows)
+}
+
+func writeActs(o output, acts []ledger.Act) error {
+	if len(acts) == 0 {
+		return nil
+	}
+	rows := make([][]cell, 0, len(acts))
+	for _, act := range acts {
+		rows = append(rows, plainCells(clock(act.At), act.Act, act.Actor, oneLine(act.Reason)))
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"TIME", "ACT", "ACTOR", "REASON"}, rows)
+}
+
+// moneyWords are the words for people: "sent, outcome unknown".
+func moneyWords(word ledger.Certainty) string {
+	switch word {
+	case ledger.OutcomeUnknown:
+		return "sent, outcome unknown"
+	default:
+		return strings.ToLower(strings.ReplaceAll(string(word), "_", " "))
+	}
+}
+
+func toneOfMoney(word ledger.Certainty) tone {
+	switch word {
+	case ledger.RailAccepted:
+		return good
+	case ledger.OutcomeUnknown, ledger.Contradicted:
+		return alarm
+	default:
+		return warn
+	}
+}
+
+func toneOfState(state string) tone {
+	switch payment.State(state) {
+	case payment.Dispatched:
+		return good
+	case payment.Failed, payment.Parked, payment.Unknown, payment.ZombieRequeue, "CONFLICT":
+		return alarm
+	case payment.Retryable, payment.LateOutcome:
+		return warn
+	default:
+		return plain
+	}
+}

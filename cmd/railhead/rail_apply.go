@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/railconfig"
+)
+
+func railApplyCommand() *cobra.Command {
+	var reason string
+	dryRun := false
+	command := &cobra.Command{
+		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
+		Long: "Put the profiles of a rails file in force, each as its rail's next version; what is in force already stays.\n\n" +
+			"It shows first what each profile changes. Endpoints and secrets of the file are not looked at and stay\n" +
+			"where they are. Rails that the file does not name stay as they are. Relayers and reapers take a new\n" +
+			"version over within seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.",
+		Example: "  railhead rail apply rails.yaml --dry-run\n" +
+			"  railhead rail apply rails.yaml --reason 'the bank now keeps keys for 48 hours'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			file, err := railconfig.Load(args[0], os.Getenv)
+			if err != nil {
+				return err
+			}
+			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+				return applyRails(cmd, s, operator, file, reason, dryRun)
+			})
+		},
+	}
+	command.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the log later; required to change anything")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, change nothing")
+	return command
+}
+
+// railChange is what a file changes about one rail.
+type railChange struct {
+	RailType    string        `json:"rail_type"`
+	From        int           `json:"from_version"` // 0: the rail is new
+	Version     int           `json:"version,omitempty"`
+	Changed     bool          `json:"changed"`
+	Differences []fieldChange `json:"differences"`
+	profile     []byte
+}
+
+type fieldChange struct {
+	Field string `json:"field"`
+	From  string `json:"from"` // JSON text; empty: not there
+	To    string `json:"to"`
+}
+
+func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file railconfig.File, reason string, dryRun bool) error {
+	changes, err := planRails(cmd.Context(), operator, file)
+	if err != nil {
+		return err
+	}
+	for _, rail := range file.Rails {
+		if err := rail.Profile.CheckBudget(s.Zombie, s.RecordWithin, s.Drain); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: with the settings of this environment no relayer would start: %v\n", err)
+		}
+	}
+	o := outputOf(cmd)
+	if !o.json {
+		for _, change := range changes {
+			if err := writeChange(o, change); err != nil {
+				return err
+			}
+		}
+	}
+	changing := slices.ContainsFunc(changes, func(c railChange) bool { return c.Changed })
+	if changing && !dryRun {
+		if reason == "" {
+			return usage(errors.New("something would change: say why with --reason, for whoever reads the log later"))
+		}
+		for n := range changes {
+			if err := changes[n].apply(cmd, operator, reason); err != nil {
+				return err
+			}
+		}
+	}
+	if o.json {
+		return o.document(changes)
+	}
+	return nil
+}
+
+func (c *railChange) apply(cmd *cobra.Command, operator *ledger.Operator, reason string) error {
+	if !c.Changed {
+		return nil
+	}
+	version, changed, err := operator.ApplyRailProfile(cmd.Context(), c.RailType, c.profile, reason)
+	if err != nil {
+		return err
+	}
+	c.Version = version
+	if changed {
+		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: version %d is in force\n", c.RailType, version)
+	} else {
+		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: somebody else has just put the same in force as version %d\n", c.RailType, version)
+	}
+	return nil
+}
+
+// planRails compares the file with what is in force.
+func planRails(ctx context.Context, operator *ledger.Operator, file railconfig.File) ([]railChange, error) {
+	found, err := operator.Rails(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inForce := make(map[string]payment.RailRow, len(found))
+	for _, row := range found {
+		inForce[row.RailType] = row
+	}
+	changes := make([]railChange, 0, len(file.Rails))
+	for _, rail := range file.Rails {
+		profile, err := rail.Profile.JSON()
+		if err != nil {
+			return nil, err
+		}
+		row := inForce[rail.RailType]
+		differences, err := differenceOf(row.Profile, profile)
+		if err != nil {
+			return nil, fmt.Errorf("comparing the profile of rail %s: %w", rail.RailType, err)
+		}
+		changes = append(changes, railChange{
+			RailType: rail.RailType, From: row.ProfileVersion, Changed: len(differences) > 0,
+			Differences: differences, profile: profile,
+		})
+	}
+	return changes, nil
+}
+
+func writeChange(o output, c railChange) error {
+	switch {
+	case !c.Changed:
+		return o.text("rail %s: version %d is in force and stays\n", c.RailType, c.From)
+	case c.From == 0:
+		if err := o.text("rail %s: new\n", c.RailType); err != nil {
+			return err
+		}
+	default:
+		if err := o.text("rail %s: differs from version %d\n", c.RailType, c.From); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.Differences {
+		var err error
+		switch {
+		case d.From == "":
+			err = o.text("  %s\n", o.paint("+ "+d.Field+": "+oneLine(d.To), good))
+		case d.To == "":
+			err = o.text("  %s\n", o.paint("- "+d.Field+": "+oneLine(d.From), alarm))
+		default:
+			err = o.text("  %s\n", o.paint("~ "+d.Field+": "+oneLine(d.From)+" -> "+oneLine(d.To), warn))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differenceOf compares two JSON objects field by field; an empty text is an
+// object without fields.
+func differenceOf(from, to []byte) ([]fieldChange, error) {
+	old, err := flattened(from)
+	if err != nil {
+		return nil, err
+	}
+	proposed, err := flattened(to)
+	if err != nil {
+		return nil, err
+	}
+	fields := maps.Clone(old)
+	maps.Copy(fields, proposed)
+	differences := []fieldChange{}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if old[field] != proposed[field] {
+			differences = append(differences, fieldChange{field, old[field], proposed[field]})
+		}
+	}
+	return differences, nil
+}
+
+// flattened gives each leaf of a JSON text as JSON, by its path.
+func flattened(text []byte) (map[string]string, error) {
+	fields := make(map[string]string)
+	if len(text) == 0 {
+		return fields, nil
+	}
+	var root any
+	if err := json.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	var walk func(path string, value any) error
+	walk = func(path string, value any) error {
+		switch value := value.(type) {
+		case map[string]any:
+			for key, member := range value {
+				if err := walk(path+"."+key, member); err != nil {
+					return err
+				}
+			}
+			return nil
+		case []any:
+			for n, member := range value {
+				if err := walk(path+"."+strconv.Itoa(n), member); err != nil {
+					return err
+				}
+			}
+			return nil
+		default:
+			leaf, err := json.Marshal(value)
+			if path != "" {
+				fields[path[1:]] = string(leaf)
+			}
+			return err
+		}
+	}
+	return fields, walk("", root)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/acl"
+)
+
+func rolesCommand() *cobra.Command {
+	return group("roles", "Make the roles of the matrix and their grants, or compare them with the catalog",
+		rolesApplyCommand(), rolesDiffCommand(), rolesSQLCommand(), rolesLoginCommand())
+}
+
+func rolesApplyCommand() *cobra.Command {
+	dryRun := false
+	command := &cobra.Command{
+		Use: "apply", Short: "Make the roles, and bring every grant in line with the matrix",
+		Long: "Make the roles, and bring every grant in line with the matrix: what it does not name is taken away.\n\n" +
+			"Connects by RAILHEAD_ADMIN_URL as a superuser. In a new database it makes the roles alone, because there\n" +
+			"is nothing to grant yet: run it, then railhead migrate up, then it again.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
+				if dryRun {
+					found, err := acl.Diff(cmd.Context(), conn, cell)
+					if err != nil {
+						return err
+					}
+					return writeDifferences(outputOf(cmd), found)
+				}
+				if err := acl.EnsureRoles(cmd.Context(), conn); err != nil {
+					return err
+				}
+				err := acl.Apply(cmd.Context(), conn, cell)
+				if errors.Is(err, acl.ErrNoCell) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "the roles are there; cell %s has no schema yet: run railhead migrate up, then railhead roles apply again\n", cell)
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "roles and grants of cell %s are as the matrix says\n", cell)
+				return nil
+			})
+		},
+	}
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what differs, change nothing")
+	return command
+}
+
+func rolesDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff", Short: "Compare the live catalog with the matrix; exit code 8 if they differ",
+		Long: "Compare the live catalog with the matrix. Every difference is a line; any of them makes the exit code 8.\n" +
+			"Connects by RAILHEAD_ADMIN_URL, as any login that may read the catalog. It changes nothing.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
+				found, err := acl.Diff(cmd.Context(), conn, cell)
+				if err != nil {
+					return err
+				}
+				if err := writeDifferences(outputOf(cmd), found); err != nil {
+					return err
+				}
+				if len(found) > 0 {
+					return withCode(exitProof, fmt.Errorf("the catalog differs from the matrix in %d places: railhead roles apply repairs them", len(found)))
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func writeDifferences(o output, found []acl.Difference) error {
+	if o.json {
+		type difference struct {
+			Code      string `json:"code"`
+			Object    string `json:"object,omitempty"`
+			Grantee   string `json:"grantee,omitempty"`
+			Privilege string `json:"privilege,omitempty"`
+			Detail    string `json:"detail"`
+		}
+		list := make([]difference, 0, len(found))
+		for _, d := range found {
+			object := ""
+			if d.Object != (acl.Object{}) {
+				object = d.Object.String()
+			}
+			list = append(list, difference{string(d.Code), object, d.Grantee, d.Privilege, d.Detail})
+		}
+		return o.document(list)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	rows := make([][]cell, 0, len(found))
+	for _, d := range found {
+		rows = append(rows, []cell{{string(d.Code), alarm}, {text: d.Detail}})
+	}
+	return o.table([]string{"CODE", "DETAIL"}, rows)
+}
+
+func rolesSQLCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "sql", Short: "Print the whole matrix as a script for a database administrator",
+		Long: "Print the whole matrix as one script that can be read and run instead of railhead roles apply.\n" +
+			"It needs no database.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			matrix, err := acl.Load()
+			if err != nil {
+				return err
+			}
+			return outputOf(cmd).text("%s", matrix.SQL(s.Cell))
+		},
+	}
+}
+
+// passwordBytesMax bounds a password file.
+const passwordBytesMax = 1024
+
+func rolesLoginCommand() *cobra.Command {
+	var role, variable, file string
+	none := false
+	command := &cobra.Command{
+		Use: "login NAME", Short: "Make a login that is a member of exactly one role",
+		Long: "Make a login that is a member of exactly one role of the matrix, or make an existing one so.\n\n" +
+			"The password comes from a variable or a file, never from the command line, and reaches the server as a\n" +
+			"verifier. Connects by RAILHEAD_ADMIN_URL as a superuser.",
+		Example: "  railhead roles login ingest_api --role railhead_ingest --password-env INGEST_PASSWORD\n" +
+			"  railhead roles login metrics --role railhead_readonly --no-password",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := passwordFrom(cmd.InOrStdin(), variable, file)
+			if err != nil {
+				return err
+			}
+			return withAdmin(cmd.Context(), func(conn *pgx.Conn, _ string) error {
+				if err := acl.EnsureLogin(cmd.Context(), conn, args[0], role, password); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "login %s is a member of %s and of nothing else\n", args[0], role)
+				return nil
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&role, "role", "", "the role, such as railhead_ingest")
+	flags.StringVar(&variable, "password-env", "", "the variable that holds the password")
+	flags.StringVar(&file, "password-file", "", "the file whose first line is the password; - is standard input")
+	flags.BoolVar(&none, "no-password", false, "no password, for servers that know their clients by other means; an existing one is removed")
+	must(command.MarkFlagRequired("role"))
+	command.MarkFlagsOneRequired("password-env", "password-file", "no-password")
+	command.MarkFlagsMutuallyExclusive("password-env", "password-file", "no-password")
+	return command
+}
+
+// passwordFrom reads the password; "" where neither is named. An empty one is
+// refused: it would take the login's password away.
+func passwordFrom(stdin io.Reader, variable, file string) (string, error) {
+	var password string
+	switch {
+	case variable != "":
+		password = os.Getenv(variable)
+	case file != "":
+		from := stdin
+		if file != "-" {
+			opened, err := os.Open(file)
+			if err != nil {
+				return "", fmt.Errorf("reading the password: %w", err)
+			}
+			defer opened.Close()
+			from = opened
+		}
+		text, err := io.ReadAll(io.LimitReader(from, passwordBytesMax+1))
+		if err != nil {
+			return "", fmt.Errorf("reading the password: %w", err)
+		}
+		if len(text) > passwordBytesMax {
+			return "", usage(fmt.Errorf("the password file is longer than %d bytes", passwordBytesMax))
+		}
+		password, _, _ = strings.Cut(string(text), "\n")
+		password = strings.TrimSuffix(password, "\r")
+	default:
+		return "", nil
+	}
+	if password == "" {
+		return "", usage(errors.New("the password is empty: say --no-password if there is to be none"))
+	}
+	return password, nil
+}
+
+// must is for mistakes in the command tree itself, which any test finds.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

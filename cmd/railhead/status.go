@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+)
+
+func statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show how the cell is doing: rails, what waits, what is in flight, components",
+		Long: "Show how the cell is doing, in one snapshot: per rail what waits and since when, what is in flight, whose\n" +
+			"outcome is unknown, what waits for a person, and what is paused; then the components by the age of their\n" +
+			"heartbeat, which is stale after RAILHEAD_HEARTBEAT_STALE. It costs the same whatever the archive holds.\n" +
+			"Connects by RAILHEAD_READER_URL.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				status, err := reader.Status(cmd.Context(), s.HeartbeatStale)
+				if err != nil {
+					return err
+				}
+				o := outputOf(cmd)
+				if o.json {
+					return o.document(status)
+				}
+				return writeStatus(o, s.Cell, status)
+			})
+		},
+	}
+}
+
+func writeStatus(o output, name string, status ledger.Status) error {
+	if err := o.text("cell %s at %s\n\n", name, clock(status.Now)); err != nil {
+		return err
+	}
+	if err := writeRailStatus(o, status.Rails); err != nil {
+		return err
+	}
+	if err := writePauses(o, status); err != nil {
+		return err
+	}
+	return writeHeartbeats(o, status.Heartbeats)
+}
+
+func writeRailStatus(o output, rails []ledger.RailStatus) error {
+	if len(rails) == 0 {
+		return o.text("no rails yet: railhead rail apply FILE\n")
+	}
+	rows := make([][]cell, 0, len(rails))
+	for _, rail := range rails {
+		more := ""
+		if rail.Capped {
+			more = "+"
+		}
+		unknown := cell{text: strconv.FormatInt(rail.OutcomeUnknown, 10)}
+		if rail.OutcomeUnknown > 0 {
+			unknown.tone = warn
+		}
+		rows = append(rows, []cell{
+			{text: rail.RailType}, pausedCell(rail.Pause),
+			{text: strconv.FormatInt(rail.Pending, 10) + more}, {text: strconv.FormatInt(rail.Due, 10) + more},
+			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10)}, {text: ageOf(rail.OldestClaimMS)},
+			unknown, lettersCell(rail.DeadLetters),
+		})
+	}
+	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS"}, rows)
+}
+
+func ageOf(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return span(millis(ms))
+}
+
+func pausedCell(pause *ledger.Pause) cell {
+	if pause == nil {
+		return cell{text: "no"}
+	}
+	return cell{"yes", alarm}
+}
+
+func lettersCell(letters []ledger.LetterCount) cell {
+	if len(letters) == 0 {
+		return cell{text: "0"}
+	}
+	texts := make([]string, 0, len(letters))
+	for _, count := range letters {
+		texts = append(texts, fmt.Sprintf("%d %s", count.Open, count.Reason))
+	}
+	return cell{strings.Join(texts, ", "), alarm}
+}
+
+func writePauses(o output, status ledger.Status) error {
+	var pauses []ledger.Pause
+	if status.Everything != nil {
+		pauses = append(pauses, *status.Everything)
+	}
+	for _, rail := range status.Rails {
+		if rail.Pause != nil {
+			pauses = append(pauses, *rail.Pause)
+		}
+	}
+	pauses = append(pauses, status.Participants...)
+	if len(pauses) == 0 {
+		return nil
+	}
+	rows := make([][]cell, 0, len(pauses))
+	for _, pause := range pauses {
+		rows = append(rows, []cell{{oneLine(pause.What), alarm}, {text: clock(pause.At)}, {text: pause.By}, {text: oneLine(pause.Reason)}})
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"PAUSED", "SINCE", "BY", "REASON"}, rows)
+}
+
+func writeHeartbeats(o output, beats []ledger.Beat) error {
+	if len(beats) == 0 {
+		return o.text("\nno relayer and no reaper has run here within a day\n")
+	}
+	tones := map[ledger.Freshness]tone{ledger.Fresh: good, ledger.Warning: warn, ledger.Stale: alarm}
+	rows := make([][]cell, 0, len(beats))
+	for _, beat := range beats {
+		rows = append(rows, []cell{
+			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))},
+			{text: beat.Status}, {text: oneLine(beat.Name)}, {text: oneLine(beat.Host)}, {text: oneLine(beat.Version)}, {text: orDash(oneLine(beat.Activity))},
+		})
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"COMPONENT", "HEARTBEAT", "AGE", "STATUS", "NAME", "HOST", "VERSION", "DOES"}, rows)
+}
