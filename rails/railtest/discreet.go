@@ -41,6 +41,7 @@ func inquiryProvesNothing(t *testing.T, s Subject) {
 			t.Errorf("%s: the bank was asked %d times", name, n)
 		}
 	}
+	s = s.hurried()
 	b := openBank(t, func(c *client) { c.hang() })
 	want(t, s.inquire(t, s.open(t, b.url), s.question()), payment.ResultUnavailable, true)
 }

@@ -100,6 +100,7 @@ func cutOff(t *testing.T, s Subject) {
 
 // boundedAnswers: no answer costs more memory or time than an honest one.
 func boundedAnswers(t *testing.T, s Subject) {
+	s = s.hurried()
 	accepted := strings.TrimSuffix(s.Sends[payment.ResultAccepted].Body, "}")
 	zeros := gzipped(make([]byte, 64<<20))
 	for name, behave := range map[string]func(c *client){
@@ -164,6 +165,7 @@ func gzipped(text []byte) string {
 // hangs: a bank that stops at any point costs no more than the budget, and
 // other calls of the rail nothing.
 func hangs(t *testing.T, s Subject) {
+	s = s.hurried()
 	for name, said := range map[string]string{
 		"before the answer":     "",
 		"in the status line":    "HTTP/1.1 2",
