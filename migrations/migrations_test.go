@@ -3,7 +3,6 @@ package migrations_test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,5 +226,5 @@ func TestUUIDv7(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), "SELECT railhead.uuidv7_time($1)::text", [16]byte(payment.NewID())).Scan(&inside); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(fmt.Sprintf("server %s, time inside %s", version, inside))
+	t.Logf("server %s, time inside %s", version, inside)
 }
