@@ -105,8 +105,9 @@ type SignatureConfig struct {
 	Secret          secret.Ref `json:"secret"`
 	Header          string     `json:"header"`
 	TimestampHeader string     `json:"timestamp_header"` // Unix seconds; needed where Form has a timestamp
-	// Form is what is signed, its parts joined by dots: any of timestamp,
-	// method, path and body, body last. Default timestamp.body.
+	// Form is what is signed: any of timestamp, method, path and body, body
+	// last, with a dot between them (timestamp.body, the default) or with
+	// nothing (timestamp+body).
 	Form     string `json:"form"`
 	Encoding string `json:"encoding"` // hex (default) or base64
 	Prefix   string `json:"prefix"`   // before the signature, such as sha256=

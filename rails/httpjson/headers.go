@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -89,14 +88,14 @@ func (s SignatureConfig) validate(all *faults) {
 	if s.Secret.IsZero() {
 		all.refuse("signature.secret", "is needed")
 	}
-	parts := strings.Split(s.Form, ".")
+	parts := signedParts(s.Form)
 	for _, part := range parts {
-		if !slices.Contains([]string{"timestamp", "method", "path", "body"}, part) {
+		if !slices.Contains([]string{"timestamp", "method", "path", "body", "."}, part) {
 			all.refuse("signature.form", "has %q, known are timestamp, method, path and body", part)
 		}
 	}
 	// Any other part could be moved into the end of a body that came before it.
-	if parts[len(parts)-1] != "body" || slices.Index(parts, "body") != len(parts)-1 {
+	if len(parts) == 0 || slices.Index(parts, "body") != len(parts)-1 {
 		all.refuse("signature.form", "is %q, must have body once and last", s.Form)
 	}
 	if slices.Contains(parts, "timestamp") != (s.TimestampHeader != "") {

@@ -24,11 +24,10 @@ type signer struct {
 func (s signer) sign(header http.Header, method, path string, body []byte) {
 	timestamp := strconv.FormatInt(s.now().Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.key.Reveal()))
-	for n, part := range strings.Split(s.config.Form, ".") {
-		if n > 0 {
-			mac.Write([]byte("."))
-		}
+	for _, part := range signedParts(s.config.Form) {
 		switch part {
+		case ".":
+			mac.Write([]byte("."))
 		case "timestamp":
 			mac.Write([]byte(timestamp))
 		case "method":
@@ -47,4 +46,9 @@ func (s signer) sign(header http.Header, method, path string, body []byte) {
 		header.Set(s.config.TimestampHeader, timestamp)
 	}
 	header.Set(s.config.Header, s.config.Prefix+signature)
+}
+
+// signedParts takes a form apart: its words, and the dots that are signed too.
+func signedParts(form string) []string {
+	return strings.Fields(strings.NewReplacer(".", " . ", "+", " ").Replace(form))
 }

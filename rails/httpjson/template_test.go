@@ -153,6 +153,7 @@ func TestSign(t *testing.T) {
 	for form, signed := range map[string]string{
 		"timestamp.body":             `1800000000.{"a":1}`,
 		"body":                       `{"a":1}`,
+		"timestamp+body":             `1800000000{"a":1}`,
 		"timestamp.method.path.body": `1800000000.POST./v1/p?x=1.{"a":1}`,
 	} {
 		for _, encoding := range []string{"hex", "base64"} {
