@@ -12,6 +12,8 @@ var (
 	coversKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), AnswerCoversKey: true, IDAfterRefusal: payment.IDSame}
 	// sameKey de-duplicates, but an answer settles only its own send.
 	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}
+	// stubborn is sent as often as any rail may be.
+	stubborn = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), Retry: payment.RetryPolicy{MaxSends: payment.MaxSends}}
 	// never does not de-duplicate and can't be asked.
 	never = payment.Policy{}
 	// asks can be asked, and its NOT_FOUND counts at almost any age.

@@ -1,0 +1,192 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// refusals counts the server's refusals by SQLSTATE, those included that the
+// ledger retries by itself.
+type refusals struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (r *refusals) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (r *refusals) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	if data.Err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == nil {
+		r.n = map[string]int{}
+	}
+	r.n[ledger.SQLState(data.Err)]++
+}
+
+// TestEveryoneAppendsAtOnce lets claims, fast records, reapers' repairs and
+// sixteen bringers of late evidence loose on the same few instructions.
+func TestEveryoneAppendsAtOnce(t *testing.T) {
+	t.Parallel()
+	const instructions, rounds, bringers, workers, reapers = 6, 12, 16, 3, 2
+	d := newDesk(t)
+	seen := &refusals{}
+	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20, Tracer: seen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	var ids []payment.ID
+	for range instructions {
+		ids = append(ids, d.enqueue())
+	}
+	crowd := &crowd{t: t, exec: exec, claims: map[payment.ID][]payment.Claim{}}
+	crowd.work(1)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() { crowd.work(rounds * 4) })
+	}
+	for range reapers {
+		group.Go(func() { crowd.reap(rounds * 2) })
+	}
+	for n := range bringers {
+		group.Go(func() { crowd.bring(rounds, n == 0) })
+	}
+	group.Wait()
+
+	d.gapless()
+	for state, n := range seen.n {
+		t.Errorf("the server refused %d times with %q", n, state)
+	}
+	states := map[string]int{}
+	for _, id := range ids {
+		rows := d.rows(id)
+		if d.text(`SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id)) == "1" && d.waiting(id) == "" {
+			t.Errorf("%s: %s", id, rows)
+		}
+		states[d.text(`SELECT railhead.payment_outbox_state($1)`, [16]byte(id))]++
+	}
+	t.Log("rows:", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), "ends:", states, "verdicts:", crowd.verdicts)
+	if len(crowd.verdicts) < 3 {
+		t.Errorf("the crowd met too little: %v", crowd.verdicts)
+	}
+}
+
+// crowd is all of them, and what they know of claims.
+type crowd struct {
+	t    *testing.T
+	exec *ledger.Executor
+
+	mu       sync.Mutex
+	claims   map[payment.ID][]payment.Claim
+	verdicts map[payment.Verdict]int
+}
+
+// some is any claim that was ever made; false while there is none.
+func (c *crowd) some() (payment.Claim, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.claims) == 0 {
+		return payment.Claim{}, false
+	}
+	order := func(a, b payment.ID) int { return slices.Compare(a[:], b[:]) }
+	ids := slices.SortedFunc(maps.Keys(c.claims), order)
+	all := c.claims[ids[rand.IntN(len(ids))]]
+	return all[rand.IntN(len(all))], true
+}
+
+// work claims and answers, by the fast path first.
+func (c *crowd) work(turns int) {
+	words := []payment.Result{payment.ResultRefusedTransient, payment.ResultUnknown, payment.ResultNotSent, payment.ResultUnknown}
+	for range turns {
+		result, err := c.exec.Turn(c.t.Context(), payment.Turn{Claim: request(lane("bank", 3, 1))})
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		var outcomes []payment.Outcome
+		c.mu.Lock()
+		for _, claim := range result.Claims {
+			c.claims[claim.OutboxID] = append(c.claims[claim.OutboxID], claim)
+			o := told(stubborn, claim, words[rand.IntN(len(words))], "")
+			if o.Decision.Requeue {
+				o.Decision.Delay = 0
+			}
+			outcomes = append(outcomes, o)
+		}
+		c.mu.Unlock()
+		c.record(outcomes)
+	}
+}
+
+// reap repairs claims that are not stale at all.
+func (c *crowd) reap(turns int) {
+	for range turns {
+		claim, ok := c.some()
+		if ok {
+			o := lost(stubborn, claim)
+			if o.Decision.Requeue {
+				o.Decision.Delay = 0
+			}
+			c.record([]payment.Outcome{o})
+		}
+	}
+}
+
+func (c *crowd) record(outcomes []payment.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	result, err := c.exec.Turn(c.t.Context(), payment.Turn{Outcomes: outcomes})
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	for _, o := range result.Late {
+		c.late(o)
+	}
+}
+
+// bring brings late evidence; the first bringer may bring proof of execution.
+func (c *crowd) bring(turns int, mayEnd bool) {
+	for n := range turns {
+		claim, ok := c.some()
+		if !ok {
+			continue
+		}
+		kind := kinds[3+rand.IntN(3)]
+		if mayEnd && n > turns/2 {
+			kind = "executed"
+		}
+		c.late(evidence(sameKey, claim, kind, fmt.Sprintf("ref-%s", claim.OutboxID)))
+	}
+}
+
+func (c *crowd) late(o payment.Outcome) {
+	verdict, err := c.exec.RecordLate(c.t.Context(), o)
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.verdicts == nil {
+		c.verdicts = map[payment.Verdict]int{}
+	}
+	c.verdicts[verdict]++
+}
