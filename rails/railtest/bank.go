@@ -200,11 +200,6 @@ func (c *client) hang() {
 	}
 }
 
-// answering is a bank that always gives one answer to one payment.
-func answering(t testing.TB, answer func() Answer, railKey func() string) *bank {
-	return openBank(t, func(c *client) { c.say(answer(), railKey()) })
-}
-
 // closedPort is an address at which nothing listens.
 func closedPort(t testing.TB) string {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,22 +20,21 @@ import (
 // sees it once. On a used connection HTTP libraries send again by themselves,
 // above all with an Idempotency-Key header.
 func oneRequestASend(t *testing.T, s Subject) {
-	var mute bool
-	var key string
+	var mute atomic.Bool
 	b := openBank(t, func(c *client) {
-		if mute {
+		if mute.Load() {
 			c.Close()
 			return
 		}
-		c.say(s.Sends[payment.ResultAccepted], key)
+		c.say(s.Sends[payment.ResultAccepted], c.railKey(s))
 	})
 	rail := s.open(t, b.url)
 	for n := range 6 {
 		first := s.next()
-		mute, key = false, first.RailKey
+		mute.Store(false)
 		want(t, s.send(t, rail, first), payment.ResultAccepted, true)
 		second := s.next()
-		mute = true
+		mute.Store(true)
 		want(t, s.send(t, rail, second), payment.ResultUnknown, true)
 		if times := b.times(second.RailKey); times != 1 {
 			t.Errorf("round %d: the bank saw the payment %d times", n, times)

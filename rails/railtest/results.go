@@ -100,8 +100,7 @@ func stoppedBeforeTheCall(t *testing.T, s Subject) {
 // vetoBeforeFirstByte: the last question is asked when the connection is in
 // hand, and a no keeps every byte back, on a new connection and on a used one.
 func vetoBeforeFirstByte(t *testing.T, s Subject) {
-	var key string
-	b := answering(t, func() Answer { return s.Sends[payment.ResultAccepted] }, func() string { return key })
+	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	rail := s.open(t, b.url)
 	stale := errors.New("the claim is too old")
 	refuse := func() error { return stale }
@@ -118,7 +117,6 @@ func vetoBeforeFirstByte(t *testing.T, s Subject) {
 	}
 
 	paid := s.next()
-	key = paid.RailKey
 	want(t, s.send(t, rail, paid), payment.ResultAccepted, true)
 	again := s.next()
 	again.BeforeFirstByte = refuse
