@@ -136,6 +136,11 @@ func (p Profile) Faults() []error {
 	if p.Concurrency < 1 || p.Concurrency > MaxConcurrency {
 		refuse("concurrency is %d, must be 1 to %d", p.Concurrency, MaxConcurrency)
 	}
+	if p.Inquiry.Max > 0 && p.Inquiry.NotFound == payment.NotFoundNotExecuted && time.Duration(p.Inquiry.NotFoundAge) < p.SendBudget() {
+		refuse("inquiry.not_found_age is %s, shorter than the send budget %s: the age counts from the claim, "+
+			"so the send could still be on the wire when \"no such payment\" is taken as proof",
+			p.Inquiry.NotFoundAge, payment.Duration(p.SendBudget()))
+	}
 	all = append(all, p.Rate.validate()...)
 	all = append(all, p.Breaker.validate(p.Timeouts.Total())...)
 	if _, err := p.Codes.BodyTable(); err != nil {

@@ -182,3 +182,15 @@ func FuzzParseProfile(f *testing.F) {
 		}
 	})
 }
+
+// TestNotFoundAgeCoversTheCall: the age counts from the claim, so it must
+// outlast the call that the claim makes.
+func TestNotFoundAgeCoversTheCall(t *testing.T) {
+	for age, sound := range map[string]bool{"29s": false, "30s": true, "2m": true} {
+		_, err := ParseProfile([]byte(`{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "24h",
+			"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "` + age + `"}}`))
+		if (err == nil) != sound {
+			t.Errorf("not_found_age %s with the default budget of 30 s: %v", age, err)
+		}
+	}
+}

@@ -56,35 +56,18 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 }
 
 // speak checks what can be checked, then sends or inquires.
-func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) (result rails.Result) {
-	firstByte := false
-	defer func() {
-		if fault := recover(); fault != nil {
-			// After the first byte nobody knows; before it nothing left.
-			r.log.ErrorContext(ctx, "adapter panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprint(fault))
-			result = rails.Result{Result: payment.ResultUnknown, Message: "the adapter panicked", FirstByte: true}
-			if !firstByte {
-				result = rails.Result{Result: payment.ResultNotSent, Message: "the adapter panicked before the first byte"}
-			}
-		}
-	}()
-	onPhase := func(phase rails.Phase) {
-		if phase == rails.PhaseFirstByte {
-			firstByte = true
-		}
-	}
+func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) rails.Result {
 	if claim.Action == payment.ActionInquire {
-		return r.inquire(ctx, l, claim, onPhase)
+		return r.inquire(ctx, l, claim)
 	}
 	send, stop := r.sendOf(l, claim, begun)
 	if stop != nil {
 		return *stop
 	}
-	send.OnPhase = onPhase
-	return l.rail.Send(ctx, send)
+	return rails.SendSafely(ctx, l.rail, send)
 }
 
-func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim, onPhase func(rails.Phase)) rails.Result {
+func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rails.Result {
 	inquirer, ok := l.rail.(rails.Inquirer)
 	if !ok {
 		// A provisional acceptance whose callback is overdue, or a profile that
@@ -92,10 +75,10 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim, onP
 		return rails.Result{Result: payment.ResultUnavailable, Message: "the rail can't be asked"}
 	}
 	parent, state := traceOf(claim.Headers)
-	return inquirer.Inquire(ctx, rails.Inquiry{
+	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		SendNo: claim.SendCount, TraceParent: parent, TraceState: state, OnPhase: onPhase,
+		SendNo: claim.SendCount, TraceParent: parent, TraceState: state,
 	})
 }
 

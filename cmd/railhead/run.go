@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -64,6 +66,9 @@ func makers() map[string]func(context.Context, settings, *slog.Logger) (componen
 // serve runs components, with their health endpoints, until the context ends or
 // one of them can't go on.
 func serve(ctx context.Context, kinds ...string) error {
+	// Go's HTTP client prints what a rail says out of turn, in its own bytes, to
+	// the standard logger. What comes from outside never reaches a log like that.
+	stdlog.SetOutput(io.Discard)
 	s, err := readSettings()
 	if err != nil {
 		return err
