@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -118,7 +119,11 @@ func refusal(err error) error {
 	if !ok || !refuses(pgErr.Code) {
 		return err
 	}
-	return &payment.Fault{SQLState: pgErr.Code, Message: pgErr.Message, Detail: pgErr.Detail, Hint: pgErr.Hint}
+	fault := &payment.Fault{SQLState: pgErr.Code, Message: pgErr.Message}
+	if strings.HasPrefix(pgErr.Code, "RH") {
+		fault.Detail, fault.Hint = pgErr.Detail, pgErr.Hint // the server's own quote the text that they refuse
+	}
+	return fault
 }
 
 // refuses reports whether a state is about the content of a call: Railhead's

@@ -34,9 +34,36 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 		from = opened
 	}
 	return withIngest(cmd.Context(), func(ingest *ledger.Ingest) error {
-		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(), lines: newLineReader(from), said: time.Now()}
+		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(), lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now()}
 		return load.run(cmd.Context())
 	})
+}
+
+// leaving is a reader that is left behind in the middle of a read when the
+// context ends: a terminal or a pipe may never say another word. Whoever leaves
+// is about to end the process.
+type leaving struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (l leaving) Read(p []byte) (int, error) {
+	type answer struct {
+		n   int
+		err error
+	}
+	own := make([]byte, len(p)) // the read that is left behind must not write into p
+	done := make(chan answer, 1)
+	go func() {
+		n, err := l.from.Read(own)
+		done <- answer{n, err}
+	}()
+	select {
+	case a := <-done:
+		return copy(p, own[:a.n]), a.err
+	case <-l.ctx.Done():
+		return 0, context.Cause(l.ctx)
+	}
 }
 
 // fileLoad is a file on its way into the outbox.

@@ -14,6 +14,7 @@ func environmentTopic() *cobra.Command {
   RAILHEAD_READER_URL    payment, status, rail list      a member of railhead_readonly
   RAILHEAD_RELAYER_URL   relayer                         a member of railhead_executor
   RAILHEAD_REAPER_URL    reaper                          a member of railhead_executor
+  RAILHEAD_CALLBACKS_URL callbacks                      a member of railhead_executor
   DATABASE_URL           whichever of these is not set
 
 A value is a connection string of PostgreSQL, as a URL or as words. What it lacks comes from PGHOST, PGUSER,

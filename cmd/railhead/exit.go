@@ -91,7 +91,7 @@ func unreachable(err error, state string) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
+	if _, ok := errors.AsType[*net.OpError](err); ok { // not net.Error: a missing file is one of those
 		return true
 	}
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || state == "53300" ||

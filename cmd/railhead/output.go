@@ -30,9 +30,14 @@ func outputOf(cmd *cobra.Command) output {
 	format, err := cmd.Flags().GetString("output")
 	o := output{w: cmd.OutOrStdout(), json: err == nil && format == formatJSON}
 	if file, ok := o.w.(*os.File); ok {
-		o.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(file)
+		o.color = isTerminal(file) && wantsColor(os.Getenv)
 	}
 	return o
+}
+
+// wantsColor follows no-color.org: any value of NO_COLOR means none.
+func wantsColor(getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
 // document writes one JSON value. Its field names are part of the command's contract.

@@ -117,7 +117,7 @@ func because(last *ledger.AttemptRow) string {
 		said += " " + last.ErrorCode
 	case last.RailCode != "":
 		said += " " + last.RailCode
-	case last.Result != "":
+	case last.Result != "" && last.Result != said:
 		said += " " + last.Result
 	}
 	return fmt.Sprintf("; row %d was %s", last.AttemptNo, oneLine(said))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -60,12 +61,31 @@ type settings struct {
 func readSettings() (settings, error) {
 	var s settings
 	if err := env.Parse(&s); err != nil {
-		return settings{}, usage(fmt.Errorf("reading the environment: %w", err))
+		return settings{}, usage(fmt.Errorf("reading the environment: %w", byVariable(err)))
 	}
 	if err := migrations.CheckCell(s.Cell); err != nil {
 		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL: %w", err))
 	}
 	return s, nil
+}
+
+// byVariable names the variables that can't be read instead of the fields that
+// they go to.
+func byVariable(err error) error {
+	all, ok := errors.AsType[env.AggregateError](err)
+	if !ok {
+		return err
+	}
+	var faults []error
+	for _, fault := range all.Errors {
+		if parse, ok := errors.AsType[env.ParseError](fault); ok {
+			if field, ok := reflect.TypeFor[settings]().FieldByName(parse.Name); ok {
+				fault = fmt.Errorf("%s: %w", field.Tag.Get("env"), parse.Err)
+			}
+		}
+		faults = append(faults, fault)
+	}
+	return errors.Join(faults...)
 }
 
 // errNoURL says which variable is missing.

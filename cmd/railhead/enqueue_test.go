@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+)
+
+// mixed is a file with sound lines between all that can be wrong with one.
+const mixed = "\ufeff" + `{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}` + "\r\n" + `
+
+not JSON at all
+{"instruction_id":"c2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","payload":{"amount":"1","amount":"9","currency":"EUR"}}
+{"instruction_id":"c2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","instruction_id":"c3","payload":{"amount":"1","currency":"EUR"}}
+{"Instruction_ID":"c2"}
+{"instruction_id":"c2","priority":"high"}
+{"instruction_id":"c2","priority":5}
+{"instruction_id":"c2","not_before":"tomorrow"}
+{"instruction_id":7}
+[1, 2]
+null
+{"instruction_id":"c2","participant_id":"p1","idempotency_key":"k2","rail_type":"nowhere","payload":{"amount":"1","currency":"EUR"}}
+{"instruction_id":"c2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","payload":{"amount":"1","currency":"EUR","note":"\ud800"}}
+{"instruction_id":"c2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","payload":{"amount":"1","currency":"EUR","a":{"Pan":"4"}}}
+{"instruction_id":"c4","participant_id":"p1","idempotency_key":"k4","rail_type":"bank","payload":{"amount":"4","currency":"EUR"},"priority":0,"headers":null,"expires_at":"2999-01-01T00:00:00Z"}
+{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"currency":"EUR", "amount":"1.00"}}
+{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"2.00","currency":"EUR"}}
+{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k5","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}
+{"instruction_id":"c5","participant_id":"p1","idempotency_key":"k5","rail_type":"bank","payload":{"amount":"5","currency":"EUR"}}`
+
+// TestEnqueueFile insists that every bad line has its result and that every sound
+// one goes in, in order, once, however often the file is run.
+func TestEnqueueFile(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	golden(t, "enqueue_file", func() string {
+		got := who.want(exitPartial, "enqueue", "--file", writeFile(t, "i.jsonl", mixed))
+		return got.out + "---\n" + got.errors
+	}())
+	who.stdin = mixed
+	golden(t, "enqueue_file_json", who.want(exitPartial, "enqueue", "--file", "-", "-o", "json").out)
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending"); n != 3 {
+		t.Errorf("%d instructions wait, want 3", n)
+	}
+}
+
+// TestEnqueueManyBatches goes over the end of a transaction, in a cell that takes
+// less at once than the command sends.
+func TestEnqueueManyBatches(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec("UPDATE railhead.payment_outbox_settings SET batch_items_max = 200")
+	const lines = 1201
+	var file strings.Builder
+	for n := range lines {
+		fmt.Fprintf(&file, `{"instruction_id":"i%d","participant_id":"p","idempotency_key":"k","rail_type":"bank","payload":{"amount":"1","currency":"EUR"}}`+"\n", n)
+	}
+	who := at(t, cell)
+	who.stdin = file.String()
+	for _, result := range []string{"enqueued", "replayed"} {
+		got := who.want(exitOK, "enqueue", "-f", "-", "-o", "json")
+		decoder := json.NewDecoder(strings.NewReader(got.out))
+		for n := range lines {
+			var line resultLine
+			if err := decoder.Decode(&line); err != nil || line.Line != n+1 || line.SequenceID != int64(n+1) || line.Result != result {
+				t.Fatalf("%+v, %v", line, err)
+			}
+		}
+	}
+}
+
+func TestEnqueueByFlags(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	flags := []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", celltest.Bank,
+		"--amount", "10.50", "--currency", "EUR", "--payload", "@-", "--priority", "urgent", "--header", "traceparent=00-a-b-01", "--expires-at", "2999-01-01T00:00:00Z"}
+	who.stdin = `{"payee": "x"}`
+	golden(t, "enqueue", who.want(exitOK, flags...).out)
+	golden(t, "enqueue_json", who.want(exitOK, append(flags, "-o", "json")...).out)
+	var payload, headers string
+	var priority int
+	cell.QueryRow("SELECT payload::text, headers::text, priority FROM railhead.payment_outbox_pending", nil, &payload, &headers, &priority)
+	if payload != `{"payee": "x", "amount": "10.50", "currency": "EUR"}` || headers != `{"traceparent": "00-a-b-01"}` || priority != 0 {
+		t.Errorf("stored %s, %s, %d", payload, headers, priority)
+	}
+	for says, stdin := range map[string]string{
+		"the payload names amount too": `{"amount": "9"}`, "given twice": `{"a": 1, "a": 2}`, "must be a JSON object": `[]`, "breaks at byte": `{x`,
+	} {
+		who.stdin = stdin
+		if got := who.want(exitUsage, flags...); !strings.Contains(got.errors, says) {
+			t.Errorf("%s: %s", stdin, got.errors)
+		}
+	}
+}
+
+// TestLineReader reads lines that are too long between sound ones.
+func TestLineReader(t *testing.T) {
+	t.Parallel()
+	const sound = `{"instruction_id":"i"}`
+	long := `{"payload":"` + strings.Repeat("x", lineBytesMax) + `"}`
+	lines := newLineReader(strings.NewReader(sound + "\n" + long + "\n\n" + sound + "\n" + long))
+	for _, want := range []struct {
+		no    int
+		state string
+	}{{1, ""}, {2, "RH005"}, {4, ""}, {5, "RH005"}} {
+		line, err := lines.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := ""
+		if line.fault != nil {
+			state = line.fault.SQLState
+		}
+		if line.no != want.no || state != want.state || state == "" && line.in.InstructionID != "i" {
+			t.Errorf("line %d, %q, %+v; want %d, %q", line.no, state, line.in, want.no, want.state)
+		}
+	}
+	if _, err := lines.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// FuzzLines insists that a file never stops the reader, and that what it takes
+// for an instruction is sound JSON with no value in its refusals.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte(mixed))
+	f.Add([]byte("{}\n{\"payload\":{}}\n\xff\n\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		lines := newLineReader(bytes.NewReader(text))
+		for no := 0; ; {
+			line, err := lines.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil || line.no <= no {
+				t.Fatalf("line %d after %d, %v", line.no, no, err)
+			}
+			no = line.no
+			if line.fault == nil && line.in.Payload != nil && !json.Valid(line.in.Payload) {
+				t.Fatalf("line %d: the payload is not JSON", no)
+			}
+		}
+	})
+}

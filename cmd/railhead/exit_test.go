@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func TestCodeOf(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[int][]error{
+		exitOK:          {nil},
+		exitFailure:     {errors.New("anything"), payment.ErrCommitUnknown, payment.ErrUnsafeServer},
+		exitUsage:       {payment.ErrInvalid, &payment.Fault{SQLState: "RH003"}, usage(errors.New("x"))},
+		exitNotFound:    {payment.ErrNotFound, &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}},
+		exitConflict:    {payment.ErrConflict, &payment.Fault{SQLState: "RH001"}, &payment.Fault{SQLState: "RH007"}},
+		exitUnreachable: {context.DeadlineExceeded},
+		exitInterrupted: {context.Canceled},
+	} {
+		for _, err := range errs {
+			if err != nil {
+				err = fmt.Errorf("doing it: %w", err)
+			}
+			if got := exitCode(err); got != want {
+				t.Errorf("%v: %d, want %d", err, got, want)
+			}
+		}
+	}
+}
+
+// TestExitCodes runs the binary into each of its ends.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	sound := at(t, cell)
+	bad := writeFile(t, "rails.yaml", "rails: [{rail_type: X}]")
+	one := func(key, amount string) []string {
+		return []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", key,
+			"--rail", celltest.Bank, "--amount", amount, "--currency", "EUR"}
+	}
+	zero := one("k9", "0")
+	zero[2] = "i9"
+	asIngest := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Ingest)}}
+	nobody := command{t: t, env: []string{"DATABASE_URL=" + cell.URL("railhead_nobody")}}
+	away := command{t: t, env: []string{"DATABASE_URL=postgres://x@127.0.0.1:1/x?connect_timeout=5"}}
+	folder := command{t: t, env: []string{"PGHOST=" + t.TempDir()}}
+	for _, test := range []struct {
+		who  command
+		code int
+		says string
+		args []string
+	}{
+		{sound, exitOK, "", nil},
+		{sound, exitOK, "", []string{"help", "exit-codes"}},
+		{sound, exitOK, "", []string{"version", "-o", "json"}},
+		{sound, exitOK, "", one("k1", "1.00")},
+		{sound, exitOK, "", one("k1", "1.00")},
+		{sound, exitUsage, "unknown command", []string{"bogus"}},
+		{sound, exitUsage, "unknown command", []string{"rail", "bogus"}},
+		{sound, exitUsage, "unknown flag", []string{"status", "--bogus"}},
+		{sound, exitUsage, "--output", []string{"status", "-o", "xml"}},
+		{sound, exitUsage, "--cell", []string{"status", "--cell", "Bad Name"}},
+		{sound, exitUsage, "reason", []string{"timeline", "accept"}},
+		{sound, exitUsage, "accepts 1 arg", []string{"payment", "show"}},
+		{sound, exitUsage, "--idempotency-key", []string{"enqueue", "--instruction-id", "i1"}},
+		{sound, exitUsage, "RH002", zero},
+		{command{t: t}, exitUsage, "RAILHEAD_READER_URL", []string{"status"}},
+		{command{t: t, env: []string{"RAILHEAD_POLL=soon"}}, exitUsage, "RAILHEAD_POLL", []string{"status"}},
+		{command{t: t, env: []string{"DATABASE_URL=postgres://x:secret@%zz"}}, exitUsage, "RAILHEAD_READER_URL", []string{"status"}},
+		{sound, exitUsage, "line 1", []string{"rail", "apply", bad}},
+		{sound, exitNotFound, "no such file", []string{"rail", "apply", "nowhere.yaml"}},
+		{sound, exitNotFound, "no such file", []string{"enqueue", "--file", "nowhere.jsonl"}},
+		{sound, exitNotFound, "no such instruction", []string{"payment", "show", "nothing"}},
+		{sound, exitNotFound, "rail list", []string{"rail", "codes", "nothing"}},
+		{asIngest, exitDenied, "roles apply", []string{"status"}},
+		{nobody, exitDenied, "", []string{"status"}},
+		{sound, exitConflict, "RH001", one("k1", "2.00")},
+		{sound, exitConflict, "RH007", one("k2", "1.00")},
+		{away, exitUnreachable, "Check that the server runs", []string{"status"}},
+		{folder, exitUnreachable, "Check that the server runs", []string{"status"}},
+		{away, exitUnreachable, "Check that the server runs", []string{"migrate", "status"}},
+		{away, exitUnreachable, "Check that the server runs", []string{"roles", "diff"}},
+		{sound, exitFailure, "migrate up", []string{"status", "--cell", "elsewhere"}},
+	} {
+		got := test.who.run(test.args...)
+		if got.code != test.code || !strings.Contains(got.errors, test.says) {
+			t.Errorf("%v: exit code %d, want %d and %q\n%s", test.args, got.code, test.code, test.says, got.errors)
+		}
+		if test.code != exitOK && got.out != "" {
+			t.Errorf("%v: wrote to standard output: %q", test.args, got.out)
+		}
+		if strings.Contains(got.errors, "secret") {
+			t.Errorf("%v: a password is told: %s", test.args, got.errors)
+		}
+	}
+}
+
+// TestInterrupted stops a load that waits for a silent pipe.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	cmd := at(t, celltest.New(t)).process("enqueue", "--file", "-")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// A pipe holds 64 KiB: once more than that is written, the process reads.
+	if _, err := in.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+}
+
+// TestDocumented insists that docs/cli.md names every command and every exit code
+// as the binary has them.
+func TestDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, line := range strings.Split(exitCodesTopic().Long, "\n")[2:] {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if row := fmt.Sprintf("| %s | %s |", code, strings.TrimSpace(meaning)); !strings.Contains(page, row) {
+			t.Errorf("docs/cli.md lacks the line %q", row)
+		}
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.HasParent() && c.Runnable() && !c.HasSubCommands() && !strings.Contains(page, "`"+c.CommandPath()) {
+			t.Errorf("docs/cli.md does not name %s", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(rootCommand())
+}
+
+// TestSecondCell keeps two cells of one database apart.
+func TestSecondCell(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	who := command{t: t, env: []string{"DATABASE_URL=" + db.URL("")}}
+	for _, cell := range []string{"one", "two"} {
+		who.want(exitOK, "roles", "apply", "--cell", cell)
+		who.want(exitOK, "migrate", "up", "--cell", cell)
+		who.want(exitOK, "roles", "apply", "--cell", cell)
+		who.want(exitOK, "roles", "diff", "--cell", cell)
+	}
+	rails := writeFile(t, "rails.yaml", railsFile("24h"))
+	who.want(exitOK, "rail", "apply", rails, "--reason", "a test", "--cell", "two")
+	if got := who.want(exitOK, "rail", "list", "--cell", "one", "-o", "json"); strings.TrimSpace(got.out) != "[]" {
+		t.Errorf("cell one has rails: %s", got.out)
+	}
+}

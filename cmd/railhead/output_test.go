@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"0ms": 0, "999ms": 999 * time.Millisecond, "1.0s": time.Second, "59.9s": 59999 * time.Millisecond, "1m00s": time.Minute,
+		"59m59s": time.Hour - time.Second, "1h00m": time.Hour, "47h59m": 48*time.Hour - time.Minute, "2d00h": 48 * time.Hour, "5.0s": -5 * time.Second,
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	if got := oneLine("a\x1b[31m\nb\u202e\u2028c\x7fé"); got != "a\uFFFD[31m b\uFFFD\uFFFDc\uFFFDé" {
+		t.Errorf("%q", got)
+	}
+	if got := bounded("äöü", 2); got != "äö..." {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestColor(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		noColor, term string
+		want          bool
+	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "dumb", false}} {
+		env := map[string]string{"NO_COLOR": test.noColor, "TERM": test.term}
+		if got := wantsColor(func(name string) string { return env[name] }); got != test.want {
+			t.Errorf("NO_COLOR=%q TERM=%q: %t", test.noColor, test.term, got)
+		}
+	}
+	var painted, bare bytes.Buffer
+	rows := func() [][]cell { return [][]cell{{{"ab", alarm}, {text: "x"}}, {{text: "c"}, {text: ""}}} }
+	if err := (output{w: &painted, color: true}).table([]string{"A", "B"}, rows()); err != nil {
+		t.Fatal(err)
+	}
+	if err := (output{w: &bare}).table([]string{"A", "B"}, rows()); err != nil {
+		t.Fatal(err)
+	}
+	if got := bare.String(); got != "A   B\nab  x\nc\n" {
+		t.Errorf("%q", got)
+	}
+	if got := painted.String(); got != "\x1b[1mA\x1b[0m   \x1b[1mB\x1b[0m\n\x1b[31mab\x1b[0m  x\nc\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestNextStep goes through what can be said of an instruction's next step.
+func TestNextStep(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	failed := []ledger.AttemptRow{{AttemptNo: 2, State: payment.Failed, RailCode: "AC04"}}
+	for want, line := range map[string]ledger.Timeline{
+		"SEND, due since 5.0s; never claimed before": {Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}},
+		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z; row 2 was UNKNOWN WORKER_LOST": {
+			Pending:  &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
+			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
+		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &ledger.PendingRow{SetAside: true}},
+		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":         {Pending: &ledger.PendingRow{Pause: &ledger.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
+		"in flight with w for 3.0s; a reaper takes over if it stays silent": {
+			Now: now.Add(3 * time.Second), Attempts: []ledger.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
+		"nothing by itself: it waits for a person since 2026-11-21T09:00:00.000Z (FAILED)": {
+			Attempts: failed, DeadLetter: &ledger.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
+		"nothing: it has ended":         {Attempts: failed, DeadLetter: &ledger.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
+		"nothing: only its key is left": {},
+	} {
+		if got := nextStep(line); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
