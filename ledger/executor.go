@@ -24,6 +24,11 @@ type Executor struct {
 // transaction elsewhere must not stop every lane.
 const turnLockTimeout = "1s"
 
+// turnSettings hold for one turn. Statistics may be stale when a plan is made
+// and the tables grown when it is used: no statement of a turn may ever scan one
+// of them. Just-in-time compilation would cost more than any turn.
+const turnSettings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
+
 // OpenExecutor connects lazily: it succeeds while the server is away.
 func OpenExecutor(ctx context.Context, config Config) (*Executor, error) {
 	pool, loaded, err := open(ctx, config)
@@ -47,9 +52,7 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
 		result = payment.TurnResult{}
 		batch := &pgx.Batch{}
-		// Statistics may be stale when a plan is made and the tables grown when it
-		// is used; no statement of a turn may ever scan one of them.
-		batch.Queue("SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true)", turnLockTimeout)
+		batch.Queue(turnSettings, turnLockTimeout)
 		if len(turn.Outcomes) > 0 {
 			e.queueRecord(batch, turn, &result)
 		}
@@ -72,7 +75,7 @@ func (e *Executor) ClaimAround(ctx context.Context, claim payment.ClaimRequest, 
 	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
 		result = payment.TurnResult{}
 		batch := &pgx.Batch{}
-		batch.Queue("SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true)", turnLockTimeout)
+		batch.Queue(turnSettings, turnLockTimeout)
 		e.queueClaim(batch, claim, leave, &result)
 		return tx.SendBatch(ctx, batch).Close()
 	})

@@ -27,8 +27,7 @@ longest AS MATERIALIZED (
       WHERE q.rail_type = l.rail_type AND q.priority = level.priority
         AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
-        AND NOT EXISTS (
-          SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = q.participant_id)
+        AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND q.outbox_id <> ALL ($8::uuid[])
       ORDER BY q.next_attempt_at, q.outbox_id
       LIMIT l.oldest
@@ -48,8 +47,7 @@ urgent AS MATERIALIZED (
       WHERE q.rail_type = l.rail_type AND q.priority = level.priority
         AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
-        AND NOT EXISTS (
-          SELECT FROM {cell}.payment_paused_participants h WHERE h.participant_id = q.participant_id)
+        AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND q.outbox_id <> ALL ($8::uuid[])
       ORDER BY q.next_attempt_at, q.outbox_id
       LIMIT l.free
@@ -77,7 +75,7 @@ claimed AS (
      attempt_no, state, claimed_at, worker_id, profile_version, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
+  SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
     -- The archive is as old as this snapshot, the locked row is not: whoever
     -- appended for it since has raised attempt_count under that lock.
     greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1,
