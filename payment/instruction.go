@@ -101,15 +101,21 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap gives the sentinel that a caller branches on: ErrConflict for RH001,
-// else ErrInvalid.
+// ErrNotFound for RH010, ErrNotAllowed for RH020, else ErrInvalid.
 func (f *Fault) Unwrap() error {
-	if f.SQLState == StateConflict {
+	switch f.SQLState {
+	case StateConflict:
 		return ErrConflict
+	case StateNoInstruction:
+		return ErrNotFound
+	case StateNotAllowed:
+		return ErrNotAllowed
+	default:
+		return ErrInvalid
 	}
-	return ErrInvalid
 }
 
-// The SQLSTATEs that enqueue refuses with.
+// The SQLSTATEs that enqueue and the operator functions refuse with.
 const (
 	StateConflict      = "RH001" // the key was used with other content
 	StateInvalid       = "RH002"
@@ -119,4 +125,5 @@ const (
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateNoInstruction = "RH010"
+	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )

@@ -67,6 +67,8 @@ var (
 	ErrInvalid = errors.New("the instruction is refused")
 	// ErrNotFound: no such instruction.
 	ErrNotFound = errors.New("no such instruction")
+	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
+	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
 	// ErrUnsafeServer: the server may forget what it has committed.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
 )

@@ -10,8 +10,8 @@ func environmentTopic() *cobra.Command {
 
   RAILHEAD_ADMIN_URL     migrate, roles                  a superuser
   RAILHEAD_INGEST_URL    enqueue                         a member of railhead_ingest
-  RAILHEAD_OPERATOR_URL  rail apply, timeline accept     a member of railhead_operator
-  RAILHEAD_READER_URL    payment, status, rail list      a member of railhead_readonly
+  RAILHEAD_OPERATOR_URL  every act of an operator        a member of railhead_operator
+  RAILHEAD_READER_URL    payment show, status, lists     a member of railhead_readonly
   RAILHEAD_RELAYER_URL   relayer                         a member of railhead_executor
   RAILHEAD_REAPER_URL    reaper                          a member of railhead_executor
   RAILHEAD_CALLBACKS_URL callbacks                      a member of railhead_executor

@@ -29,6 +29,7 @@ const (
 	exitUnreachable = 6   // the database can't be reached
 	exitPartial     = 7   // some items were refused, the others went in
 	exitProof       = 8   // a proof or a comparison failed
+	exitNotAllowed  = 9   // the state of the instruction does not allow the act
 	exitInterrupted = 130 // stopped by a signal
 )
 
@@ -78,6 +79,8 @@ func codeOf(err error) int {
 		return exitConflict
 	case errors.Is(err, payment.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
+	case errors.Is(err, payment.ErrNotAllowed):
+		return exitNotAllowed
 	case errors.Is(err, payment.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
 		return exitUsage
 	default:
@@ -142,6 +145,7 @@ func exitCodesTopic() *cobra.Command {
   6    the database can't be reached
   7    some items were refused, the others went in
   8    a proof or a comparison failed
+  9    the state of the instruction does not allow the act; the message says why and what does
   130  stopped by a signal`,
 	}
 }

@@ -68,7 +68,7 @@ func rootCommand() *cobra.Command {
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		enqueueCommand(), paymentCommand(), statusCommand(), versionCommand(),
+		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), statusCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
 	root.AddCommand(serviceCommands()...)

@@ -13,7 +13,7 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of an instruction", paymentShowCommand())
+	return group("payment", "Show what became of an instruction, and cancel one", paymentShowCommand(), paymentCancelCommand())
 }
 
 func paymentShowCommand() *cobra.Command {

@@ -14,8 +14,8 @@ import (
 )
 
 func railCommand() *cobra.Command {
-	return group("rail", "Put rail profiles in force, and show them",
-		railApplyCommand(), railListCommand(), railCodesCommand())
+	return group("rail", "Put rail profiles in force, show them, pause and resume rails",
+		railApplyCommand(), railListCommand(), railCodesCommand(), railPauseCommand(), railResumeCommand())
 }
 
 func railListCommand() *cobra.Command {

@@ -10,9 +10,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
-  IF coalesce(btrim(accept_timeline.reason), '') = '' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason is required', HINT = 'Say what was compared with the rails.';
-  END IF;
+  PERFORM {cell}.require_reason(accept_timeline.reason);
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
   timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)

@@ -11,9 +11,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
-  IF coalesce(btrim(apply_rail_profile.reason), '') = '' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason is required', HINT = 'Say why, for whoever reads the log later.';
-  END IF;
+  PERFORM {cell}.require_reason(apply_rail_profile.reason);
   IF jsonb_typeof(apply_rail_profile.profile) IS DISTINCT FROM 'object' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a profile must be a JSON object';
   END IF;

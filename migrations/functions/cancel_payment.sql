@@ -20,7 +20,8 @@ BEGIN
   SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s and can''t be cancelled', {cell}.payment_outbox_state(cancel_payment.outbox_id)),
+      MESSAGE = format('the instruction is %s and can''t be cancelled',
+        coalesce({cell}.payment_outbox_state(cancel_payment.outbox_id), 'gone from the archive')),
       HINT = 'Only an instruction that waits in pending can be cancelled. A claimed one may be on its way to the rail.';
   END IF;
   IF waiting.outcome_unknown THEN

@@ -1,7 +1,7 @@
 -- inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) -> boolean
 --   Whether the rail has just (15 minutes) answered an inquiry with "no such
---   payment", where its profile takes that as proof and the latest send was old
---   enough for it.
+--   payment", where its profile takes that as proof, the latest send was old
+--   enough for it, and no other word of a send came while or after it was asked.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: replay_payment.
 CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
@@ -9,6 +9,10 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   SELECT coalesce($2 #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false) AND coalesce((
     SELECT answer.result = 'NOT_FOUND'
+      AND NOT EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts late
+        WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME' AND late.attempt_no > answer.answers_attempt_no
+          AND late.result IN ('UNKNOWN', 'ACCEPTED', 'EXECUTED'))
       AND answer.completed_at > clock_timestamp() - interval '15 minutes'
       AND answer.claimed_at - $3 >= ($2 #>> '{inquiry,not_found_age}')::interval
     FROM {cell}.payment_outbox_attempts answer

@@ -2,7 +2,8 @@
 --   Returns a dead letter to pending: same outbox_id, sequence_id and rail key.
 --   Resets the counters, never the time of the first send, and takes a new
 --   expires_at (null: never). Returns the attempt_no of the REPLAYED row, or the
---   last one for a row that was set aside, which only becomes due again.
+--   last one for a row that was set aside, which only becomes due again, with a
+--   new expires_at if one is given.
 -- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
 --          instruction, RH020 it can't be replayed, with the sentence that says why.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles.
@@ -26,14 +27,22 @@ BEGIN
   END IF;
   PERFORM {cell}.lock_payment(replay_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = replay_payment.outbox_id FOR UPDATE;
-  IF NOT FOUND OR letter.status = 'manual_replay' THEN
+  IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s and has no dead letter to replay', {cell}.payment_outbox_state(replay_payment.outbox_id));
+      MESSAGE = format('the instruction is %s and has no dead letter to replay',
+        coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'));
+  END IF;
+  -- Whoever closed it may have told the participant to pay in another way.
+  IF letter.status IN ('manual_replay', 'resolved') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s and its dead letter is closed already (%s)',
+        coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'), letter.status),
+      HINT = 'The participant enqueues the payment again as a new instruction, if it is still wanted and was not made.';
   END IF;
 
   IF letter.reason = 'UNCLAIMABLE' THEN
     UPDATE {cell}.payment_outbox_pending p
-    SET next_attempt_at = clock_timestamp(), expires_at = replay_payment.expires_at
+    SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
     WHERE p.outbox_id = replay_payment.outbox_id
     RETURNING p.attempt_count INTO number;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
@@ -58,18 +67,46 @@ BEGIN
   JOIN {cell}.payment_outbox_attempts answer
     ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
   WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
-    AND answer.result IS DISTINCT FROM ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
+    AND coalesce(answer.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
 
   IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
     AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.last_at))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('a dead letter of reason %s is not replayed: the payment may have been made', letter.reason),
+      MESSAGE = format('a dead letter of reason %s is not replayed: %s', letter.reason,
+        CASE letter.reason WHEN 'TAMPERED' THEN 'its payload is not the one that was enqueued'
+          ELSE 'the payment may have been made' END),
       HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
-  IF last.state NOT IN ('FAILED', 'PARKED') THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the instruction is %s and can''t be replayed', last.state);
+  IF last.state IS NULL OR last.state NOT IN ('FAILED', 'PARKED') THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s and can''t be replayed', coalesce(last.state::text, 'gone from the archive'));
+  END IF;
+  IF EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = replay_payment.outbox_id AND a.state = 'DISPATCHED')
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the instruction was DISPATCHED once, and gets no second DISPATCHED row: it can''t be replayed',
+      HINT = 'The participant enqueues the payment again as a new instruction.';
+  END IF;
+  -- A send that was learned of after the instruction had been called FAILED or
+  -- not executed has no answer, unless the rail spoke for the whole payment.
+  IF (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED') AND EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no
+      AND a.state = 'LATE_OUTCOME' AND a.result IN ('UNKNOWN', 'ACCEPTED'))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('a send without a final answer became known after row %s called it %s: the payment may have been made', last.attempt_no, last.state),
+      HINT = 'Find out at the rail. If it was not made, close the dead letter, and the participant enqueues it again as a new instruction.';
+  END IF;
+  IF {cell}.payment_outbox_fingerprint(whole.participant_id, whole.rail_type, whole.payload) <> (
+    SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = replay_payment.outbox_id)
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
+      HINT = 'Find out who changed it. The participant enqueues the payment again as a new instruction.';
   END IF;
   IF sends.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',

@@ -3,9 +3,9 @@
 --   evidence: appends the true outcome as DISPATCHED or FAILED, with the actor.
 --   A FAILED one keeps its dead letter, to be replayed or closed.
 -- returns: the state after it.
--- errors:  RH002 without reason, document or (if executed) rail reference, or with
---          a date to come; RH010 unknown instruction; RH020 it can't be resolved,
---          with the sentence that says why.
+-- errors:  RH002 without reason, document or (if executed) rail reference, with
+--          one that is too long, or with a date to come; RH010 unknown instruction;
+--          RH020 it can't be resolved, with the sentence that says why.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the letter.   called by: operator.
@@ -20,6 +20,7 @@ DECLARE
   o       {cell}.outbox_outcome;
   verdict text := CASE WHEN resolve_payment.executed THEN 'DISPATCHED' ELSE 'FAILED' END;
   number  integer;
+  before  integer;
 BEGIN
   PERFORM {cell}.require_reason(resolve_payment.reason);
   IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') = ''
@@ -30,6 +31,10 @@ BEGIN
       MESSAGE = 'evidence is incomplete: it needs executed or not, the date of the evidence, the document, and the rail''s reference if executed',
       HINT = 'The document says where the evidence is: a statement, a ticket, a letter.';
   END IF;
+  IF octet_length(resolve_payment.rail_reference) > 256 OR octet_length(resolve_payment.document) > 500 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a rail reference has at most 256 bytes, a document at most 500',
+      HINT = 'Name the document, do not quote it.';
+  END IF;
   PERFORM {cell}.lock_payment(resolve_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
@@ -38,15 +43,28 @@ BEGIN
     OR NOT (last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s: nothing about it is left to be resolved', {cell}.payment_outbox_state(resolve_payment.outbox_id)),
+      MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
+        coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
       HINT = 'Resolve is for what is parked with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed.';
+  END IF;
+
+  SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = resolve_payment.outbox_id AND a.state = 'DISPATCHED';
+  IF resolve_payment.executed AND before < last.attempt_no THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('row %s says DISPATCHED and row %s took it back: an instruction has one DISPATCHED row and gets no second', before, last.attempt_no),
+      HINT = 'Leave the conflict open, so that nobody pays again, and escalate it: the books are put right outside of Railhead.';
   END IF;
 
   IF last.state::text <> verdict THEN
     SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
-    o.error_message := left(format('%s (%s, %s)', resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date), 1900);
+    o.error_message := format('%s (%s, %s)', resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
+    -- The column holds 2000 bytes, and a character has at most 4. The log has all of it.
+    IF octet_length(o.error_message) > 2000 THEN
+      o.error_message := left(o.error_message, 500);
+    END IF;
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
       CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
   END IF;
@@ -60,7 +78,7 @@ BEGIN
   END IF;
   PERFORM {cell}.log_operator_act('RESOLVE', last.instruction_id, resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
-      'evidence_date', resolve_payment.evidence_date, 'document', left(resolve_payment.document, 500),
+      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;
 END

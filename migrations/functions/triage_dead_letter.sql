@@ -27,7 +27,9 @@ BEGIN
   IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
-      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+      HINT = CASE letter.reason
+        WHEN 'UNCLAIMABLE' THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
+        ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END;
   END IF;
   PERFORM {cell}.close_letter(triage_dead_letter.outbox_id, triage_dead_letter.status, triage_dead_letter.reason);
   PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id, triage_dead_letter.reason,

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func deadLetterCommand() *cobra.Command {
+	return group("dead-letter", "Work on the instructions that wait for a person",
+		letterListCommand(), letterShowCommand(),
+		letterTriageCommand("acknowledge", ledger.Acknowledge, "Say that somebody works on a dead letter"),
+		letterTriageCommand("escalate", ledger.Escalate, "Hand a dead letter on"),
+		letterTriageCommand("close", ledger.Close, "Close a dead letter of what was provably not paid"),
+		letterReplayCommand(), letterResolveCommand())
+}
+
+// letterStatuses are the words that --status takes.
+var letterStatuses = []string{"pending", "acknowledged", "escalated", "manual_replay", "resolved"}
+
+func letterListCommand() *cobra.Command {
+	var reason string
+	var filter ledger.LetterFilter
+	command := &cobra.Command{
+		Use: "list", Short: "List dead letters",
+		Long: "List the dead letters that are open, the longest waiting first. With --status resolved or manual_replay\n" +
+			"those that are closed, the latest first. Connects by RAILHEAD_READER_URL.",
+		Example: "  railhead dead-letter list --reason OUTCOME_UNKNOWN --rail bank\n" +
+			"  railhead dead-letter list --status escalated -o json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter.Reason = payment.DeadReason(reason)
+			if reason != "" && !slices.Contains(payment.DeadReasons(), filter.Reason) {
+				return usage(fmt.Errorf("--reason is %q: use one of %v", reason, payment.DeadReasons()))
+			}
+			if filter.Status != "" && !slices.Contains(letterStatuses, filter.Status) {
+				return usage(fmt.Errorf("--status is %q: use one of %v", filter.Status, letterStatuses))
+			}
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				letters, err := reader.DeadLetters(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return writeLetters(outputOf(cmd), letters, filter.Limit)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&reason, "reason", "", "only of this reason: FAILED, EXPIRED, OUTCOME_UNKNOWN, CONFLICT, TAMPERED or UNCLAIMABLE")
+	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
+	flags.StringVar(&filter.Status, "status", "", "only of this status: pending, acknowledged, escalated, manual_replay or resolved")
+	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", ledger.LettersMax))
+	return command
+}
+
+func writeLetters(o output, letters []ledger.Letter, limit int) error {
+	if o.json {
+		return o.document(letters)
+	}
+	if len(letters) == 0 {
+		return o.text("no dead letter\n")
+	}
+	rows := make([][]cell, 0, len(letters))
+	for _, l := range letters {
+		rows = append(rows, []cell{
+			{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
+			{text: l.Status}, {text: l.RailType}, {text: l.ParticipantID}, {text: bounded(l.InstructionID, 40)},
+			{text: span(millis(l.AgeMS))}, {text: orDash(oneLine(l.Actor))}, {text: orDash(bounded(oneLine(l.Note), 60))},
+		})
+	}
+	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "PARTICIPANT", "INSTRUCTION", "AGE", "ACTOR", "NOTE"}, rows); err != nil {
+		return err
+	}
+	if len(letters) == limit {
+		return o.text("%d are shown; there may be more: --limit\n", limit)
+	}
+	return nil
+}
+
+func toneOfReason(reason payment.DeadReason) tone {
+	switch reason {
+	case payment.DeadFailed, payment.DeadExpired:
+		return warn
+	default:
+		return alarm
+	}
+}
+
+// shownLetter is a timeline whose dead letter is what one came for.
+type shownLetter struct {
+	shown
+	Remedy string `json:"remedy"`
+}
+
+func letterShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a dead letter, all that led to it, and what ends it",
+		Long: "Show a dead letter with the instruction's whole timeline, and say what ends it.\n\n" +
+			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. Connects by RAILHEAD_READER_URL.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				found, err := reader.Find(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if len(found) > 1 {
+					return usage(severalFound(args[0], found))
+				}
+				line, err := reader.Timeline(cmd.Context(), found[0].OutboxID)
+				if err != nil {
+					return err
+				}
+				if line.DeadLetter == nil {
+					return withCode(exitNotFound, errors.New("the instruction "+line.OutboxID.String()+" has no dead letter; it is "+orDash(line.State)))
+				}
+				o := outputOf(cmd)
+				if o.json {
+					return o.document(shownLetter{shownOf(line, false), remedy(line)})
+				}
+				if err := writeTimeline(o, line, false); err != nil {
+					return err
+				}
+				return o.text("\n%s\n", remedy(line))
+			})
+		},
+	}
+}
+
+// remedy says what ends a dead letter, with the command.
+func remedy(line ledger.Timeline) string {
+	letter, id := line.DeadLetter, line.OutboxID.String()
+	if !letter.Open() {
+		return "it is closed: nothing is left to do"
+	}
+	switch letter.Reason {
+	case payment.DeadFailed, payment.DeadExpired:
+		return "it was provably not paid. To try again: railhead dead-letter replay " + id +
+			" --reason WHY\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
+	case payment.DeadOutcomeUnknown:
+		return "it may have been paid. Ask the rail for " + line.RailKey + ", then: railhead dead-letter resolve " + id +
+			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+	case payment.DeadConflict:
+		return "what the rail said contradicts itself. Compare with the rail's statement, then: railhead dead-letter resolve " + id +
+			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+	case payment.DeadTampered:
+		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead prove), then:\n" +
+			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY"
+	default:
+		return "it waits in pending and could not be claimed. Mend what " + orDash(letter.ErrorCode) + " says, then: railhead dead-letter replay " +
+			id + " --reason WHY\nor end it: railhead payment cancel " + id + " --reason WHY"
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func letterTriageCommand(word string, to ledger.Triage, short string) *cobra.Command {
+	var reason string
+	long := short + ". It changes nothing about the payment."
+	if to == ledger.Close {
+		long = short + ": FAILED and EXPIRED alone. What may have been paid is\nresolved, with evidence, and not closed by a word (exit code 9)."
+	}
+	command := &cobra.Command{
+		Use: word + " ID", Short: short, Long: long + "\n\n" + idHelp, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+				before, err := operator.TriageDeadLetter(cmd.Context(), id, to, reason)
+				if err != nil {
+					return err
+				}
+				return act{Act: "TRIAGE", OutboxID: id, Before: before, Now: string(to), Changed: before != string(to)}.
+					write(cmd, "%s: %s, was %s", to, id, before)
+			})
+		},
+	}
+	needReason(command, &reason)
+	return command
+}
+
+func letterReplayCommand() *cobra.Command {
+	var reason, until string
+	command := &cobra.Command{
+		Use: "replay ID", Short: "Send a dead letter again",
+		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
+			"and EXPIRED, and for what is set aside as UNCLAIMABLE; for an unknown outcome only where the rail has just\n" +
+			"answered an inquiry with \"no such payment\" and its profile takes that as proof. Refused (exit code 9)\n" +
+			"where the rail wants a new id after a refusal: then the participant enqueues the payment anew.\n\n" + idHelp,
+		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at 2026-08-01T18:00:00Z",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var expiresAt time.Time
+			if until != "" {
+				var err error
+				if expiresAt, err = time.Parse(time.RFC3339, until); err != nil {
+					return usage(fmt.Errorf("--expires-at is %q: write it as 2026-08-01T18:00:00Z", until))
+				}
+			}
+			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+				number, err := operator.ReplayPayment(cmd.Context(), id, expiresAt, reason)
+				if err != nil {
+					return err
+				}
+				return act{Act: "REPLAY", OutboxID: id, AttemptNo: number, Now: "PENDING", Changed: true}.
+					write(cmd, "back in pending: %s, row %d", id, number)
+			})
+		},
+	}
+	command.Flags().StringVar(&until, "expires-at", "", "end it as EXPIRED from then on; by default never")
+	needReason(command, &reason)
+	return command
+}
+
+func letterResolveCommand() *cobra.Command {
+	var evidence ledger.Evidence
+	var executed, notExecuted bool
+	var date string
+	command := &cobra.Command{
+		Use: "resolve ID --executed|--not-executed", Short: "End what may have been paid, with evidence",
+		Long: "End what is parked with an unknown outcome, or what contradicts itself, by evidence from the rail: the\n" +
+			"true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its dead letter, to be\n" +
+			"replayed or closed.\n\n" + idHelp,
+		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
+			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +
+			"  railhead dead-letter resolve 019... --not-executed --evidence-date 2026-07-30 \\\n" +
+			"      --document 'mail of their operations desk, ticket 4711' --reason 'they never got it'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if executed == notExecuted {
+				return usage(errors.New("say one of --executed and --not-executed"))
+			}
+			if executed && evidence.RailReference == "" {
+				return usage(errors.New("--executed needs --rail-reference: the rail's own name for the payment"))
+			}
+			var err error
+			if evidence.Date, err = time.Parse(time.DateOnly, date); err != nil {
+				return usage(fmt.Errorf("--evidence-date is %q: write it as 2026-07-30", date))
+			}
+			evidence.Executed = executed
+			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+				state, err := operator.ResolvePayment(cmd.Context(), id, evidence)
+				if err != nil {
+					return err
+				}
+				return act{Act: "RESOLVE", OutboxID: id, Now: string(state), Changed: true}.write(cmd, "resolved: %s is %s", id, state)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&executed, "executed", false, "the rail executed it")
+	flags.BoolVar(&notExecuted, "not-executed", false, "the rail did not execute it and never will")
+	flags.StringVar(&evidence.RailReference, "rail-reference", "", "the rail's own name for the payment")
+	flags.StringVar(&date, "evidence-date", "", "the day of the evidence, as 2026-07-30")
+	flags.StringVar(&evidence.Document, "document", "", "where the evidence is: a statement, a ticket, a letter")
+	needReason(command, &evidence.Reason)
+	must(command.MarkFlagRequired("evidence-date"))
+	must(command.MarkFlagRequired("document"))
+	return command
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// enqueued takes instructions of these names through the command.
+func enqueued(who command, names ...string) {
+	who.t.Helper()
+	for _, name := range names {
+		who.want(exitOK, "enqueue", "--instruction-id", name, "--participant-id", "p1", "--idempotency-key", name+"-key",
+			"--rail", celltest.Bank, "--amount", "10.50", "--currency", "EUR")
+	}
+}
+
+// TestPauses: what is paused is said to be, by whom and why, and nothing of it is
+// claimed until it is resumed.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who, works := at(t, cell), newWorker(t, cell)
+	enqueued(who, "INV-1")
+	for _, test := range []struct {
+		pause, resume, holds string
+	}{
+		{"rail pause bank", "rail resume bank", "rail bank is paused by railhead_operator_login"},
+		{"rail pause --everything", "rail resume --everything", "everything is paused by railhead_operator_login"},
+		{"participant pause p1", "participant resume p1", "participant p1 is paused by railhead_operator_login"},
+	} {
+		said := who.want(exitOK, append(strings.Fields(test.pause), "--reason", "their maintenance")...).out
+		again := who.want(exitOK, append(strings.Fields(test.pause), "--reason", "their maintenance")...).out
+		if !strings.HasSuffix(said, " paused\n") || !strings.Contains(again, "was paused already") {
+			t.Errorf("%s said %q, and again %q", test.pause, said, again)
+		}
+		if shown := who.want(exitOK, "payment", "show", "INV-1").out; !strings.Contains(shown, test.holds) {
+			t.Errorf("after %s payment show lacks %q:\n%s", test.pause, test.holds, shown)
+		}
+		if claims := works.claim(); len(claims) != 0 {
+			t.Errorf("after %s %d were claimed", test.pause, len(claims))
+		}
+		who.want(exitOK, append(strings.Fields(test.resume), "--reason", "they are back")...)
+		again = who.want(exitOK, append(strings.Fields(test.resume), "--reason", "they are back")...).out
+		if !strings.Contains(again, "was not paused") {
+			t.Errorf("%s again said %q", test.resume, again)
+		}
+	}
+	if claims := works.claim(); len(claims) != 1 {
+		t.Errorf("after all was resumed %d were claimed, want 1", len(claims))
+	}
+	var done act
+	if err := json.Unmarshal([]byte(who.want(exitOK, "rail", "pause", "bank", "--reason", "x", "-o", "json").out), &done); err != nil {
+		t.Fatal(err)
+	}
+	if want := (act{Act: "PAUSE_RAIL", RailType: "bank", Now: "paused", Changed: true}); done != want {
+		t.Errorf("JSON says %+v, want %+v", done, want)
+	}
+	who.want(exitNotFound, "rail", "pause", "bnak", "--reason", "x")
+	who.want(exitNotFound, "participant", "pause", "nobody", "--reason", "x")
+	who.want(exitUsage, "rail", "pause", "bank")
+	who.want(exitUsage, "rail", "pause", "--reason", "x")
+	who.want(exitUsage, "rail", "pause", "bank", "--everything", "--reason", "x")
+	who.want(exitUsage, "rail", "pause", "bank", "--reason", " ")
+}
+
+// TestDeadLetters takes one of each kind through the hands of a person.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who, works := at(t, cell), newWorker(t, cell)
+	cell.ApplyProfile(celltest.Bank, `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}`)
+	enqueued(who, "INV-1", "INV-2", "INV-3", "INV-4")
+	for _, claim := range works.claim() {
+		switch claim.InstructionID {
+		case "INV-1":
+			works.answer(claim, payment.ResultRefusedFinal, payment.Outcome{RailCode: "AC04", CodeTable: "iso20022@1", ErrorMessage: "closed account"})
+		case "INV-2", "INV-3":
+			works.park(claim)
+		case "INV-4":
+			works.answer(claim, payment.ResultRefusedTransient, payment.Outcome{RailCode: "AM04"})
+		}
+	}
+	listed := who.want(exitOK, "dead-letter", "list").out
+	golden(t, "dead_letters", listed)
+	if none := who.want(exitOK, "dead-letter", "list", "--rail", "another").out; none != "no dead letter\n" {
+		t.Errorf("a list of another rail: %q", none)
+	}
+	var letters []ledger.Letter
+	read := func(args ...string) int {
+		t.Helper()
+		letters = nil
+		if err := json.Unmarshal([]byte(who.want(exitOK, append([]string{"dead-letter", "list", "-o", "json"}, args...)...).out), &letters); err != nil {
+			t.Fatal(err)
+		}
+		return len(letters)
+	}
+	if n := read("--reason", "OUTCOME_UNKNOWN", "--status", "pending", "--rail", "bank"); n != 2 || letters[0].ErrorCode != "NO_SAFE_RECOVERY" {
+		t.Errorf("listed %+v", letters)
+	}
+	golden(t, "dead_letter_show", who.want(exitOK, "dead-letter", "show", "INV-2").out)
+	who.want(exitNotFound, "dead-letter", "show", "INV-4")
+
+	// What may have been paid is neither replayed nor closed, and the refusal says what to do.
+	for _, refused := range [][]string{
+		{"dead-letter", "replay", "INV-2", "--reason", "try again"},
+		{"dead-letter", "close", "INV-2", "--reason", "never mind"},
+		{"payment", "cancel", "INV-2", "--reason", "never mind"},
+		{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", "2026-07-30", "--document", "d", "--reason", "x"},
+	} {
+		if got := who.want(exitNotAllowed, refused...); !strings.Contains(got.errors, "(RH020)") || got.out != "" {
+			t.Errorf("%v said %q and %q", refused, got.out, got.errors)
+		}
+	}
+	who.want(exitOK, "dead-letter", "acknowledge", "INV-2", "--reason", "I ask the bank")
+	who.want(exitOK, "dead-letter", "escalate", "INV-2", "--reason", "they don't answer")
+	if n := read("--status", "escalated"); n != 1 || letters[0].Actor != celltest.Operator || letters[0].Note != "they don't answer" {
+		t.Errorf("listed %+v", letters)
+	}
+	evidence := []string{"--evidence-date", "2026-07-30", "--document", "statement 146, line 9", "--reason", "on the statement"}
+	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2"}, evidence...)...)
+	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed"}, evidence...)...)
+	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--not-executed"}, evidence...)...)
+	who.want(exitOK, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--rail-reference", "RS42"}, evidence...)...)
+	who.want(exitOK, append([]string{"dead-letter", "resolve", "INV-3", "--not-executed"}, evidence...)...)
+	who.want(exitUsage, "dead-letter", "replay", "INV-3", "--expires-at", "tomorrow", "--reason", "x")
+	who.want(exitUsage, "dead-letter", "replay", "INV-3", "--expires-at", "2001-01-01T00:00:00Z", "--reason", "x")
+	who.want(exitOK, "dead-letter", "replay", "INV-3", "--expires-at", "2099-01-01T00:00:00Z", "--reason", "try again")
+	who.want(exitOK, "dead-letter", "close", "INV-1", "--reason", "the participant pays in another way")
+	if said := who.want(exitOK, "payment", "cancel", "INV-4", "--reason", "asked by the participant").out; !strings.HasPrefix(said, "cancelled: ") {
+		t.Errorf("cancel said %q", said)
+	}
+	who.want(exitNotFound, "payment", "cancel", "nothing", "--reason", "x")
+
+	states := map[string]string{"INV-1": "FAILED", "INV-2": "DISPATCHED", "INV-3": "PENDING", "INV-4": "CANCELLED"}
+	for name, want := range states {
+		if shown := who.want(exitOK, "payment", "show", name).out; !strings.Contains(shown, "  state        "+want+"\n") {
+			t.Errorf("%s is not %s:\n%s", name, want, shown)
+		}
+	}
+	if n := read(); n != 0 {
+		t.Errorf("%d dead letters are left", n)
+	}
+	if n := read("--status", "resolved"); n != 2 {
+		t.Errorf("%d dead letters are resolved, want 2", n)
+	}
+	asReader := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Readonly)}}
+	asReader.want(exitDenied, "payment", "cancel", "INV-3", "--reason", "x")
+}
+
+// park records a send without an answer on a rail that can't be asked.
+func (w worker) park(claim payment.Claim) {
+	w.t.Helper()
+	outcome := payment.Outcome{
+		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: payment.ResultUnknown,
+		Decision: payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultUnknown}),
+		WorkerID: "relayer-1", ProfileVersion: 1, RenderVersion: "r1",
+	}
+	if _, err := w.executor.Turn(w.t.Context(), payment.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
+		w.t.Fatal(err)
+	}
+}

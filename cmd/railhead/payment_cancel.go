@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func paymentCancelCommand() *cobra.Command {
+	var reason string
+	command := &cobra.Command{
+		Use: "cancel ID", Short: "End an instruction that waits and was never executed",
+		Long: "End an instruction that waits in pending and of which no send can have been executed. It is atomic\n" +
+			"against the claim: exactly one of the two happens. What is claimed, or has a send without a trustworthy\n" +
+			"answer, may have been paid and is refused (exit code 9).\n\n" + idHelp,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+				number, err := operator.CancelPayment(cmd.Context(), id, reason)
+				if err != nil {
+					return err
+				}
+				return act{Act: "CANCEL", OutboxID: id, AttemptNo: number, Before: "PENDING", Now: string(payment.Cancelled), Changed: true}.
+					write(cmd, "cancelled: %s, row %d", id, number)
+			})
+		},
+	}
+	needReason(command, &reason)
+	return command
+}

@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Triage is what a person says of a dead letter without bringing evidence.
+type Triage string
+
+// The words of triage. Close is for FAILED and EXPIRED alone: whatever may have
+// been paid is resolved, with evidence.
+const (
+	Acknowledge Triage = "acknowledged"
+	Escalate    Triage = "escalated"
+	Close       Triage = "resolved"
+)
+
+// Evidence is what a person found out at the rail about a payment.
+type Evidence struct {
+	Executed bool
+	// RailReference is the rail's own name for the payment; required if it was executed.
+	RailReference string
+	// Date is the day of the evidence; its time of day is not looked at.
+	Date time.Time
+	// Document says where the evidence is: a statement, a ticket, a letter.
+	Document string
+	Reason   string
+}
+
+// CancelPayment ends an instruction that waits in pending and of which no send
+// can have been executed. It returns the attempt_no of the CANCELLED row. It is
+// atomic against the claim: exactly one of the two happens.
+func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reason string) (attemptNo int, err error) {
+	err = o.act(ctx, "cancel_payment", &attemptNo, uuid(outboxID), reason)
+	if err != nil {
+		return 0, fmt.Errorf("cancelling %s: %w", outboxID, err)
+	}
+	return attemptNo, nil
+}
+
+// TriageDeadLetter moves an open dead letter on and returns its status before.
+func (o *Operator) TriageDeadLetter(ctx context.Context, outboxID payment.ID, to Triage, reason string) (before string, err error) {
+	err = o.act(ctx, "triage_dead_letter", &before, uuid(outboxID), string(to), reason)
+	if err != nil {
+		return "", fmt.Errorf("moving the dead letter of %s to %s: %w", outboxID, to, err)
+	}
+	return before, nil
+}
+
+// ReplayPayment returns a dead letter to pending under the same outbox_id,
+// sequence_id and rail key. It returns the attempt_no of the REPLAYED row. A zero
+// expiresAt is never.
+func (o *Operator) ReplayPayment(ctx context.Context, outboxID payment.ID, expiresAt time.Time, reason string) (attemptNo int, err error) {
+	err = o.act(ctx, "replay_payment", &attemptNo, uuid(outboxID), reason, moment(expiresAt))
+	if err != nil {
+		return 0, fmt.Errorf("replaying %s: %w", outboxID, err)
+	}
+	return attemptNo, nil
+}
+
+// ResolvePayment ends what is parked, or what contradicts itself, as the evidence
+// says. It returns the state after it, DISPATCHED or FAILED. A FAILED one keeps
+// its dead letter, to be replayed or closed.
+func (o *Operator) ResolvePayment(ctx context.Context, outboxID payment.ID, evidence Evidence) (state payment.State, err error) {
+	var date any
+	if !evidence.Date.IsZero() {
+		date = evidence.Date.Format(time.DateOnly)
+	}
+	err = o.act(ctx, "resolve_payment", &state, uuid(outboxID), evidence.Executed,
+		text(evidence.RailReference), date, evidence.Document, evidence.Reason)
+	if err != nil {
+		return "", fmt.Errorf("resolving %s: %w", outboxID, err)
+	}
+	return state, nil
+}
+
+// Reader looks with this login, which may see all that a Reader's may.
+func (o *Operator) Reader() *Reader { return &Reader{pool: o.pool, sql: o.sql} }

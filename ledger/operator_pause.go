@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Everything stands for all rails in PauseRail and ResumeRail.
+const Everything = "*"
+
+// PauseRail stops claims of a rail, or of Everything. What is in flight goes on,
+// and nothing that waits is lost or counted. It reports whether it was running
+// before; a pause of what is paused already replaces the reason.
+func (o *Operator) PauseRail(ctx context.Context, railType, reason string) (wasRunning bool, err error) {
+	err = o.act(ctx, "pause_rail", &wasRunning, railType, reason)
+	if err != nil {
+		return false, fmt.Errorf("pausing %s: %w", railName(railType), err)
+	}
+	return wasRunning, nil
+}
+
+// ResumeRail lets a rail, or Everything, be claimed again. It reports whether it
+// was paused. A rail that is paused by itself stays so when everything is resumed.
+func (o *Operator) ResumeRail(ctx context.Context, railType, reason string) (wasPaused bool, err error) {
+	err = o.act(ctx, "resume_rail", &wasPaused, railType, reason)
+	if err != nil {
+		return false, fmt.Errorf("resuming %s: %w", railName(railType), err)
+	}
+	return wasPaused, nil
+}
+
+// PauseParticipant stops claims of a participant's instructions. It reports
+// whether it was running before; a pause that is in force stays as it is.
+func (o *Operator) PauseParticipant(ctx context.Context, participantID, reason string) (wasRunning bool, err error) {
+	err = o.act(ctx, "pause_participant", &wasRunning, participantID, reason)
+	if err != nil {
+		return false, fmt.Errorf("pausing participant %q: %w", bound(participantID, 128), err)
+	}
+	return wasRunning, nil
+}
+
+// ResumeParticipant lets a participant's instructions be claimed again. It
+// reports whether it was paused.
+func (o *Operator) ResumeParticipant(ctx context.Context, participantID, reason string) (wasPaused bool, err error) {
+	err = o.act(ctx, "resume_participant", &wasPaused, participantID, reason)
+	if err != nil {
+		return false, fmt.Errorf("resuming participant %q: %w", bound(participantID, 128), err)
+	}
+	return wasPaused, nil
+}
+
+// act runs one function of the schema that returns one value, in a transaction
+// of its own. A refusal comes back as a *payment.Fault.
+func (o *Operator) act(ctx context.Context, statement string, into any, arguments ...any) error {
+	err := transact(ctx, o.pool, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.sql[statement], arguments...).Scan(into)
+	})
+	return refusal(err)
+}
+
+func railName(railType string) string {
+	if railType == Everything {
+		return "everything"
+	}
+	return "rail " + bound(railType, 64)
+}
