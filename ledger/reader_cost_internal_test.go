@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -78,10 +79,8 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"status_heartbeats":   {beatsMax},
 	}
 	conn := cell.Conn(t, celltest.Readonly)
-	for _, setting := range []string{"enable_seqscan = off", "plan_cache_mode = force_generic_plan"} {
-		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
+		t.Fatal(err)
 	}
 	small := make(map[string]int)
 	for name, args := range looks {
@@ -117,4 +116,70 @@ func pagesTouched(t *testing.T, conn *pgx.Conn, sql string, args []any) int {
 		t.Fatalf("%d plans, %v", len(plans), err)
 	}
 	return plans[0].Plan.Hit + plans[0].Plan.Read
+}
+
+// crowd puts forty thousand members in flight, so that a join would look cheap.
+const crowd = `
+	INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
+	SELECT railhead.uuidv7(), 'w', now() - interval '1 hour', array_agg(m.outbox_id), array_agg(1)
+	FROM (
+	  SELECT k.outbox_id, row_number() OVER () % 400 AS claim
+	  FROM railhead.payment_outbox_keys k WHERE k.participant_id = 'old' LIMIT 40000) m
+	GROUP BY m.claim`
+
+// TestClaimsAreLookedUpByProbes reads the plans of the statements that go from
+// claims in flight to the archive, and finds no scan of it in them.
+func TestClaimsAreLookedUpByProbes(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec(grow)
+	cell.Exec(crowd)
+	loaded, err := loadStatements(cell.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := cell.Conn(t, celltest.Reaper)
+	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]any{
+		"stale_claims":  {1, 1, []string{celltest.Bank}, []int64{1}, 1, 100},
+		"find_claim":    {uuid(payment.NewID())},
+		"close_claims":  {nil, 1000},
+		"status_flight": {membersMax},
+	} {
+		var text string
+		if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+loaded[name], args...).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		var plans []struct{ Plan plan }
+		if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) != 1 {
+			t.Fatalf("%s: %d plans, %v", name, len(plans), err)
+		}
+		if !plans[0].Plan.probes(t, name) {
+			t.Errorf("%s does not read the archive at all", name)
+		}
+	}
+}
+
+// plan is a node of a plan.
+type plan struct {
+	Type    string `json:"Node Type"`
+	Table   string `json:"Relation Name"`
+	Cond    string `json:"Index Cond"`
+	Recheck string `json:"Recheck Cond"` // that of a bitmap
+	Plans   []plan
+}
+
+// probes reports whether the archive is read below this node, and complains of
+// every read that is no probe of the fence.
+func (p plan) probes(t *testing.T, name string) bool {
+	found := strings.HasPrefix(p.Table, "payment_outbox_attempts")
+	if found && !strings.Contains(p.Cond+p.Recheck, "outbox_id = ") {
+		t.Errorf("%s: %s of %s with condition %q", name, p.Type, p.Table, p.Cond)
+	}
+	for _, below := range p.Plans {
+		found = below.probes(t, name) || found
+	}
+	return found
 }

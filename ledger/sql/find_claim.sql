@@ -8,9 +8,13 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
-JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = m.outbox_id AND a.attempt_no = m.attempt_no
+CROSS JOIN LATERAL (
+  SELECT t.* FROM {cell}.payment_outbox_attempts t
+  WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
+  LIMIT 1) a
 WHERE f.claim_id = $1
-  AND NOT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME')
+  AND (
+    SELECT true FROM {cell}.payment_outbox_attempts z
+    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'
+    LIMIT 1) IS NULL
 ORDER BY a.outbox_id

@@ -1,7 +1,8 @@
 -- Open claims that are due for repair, oldest first: older than the zombie
 -- threshold, or with a stale worker, but never younger than the rail's whole
 -- send budget. Reads the small table of claims in flight and one probe a member,
--- never the archive; however old a claim is, it is found.
+-- never the archive; however old a claim is, it is found. Sub-queries with LIMIT
+-- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
 -- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 send budget ms[], $5 default budget ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
@@ -25,8 +26,9 @@ WHERE f.claimed_at <= clock_timestamp() - coalesce(b.budget_ms, $5::bigint) * in
       SELECT FROM {cell}.outbox_heartbeats h
       WHERE h.name = f.worker_id AND h.status <> 'stopped'
         AND h.last_tick_at > clock_timestamp() - $2::bigint * interval '1 millisecond'))
-  AND NOT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME')
+  AND (
+    SELECT true FROM {cell}.payment_outbox_attempts z
+    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'
+    LIMIT 1) IS NULL
 ORDER BY f.claimed_at, a.outbox_id
 LIMIT $6
