@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,7 +60,16 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 		if len(turn.Claim.Lanes) > 0 {
 			e.queueClaim(batch, turn.Claim, nil, &result)
 		}
-		return tx.SendBatch(ctx, batch).Close()
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		if len(result.Claims) > 0 {
+			faultpoint.Reach(faultpoint.Claimed)
+		}
+		if len(turn.Outcomes) > 0 {
+			faultpoint.Reach(faultpoint.Recording)
+		}
+		return nil
 	})
 	if err != nil {
 		return payment.TurnResult{}, explain(fmt.Errorf("turn of %d outcomes and %d lanes: %w",

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -22,6 +23,9 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 		return err
 	}
 	result.Stale = len(stale)
+	if len(stale) > 0 {
+		faultpoint.Reach(faultpoint.StaleRead)
+	}
 	outcomes := make([]payment.Outcome, 0, len(stale))
 	for _, found := range stale {
 		outcome := r.outcome(found)
@@ -49,6 +53,7 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 	if err != nil {
 		return err
 	}
+	faultpoint.Reach(faultpoint.Recorded)
 	slow := make(map[payment.ID]bool, len(turn.Late))
 	for _, outcome := range turn.Late {
 		slow[outcome.AttemptID] = true

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -16,6 +17,9 @@ import (
 // permits that found none. Begun is from before the claim statement, so that a
 // claim never looks younger than it is.
 func (r *Relayer) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+	if len(claims) > 0 {
+		faultpoint.Reach(faultpoint.Committed)
+	}
 	r.flight.began(claims)
 	count := make(map[string]int)
 	for _, claim := range claims {
@@ -67,6 +71,9 @@ func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun
 	return rails.SendSafely(ctx, l.rail, send)
 }
 
+// reached tells crash tests how far a call has come.
+func reached(phase rails.Phase) { faultpoint.Reach(faultpoint.Point(phase.String())) }
+
 func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rails.Result {
 	inquirer, ok := l.rail.(rails.Inquirer)
 	if !ok {
@@ -78,7 +85,7 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		SendNo: claim.SendCount, TraceParent: parent, TraceState: state,
+		SendNo: claim.SendCount, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
 }
 
@@ -112,6 +119,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendCount + 1,
 		TraceParent: parent, TraceState: state,
 		BeforeFirstByte: func() error { return r.mayStart(claim, begun) },
+		OnPhase:         reached,
 	}
 	if checker, ok := l.rail.(rails.Checker); ok {
 		if err := checker.Check(send); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -78,6 +79,9 @@ func (r *Relayer) upkeep(ctx context.Context) error {
 
 // settle notes what a committed turn has recorded.
 func (r *Relayer) settle(outcomes, late []payment.Outcome) {
+	if len(outcomes) > 0 {
+		faultpoint.Reach(faultpoint.Recorded)
+	}
 	lost := make(map[payment.ID]bool, len(late))
 	for _, outcome := range late {
 		lost[outcome.AttemptID] = true
