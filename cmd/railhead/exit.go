@@ -25,7 +25,7 @@ const (
 	exitUsage       = 2   // the command line, the environment, a file or an instruction is wrong
 	exitNotFound    = 3   // no such instruction, rail or file
 	exitDenied      = 4   // the login may not do this
-	exitConflict    = 5   // other content, another key, or a state that does not allow the act
+	exitConflict    = 5   // the same key with other content, or the same instruction under another key
 	exitUnreachable = 6   // the database can't be reached
 	exitPartial     = 7   // some items were refused, the others went in
 	exitProof       = 8   // a proof or a comparison failed
@@ -75,7 +75,7 @@ func codeOf(err error) int {
 		return exitDenied
 	case unreachable(err, state):
 		return exitUnreachable
-	case errors.Is(err, payment.ErrConflict), errors.Is(err, payment.ErrNotAllowed), state == payment.StateSecondKey:
+	case errors.Is(err, payment.ErrConflict), state == payment.StateSecondKey:
 		return exitConflict
 	case errors.Is(err, payment.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
@@ -141,7 +141,7 @@ func exitCodesTopic() *cobra.Command {
   2    the command line, the environment, a file or an instruction is wrong: repeating it changes nothing
   3    no such instruction, rail or file
   4    the login may not do this
-  5    the same key has other content, the instruction has another key, or its state does not allow the act
+  5    the same key was used with other content, or the instruction is there under another key
   6    the database can't be reached
   7    some items were refused, the others went in
   8    a proof or a comparison failed

@@ -24,7 +24,7 @@ func TestCodeOf(t *testing.T) {
 		exitFailure:     {errors.New("anything"), payment.ErrCommitUnknown, payment.ErrUnsafeServer},
 		exitUsage:       {payment.ErrInvalid, &payment.Fault{SQLState: "RH003"}, usage(errors.New("x"))},
 		exitNotFound:    {payment.ErrNotFound, &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}},
-		exitConflict:    {payment.ErrConflict, payment.ErrNotAllowed, &payment.Fault{SQLState: "RH020"}, &payment.Fault{SQLState: "RH001"}, &payment.Fault{SQLState: "RH007"}},
+		exitConflict:    {payment.ErrConflict, &payment.Fault{SQLState: "RH001"}, &payment.Fault{SQLState: "RH007"}},
 		exitUnreachable: {context.DeadlineExceeded},
 		exitInterrupted: {context.Canceled},
 	} {
