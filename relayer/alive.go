@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -33,7 +34,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	at := time.Since(r.begun)
 	err := r.store.Heartbeat(ctx, payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
-		Status: status, Activity: fmt.Sprintf("%d answers to record", r.flight.waiting()),
+		Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 	})
 	if err == nil {
 		r.beatAt.Store(int64(at))
@@ -86,24 +87,30 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 	r.stopping.Store(true)
 	r.notReady("stopping")
 	until := time.Now().Add(r.config.Drain)
+	overdue := time.AfterFunc(r.config.Drain, func() {
+		r.log.Warn("drain time is over: cancelling the sends that are left")
+		stopSends(errors.New("the relayer's drain time is over"))
+	})
+	defer overdue.Stop()
+	var all sync.WaitGroup
+	for _, each := range r.streams {
+		all.Go(func() { each.drain(sends, until) })
+	}
+	all.Wait()
+}
+
+func (r *stream) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
-		r.flight.sending.Wait()
+		r.flight.sending.Wait() // adapters return as soon as their context ends
 		close(done)
 	}()
-	timer := time.NewTimer(r.config.Drain)
-	defer timer.Stop()
 	for waiting := true; waiting; {
 		select {
 		case <-done:
 			waiting = false
 		case <-r.wake:
 			r.recordRest(sends)
-		case <-timer.C:
-			r.log.Warn("drain time is over: cancelling the sends that are left")
-			stopSends(errors.New("the relayer's drain time is over"))
-			<-done // adapters return as soon as their context ends
-			waiting = false
 		}
 	}
 	// Answers are worth waiting for: try until the drain time is over, and for
@@ -118,14 +125,6 @@ func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc
 		r.log.Error("answers could not be recorded; the reaper will treat them as unknown", "answers", left)
 	}
 }
-
-func (r *Relayer) recordRest(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
-	defer cancel()
-	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
-}
-
-func (r *Relayer) unrecorded() int { return r.flight.waiting() + len(r.late) + len(r.doubts) }
 
 func maxTime(a, b time.Time) time.Time {
 	if a.After(b) {

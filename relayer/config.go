@@ -22,6 +22,10 @@ type Config struct {
 	Pace time.Duration
 	// ClaimMax bounds what one turn claims, 1 to 5,000; default 500.
 	ClaimMax int
+	// Streams is how many turns may run at once, each on a connection of its own,
+	// 1 to 8; default 2. The others work only while there is more than the first
+	// can take.
+	Streams int
 	// RecordMax bounds the outcomes of one turn, 1 to 5,000; default 500.
 	RecordMax int
 	// Zombie is the age from which the reaper takes an open claim; default 120 s.
@@ -69,6 +73,9 @@ func (c Config) withDefaults() Config {
 	if c.ClaimMax == 0 {
 		c.ClaimMax = 500
 	}
+	if c.Streams == 0 {
+		c.Streams = 2
+	}
 	if c.RecordMax == 0 {
 		c.RecordMax = 500
 	}
@@ -103,6 +110,9 @@ func (c Config) validate() error {
 	}
 	if c.ClaimMax < 1 || c.ClaimMax > 5000 {
 		all = append(all, fmt.Errorf("claim max is %d, must be 1 to 5000", c.ClaimMax))
+	}
+	if c.Streams < 1 || c.Streams > 8 {
+		all = append(all, fmt.Errorf("streams are %d, must be 1 to 8", c.Streams))
 	}
 	if c.RecordMax < 1 || c.RecordMax > 5000 {
 		all = append(all, fmt.Errorf("record max is %d, must be 1 to 5000", c.RecordMax))

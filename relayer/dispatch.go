@@ -16,7 +16,7 @@ import (
 // dispatch starts a goroutine for each claimed instruction and gives back the
 // permits that found none. Begun is from before the claim statement, so that a
 // claim never looks younger than it is.
-func (r *Relayer) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+func (r *stream) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
 	}

@@ -19,7 +19,7 @@ const (
 // fallBack runs after a turn that did not work: outcomes in hand are recorded
 // alone first, and one by one if they fail together; then each lane is claimed
 // alone, in halves, so that one row that can't be claimed stops nobody else.
-func (r *Relayer) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
+func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
 	if err := r.recordAlone(ctx); err != nil {
 		return 0, err
@@ -45,7 +45,7 @@ func (r *Relayer) fallBack(ctx, sends context.Context, reserved map[string]*rese
 }
 
 // recordAlone records without claiming: first everything, then one by one.
-func (r *Relayer) recordAlone(ctx context.Context) error {
+func (r *stream) recordAlone(ctx context.Context) error {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	if len(outcomes) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (r *Relayer) recordAlone(ctx context.Context) error {
 }
 
 // claimHalves claims one lane with half as many rows after each failure.
-func (r *Relayer) claimHalves(ctx, sends context.Context, one map[string]*reservation) (int, error) {
+func (r *stream) claimHalves(ctx, sends context.Context, one map[string]*reservation) (int, error) {
 	claim := r.request(one)
 	for {
 		begun := time.Now()
@@ -94,7 +94,7 @@ func (r *Relayer) claimHalves(ctx, sends context.Context, one map[string]*reserv
 	}
 }
 
-func (r *Relayer) claimOnce(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error) {
+func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
 	claims, err := r.store.ClaimAround(ctx, claim, leave)
 	if errors.Is(err, payment.ErrCommitUnknown) {
@@ -107,7 +107,7 @@ func (r *Relayer) claimOnce(ctx context.Context, claim payment.ClaimRequest, lea
 // claimed alone is left aside and another is tried. If that one can be claimed,
 // those that could not are set aside for a person; if none can, the lane is at
 // fault, and an error comes back.
-func (r *Relayer) isolate(ctx, sends context.Context, name string, held *reservation) error {
+func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation) error {
 	claim := r.request(map[string]*reservation{name: held})
 	if len(claim.Lanes) == 0 || len(held.permits) == 0 {
 		return nil

@@ -96,7 +96,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 	guard, err := rails.NewGuard(profile, func(from, to rails.BreakerState) {
 		r.log.Warn("breaker changed", "rail_type", row.RailType, "from", from, "to", to)
 		r.watch.Breaker(row.RailType, to)
-		signal(r.wake)
+		r.wakeAll()
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadLane, err)

@@ -21,7 +21,7 @@ type pacer struct {
 const followUpWait = 20 * time.Millisecond
 
 // wait returns when there may be something to do, or the context ended.
-func (p *pacer) wait(ctx context.Context, r *Relayer) {
+func (p *pacer) wait(ctx context.Context, r *stream) {
 	if p.failures > 0 {
 		sleep(ctx, backOff(p.failures-1))
 		p.last = time.Now()
@@ -36,7 +36,11 @@ func (p *pacer) wait(ctx context.Context, r *Relayer) {
 	p.last = time.Now()
 }
 
-func (p *pacer) waitForCause(ctx context.Context, r *Relayer) {
+func (p *pacer) waitForCause(ctx context.Context, r *stream) {
+	if !r.primary {
+		p.waitForMore(ctx, r)
+		return
+	}
 	limit := r.config.Poll
 	if r.bellDeaf() {
 		limit = min(limit, 100*time.Millisecond)
@@ -67,8 +71,21 @@ func (p *pacer) waitForCause(ctx context.Context, r *Relayer) {
 	}
 }
 
+// waitForMore is how the other streams wait: for answers of their own, or until
+// there is more than one stream can take.
+func (p *pacer) waitForMore(ctx context.Context, r *stream) {
+	timer := time.NewTimer(r.config.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-r.more:
+	case <-timer.C:
+	}
+}
+
 // after notes how the turn went.
-func (p *pacer) after(claimed int, err error, r *Relayer) {
+func (p *pacer) after(claimed int, err error, r *stream) {
 	p.followUp = claimed > 0
 	p.skipWait = false
 	if err != nil {

@@ -38,13 +38,13 @@ type Relayer struct {
 	watch  Observer
 	log    *slog.Logger
 
-	lanes  lanes
-	flight flight
-	hold   hold
-	wake   chan struct{} // size 1: something may be possible now
-	rung   chan struct{} // size 1: the bell
-	beatAt atomic.Int64  // monotonic nanoseconds of the last heartbeat that went in
-	begun  time.Time
+	lanes   lanes
+	hold    hold
+	streams []*stream
+	rung    chan struct{} // size 1: the bell
+	more    chan struct{} // size 1: there is more than one stream can take
+	beatAt  atomic.Int64  // monotonic nanoseconds of the last heartbeat that went in
+	begun   time.Time
 
 	deaf     atomic.Bool
 	stopping atomic.Bool
@@ -64,9 +64,11 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 	}
 	r := &Relayer{
 		config: config, store: store, bell: bell, open: open, watch: watch, log: log,
-		wake: make(chan struct{}, 1), rung: make(chan struct{}, 1), begun: time.Now(),
+		rung: make(chan struct{}, 1), more: make(chan struct{}, 1), begun: time.Now(),
 	}
-	r.flight.open, r.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	for n := range config.Streams {
+		r.streams = append(r.streams, newStream(r, n == 0))
+	}
 	r.hold.file = config.StateFile
 	r.notReady("starting")
 	return r, nil
@@ -91,7 +93,18 @@ func (r *Relayer) Run(ctx context.Context) error {
 	side.Go(func() { r.beat(background) })
 	side.Go(func() { r.testBell(background) })
 
-	err := r.loop(ctx, sends)
+	work, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	failed := make([]error, len(r.streams))
+	var loops sync.WaitGroup
+	for n, each := range r.streams {
+		loops.Go(func() {
+			failed[n] = each.loop(work, sends)
+			stopWork() // one that can't go on ends them all
+		})
+	}
+	loops.Wait()
+	err := errors.Join(failed...)
 	r.drain(sends, stopSends)
 	stopBackground(errors.New("the relayer has stopped"))
 	side.Wait()
@@ -101,23 +114,6 @@ func (r *Relayer) Run(ctx context.Context) error {
 
 // errHeld is why nothing is claimed while a person has to look at a failover.
 var errHeld = errors.New("every lane is held")
-
-// loop runs turns until the context ends.
-func (r *Relayer) loop(ctx, sends context.Context) error {
-	var pause pacer
-	for ctx.Err() == nil {
-		pause.wait(ctx, r)
-		if ctx.Err() != nil {
-			return nil
-		}
-		claimed, err := r.turn(ctx, sends)
-		pause.after(claimed, err, r)
-		if errors.Is(err, payment.ErrUnsafeServer) {
-			return err
-		}
-	}
-	return nil
-}
 
 // start waits for a server that can be trusted, and for the rails.
 func (r *Relayer) start(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 
 // turn records what has finished and claims what fits, then dispatches it. It
 // returns how many instructions were claimed.
-func (r *Relayer) turn(ctx, sends context.Context) (int, error) {
+func (r *stream) turn(ctx, sends context.Context) (int, error) {
 	// A turn that has begun is finished, whatever is being stopped: its commit
 	// must not be cut off.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
@@ -33,6 +33,9 @@ func (r *Relayer) turn(ctx, sends context.Context) (int, error) {
 	switch {
 	case err == nil:
 		r.settle(outcomes, result.Late)
+		if asked := asked(turn.Claim); asked > 0 && len(result.Claims) == asked {
+			signal(r.more)
+		}
 		r.dispatch(sends, reserved, result.Claims, begun)
 		r.watch.Turn(len(outcomes), len(result.Claims), time.Since(begun))
 		return len(result.Claims), nil
@@ -58,8 +61,8 @@ func (r *Relayer) turn(ctx, sends context.Context) (int, error) {
 
 // upkeep does what a turn needs first: profiles that are not too old, claims of
 // unknown commit looked up, outcomes that lost the fence recorded.
-func (r *Relayer) upkeep(ctx context.Context) error {
-	if r.lanes.due(r.config.RefreshEvery) {
+func (r *stream) upkeep(ctx context.Context) error {
+	if r.primary && r.lanes.due(r.config.RefreshEvery) {
 		if err := r.checkServer(ctx); err != nil {
 			return err
 		}
@@ -78,7 +81,7 @@ func (r *Relayer) upkeep(ctx context.Context) error {
 }
 
 // settle notes what a committed turn has recorded.
-func (r *Relayer) settle(outcomes, late []payment.Outcome) {
+func (r *stream) settle(outcomes, late []payment.Outcome) {
 	if len(outcomes) > 0 {
 		faultpoint.Reach(faultpoint.Recorded)
 	}
@@ -103,7 +106,7 @@ const lateMax = 50
 
 // recordLate records outcomes that lost the fence. They stay in hand until the
 // ledger has them.
-func (r *Relayer) recordLate(ctx context.Context) error {
+func (r *stream) recordLate(ctx context.Context) error {
 	for range min(len(r.late), lateMax) {
 		outcome := r.late[0]
 		verdict, err := r.store.RecordLate(ctx, outcome)
@@ -130,7 +133,7 @@ func (r *Relayer) recordLate(ctx context.Context) error {
 // resolveDoubts looks up claims of unknown commit and gives back what they
 // claimed, as never sent: a claim that may be lost in a failover must not be
 // sent on.
-func (r *Relayer) resolveDoubts(ctx context.Context) error {
+func (r *stream) resolveDoubts(ctx context.Context) error {
 	for len(r.doubts) > 0 {
 		claims, err := r.store.FindClaim(ctx, r.doubts[0])
 		if err != nil {
@@ -143,4 +146,13 @@ func (r *Relayer) resolveDoubts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// asked counts the instructions that a claim has room for.
+func asked(claim payment.ClaimRequest) int {
+	n := 0
+	for _, lane := range claim.Lanes {
+		n += lane.Free
+	}
+	return n
 }

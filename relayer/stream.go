@@ -1,0 +1,69 @@
+package relayer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// stream is one loop of turns on a connection of its own, with the instructions
+// that it has claimed. Claim and outcome of an instruction go through the same
+// stream, so that a claim's row is removed by the very transaction that records
+// its last answer. The first stream hears the bell and polls; the others help
+// while there is more than one can take.
+type stream struct {
+	*Relayer
+	primary bool
+	flight  flight
+	wake    chan struct{}     // size 1: something of this stream's has changed
+	doubts  []payment.ID      // claims of unknown commit, to be looked up
+	late    []payment.Outcome // lost the fence, not yet recorded by the slow path
+}
+
+func newStream(r *Relayer, primary bool) *stream {
+	s := &stream{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
+	s.flight.open, s.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	return s
+}
+
+// loop runs turns until the context ends.
+func (r *stream) loop(ctx, sends context.Context) error {
+	var pause pacer
+	for ctx.Err() == nil {
+		pause.wait(ctx, r)
+		if ctx.Err() != nil {
+			return nil
+		}
+		claimed, err := r.turn(ctx, sends)
+		pause.after(claimed, err, r)
+		if errors.Is(err, payment.ErrUnsafeServer) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *stream) recordRest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+	defer cancel()
+	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
+}
+
+func (r *stream) unrecorded() int { return r.flight.waiting() + len(r.late) + len(r.doubts) }
+
+// wakeAll lets every stream look again.
+func (r *Relayer) wakeAll() {
+	for _, each := range r.streams {
+		signal(each.wake)
+	}
+}
+
+// waiting counts the answers that are not recorded.
+func (r *Relayer) waiting() int {
+	n := 0
+	for _, each := range r.streams {
+		n += each.flight.waiting()
+	}
+	return n
+}
