@@ -40,12 +40,12 @@ BEGIN
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
   IF letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
-    OR NOT (last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'))
+    OR NOT coalesce(last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Resolve is for what is parked with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed.';
+      HINT = 'Resolve is for what is parked with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE is replayed or cancelled.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a

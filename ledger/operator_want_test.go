@@ -1,0 +1,97 @@
+package ledger_test
+
+// Refusals that occur in many places.
+const (
+	noLetter   = "RH010 the instruction has no dead letter"
+	isClosed   = "RH020 the dead letter is closed already (manual_replay)"
+	mayBePaid  = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be cancelled"
+	resolvable = ": nothing about it is left to be resolved"
+)
+
+// operatorTable is the contract, written from the design and not from the
+// functions: the rows that an act appends, what waits then, the dead letter; or
+// the refusal and its sentence. The order of the columns is that of hands.
+var operatorTable = map[string][]string{
+	// Whatever waits and can't have been paid may be cancelled.
+	"pending, never sent":      withoutLetter("PENDING", "+ CANCELLED"),
+	"pending, refused for now": withoutLetter("PENDING", "+ CANCELLED"),
+	// The rail's evidence ends it, not a person's wish.
+	"pending, outcome unknown":   withoutLetter("PENDING", mayBePaid),
+	"pending, to be asked about": withoutLetter("PENDING", mayBePaid),
+	"claimed":                    withoutLetter("DISPATCHING", "RH020 the instruction is DISPATCHING and can't be cancelled"),
+	"DISPATCHED":                 withoutLetter("DISPATCHED", "RH020 the instruction is DISPATCHED and can't be cancelled"),
+	"CANCELLED":                  withoutLetter("CANCELLED", "RH020 the instruction is CANCELLED and can't be cancelled"),
+	"FAILED": {
+		"RH020 the instruction is FAILED and can't be cancelled",
+		"+ , letter FAILED acknowledged", "+ , letter FAILED escalated", "+ , letter FAILED resolved",
+		"+ REPLAYED, SEND sends=0 asked=0 count=3, letter FAILED manual_replay",
+		"RH020 the instruction is FAILED" + resolvable, "RH020 the instruction is FAILED" + resolvable,
+	},
+	"EXPIRED": {
+		"RH020 the instruction is FAILED and can't be cancelled",
+		"+ , letter EXPIRED acknowledged", "+ , letter EXPIRED escalated", "+ , letter EXPIRED resolved",
+		"+ REPLAYED, SEND sends=0 asked=0 count=2, letter EXPIRED manual_replay",
+		"RH020 the instruction is FAILED" + resolvable, "RH020 the instruction is FAILED" + resolvable,
+	},
+	// What may have been paid ends by evidence alone.
+	"PARKED, outcome unknown": {
+		"RH020 the instruction is PARKED and can't be cancelled",
+		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not replayed: the payment may have been made",
+		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
+	},
+	// The rail's own word is evidence enough for a replay.
+	"PARKED, just not found": {
+		"RH020 the instruction is PARKED and can't be cancelled",
+		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
+		"+ REPLAYED, SEND sends=0 asked=0 count=6, letter OUTCOME_UNKNOWN manual_replay",
+		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
+	},
+	// Resolved as it was recorded, a contradiction needs no row: the log has it.
+	"CONFLICT after FAILED": {
+		"RH020 the instruction is CONFLICT and can't be cancelled",
+		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
+		"RH020 a dead letter of reason CONFLICT is not closed by a word",
+		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"+ DISPATCHED, letter CONFLICT resolved", "+ , letter FAILED acknowledged",
+	},
+	"CONFLICT after DISPATCHED": {
+		"RH020 the instruction is CONFLICT and can't be cancelled",
+		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
+		"RH020 a dead letter of reason CONFLICT is not closed by a word",
+		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"+ , letter CONFLICT resolved", "+ FAILED, letter FAILED acknowledged",
+	},
+	"TAMPERED": {
+		"RH020 the instruction is PARKED and can't be cancelled",
+		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated",
+		"RH020 a dead letter of reason TAMPERED is not closed by a word",
+		"RH020 a dead letter of reason TAMPERED is not replayed: its payload is not the one that was enqueued",
+		"+ DISPATCHED, letter TAMPERED resolved", "+ FAILED, letter FAILED acknowledged",
+	},
+	// It waits in pending, where it was.
+	"UNCLAIMABLE": {
+		"+ CANCELLED, letter UNCLAIMABLE resolved",
+		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE acknowledged",
+		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE escalated",
+		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
+		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE manual_replay",
+		"RH020 the instruction is PENDING" + resolvable, "RH020 the instruction is PENDING" + resolvable,
+	},
+	"REPLAYED": {
+		"+ CANCELLED, letter FAILED resolved", isClosed, isClosed, isClosed,
+		"RH020 the instruction is PENDING and its dead letter is closed already (manual_replay)",
+		"RH020 the instruction is PENDING" + resolvable, "RH020 the instruction is PENDING" + resolvable,
+	},
+}
+
+// withoutLetter is what meets every act but cancel where no person was asked.
+func withoutLetter(state, cancel string) []string {
+	return []string{
+		cancel, noLetter, noLetter, noLetter,
+		"RH020 the instruction is " + state + " and has no dead letter to replay",
+		"RH020 the instruction is " + state + resolvable, "RH020 the instruction is " + state + resolvable,
+	}
+}
