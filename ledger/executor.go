@@ -2,9 +2,9 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
+	"slices"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,19 +16,11 @@ import (
 
 // Executor claims, records and repairs, as a member of railhead_executor.
 type Executor struct {
-	pool *pgxpool.Pool
-	cell string
-	sql  statements
+	pool   *pgxpool.Pool
+	cell   string
+	sql    statements
+	server atomic.Pointer[serverIdentity] // the one that CheckServer saw last
 }
-
-// turnLockTimeout ends a turn that waits for somebody else's lock: one idle
-// transaction elsewhere must not stop every lane.
-const turnLockTimeout = "1s"
-
-// turnSettings hold for one turn. Statistics may be stale when a plan is made
-// and the tables grown when it is used: no statement of a turn may ever scan one
-// of them. Just-in-time compilation would cost more than any turn.
-const turnSettings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 
 // OpenExecutor connects lazily: it succeeds while the server is away.
 func OpenExecutor(ctx context.Context, config Config) (*Executor, error) {
@@ -53,11 +45,14 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
 		result = payment.TurnResult{}
 		batch := &pgx.Batch{}
-		batch.Queue(turnSettings, turnLockTimeout)
+		batch.Queue(boundSQL, lockTimeout)
 		if len(turn.Outcomes) > 0 {
 			e.queueRecord(batch, turn, &result)
 		}
 		if len(turn.Claim.Lanes) > 0 {
+			if err := e.sameServer(ctx, tx); err != nil {
+				return err
+			}
 			e.queueClaim(batch, turn.Claim, nil, &result)
 		}
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -78,15 +73,18 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 	return result, nil
 }
 
-// ClaimAround claims as Turn does but leaves some instructions alone: the way
-// round a row that can't be claimed.
-func (e *Executor) ClaimAround(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error) {
+// ClaimOnly claims as Turn does, of the lanes' due instructions only those that
+// are named: the way round a row that can't be claimed. Nil: any.
+func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	var result payment.TurnResult
 	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
 		result = payment.TurnResult{}
+		if err := e.sameServer(ctx, tx); err != nil {
+			return err
+		}
 		batch := &pgx.Batch{}
-		batch.Queue(turnSettings, turnLockTimeout)
-		e.queueClaim(batch, claim, leave, &result)
+		batch.Queue(boundSQL, lockTimeout)
+		e.queueClaim(batch, claim, only, &result)
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -95,7 +93,7 @@ func (e *Executor) ClaimAround(ctx context.Context, claim payment.ClaimRequest, 
 	return result.Claims, nil
 }
 
-func (e *Executor) queueClaim(batch *pgx.Batch, claim payment.ClaimRequest, leave []payment.ID, result *payment.TurnResult) {
+func (e *Executor) queueClaim(batch *pgx.Batch, claim payment.ClaimRequest, only []payment.ID, result *payment.TurnResult) {
 	n := len(claim.Lanes)
 	rails, free, oldest := make([]string, n), make([]int32, n), make([]int32, n)
 	profiles, renders := make([]int32, n), make([]pgtype.Text, n)
@@ -103,8 +101,12 @@ func (e *Executor) queueClaim(batch *pgx.Batch, claim payment.ClaimRequest, leav
 		rails[i], free[i], oldest[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest)
 		profiles[i], renders[i] = int32(lane.ProfileVersion), text(lane.RenderVersion)
 	}
+	var ids any // null: any
+	if only != nil {
+		ids = uuids(only)
+	}
 	batch.Queue(e.sql["claim"], rails, free, oldest, profiles, renders,
-		claim.WorkerID, uuid(claim.ClaimID), uuids(leave)).
+		claim.WorkerID, uuid(claim.ClaimID), ids).
 		Query(func(rows pgx.Rows) error {
 			claims, err := pgx.CollectRows(rows, scanClaim)
 			result.Claims = claims
@@ -136,11 +138,7 @@ func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, result *paym
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has
 // answered. Empty: it did not commit; if it still does, the reaper has it.
 func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error) {
-	rows, err := e.pool.Query(ctx, e.sql["find_claim"], uuid(claimID))
-	if err != nil {
-		return nil, fmt.Errorf("looking for claim %s: %w", claimID, err)
-	}
-	claims, err := pgx.CollectRows(rows, scanClaim)
+	claims, err := boundedRows(ctx, e, scanClaim, e.sql["find_claim"], uuid(claimID))
 	if err != nil {
 		return nil, fmt.Errorf("looking for claim %s: %w", claimID, err)
 	}
@@ -154,39 +152,39 @@ func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int6
 	if claimIDs != nil {
 		ids = uuids(claimIDs)
 	}
-	tag, err := e.pool.Exec(ctx, e.sql["close_claims"], ids, 1000)
+	closed, err := e.bounded(ctx, e.sql["close_claims"], ids, 1000)
 	if err != nil {
 		return 0, fmt.Errorf("closing claims: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return closed, nil
 }
 
 // SetAside takes a row that can't be claimed out of its lane's way.
 func (e *Executor) SetAside(ctx context.Context, outboxID payment.ID, code string) error {
-	if _, err := e.pool.Exec(ctx, e.sql["set_aside"], uuid(outboxID), text(bound(code, 100))); err != nil {
+	if _, err := e.bounded(ctx, e.sql["set_aside"], uuid(outboxID), text(bound(code, 100))); err != nil {
 		return fmt.Errorf("setting %s aside: %w", outboxID, err)
 	}
 	return nil
 }
 
-// DueIDs are the next due rows of a lane, those to leave aside.
-func (e *Executor) DueIDs(ctx context.Context, railType string, leave []payment.ID, limit int) ([]payment.ID, error) {
-	rows, err := e.pool.Query(ctx, e.sql["due_ids"], railType, uuids(leave), limit)
+// DueIDs are what a claim of the rail takes first: so many heads of each
+// priority.
+func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
+	ids, err := boundedRows(ctx, e, scanID, e.sql["due_ids"], railType, heads)
 	if err != nil {
 		return nil, fmt.Errorf("looking for due rows of %s: %w", railType, err)
 	}
-	return pgx.CollectRows(rows, scanID)
+	return ids, nil
 }
 
 // PauseRail pauses a rail that refuses us as a whole. It reports whether this
 // call did it.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
-	var paused bool
-	err := e.pool.QueryRow(ctx, "SELECT "+e.cell+".pause_rail_in_trouble($1, $2)", railType, bound(reason, 500)).Scan(&paused)
+	paused, err := boundedRows(ctx, e, pgx.RowTo[bool], "SELECT "+e.cell+".pause_rail_in_trouble($1, $2)", railType, bound(reason, 500))
 	if err != nil {
 		return false, fmt.Errorf("pausing rail %s: %w", railType, err)
 	}
-	return paused, nil
+	return slices.Contains(paused, true), nil
 }
 
 // Heartbeat says that a component is alive.
@@ -217,49 +215,4 @@ func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]payme
 		return nil, fmt.Errorf("reading rails: %w", err)
 	}
 	return rails, nil
-}
-
-// CheckServer reads the server's facts and refuses one that may forget what it
-// has committed, with ErrUnsafeServer and every setting that is wrong.
-func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
-	var server payment.Server
-	var fsync, pages, commit, standby bool
-	var timeline pgtype.Int8
-	var upMs int64
-	err := e.pool.QueryRow(ctx, e.sql["server_facts"]).Scan(
-		&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline, &upMs)
-	if err != nil {
-		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", err)
-	}
-	server.Timeline, server.Up = timeline.Int64, time.Duration(upMs)*time.Millisecond
-	var all []error
-	for _, check := range []struct {
-		ok  bool
-		say string
-	}{
-		{fsync, "fsync is off: a crash of the machine loses committed claims, and they would be sent again"},
-		{pages, "full_page_writes is off: a crash can tear pages of the archive"},
-		{commit, "synchronous_commit is off: a claim could be sent before it is durable"},
-		{!standby, "the server is a standby and can't be written to"},
-		{server.Version >= 150000, "the server is older than PostgreSQL 15"},
-	} {
-		if !check.ok {
-			all = append(all, errors.New(check.say))
-		}
-	}
-	if len(all) > 0 {
-		return server, fmt.Errorf("%w: %w", payment.ErrUnsafeServer, errors.Join(all...))
-	}
-	return server, nil
-}
-
-// TimelineAccepted reports whether a person has said that sending may go on
-// after the failover or restore that led to this server and timeline.
-func (e *Executor) TimelineAccepted(ctx context.Context, server payment.Server) (bool, error) {
-	var accepted bool
-	err := e.pool.QueryRow(ctx, e.sql["timeline_accepted"], server.SystemIdentifier, server.Timeline).Scan(&accepted)
-	if err != nil {
-		return false, fmt.Errorf("looking whether the timeline was accepted: %w", err)
-	}
-	return accepted, nil
 }

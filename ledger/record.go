@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -132,10 +133,9 @@ func (e *Executor) RecordLate(ctx context.Context, outcome payment.Outcome) (pay
 	if err != nil {
 		return "", fmt.Errorf("writing the outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}
-	var verdict string
-	err = e.pool.QueryRow(ctx, "SELECT "+e.cell+".record_late_outcome($1::jsonb)", string(body)).Scan(&verdict)
+	verdict, err := boundedRows(ctx, e, pgx.RowTo[string], "SELECT "+e.cell+".record_late_outcome($1::jsonb)", string(body))
 	if err != nil {
-		return "", explain(fmt.Errorf("recording the late outcome of %s: %w", outcome.Claim.OutboxID, err))
+		return "", fmt.Errorf("recording the late outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}
-	return payment.Verdict(verdict), nil
+	return payment.Verdict(verdict[0]), nil
 }

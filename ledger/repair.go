@@ -16,38 +16,28 @@ func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([
 	for rail, budget := range query.Budgets {
 		rails, budgets = append(rails, rail), append(budgets, budget.Milliseconds())
 	}
-	rows, err := e.pool.Query(ctx, e.sql["stale_claims"], query.Zombie.Milliseconds(), query.HeartbeatStale.Milliseconds(),
+	stale, err := boundedRows(ctx, e, scanStale, e.sql["stale_claims"], query.Zombie.Milliseconds(), query.HeartbeatStale.Milliseconds(),
 		rails, budgets, query.DefaultBudget.Milliseconds(), query.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("looking for stale claims: %w", err)
-	}
-	stale, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (payment.StaleClaim, error) {
-		var targets claimTargets
-		var ageMs int64
-		var found payment.StaleClaim
-		if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID)...); err != nil {
-			return payment.StaleClaim{}, err
-		}
-		found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
-		return found, nil
-	})
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)
 	}
 	return stale, nil
 }
 
+func scanStale(row pgx.CollectableRow) (payment.StaleClaim, error) {
+	var targets claimTargets
+	var ageMs int64
+	var found payment.StaleClaim
+	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID)...); err != nil {
+		return payment.StaleClaim{}, err
+	}
+	found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
+	return found, nil
+}
+
 // Expire ends at most limit instructions that have expired with nothing unknown.
 func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
-	var ended []payment.ID
-	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, e.sql["expire"], workerID, limit)
-		if err != nil {
-			return err
-		}
-		ended, err = pgx.CollectRows(rows, scanID)
-		return err
-	})
+	ended, err := boundedRows(ctx, e, scanID, e.sql["expire"], workerID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("expiring: %w", err)
 	}

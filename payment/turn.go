@@ -69,6 +69,9 @@ var (
 	ErrNotFound = errors.New("no such instruction")
 	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
 	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
+	// ErrServerChanged: after a failover or a restore this is another server than
+	// the one that was checked. Nothing was claimed on it.
+	ErrServerChanged = errors.New("the server is another one than before")
 	// ErrUnsafeServer: the server may forget what it has committed.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
 )

@@ -117,7 +117,9 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 	// RecordWithin at the least.
 	until = maxTime(until, time.Now().Add(r.config.RecordWithin))
 	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
-		if r.recordRest(sends) != nil {
+		r.triedNever()
+		before := r.unrecorded()
+		if r.recordRest(sends) != nil || r.unrecorded() >= before {
 			time.Sleep(backOff(try))
 		}
 	}

@@ -13,10 +13,16 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// dispatch starts a goroutine for each claimed instruction and gives back the
-// permits that found none. Begun is from before the claim statement, so that a
-// claim never looks younger than it is.
+// dispatch launches what was claimed and gives back the permits that found
+// nothing.
 func (r *stream) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+	r.launch(sends, reserved, claims, begun)
+	releaseAll(reserved)
+}
+
+// launch starts a goroutine for each claimed instruction. Begun is from before
+// the claim statement, so that a claim never looks younger than it is.
+func (r *stream) launch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
 	}
@@ -35,7 +41,6 @@ func (r *stream) dispatch(sends context.Context, reserved map[string]*reservatio
 	for name, n := range count {
 		r.watch.Claimed(name, n)
 	}
-	releaseAll(reserved)
 }
 
 // call carries one claim out and decides what follows. It never fails: an
@@ -59,8 +64,15 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 	return outcome
 }
 
-// speak checks what can be checked, then sends or inquires.
-func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) rails.Result {
+// speak checks what can be checked, then sends or inquires. A panic in the
+// adapter's call is UNKNOWN once a byte may have left; one in its checks is here.
+func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) (result rails.Result) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r.log.ErrorContext(ctx, "a check panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprintf("%T", fault))
+			result = rails.Result{Result: payment.ResultNotSent, Message: "the adapter panicked before the first byte"}
+		}
+	}()
 	if claim.Action == payment.ActionInquire {
 		return r.inquire(ctx, l, claim)
 	}

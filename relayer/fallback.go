@@ -13,7 +13,8 @@ import (
 // How a turn that failed is taken apart.
 const (
 	laneStop    = 30 * time.Second // until a lane whose rows can't be claimed is tried again
-	poisonTries = 3                // rows of one lane that must fail before the lane is at fault
+	poisonHeads = 3                // heads of each priority that must fail before the lane is at fault
+	stuckMax    = 5                // outcomes that may wait for somebody's lock in one turn
 )
 
 // fallBack runs after a turn that did not work: outcomes in hand are recorded
@@ -24,27 +25,33 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 	if err := r.recordAlone(ctx); err != nil {
 		return 0, err
 	}
-	if errors.Is(cause, payment.ErrLockTimeout) || sqlState(cause) == "" {
-		// Not the rows' fault: somebody's lock, or the server is away.
+	if away(cause) {
 		return 0, cause
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
-		one := map[string]*reservation{name: reserved[name]}
-		claimed, err := r.claimHalves(ctx, sends, one)
+		claimed, err := r.claimHalves(ctx, sends, name, reserved[name])
 		total += claimed
-		if err != nil {
-			r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
-			if r.isolate(ctx, sends, name, one[name]) != nil {
-				r.lanes.stop(name, time.Now().Add(laneStop))
-				r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", laneStop)
-			}
+		if err == nil {
+			continue
+		}
+		r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
+		if !rowsFault(err) {
+			return total, err
+		}
+		switch err := r.isolate(ctx, sends, name, reserved[name]); {
+		case rowsFault(err):
+			r.lanes.stop(name, time.Now().Add(laneStop))
+			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", laneStop, "error", err)
+		case err != nil:
+			return total, err
 		}
 	}
 	return total, nil
 }
 
-// recordAlone records without claiming: first everything, then one by one.
+// recordAlone records without claiming: first everything, then one by one. What
+// does not go in alone goes by the slow path, later: it must hold up nobody.
 func (r *stream) recordAlone(ctx context.Context) error {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	if len(outcomes) == 0 {
@@ -55,29 +62,39 @@ func (r *stream) recordAlone(ctx context.Context) error {
 		r.settle(outcomes, result.Late)
 		return nil
 	}
-	if errors.Is(err, payment.ErrCommitUnknown) || errors.Is(err, payment.ErrLockTimeout) || sqlState(err) == "" {
+	if away(err) {
 		r.flight.back(outcomes)
 		return err
 	}
-	var failed []payment.Outcome
-	for _, outcome := range outcomes {
-		result, err := r.store.Turn(ctx, payment.Turn{Outcomes: []payment.Outcome{outcome}})
-		if err != nil {
-			failed = append(failed, outcome)
-			r.log.ErrorContext(ctx, "an outcome can't be recorded and is kept", "outbox_id", outcome.Claim.OutboxID,
+	stuck := 0
+	for n, outcome := range outcomes {
+		one := []payment.Outcome{outcome}
+		result, err := r.store.Turn(ctx, payment.Turn{Outcomes: one})
+		switch {
+		case err == nil:
+			// Its claim's row is closed by the reaper, which looks.
+			r.flight.lost(one)
+			r.settle(one, result.Late)
+		case away(err):
+			r.flight.back(outcomes[n:])
+			return err
+		default:
+			r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", outcome.Claim.OutboxID,
 				"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "error", err)
-			continue
+			r.flight.lost(one)
+			r.late = append(r.late, lateOutcome{outcome, time.Now().Add(stuckWait)})
+			if stuck++; stuck == stuckMax {
+				r.flight.back(outcomes[n+1:]) // each one waits for a second
+				return nil
+			}
 		}
-		// Its claim's row is closed by the reaper, which looks.
-		r.flight.lost([]payment.Outcome{outcome})
-		r.settle([]payment.Outcome{outcome}, result.Late)
 	}
-	r.flight.back(failed)
 	return nil
 }
 
 // claimHalves claims one lane with half as many rows after each failure.
-func (r *stream) claimHalves(ctx, sends context.Context, one map[string]*reservation) (int, error) {
+func (r *stream) claimHalves(ctx, sends context.Context, name string, held *reservation) (int, error) {
+	one := map[string]*reservation{name: held}
 	claim := r.request(one)
 	for {
 		begun := time.Now()
@@ -86,7 +103,7 @@ func (r *stream) claimHalves(ctx, sends context.Context, one map[string]*reserva
 			r.dispatch(sends, one, claims, begun)
 			return len(claims), nil
 		}
-		if sqlState(err) == "" || claim.Lanes[0].Free == 1 {
+		if !rowsFault(err) || claim.Lanes[0].Free == 1 {
 			return 0, err
 		}
 		claim.Lanes[0].Free /= 2
@@ -94,54 +111,52 @@ func (r *stream) claimHalves(ctx, sends context.Context, one map[string]*reserva
 	}
 }
 
-func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error) {
+func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
-	claims, err := r.store.ClaimAround(ctx, claim, leave)
+	claims, err := r.store.ClaimOnly(ctx, claim, only)
 	if errors.Is(err, payment.ErrCommitUnknown) {
 		r.doubts = append(r.doubts, claim.ClaimID)
 	}
 	return claims, err
 }
 
-// isolate finds out whether single rows are at fault: the row that can't be
-// claimed alone is left aside and another is tried. If that one can be claimed,
-// those that could not are set aside for a person; if none can, the lane is at
-// fault, and an error comes back.
+// isolate finds out whether single rows are at fault, by claiming each of those
+// that a claim takes first alone. If one can be claimed, those that could not are
+// set aside for a person; if none can, the lane is at fault, and why comes back.
 func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation) error {
-	claim := r.request(map[string]*reservation{name: held})
-	if len(claim.Lanes) == 0 || len(held.permits) == 0 {
-		return nil
+	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
+	if err != nil {
+		return err
 	}
-	claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
-	var leave []payment.ID
-	var lastErr error
-	for range poisonTries {
-		next, err := r.store.DueIDs(ctx, name, leave, 1)
-		if err != nil {
-			return err
+	one := map[string]*reservation{name: held}
+	var suspects []payment.ID
+	var cause error
+	works := false
+	for _, id := range heads {
+		claim := r.request(one)
+		if len(held.permits) == 0 {
+			break
 		}
-		if len(next) == 0 {
-			return lastErr
-		}
+		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
 		begun := time.Now()
-		claims, err := r.claimOnce(ctx, claim, leave)
-		if err == nil && len(claims) > 0 {
-			r.dispatch(sends, map[string]*reservation{name: held}, claims, begun)
-			return r.setAside(ctx, leave, lastErr)
-		}
-		if err == nil {
-			return lastErr
-		}
-		if sqlState(err) == "" {
+		claims, err := r.claimOnce(ctx, claim, []payment.ID{id})
+		switch {
+		case err == nil:
+			works = works || len(claims) > 0 // none: another relayer was faster
+			r.launch(sends, one, claims, begun)
+		case rowsFault(err):
+			suspects, cause = append(suspects, id), err
+		default:
 			return err
 		}
-		lastErr = err
-		leave = append(leave, next[0])
 	}
-	return lastErr
+	if !works {
+		return cause
+	}
+	return r.setAside(ctx, suspects, cause)
 }
 
-func (r *Relayer) setAside(ctx context.Context, ids []payment.ID, cause error) error {
+func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {
 	for _, id := range ids {
 		if err := r.store.SetAside(ctx, id, "SQLSTATE_"+sqlState(cause)); err != nil {
 			return err
@@ -149,6 +164,33 @@ func (r *Relayer) setAside(ctx context.Context, ids []payment.ID, cause error) e
 		r.log.ErrorContext(ctx, "instruction set aside: it can't be claimed", "outbox_id", id, "error", cause)
 	}
 	return nil
+}
+
+// away reports whether the server could not be worked with, or the answer to a
+// commit was lost: trying parts of the same now would fail, or guess, as well.
+func away(err error) bool {
+	if err == nil {
+		return false
+	}
+	if errors.Is(err, payment.ErrCommitUnknown) {
+		return true
+	}
+	state := sqlState(err)
+	if len(state) < 2 {
+		return true
+	}
+	switch state[:2] {
+	case "08", "25", "40", "57": // connection, wrong kind of transaction, lost races, shutdown and cancel
+		return true
+	default:
+		return state == "53300" // too many connections
+	}
+}
+
+// rowsFault reports whether the server refused what it was given, so that other
+// rows may fare better.
+func rowsFault(err error) bool {
+	return err != nil && !away(err) && !errors.Is(err, payment.ErrLockTimeout)
 }
 
 // sqlState is the server's refusal, if it was one and not a broken link.

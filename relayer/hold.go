@@ -92,17 +92,26 @@ func (h *hold) reason() string {
 	return h.why
 }
 
+// errBadState is a state file that says nothing about the server.
+var errBadState = errors.New("the remembered server can't be read")
+
 func (h *hold) load() error {
 	text, err := os.ReadFile(h.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the first start: whatever server this is, is the right one
 	}
 	if err != nil {
-		return fmt.Errorf("reading the remembered server: %w", err)
+		return fmt.Errorf("%w: %w", errBadState, err)
 	}
-	if err := json.Unmarshal(text, &h.known); err != nil {
-		return fmt.Errorf("%s is damaged (%w): after checking that this is the right server, remove the file", h.file, err)
+	var known identity
+	err = json.Unmarshal(text, &known)
+	if err == nil && (known.SystemIdentifier == "" || known.SeenAt.IsZero()) {
+		err = errors.New("it names no server")
 	}
+	if err != nil {
+		return fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, remove the file", errBadState, h.file, err)
+	}
+	h.known = known
 	return nil
 }
 

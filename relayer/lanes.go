@@ -79,9 +79,6 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 		return fmt.Errorf("%w: version %d of rail %s in the database: %w", errBadLane, row.ProfileVersion, row.RailType, err)
 	}
 	profile.Version = row.ProfileVersion
-	if err := profile.CheckBudget(r.config.Zombie-r.config.StartWithin, r.config.RecordWithin, r.config.Drain); err != nil {
-		return fmt.Errorf("%w: %w", errBadLane, err)
-	}
 	rail, err := r.open(profile)
 	if errors.Is(err, ErrNotServed) {
 		if !l.notServed[row.RailType] {
@@ -93,15 +90,24 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 	if err != nil {
 		return fmt.Errorf("%w: opening rail %s: %w", errBadLane, row.RailType, err)
 	}
+	// Asked after opening: the budget of a rail that others serve is theirs.
+	if err := profile.CheckBudget(r.config.Zombie-r.config.StartWithin, r.config.RecordWithin, r.config.Drain); err != nil {
+		closeRail(rail)
+		return fmt.Errorf("%w: %w", errBadLane, err)
+	}
 	guard, err := rails.NewGuard(profile, func(from, to rails.BreakerState) {
 		r.log.Warn("breaker changed", "rail_type", row.RailType, "from", from, "to", to)
 		r.watch.Breaker(row.RailType, to)
 		r.wakeAll()
 	})
 	if err != nil {
+		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
 	// A call that is under way keeps the adapter and the guard it began with.
+	if current != nil {
+		closeRail(current.rail)
+	}
 	l.byRail[row.RailType] = &lane{profile: profile, rail: rail, guard: guard, paused: row.Paused}
 	r.watch.Breaker(row.RailType, guard.State())
 	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
@@ -113,6 +119,22 @@ func closeRail(rail rails.Rail) {
 	if closer, ok := rail.(io.Closer); ok {
 		closer.Close() // idle connections only; nothing depends on it
 	}
+}
+
+// close ends what the adapters hold, when nothing is under way any more.
+func (l *lanes) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.byRail {
+		closeRail(one.rail)
+	}
+}
+
+// lookAgain makes the next turn check the server and the profiles first.
+func (l *lanes) lookAgain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refreshed = time.Time{}
 }
 
 // find gives the lane of a rail, if this process serves it.

@@ -50,7 +50,7 @@ type Relayer struct {
 	stopping atomic.Bool
 	ready    atomic.Pointer[string] // why it is not; nil: ready
 	doubts   []payment.ID           // claims of unknown commit, to be looked up
-	late     []payment.Outcome      // lost the fence, not yet recorded by the slow path
+	late     []lateOutcome          // lost the fence, not yet recorded by the slow path
 }
 
 // New checks the configuration, every fault of it at once.
@@ -109,6 +109,7 @@ func (r *Relayer) Run(ctx context.Context) error {
 	stopBackground(errors.New("the relayer has stopped"))
 	side.Wait()
 	r.sayStopped()
+	r.lanes.close()
 	return err
 }
 
@@ -123,7 +124,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			r.isReady()
 			return nil
 		}
-		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || ctx.Err() != nil {
+		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || errors.Is(err, errBadState) || ctx.Err() != nil {
 			return err
 		}
 		r.notReady("the database can't be used yet")

@@ -24,10 +24,12 @@ type Store interface {
 	// payment.ErrCommitUnknown it may have happened; after any other error it
 	// has not.
 	Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error)
-	// ClaimAround claims but leaves some instructions alone.
-	ClaimAround(ctx context.Context, claim payment.ClaimRequest, leave []payment.ID) ([]payment.Claim, error)
-	// DueIDs names the next due rows of a rail.
-	DueIDs(ctx context.Context, railType string, leave []payment.ID, limit int) ([]payment.ID, error)
+	// ClaimOnly claims of the lanes' due instructions only those that are named;
+	// nil: any.
+	ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error)
+	// DueIDs names what a claim of the rail takes first: so many heads of each
+	// priority.
+	DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error)
 	// SetAside takes a row that can't be claimed out of its lane's way.
 	SetAside(ctx context.Context, outboxID payment.ID, code string) error
 	// FindClaim looks up what a claim of unknown commit has claimed.

@@ -3,6 +3,7 @@ package relayer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -16,9 +17,9 @@ type stream struct {
 	*Relayer
 	primary bool
 	flight  flight
-	wake    chan struct{}     // size 1: something of this stream's has changed
-	doubts  []payment.ID      // claims of unknown commit, to be looked up
-	late    []payment.Outcome // lost the fence, not yet recorded by the slow path
+	wake    chan struct{} // size 1: something of this stream's has changed
+	doubts  []payment.ID  // claims of unknown commit, to be looked up
+	late    []lateOutcome // lost the fence, not yet recorded by the slow path
 }
 
 func newStream(r *Relayer, primary bool) *stream {
@@ -51,6 +52,13 @@ func (r *stream) recordRest(ctx context.Context) error {
 }
 
 func (r *stream) unrecorded() int { return r.flight.waiting() + len(r.late) + len(r.doubts) }
+
+// triedNever makes every late outcome due: nobody comes back for them.
+func (r *stream) triedNever() {
+	for n := range r.late {
+		r.late[n].at = time.Time{}
+	}
+}
 
 // wakeAll lets every stream look again.
 func (r *Relayer) wakeAll() {

@@ -54,6 +54,9 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 		// Nothing happened. Answers already in hand must not wait for a claim that
 		// can't work.
 		r.flight.back(outcomes)
+		if errors.Is(err, payment.ErrServerChanged) {
+			r.lanes.lookAgain() // and hold what has to be held, before anything is claimed
+		}
 		r.log.WarnContext(ctx, "turn did not work", "error", err, "outcomes", len(outcomes), "lanes", len(reserved))
 		return r.fallBack(work, sends, reserved, err)
 	}
@@ -88,6 +91,7 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 	lost := make(map[payment.ID]bool, len(late))
 	for _, outcome := range late {
 		lost[outcome.AttemptID] = true
+		r.late = append(r.late, lateOutcome{outcome: outcome})
 	}
 	in := make([]payment.Outcome, 0, len(outcomes))
 	for _, outcome := range outcomes {
@@ -98,34 +102,73 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 	}
 	r.flight.lost(late)
 	r.flight.recorded(in)
-	r.late = append(r.late, late...)
 }
 
-// lateMax bounds the slow path's share of one turn.
-const lateMax = 50
+// lateOutcome goes by the slow path, not before a time if it was tried already.
+type lateOutcome struct {
+	outcome payment.Outcome
+	at      time.Time
+}
+
+const (
+	lateMax   = 50               // bounds the slow path's share of one turn
+	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again
+)
 
 // recordLate records outcomes that lost the fence. They stay in hand until the
-// ledger has them.
+// ledger has them; one that does not go in waits and holds up no other.
 func (r *stream) recordLate(ctx context.Context) error {
-	for range min(len(r.late), lateMax) {
-		outcome := r.late[0]
-		verdict, err := r.store.RecordLate(ctx, outcome)
-		if err != nil {
-			return fmt.Errorf("the outcome of %s lost the fence and waits: %w", outcome.Claim.OutboxID, err)
+	now, tried := time.Now(), 0
+	for n := 0; n < len(r.late) && tried < lateMax; {
+		late := &r.late[n]
+		if late.at.After(now) {
+			n++
+			continue
 		}
-		r.late = slices.Delete(r.late, 0, 1)
+		tried++
+		err := r.recordLateOne(ctx, late.outcome)
+		if err == nil {
+			r.late = slices.Delete(r.late, n, n+1)
+			continue
+		}
+		if away(err) {
+			return fmt.Errorf("the outcome of %s lost the fence and waits: %w", late.outcome.Claim.OutboxID, err)
+		}
+		r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
+			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
+		late.at = now.Add(stuckWait)
+		if errors.Is(err, payment.ErrLockTimeout) {
+			return nil // a second was spent on it
+		}
+		n++
+	}
+	return nil
+}
+
+func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) error {
+	verdict, err := r.store.RecordLate(ctx, outcome)
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		// A restore has forgotten the instruction itself. There is nowhere to write
+		// this but here, for whoever compares with the rails.
+		r.log.ErrorContext(ctx, "the outcome of an instruction that the database does not know", "outbox_id", outcome.Claim.OutboxID,
+			"instruction_id", outcome.Claim.InstructionID, "participant_id", outcome.Claim.ParticipantID,
+			"rail_type", outcome.Claim.RailType, "result", outcome.Result, "rail_reference", outcome.RailReference)
+	case err != nil:
+		return err
+	case verdict == payment.VerdictMine || verdict == payment.VerdictIn:
+		r.watch.Recorded(outcome)
+	default:
+		r.log.WarnContext(ctx, "outcome came after the fence", "outbox_id", outcome.Claim.OutboxID,
+			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "verdict", verdict)
+	}
+	if err == nil {
 		r.watch.Late(outcome.Claim.RailType, verdict)
-		if verdict == payment.VerdictMine || verdict == payment.VerdictIn {
-			r.watch.Recorded(outcome)
-		} else {
-			r.log.WarnContext(ctx, "outcome came after the fence", "outbox_id", outcome.Claim.OutboxID,
-				"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "verdict", verdict)
-		}
-		r.flight.recorded([]payment.Outcome{outcome})
-		if _, err := r.store.CloseClaims(ctx, []payment.ID{outcome.Claim.ClaimID}); err != nil {
-			// The reaper removes it: every member is answered.
-			r.log.InfoContext(ctx, "claim row left to the reaper", "claim_id", outcome.Claim.ClaimID, "error", err)
-		}
+	}
+	r.flight.recorded([]payment.Outcome{outcome})
+	if _, err := r.store.CloseClaims(ctx, []payment.ID{outcome.Claim.ClaimID}); err != nil {
+		// The reaper removes it: every member is answered.
+		r.log.InfoContext(ctx, "claim row left to the reaper", "claim_id", outcome.Claim.ClaimID, "error", err)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@
 -- after it, the claims row leads the reaper to what was not answered.
 --
 -- $1 rail_type[], $2 free[], $3 oldest[], $4 profile_version[], $5 render_version[],
--- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to leave alone
+-- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to claim and no others; null: any
 --
 -- The due test uses statement_timestamp(), which can be an index condition;
 -- clock_timestamp(), which can't, only stamps. = ANY (ARRAY(...)) keeps the
@@ -28,7 +28,7 @@ longest AS MATERIALIZED (
         AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
-        AND q.outbox_id <> ALL ($8::uuid[])
+        AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
       ORDER BY q.next_attempt_at, q.outbox_id
       LIMIT l.oldest
       FOR UPDATE SKIP LOCKED) p
@@ -48,7 +48,7 @@ urgent AS MATERIALIZED (
         AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
-        AND q.outbox_id <> ALL ($8::uuid[])
+        AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
       ORDER BY q.next_attempt_at, q.outbox_id
       LIMIT l.free
       FOR UPDATE SKIP LOCKED) p

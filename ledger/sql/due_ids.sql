@@ -1,8 +1,14 @@
--- The next due rows of a lane, unlocked, for claiming them one by one after a
--- claim of many failed. $1 rail_type, $2 outbox_id[] to leave alone, $3 limit
+-- What a claim of a lane takes first: the heads of each priority, by the same
+-- tests as the claim's, unlocked. One of them is the row that a claim of one
+-- row fails on. $1 rail_type, $2 heads of each priority
 SELECT p.outbox_id
-FROM {cell}.payment_outbox_pending p
-WHERE p.rail_type = $1 AND p.next_attempt_at <= statement_timestamp()
-  AND p.outbox_id <> ALL ($2::uuid[])
-ORDER BY p.priority, p.next_attempt_at, p.outbox_id
-LIMIT $3
+FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)
+CROSS JOIN LATERAL (
+  SELECT q.outbox_id
+  FROM {cell}.payment_outbox_pending q
+  WHERE q.rail_type = $1 AND q.priority = level.priority
+    AND q.next_attempt_at <= statement_timestamp()
+    AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
+    AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
+  ORDER BY q.next_attempt_at, q.outbox_id
+  LIMIT $2) p
