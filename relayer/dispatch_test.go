@@ -11,45 +11,186 @@ import (
 func TestDispatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	w.run(config(), w.store)
+	w.run(config())
 	var ids []payment.ID
 	for n := range 100 {
 		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
 	}
 	for _, id := range ids {
 		w.awaitStates(id, "DISPATCHING DISPATCHED")
-		if n := w.executions(id); n != 1 {
-			t.Errorf("%s was executed %d times", id, n)
+		same(t, "executions", w.executions(id), 1)
+	}
+	w.nothingLeft()
+}
+
+// TestAnswers takes one payment through each kind of answer, by real HTTP from a
+// bank that misbehaves once. What is unknown is sent again with the same key,
+// and the bank's ledger is the witness that it was paid once.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault      railsim.Fault
+		want       string
+		executions int
+		letter     string
+	}{
+		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED", 1, ""},
+		"429":                                  {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED", 1, ""},
+		"500 and nothing done":                 {railsim.Fault{Kind: railsim.StatusBefore, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"500 after it was done":                {railsim.Fault{Kind: railsim.StatusAfter, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"422, a business refusal":              {railsim.Fault{Kind: railsim.Refuse, Code: "AC04"}, "DISPATCHING FAILED", 0, "FAILED pending"},
+		"refused without a word":               {railsim.Fault{Kind: railsim.RefuseDrop, Code: "AC04"}, "DISPATCHING UNKNOWN DISPATCHING FAILED", 0, "FAILED pending"},
+		"dropped before":                       {railsim.Fault{Kind: railsim.DropBefore}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"dropped after":                        {railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"hung before":                          {railsim.Fault{Kind: railsim.HangBefore}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"hung after":                           {railsim.Fault{Kind: railsim.HangAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"a page":                               {railsim.Fault{Kind: railsim.HTMLAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"broken JSON":                          {railsim.Fault{Kind: railsim.BadJSONAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"nothing":                              {railsim.Fault{Kind: railsim.EmptyAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"half of it":                           {railsim.Fault{Kind: railsim.TruncatedAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"another's reference":                  {railsim.Fault{Kind: railsim.WrongReferenceAfter}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"a megabyte":                           {railsim.Fault{Kind: railsim.HugeAfter, Bytes: 1 << 20}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"a redirect":                           {railsim.Fault{Kind: railsim.RedirectBefore, URL: "http://127.0.0.1:1/payments"}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true,
+				"codes": {"table": "iso20022", "http": {"503": "R"}}`))
+			c.fault.Match.Nth = 1
+			w.faults(c.fault)
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitStates(id, c.want)
+			same(t, "executions", w.executions(id), c.executions)
+			same(t, "dead letter", w.letter(id), c.letter)
+			w.nothingLeft()
+		})
+	}
+}
+
+func TestRetryAfterIsHeeded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 429, RetryAfterS: 1, Match: railsim.Match{Nth: 1}})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED")
+	between := w.text(`
+		SELECT (max(claimed_at) - min(completed_at) >= interval '0.95 s')::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id))
+	same(t, "a second between the answer and the next claim", between, "true")
+}
+
+// TestHangIsUnknownWithinTheBudget: a rail that never answers costs one budget.
+func TestHangIsUnknownWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	w.faults(railsim.Fault{Kind: railsim.HangAfter})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY")
+	same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+	same(t, "recorded within the budget of 1.7 s and a little", w.text(`
+		SELECT (completed_at - claimed_at < interval '4 s' AND latency_ms < 2500)::text
+		FROM railhead.payment_outbox_attempts WHERE state = 'UNKNOWN'`), "true")
+	same(t, "sends", w.sends(id), 1)
+}
+
+// TestNeverIsSentOnce: a rail that does not de-duplicate gets one send, whatever
+// becomes of it, and then a person is asked.
+func TestNeverIsSentOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), func(c *railsim.Config) { c.Behaviour.NoDedupe = true })
+	w.faults(railsim.Fault{Kind: railsim.DropAfter})
+	w.run(config())
+	var ids []payment.ID
+	for n := range 10 {
+		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+	}
+	for _, id := range ids {
+		w.awaitStates(id, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY")
+		same(t, "sends", w.sends(id), 1)
+		same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+	}
+}
+
+// TestWrongCredentials stops the rail and nobody else, burns no send, and goes
+// on when a person says so.
+func TestWrongCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitText("true the rail refuses us as a whole: 401 HTTP 401", `
+		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+	w.awaitText("SEND sends=0 asked=0", `SELECT format('%s sends=%s asked=%s', next_action, send_count, inquiry_count) FROM railhead.payment_outbox_pending`)
+	before := w.states(id)
+	w.faults()
+	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
+	w.awaitTurns(5)
+	same(t, "rows while it is paused", w.states(id), before)
+	w.do(`UPDATE railhead.payment_rails SET paused = false`)
+	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+	same(t, "executions", w.executions(id), 1)
+	same(t, "acts that were logged", w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
+}
+
+// TestNobodyListens: what can't be dialled was never sent. The breaker opens, and
+// while it is open no attempt is burnt.
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "breaker": {"minimum_requests": 2, "open_for": "1h"}`))
+	listening := w.url
+	w.url = "http://127.0.0.1:1"
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING RETRYABLE/NOT_SENT")
+	w.seen.await(t, func() error {
+		if w.seen.count("breaker OPEN") == 0 {
+			return fmt.Errorf("the breaker is still closed")
 		}
+		return nil
+	})
+	same(t, "pending", w.waiting(id), "SEND sends=0 asked=0")
+	before := w.states(id)
+	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
+	w.enqueue("another")
+	w.awaitTurns(10)
+	same(t, "rows while the breaker is open", w.states(id), before)
+	same(t, "claims while the breaker is open", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 4)
+
+	// The bank is back under a new profile, whose guard knows nothing of before.
+	w.url = listening
+	w.cell.ApplyProfile("bank", fastProfile)
+	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+	same(t, "executions", w.executions(id), 1)
+}
+
+// TestHalfOpen lets one through after the breaker's time, and that one heals it.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "breaker": {"minimum_requests": 2, "open_for": "300ms"}`))
+	w.faults(railsim.Fault{Kind: railsim.DropBefore, Limit: 2})
+	w.run(config())
+	var ids []payment.ID
+	for n := range 6 {
+		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+	}
+	for _, id := range ids {
+		w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+		same(t, "executions", w.executions(id), 1)
 	}
 	w.seen.await(t, func() error {
-		if n := w.cell.Int(`SELECT (SELECT count(*) FROM railhead.payment_outbox_pending) + (SELECT count(*) FROM railhead.payment_outbox_claims)`); n != 0 {
-			return fmt.Errorf("%d rows are left in pending and in flight", n)
+		open, half, closed := w.seen.count("breaker OPEN"), w.seen.count("breaker HALF_OPEN"), w.seen.count("breaker CLOSED")
+		if open == 0 || open != half || closed < 2 { // closed from the start, and again
+			return fmt.Errorf("open %d times, half open %d, closed %d", open, half, closed)
 		}
 		return nil
 	})
 }
 
-func TestUnknownIsSentAgainWithTheSameKey(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, fastProfile)
-	w.faults(railsim.Fault{Kind: railsim.DropAfter, Match: railsim.Match{Nth: 1}})
-	w.run(config(), w.store)
-	id := w.enqueue("dropped")
-	w.awaitStates(id, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED")
-	if n := w.executions(id); n != 1 {
-		t.Errorf("executed %d times", n)
-	}
-}
-
-func TestUnknownParksWhereTheRailDoesNotDeDuplicate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, `{"resend_on_unknown": "NEVER", "timeouts": {"connect": "500ms", "tls": "500ms", "write": "500ms", "response_header": "500ms", "body": "500ms"}}`)
-	w.faults(railsim.Fault{Kind: railsim.DropAfter})
-	w.run(config(), w.store)
-	id := w.enqueue("dropped")
-	w.awaitStates(id, "DISPATCHING UNKNOWN PARKED")
-	if n := w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'OUTCOME_UNKNOWN' AND status = 'pending'`); n != 1 {
-		t.Errorf("%d dead letters", n)
-	}
+// awaitTurns waits until the relayer has looked so many times more.
+func (w *world) awaitTurns(n int) {
+	w.t.Helper()
+	w.seen.awaitMore(w.t, "poll", n)
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,25 +27,38 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // world is a cell, a bank with its own ledger, and what a relayer needs.
 type world struct {
-	t     *testing.T
-	cell  *celltest.Cell
-	bank  *railsim.Bank
-	url   string
-	store *ledger.Executor
-	seen  *witness
-	log   *slog.Logger
+	t      *testing.T
+	cell   *celltest.Cell
+	bank   *railsim.Bank
+	url    string
+	store  *ledger.Executor
+	super  *pgx.Conn
+	ingest *pgx.Conn
+	seen   *witness
+	log    *slog.Logger
+	// wrap, if set, stands between the relayer and its rail.
+	wrap func(rails.Rail) rails.Rail
 }
 
 // fastProfile is a rail that de-duplicates by key and is asked nothing.
-const fastProfile = `{"acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "24h",
-	"id_after_refusal": "SAME", "codes": {"table": "iso20022"},
-	"retry": {"max_sends": 5, "base": "20ms", "cap": "100ms"},
-	"timeouts": {"connect": "500ms", "tls": "500ms", "write": "500ms", "response_header": "500ms", "body": "500ms"}}`
+var fastProfile = profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`)
 
-func newWorld(t *testing.T, profile string) *world {
+// profile is a rail of short times; facts are those under test. Later fields win.
+func profile(facts string) string {
+	return `{"acceptance": "FINAL", "id_after_refusal": "SAME", "codes": {"table": "iso20022"},
+		"retry": {"max_sends": 5, "base": "20ms", "cap": "100ms"},
+		"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}, ` + facts + `}`
+}
+
+func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t), seen: newWitness(), log: testLog(t)}
-	bank, err := railsim.New(railsim.Config{LedgerPath: filepath.Join(t.TempDir(), "bank.jsonl")})
+	w.super = w.cell.Conn(t, "")
+	config := railsim.Config{LedgerPath: filepath.Join(t.TempDir(), "bank.jsonl")}
+	for _, change := range banks {
+		change(&config)
+	}
+	bank, err := railsim.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +101,18 @@ rails:
         path: /payments
         idempotency_header: Idempotency-Key
         body: {reference: rail_key, amount: amount.decimal, currency: currency, debtor: payload.debtor, creditor: payload.creditor}
-        response: {status: status, statuses: {EXECUTED: OK, ACCEPTED: P, REFUSED: CODE}, reference: id, code: code, message: message, echo: reference}`), os.Getenv)
+        response: {status: status, statuses: {EXECUTED: OK, ACCEPTED: P, REFUSED: CODE}, reference: id, code: code, message: message, echo: reference}`+inquiry), os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	if inquiry != "" {
-		return nil, fmt.Errorf("inquiry is not part of this harness")
+	if profile.RailType != file.Rails[0].RailType {
+		return nil, relayer.ErrNotServed
 	}
-	return railconfig.Open(file.Rails[0], profile)
+	rail, err := railconfig.Open(file.Rails[0], profile)
+	if err == nil && w.wrap != nil {
+		rail = w.wrap(rail)
+	}
+	return rail, err
 }
 
 func config() relayer.Config {
@@ -106,63 +123,108 @@ func config() relayer.Config {
 	}
 }
 
-// run runs a relayer until the test ends or stop is called.
-func (w *world) run(config relayer.Config, store relayer.Store) (stop func()) {
+// run runs a relayer on the world's own store until the test ends.
+func (w *world) run(config relayer.Config) *running {
+	w.t.Helper()
+	return w.runWith(config, w.store, w.bell())
+}
+
+func (w *world) bell() relayer.Bell {
 	w.t.Helper()
 	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.runWith(config, store, bell)
+	return bell
 }
 
-func (w *world) runWith(config relayer.Config, store relayer.Store, bell relayer.Bell) (stop func()) {
+func (w *world) runWith(config relayer.Config, store relayer.Store, bell relayer.Bell) *running {
 	w.t.Helper()
 	r, err := relayer.New(config, store, bell, w.open, w.seen, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
+	run := &running{Relayer: r, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(run.ended)
+		run.err = r.Run(ctx)
+	}()
+	w.t.Cleanup(func() {
+		if err := run.stop(); err != nil {
 			w.t.Errorf("relayer: %v", err)
 		}
 	})
-	w.t.Cleanup(stop)
-	return stop
+	return run
 }
+
+// running is a relayer at work.
+type running struct {
+	*relayer.Relayer
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error
+}
+
+// stop ends it in order and gives what Run returned.
+func (r *running) stop() error {
+	r.cancel()
+	<-r.ended
+	return r.err
+}
+
+// deafBell never rings.
+type deafBell struct{}
+
+func (deafBell) Listen(ctx context.Context, _ func()) { <-ctx.Done() }
+func (deafBell) Test(context.Context) error           { return nil }
 
 // enqueue enqueues as the ingest login and returns the outbox id.
 func (w *world) enqueue(instruction string, more ...string) payment.ID {
 	w.t.Helper()
-	conn := w.cell.Conn(w.t, celltest.Ingest)
-	return enqueue(w.t, conn, instruction, more...)
+	return w.enqueueOn("bank", instruction, more...)
 }
 
-func enqueue(t *testing.T, conn *pgx.Conn, instruction string, more ...string) payment.ID {
-	t.Helper()
-	extra := ""
-	for _, each := range more {
-		extra += ", " + each
+func (w *world) enqueueOn(rail, instruction string, more ...string) payment.ID {
+	w.t.Helper()
+	if w.ingest == nil {
+		w.ingest = w.cell.Conn(w.t, celltest.Ingest)
 	}
+	sql := `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, 'participant', $1, $2,
+		'{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}'` +
+		strings.Join(append([]string{""}, more...), ", ") + `)`
 	var id [16]byte
-	err := conn.QueryRow(t.Context(), `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, 'participant', $1, 'bank',
-		'{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}'`+extra+`)`, instruction).Scan(&id)
-	if err != nil {
-		t.Fatal(err)
+	if err := w.ingest.QueryRow(w.t.Context(), sql, instruction, rail).Scan(&id); err != nil {
+		w.t.Fatal(err)
 	}
 	return payment.ID(id)
 }
 
-// states are the states of an instruction's rows, in order.
+// do runs a statement as the superuser.
+func (w *world) do(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.super.Exec(w.t.Context(), sql, args...); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// text reads one text as the superuser.
+func (w *world) text(sql string, args ...any) string {
+	w.t.Helper()
+	var text string
+	if err := w.super.QueryRow(w.t.Context(), sql, args...).Scan(&text); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+// states are the states of an instruction's rows in order, with Railhead's own
+// word for why where there is one: "DISPATCHING RETRYABLE/NOT_SENT".
 func (w *world) states(id payment.ID) string {
-	var states string
-	w.cell.QueryRow(`SELECT coalesce(string_agg(state::text, ' ' ORDER BY attempt_no), '') FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
-		[]any{[16]byte(id)}, &states)
-	return states
+	w.t.Helper()
+	return w.text(`
+		SELECT coalesce(string_agg(state || coalesce('/' || error_code, ''), ' ' ORDER BY attempt_no), '')
+		FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id))
 }
 
 // awaitStates waits until the rows of an instruction are exactly these.
@@ -174,6 +236,48 @@ func (w *world) awaitStates(id payment.ID, want string) {
 		}
 		return nil
 	})
+}
+
+// awaitText waits until a query gives this.
+func (w *world) awaitText(want, sql string, args ...any) {
+	w.t.Helper()
+	w.seen.await(w.t, func() error {
+		if got := w.text(sql, args...); got != want {
+			return fmt.Errorf("%s: got %q, want %q", sql, got, want)
+		}
+		return nil
+	})
+}
+
+// waiting tells the pending row: "SEND sends=1 asked=0" and the flags that are
+// set, or nothing.
+func (w *world) waiting(id payment.ID) string {
+	w.t.Helper()
+	return w.text(`
+		SELECT coalesce((
+			SELECT format('%s sends=%s asked=%s', next_action, send_count, inquiry_count)
+				|| CASE WHEN outcome_unknown THEN ' unknown' ELSE '' END || CASE WHEN provisional THEN ' provisional' ELSE '' END
+			FROM railhead.payment_outbox_pending WHERE outbox_id = $1), '')`, [16]byte(id))
+}
+
+// letter tells the dead letter: "FAILED pending", or nothing.
+func (w *world) letter(id payment.ID) string {
+	w.t.Helper()
+	return w.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
+}
+
+// nothingLeft waits until nobody waits and no claim is in flight.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*) FROM railhead.payment_outbox_claims))`)
+}
+
+// same reports a difference.
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }
 
 // executions counts what the bank's ledger says of an instruction.
@@ -192,6 +296,17 @@ func (w *world) executions(id payment.ID) int {
 	return n
 }
 
+// sends counts the requests that the bank has had for an instruction.
+func (w *world) sends(id payment.ID) int {
+	n := 0
+	for _, request := range w.bank.Requests() {
+		if request.Key == payment.RailKey(id) && request.Op == "payment" {
+			n++
+		}
+	}
+	return n
+}
+
 // faults sets the bank's faults.
 func (w *world) faults(faults ...railsim.Fault) {
 	w.t.Helper()
@@ -203,64 +318,4 @@ func (w *world) faults(faults ...railsim.Fault) {
 	if err := w.bank.SetFaults(faults...); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// witness hears what a relayer does, so that tests wait for events.
-type witness struct {
-	mu    sync.Mutex
-	heard chan struct{}
-	n     map[string]int
-}
-
-func newWitness() *witness { return &witness{heard: make(chan struct{}, 1), n: map[string]int{}} }
-
-func (s *witness) note(what string) {
-	s.mu.Lock()
-	s.n[what]++
-	s.mu.Unlock()
-	select {
-	case s.heard <- struct{}{}:
-	default:
-	}
-}
-
-func (s *witness) count(what string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.n[what]
-}
-
-// await checks after every event, and now and then for what makes none.
-func (s *witness) await(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-s.heard:
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal(err)
-		}
-	}
-}
-
-func (s *witness) Bell()                              { s.note("bell") }
-func (s *witness) Poll()                              { s.note("poll") }
-func (s *witness) BellDeaf(deaf bool)                 { s.note(fmt.Sprintf("deaf %v", deaf)) }
-func (s *witness) Claimed(string, int)                { s.note("claimed") }
-func (s *witness) Turn(int, int, time.Duration)       { s.note("turn") }
-func (s *witness) Recorded(payment.Outcome)           { s.note("recorded") }
-func (s *witness) Late(_ string, v payment.Verdict)   { s.note("late " + string(v)) }
-func (s *witness) Unlisted(string, string)            { s.note("unlisted") }
-func (s *witness) Breaker(string, rails.BreakerState) { s.note("breaker") }
-func (s *witness) InFlight(string, int, int)          {}
-
-func testLog(t *testing.T) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }

@@ -1,0 +1,233 @@
+package relayer_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+func wantOne(n int) error {
+	if n != 1 {
+		return fmt.Errorf("%d, want 1", n)
+	}
+	return nil
+}
+
+func (w *world) railKey(id payment.ID) string { return payment.RailKey(id) }
+
+// TestTampered: an amount that was forged in the database is not sent.
+func TestTampered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	id := w.enqueue("the one")
+	fine := w.enqueue("another")
+	w.do(`UPDATE railhead.payment_outbox_pending SET payload = jsonb_set(payload, '{amount}', '"9999.00"') WHERE outbox_id = $1`, [16]byte(id))
+	w.run(config())
+	w.awaitStates(id, "DISPATCHING PARKED/TAMPERED")
+	w.awaitStates(fine, "DISPATCHING DISPATCHED")
+	same(t, "dead letter", w.letter(id), "TAMPERED pending")
+	same(t, "sends", w.sends(id), 0)
+	w.nothingLeft()
+}
+
+// TestCheckFailed: what can't be right for the rail is not sent, and the field
+// and the rule are named.
+func TestCheckFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "checks": {"currencies": ["USD"]}`))
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING FAILED/CHECK_FAILED")
+	same(t, "dead letter", w.letter(id), "FAILED pending")
+	same(t, "sends", w.sends(id), 0)
+	if why := w.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE state = 'FAILED'`); !strings.Contains(why, "currency") {
+		t.Errorf("the reason is %q", why)
+	}
+}
+
+// TestRenderedOtherwise: a re-send that would differ in bytes is not made. With
+// the first send refused it failed; with the first send unknown a person is asked.
+func TestRenderedOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault  railsim.Fault
+		want   string
+		letter string
+	}{
+		"refused for now": {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE DISPATCHING FAILED/RENDER_CHANGED", "FAILED pending"},
+		"unknown":         {railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN DISPATCHING PARKED/RENDER_CHANGED", "OUTCOME_UNKNOWN pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The waits are long, so that the change is made between the sends.
+			w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`))
+			w.faults(c.fault)
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE send_count = 1`)
+			w.do(`UPDATE railhead.payment_outbox_pending SET render_version = 'an earlier adapter', next_attempt_at = now()`)
+			w.awaitStates(id, c.want)
+			same(t, "dead letter", w.letter(id), c.letter)
+			same(t, "sends", w.sends(id), 1)
+		})
+	}
+}
+
+// TestKeyWindow: a re-send after the rail forgot the key would be a new payment.
+func TestKeyWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`))
+	w.faults(railsim.Fault{Kind: railsim.DropAfter})
+	w.run(config())
+	late, never := w.enqueue("late"), w.enqueue("no time known")
+	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE send_count = 1`)
+	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now(),
+		first_sent_at = CASE WHEN outbox_id = $1 THEN now() - interval '23 hours 56 minutes' END`, [16]byte(late))
+	for _, id := range []payment.ID{late, never} {
+		w.awaitStates(id, "DISPATCHING UNKNOWN DISPATCHING PARKED/KEY_WINDOW_CLOSED")
+		same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+		same(t, "sends", w.sends(id), 1)
+	}
+}
+
+// hesitant waits before each send until it is let go on.
+type hesitant struct {
+	rails.Rail
+	arrived chan payment.ID
+	goOn    chan struct{}
+}
+
+func newHesitant() *hesitant {
+	return &hesitant{arrived: make(chan payment.ID, 100), goOn: make(chan struct{})}
+}
+
+func (h *hesitant) around(rail rails.Rail) rails.Rail { h.Rail = rail; return h }
+
+func (h *hesitant) Send(ctx context.Context, s rails.Send) rails.Result {
+	h.arrived <- s.OutboxID
+	select {
+	case <-h.goOn:
+	case <-ctx.Done():
+	}
+	return h.Rail.Send(ctx, s)
+}
+
+// TestExpiresBeforeTheFirstByte: the sender looks once more. What expired in its
+// hands was never sent, and the reaper ends it.
+func TestExpiresBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	slow := newHesitant()
+	w.wrap = slow.around
+	w.run(config())
+	id := w.enqueue("the one", `expires_at => clock_timestamp() + interval '400 ms'`)
+	<-slow.arrived
+	w.awaitText("true", `SELECT (clock_timestamp() > max(expires_at))::text FROM railhead.payment_outbox_attempts`)
+	close(slow.goOn)
+	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT")
+	same(t, "sends", w.sends(id), 0)
+	ended, err := w.store.Expire(t.Context(), "reaper", 10)
+	if err != nil || len(ended) != 1 {
+		t.Fatalf("expired %v, %v", ended, err)
+	}
+	same(t, "rows", w.states(id), "DISPATCHING RETRYABLE/NOT_SENT FAILED/EXPIRED")
+	same(t, "dead letter", w.letter(id), "EXPIRED pending")
+}
+
+// TestOldClaimIsNotSent: what waited for too long in our own hands is given back.
+func TestOldClaimIsNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	slow := newHesitant()
+	w.wrap = slow.around
+	config := config()
+	config.StartWithin = 300 * time.Millisecond
+	w.run(config)
+	id := w.enqueue("the one")
+	<-slow.arrived
+	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '400 ms')::text FROM railhead.payment_outbox_attempts`)
+	close(slow.goOn)
+	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
+	same(t, "executions", w.executions(id), 1)
+}
+
+// TestStaleHeartbeatStopsSending: others count this relayer as dead by then.
+func TestStaleHeartbeatStopsSending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	config := config()
+	config.HeartbeatEvery, config.HeartbeatStale = 50*time.Millisecond, 300*time.Millisecond
+	store := newFaulty(w.store)
+	r := w.runWith(config, store, w.bell())
+	first := w.enqueue("first")
+	w.awaitStates(first, "DISPATCHING DISPATCHED")
+	store.fail("Heartbeat", lostBefore)
+	w.seen.await(t, func() error {
+		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "heartbeat") {
+			return fmt.Errorf("ready: %v", err)
+		}
+		return nil
+	})
+	id := w.enqueue("second")
+	w.awaitText("RETRYABLE", `SELECT coalesce(max(state::text), '') FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'NOT_SENT'`, [16]byte(id))
+	same(t, "sends", w.sends(id), 0)
+	store.heal("Heartbeat")
+	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+	same(t, "executions", w.executions(id), 1)
+}
+
+// TestPanicIsNoAnswer: before the first byte nothing left, after it nobody knows.
+func TestPanicIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rail panicky
+		want string
+	}{
+		"in the check":          {panicky{inCheck: true}, "DISPATCHING RETRYABLE/NOT_SENT"},
+		"before the first byte": {panicky{}, "DISPATCHING RETRYABLE/NOT_SENT"},
+		"after the first byte":  {panicky{speak: true}, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY"},
+		"a lie about it":        {panicky{speak: true, lie: true}, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`))
+			w.wrap = func(rail rails.Rail) rails.Rail { c.rail.Rail = rail; return c.rail }
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitStates(id, c.want)
+		})
+	}
+}
+
+type panicky struct {
+	rails.Rail
+	inCheck, speak, lie bool
+}
+
+func (p panicky) Check(rails.Send) error {
+	if p.inCheck {
+		panic("check")
+	}
+	return nil
+}
+
+func (p panicky) Send(_ context.Context, s rails.Send) rails.Result {
+	if p.speak {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.OnPhase(rails.PhaseFirstByte)
+		}()
+		<-done
+	}
+	if p.lie {
+		return rails.Result{Result: payment.ResultNotSent, FirstByte: true}
+	}
+	panic("send")
+}

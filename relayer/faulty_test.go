@@ -1,0 +1,146 @@
+package relayer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// way is how a call to the store is lost.
+type way int
+
+const (
+	lostBefore way = iota // nothing happened
+	lostAfter             // it happened, and the answer was lost
+)
+
+func (w way) String() string { return [...]string{"lost before", "lost after"}[w] }
+
+// faulty is a store whose calls get lost. A turn or a claim that may have
+// happened is a commit of unknown result; everything else is a broken link.
+type faulty struct {
+	relayer.Store
+	mu    sync.Mutex
+	ways  map[string]way
+	left  map[string]int // calls to be lost; -1: all
+	lost  map[string]int
+	calls map[string]int
+}
+
+func newFaulty(store relayer.Store) *faulty {
+	return &faulty{Store: store, ways: map[string]way{}, left: map[string]int{}, lost: map[string]int{}, calls: map[string]int{}}
+}
+
+// fail loses every call of this name from now on.
+func (f *faulty) fail(call string, how way) { f.failNext(call, how, -1) }
+
+func (f *faulty) failNext(call string, how way, times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ways[call], f.left[call] = how, times
+}
+
+func (f *faulty) heal(call string) { f.failNext(call, 0, 0) }
+
+func (f *faulty) count(call string) (calls, lost int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[call], f.lost[call]
+}
+
+var errLink = errors.New("the link is broken")
+
+// around makes a call, or loses it.
+func (f *faulty) around(call string, do func() error) error {
+	f.mu.Lock()
+	f.calls[call]++
+	how, lose := f.ways[call], f.left[call] != 0
+	if lose {
+		f.left[call]--
+		f.lost[call]++
+	}
+	f.mu.Unlock()
+	if !lose {
+		return do()
+	}
+	err := fmt.Errorf("%s %s: %w", call, how, errLink)
+	if how == lostBefore {
+		return err
+	}
+	if done := do(); done != nil {
+		return done
+	}
+	if call == "Turn" || call == "ClaimOnly" {
+		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+	}
+	return err
+}
+
+func (f *faulty) CheckServer(ctx context.Context) (server payment.Server, err error) {
+	err = f.around("CheckServer", func() (err error) { server, err = f.Store.CheckServer(ctx); return err })
+	return server, err
+}
+
+func (f *faulty) Rails(ctx context.Context) (rows []payment.RailRow, err error) {
+	err = f.around("Rails", func() (err error) { rows, err = f.Store.Rails(ctx); return err })
+	return rows, err
+}
+
+func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
+	return f.around("Heartbeat", func() error { return f.Store.Heartbeat(ctx, beat) })
+}
+
+func (f *faulty) Turn(ctx context.Context, turn payment.Turn) (result payment.TurnResult, err error) {
+	err = f.around("Turn", func() (err error) { result, err = f.Store.Turn(ctx, turn); return err })
+	if err != nil {
+		return payment.TurnResult{}, err
+	}
+	return result, nil
+}
+
+func (f *faulty) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) (claims []payment.Claim, err error) {
+	err = f.around("ClaimOnly", func() (err error) { claims, err = f.Store.ClaimOnly(ctx, claim, only); return err })
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+func (f *faulty) DueIDs(ctx context.Context, railType string, heads int) (ids []payment.ID, err error) {
+	err = f.around("DueIDs", func() (err error) { ids, err = f.Store.DueIDs(ctx, railType, heads); return err })
+	return ids, err
+}
+
+func (f *faulty) SetAside(ctx context.Context, id payment.ID, code string) error {
+	return f.around("SetAside", func() error { return f.Store.SetAside(ctx, id, code) })
+}
+
+func (f *faulty) FindClaim(ctx context.Context, id payment.ID) (claims []payment.Claim, err error) {
+	err = f.around("FindClaim", func() (err error) { claims, err = f.Store.FindClaim(ctx, id); return err })
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+func (f *faulty) RecordLate(ctx context.Context, outcome payment.Outcome) (verdict payment.Verdict, err error) {
+	err = f.around("RecordLate", func() (err error) { verdict, err = f.Store.RecordLate(ctx, outcome); return err })
+	if err != nil {
+		return "", err
+	}
+	return verdict, nil
+}
+
+func (f *faulty) CloseClaims(ctx context.Context, ids []payment.ID) (n int64, err error) {
+	err = f.around("CloseClaims", func() (err error) { n, err = f.Store.CloseClaims(ctx, ids); return err })
+	return n, err
+}
+
+func (f *faulty) PauseRail(ctx context.Context, railType, reason string) (paused bool, err error) {
+	err = f.around("PauseRail", func() (err error) { paused, err = f.Store.PauseRail(ctx, railType, reason); return err })
+	return paused, err
+}

@@ -1,0 +1,141 @@
+package relayer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// askable is a rail that can be asked, and that de-duplicates by key.
+func askable(more string) string {
+	return profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h",
+		"timeouts": {"connect": "200ms", "tls": "50ms", "write": "50ms", "response_header": "250ms", "body": "50ms"},
+		"inquiry": {"intervals": ["50ms"], "max": 20, "not_found": "NOT_EXECUTED", "not_found_age": "700ms"}` + more)
+}
+
+// TestUnknownIsAskedAbout: what is unknown is asked about before anything else.
+func TestUnknownIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault      railsim.Fault
+		want       string
+		sends      int
+		executions int
+	}{
+		"it was executed": {railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN INQUIRING DISPATCHED", 1, 1},
+		"it was refused":  {railsim.Fault{Kind: railsim.RefuseDrop, Code: "AC04"}, "DISPATCHING UNKNOWN INQUIRING FAILED", 1, 0},
+		// Too young at first: what the rail has not indexed yet looks the same.
+		"it never arrived": {railsim.Fault{Kind: railsim.DropBefore}, "DISPATCHING UNKNOWN INQUIRING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING DISPATCHED", 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, askable(""))
+			c.fault.Match.Nth = 1
+			w.faults(c.fault)
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitText("", `SELECT coalesce((SELECT outbox_id::text FROM railhead.payment_outbox_pending), '')`)
+			w.awaitStates(id, c.want)
+			same(t, "sends", w.sends(id), c.sends)
+			same(t, "executions", w.executions(id), c.executions)
+			for _, request := range w.bank.Requests() {
+				if request.Key != w.railKey(id) {
+					t.Errorf("request %d has key %q", request.N, request.Key)
+				}
+			}
+			w.nothingLeft()
+		})
+	}
+}
+
+// TestResendHasTheSameBytes: the bank's log says what was sent, not ours.
+func TestResendHasTheSameBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.faults(railsim.Fault{Kind: railsim.DropBefore, Limit: 3})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+	all := w.bank.Requests()
+	same(t, "requests", len(all), 4)
+	for _, request := range all {
+		if request.Key != all[0].Key || request.BodySHA256 != all[0].BodySHA256 {
+			t.Errorf("request %d differs from the first: %+v", request.N, request)
+		}
+	}
+}
+
+// TestUselessInquiries: what proves nothing changes nothing, up to the ceiling;
+// then a person is asked.
+func TestUselessInquiries(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []railsim.FaultKind{
+		railsim.InquiryHang, railsim.InquiryDrop, railsim.InquiryStatus, railsim.InquiryUnknown, railsim.InquiryGarbage, railsim.InquiryWrongID,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, askable(`, "inquiry": {"intervals": ["10ms"], "max": 2, "not_found": "INCONCLUSIVE"}`))
+			w.faults(railsim.Fault{Kind: railsim.DropAfter}, railsim.Fault{Kind: kind})
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitStates(id, "DISPATCHING UNKNOWN INQUIRING UNKNOWN INQUIRING UNKNOWN/INQUIRIES_EXHAUSTED PARKED/INQUIRIES_EXHAUSTED")
+			same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+			same(t, "sends", w.sends(id), 1)
+		})
+	}
+}
+
+// TestInquiryThatNeverLeft stays an inquiry: released, it must not become a send.
+func TestInquiryThatNeverLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, askable(`, "inquiry": {"intervals": ["1h"], "max": 20, "not_found": "INCONCLUSIVE"}`))
+	w.faults(railsim.Fault{Kind: railsim.DropAfter})
+	w.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x' WHERE rail_type = '*'`)
+	w.run(config())
+	id := w.enqueue("the one")
+	w.do(`UPDATE railhead.payment_rails SET paused = false`)
+	// From its first record on the bank is gone for everybody.
+	w.seen.await(t, func() error { return wantOne(w.executions(id)) })
+	if err := w.bank.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'NOT_SENT'`)
+	rows := w.states(id)
+	if strings.Count(rows, "DISPATCHING") != 1 || !strings.HasPrefix(rows, "DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_SENT INQUIRING RETRYABLE/NOT_SENT") {
+		t.Errorf("rows %s", rows)
+	}
+	w.awaitText("INQUIRE 1 0 true", `SELECT concat_ws(' ', next_action, send_count, inquiry_count, outcome_unknown::text) FROM railhead.payment_outbox_pending`)
+}
+
+// TestTakenForNow: a provisional acceptance is asked about and never sent again.
+func TestTakenForNow(t *testing.T) {
+	t.Parallel()
+	settles := func(c *railsim.Config) { c.Mode, c.SettleDelay = railsim.Provisional, 150*time.Millisecond }
+	for name, c := range map[string]struct {
+		faults []railsim.Fault
+		end    string
+		letter string
+		n      int
+	}{
+		"and executed":                 {nil, "DISPATCHED", "", 1},
+		"and refused":                  {[]railsim.Fault{{Kind: railsim.RefuseSettle, Code: "AM04"}}, "FAILED", "FAILED pending", 0},
+		"and forgotten for a while":    {[]railsim.Fault{{Kind: railsim.InquiryLag, DelayMS: 300}}, "DISPATCHED", "", 1},
+		"and the answer to it is lost": {[]railsim.Fault{{Kind: railsim.DropAfter}}, "DISPATCHED", "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, askable(`, "acceptance": "PROVISIONAL"`), settles)
+			w.faults(c.faults...)
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitText(c.end, `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+			same(t, "dead letter", w.letter(id), c.letter)
+			same(t, "executions", w.executions(id), c.n)
+			if rows := w.states(id); strings.Count(rows, "DISPATCHING") != 1 {
+				t.Errorf("rows %s", rows)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package relayer_test
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// witness hears what a relayer does, so that tests wait for events.
+type witness struct {
+	mu    sync.Mutex
+	heard chan struct{}
+	n     map[string]int
+}
+
+func newWitness() *witness { return &witness{heard: make(chan struct{}, 1), n: map[string]int{}} }
+
+func (s *witness) note(what string) {
+	s.mu.Lock()
+	s.n[what]++
+	s.mu.Unlock()
+	select {
+	case s.heard <- struct{}{}:
+	default:
+	}
+}
+
+func (s *witness) count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n[what]
+}
+
+// await checks after every event, and now and then for what makes none.
+func (s *witness) await(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.heard:
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
+
+// awaitMore waits until something has happened so many times more.
+func (s *witness) awaitMore(t *testing.T, what string, n int) {
+	t.Helper()
+	from := s.count(what)
+	s.await(t, func() error {
+		if got := s.count(what) - from; got < n {
+			return fmt.Errorf("%s: %d times of %d", what, got, n)
+		}
+		return nil
+	})
+}
+
+func (s *witness) Bell()                                   { s.note("bell") }
+func (s *witness) Poll()                                   { s.note("poll") }
+func (s *witness) BellDeaf(deaf bool)                      { s.note(fmt.Sprintf("deaf %v", deaf)) }
+func (s *witness) Claimed(string, int)                     { s.note("claimed") }
+func (s *witness) Turn(int, int, time.Duration)            { s.note("turn") }
+func (s *witness) Recorded(payment.Outcome)                { s.note("recorded") }
+func (s *witness) Late(_ string, v payment.Verdict)        { s.note("late " + string(v)) }
+func (s *witness) Unlisted(string, string)                 { s.note("unlisted") }
+func (s *witness) Breaker(_ string, to rails.BreakerState) { s.note("breaker " + string(to)) }
+func (s *witness) InFlight(string, int, int)               {}
+
+func testLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
