@@ -1,0 +1,239 @@
+package callback_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/payment"
+	reader "github.com/railhead-pay/railhead/rails/callback"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+func sign(t testing.TB, secret, event, stamp, body string) string {
+	t.Helper()
+	mac := hmac.New(sha256.New, key(t, secret))
+	mac.Write([]byte(event + "." + stamp + "." + body))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// TestRefusals: what is not signed, not readable or not ours changes nothing.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.claim(id)
+	wrong := "whsec_" + base64.StdEncoding.EncodeToString([]byte("somebody else signs by this one"))
+	for _, c := range []struct {
+		what   string
+		answer *http.Response
+		status int
+		heard  string
+	}{
+		{"another secret", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, stamp, body string) string {
+			return sign(t, wrong, event, stamp, body)
+		}), http.StatusUnauthorized, callback.Unsigned},
+		{"tampered", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, stamp, _ string) string {
+			return sign(t, simrail.CallbackSecret, event, stamp, says(id, "REFUSED", "RS1"))
+		}), http.StatusUnauthorized, callback.Unsigned},
+		{"an old time", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, _, body string) string {
+			return sign(t, simrail.CallbackSecret, event, "1700000000", body)
+		}), http.StatusUnauthorized, callback.Unsigned},
+		{"no JSON", w.post(w.rail, "evt_1", "EXECUTED"), http.StatusBadRequest, callback.Unreadable},
+		{"somebody else's key", w.post(w.rail, "evt_1", strings.Replace(says(id, "EXECUTED", "RS1"), "rh", "xx", 1)), http.StatusBadRequest, callback.Unreadable},
+		{"too long", w.post(w.rail, "evt_1", says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody))), http.StatusBadRequest, callback.Unreadable},
+		{"unknown payment", w.post(w.rail, "evt_1", says(payment.NewID(), "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
+		{"another rail's payment", w.post(celltest.Bank, "evt_1", says(id, "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
+		{"no news", w.post(w.rail, "evt_1", says(id, "RECEIVED", "RS1")), http.StatusNoContent, callback.NoNews},
+	} {
+		if c.answer.StatusCode != c.status {
+			t.Errorf("%s: %s, want %d", c.what, c.answer.Status, c.status)
+		}
+		w.hears(c.heard)
+	}
+	if answer := w.post("nothing", "evt_1", says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a rail that takes none: %s", answer.Status)
+	}
+	if answer, err := http.Get(w.url + "/callbacks/" + w.rail); err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %v, %v", answer.Status, err)
+	}
+	w.tells("after all of them", id, "DISPATCHING")
+	if n := w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`); n != 1 {
+		t.Errorf("%d rows, want the claim alone", n)
+	}
+	// An event id that was refused is not used up.
+	if answer := w.post(w.rail, "evt_1", says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("the true one: %s", answer.Status)
+	}
+	w.hears("IN")
+	w.tells("after the true one", id, "DISPATCHING DISPATCHED(1)")
+}
+
+// TestSentAgain: the same event is known by its id, equal evidence by its content.
+func TestSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.claim(id)
+	for _, event := range []string{"evt_1", "evt_1", "evt_2"} {
+		if answer := w.post(w.rail, event, says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+			t.Errorf("%s: %s", event, answer.Status)
+		}
+	}
+	w.hears("IN", "MINE", "REPEATED")
+	w.tells("after three", id, "DISPATCHING DISPATCHED(1)")
+	// The same id of another rail is another event.
+	w.post(celltest.Bank, "evt_1", says(id, "EXECUTED", "RS1"))
+	w.hears(callback.NotOurs)
+}
+
+// TestAtEveryPlace: a callback ends an open claim, what the rail took for now,
+// and what had been parked; each by EXECUTED and by REFUSED.
+func TestAtEveryPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	refuse := railsim.Fault{Kind: railsim.RefuseSettle, Probability: 1, Code: "AC04"}
+	for _, c := range []struct {
+		what     string
+		bring    func() payment.ID
+		executed string
+		refused  string
+		heard    string
+	}{
+		{"open claim", func() payment.ID { return w.claim(w.enqueue()).OutboxID },
+			"DISPATCHING DISPATCHED(1)", "DISPATCHING FAILED(1), letter FAILED pending", "IN"},
+		{"accepted for now", func() payment.ID {
+			claim := w.claim(w.enqueue())
+			w.record(claim, payment.ResultAccepted, "")
+			return claim.OutboxID
+		}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED", "DISPATCHING ACCEPTED(1) LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED"},
+		{"parked", func() payment.ID {
+			claim := w.claim(w.enqueue())
+			w.record(claim, payment.ResultUnknown, "")
+			return claim.OutboxID
+		}, "DISPATCHING UNKNOWN(1) PARKED LATE_OUTCOME DISPATCHED, letter OUTCOME_UNKNOWN resolved",
+			"DISPATCHING UNKNOWN(1) PARKED LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED"},
+	} {
+		id := c.bring()
+		w.pay(id)
+		w.hears(c.heard)
+		w.tells(c.what+", executed", id, c.executed)
+
+		w.must(w.bank.SetFaults(refuse))
+		id = c.bring()
+		w.pay(id)
+		w.hears(c.heard)
+		w.tells(c.what+", refused", id, c.refused)
+		w.must(w.bank.SetFaults())
+	}
+}
+
+// TestFaultyCallbacks lets the bank call back as banks do when things go wrong.
+func TestFaultyCallbacks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault railsim.Fault
+		heard []string
+		story string
+	}{
+		{railsim.Fault{Kind: railsim.CallbackLate, DelayMS: 300}, []string{"SETTLED"}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED"},
+		{railsim.Fault{Kind: railsim.CallbackDuplicate, Times: 3}, []string{"SETTLED", "MINE", "MINE", "MINE"}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED"},
+		{railsim.Fault{Kind: railsim.CallbackConflict}, []string{"SETTLED", "CONFLICT"}, "DISPATCHING ACCEPTED(1) LATE_OUTCOME DISPATCHED LATE_OUTCOME, letter CONFLICT pending"},
+		{railsim.Fault{Kind: railsim.CallbackWrongReference}, []string{callback.Unreadable, callback.Unreadable}, "DISPATCHING ACCEPTED(1), INQUIRE"},
+		{railsim.Fault{Kind: railsim.CallbackBadSignature}, []string{callback.Unsigned, callback.Unsigned}, "DISPATCHING ACCEPTED(1), INQUIRE"},
+	} {
+		w := newWorld(t) // the bank goes on calling back what nobody takes
+		c.fault.Probability = 1
+		w.must(w.bank.SetFaults(c.fault))
+		receipt := w.enqueueAs("one")
+		claim := w.claim(receipt.OutboxID)
+		w.record(claim, payment.ResultAccepted, "")
+		w.pay(receipt.OutboxID)
+		w.hears(c.heard...)
+		w.tells(string(c.fault.Kind), receipt.OutboxID, c.story)
+		want := "DISPATCHED"
+		switch {
+		case strings.Contains(c.story, "CONFLICT"):
+			want = "CONFLICT" // nobody pays it again while a person compares
+		case strings.Contains(c.story, "INQUIRE"):
+			want = "PENDING"
+		}
+		if again := w.enqueueAs("one"); again.State != want || !again.Replayed {
+			t.Errorf("%s: enqueue answers %s, want %s", c.fault.Kind, again.State, want)
+		}
+	}
+}
+
+// TestDatabaseAway: nothing is taken that is not durable, and the bank sends it
+// again until it is.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.claim(id)
+	w.store.isAway.Store(true)
+	answer := w.post(w.rail, "evt_by_hand", says(id, "EXECUTED", "RS1"))
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("answered %s, Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
+	}
+	w.hears(callback.Failed)
+	w.pay(id)
+	w.hears(callback.Failed)
+	w.store.isAway.Store(false)
+	for heard := callback.Failed; heard != "IN"; {
+		if heard = <-w.heard; heard != callback.Failed && heard != "IN" {
+			t.Fatalf("heard %s", heard)
+		}
+	}
+	w.tells("after the bank sent it again", id, "DISPATCHING DISPATCHED(1)")
+}
+
+// TestConflictingSends: two banks' words about one payment, by hand.
+func TestConflictingSends(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		first, second string // status and reference
+		heard         []string
+		letter        string
+	}{
+		{"EXECUTED RS1", "EXECUTED RS2", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
+		{"EXECUTED RS1", "REFUSED RS1", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
+		{"REFUSED RS1", "EXECUTED RS1", []string{"IN", "CONFLICT"}, ", letter CONFLICT pending"},
+		{"REFUSED RS1", "REFUSED RS1", []string{"IN", "REPEATED"}, ", letter FAILED pending"},
+	} {
+		id := w.claim(w.enqueue()).OutboxID
+		for n, word := range []string{c.first, c.second} {
+			status, reference, _ := strings.Cut(word, " ")
+			w.post(w.rail, id.String()+string(rune('a'+n)), says(id, status, reference))
+		}
+		w.hears(c.heard...)
+		if story := w.story(id); !strings.HasSuffix(story, c.letter) {
+			t.Errorf("%s, then %s: %s, want it to end with %s", c.first, c.second, story, c.letter)
+		}
+	}
+}
+
+// TestNew refuses what can't work.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file, err := simrail.Rails(w.bank)
+	w.must(err)
+	readers, err := simrail.Callbacks(file)
+	w.must(err)
+	if _, err := callback.New(nil, w.exec, "worker", 1, nil, nil); err == nil {
+		t.Error("no rail was taken")
+	}
+	for _, worker := range []string{"", "worker"} {
+		if _, err := callback.New(readers, w.exec, worker, 0, nil, nil); err == nil {
+			t.Errorf("worker %q without a timeout was taken", worker)
+		}
+	}
+}
