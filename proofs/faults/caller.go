@@ -1,0 +1,160 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Caller is an ingest client as a process: it enqueues a plan of instructions,
+// each in a transaction of its own, and journals what it was told. After an
+// error it repeats the call with the same key, as it should.
+type Caller struct {
+	URL, Cell, Plan, Journal string
+	Callers, Tries           int
+	Pace                     time.Duration
+	CallWithin               time.Duration
+}
+
+// order is one instruction of a plan.
+type order struct {
+	InstructionID string          `json:"instruction_id"`
+	ParticipantID string          `json:"participant_id"`
+	Key           string          `json:"idempotency_key"`
+	Rail          string          `json:"rail_type"`
+	Priority      int             `json:"priority"`
+	Payload       json.RawMessage `json:"payload"`
+}
+
+func (o order) instruction() payment.Instruction {
+	return payment.Instruction{
+		InstructionID: o.InstructionID, ParticipantID: o.ParticipantID, IdempotencyKey: o.Key,
+		RailType: o.Rail, Payload: o.Payload, Priority: payment.Priority(o.Priority),
+	}
+}
+
+// Run carries the plan out. It leaves out what the journal has acknowledged, so
+// that a caller that was killed is started again on the same plan.
+func (c Caller) Run(ctx context.Context) error {
+	orders, err := readPlan(c.Plan)
+	if err != nil {
+		return err
+	}
+	entries, err := readJournal(c.Journal)
+	if err != nil {
+		return err
+	}
+	done := make(map[string]bool)
+	for _, e := range entries {
+		done[e.InstructionID] = done[e.InstructionID] || e.Kind == Ack
+	}
+	journal, err := openJournal(c.Journal)
+	if err != nil {
+		return err
+	}
+	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller", MaxConns: int32(c.Callers)})
+	if err != nil {
+		return err
+	}
+	defer ingest.Close()
+	work := make(chan order)
+	var callers sync.WaitGroup
+	failed := make(chan error, c.Callers)
+	for range c.Callers {
+		callers.Go(func() {
+			for each := range work {
+				if err := c.enqueue(ctx, ingest, journal, each); err != nil {
+					failed <- err
+					return
+				}
+				pause(ctx, c.Pace)
+			}
+		})
+	}
+	for _, each := range orders {
+		if done[each.InstructionID] {
+			continue
+		}
+		select {
+		case work <- each:
+		case err = <-failed:
+		case <-ctx.Done():
+		}
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	close(work)
+	callers.Wait()
+	return errors.Join(err, journal.Close())
+}
+
+// enqueue tries one instruction until it is acknowledged, refused, or the tries
+// are used up. The error is the journal's alone.
+func (c Caller) enqueue(ctx context.Context, ingest *ledger.Ingest, journal *Journal, o order) error {
+	for try := range c.Tries {
+		if err := journal.Write(Entry{Kind: Attempt, InstructionID: o.InstructionID}); err != nil {
+			return err
+		}
+		receipt, err := c.call(ctx, ingest, o)
+		switch {
+		case err == nil:
+			return journal.Write(Entry{
+				Kind: Ack, InstructionID: o.InstructionID, OutboxID: receipt.OutboxID.String(),
+				SequenceID: receipt.SequenceID, Replayed: receipt.Replayed,
+			})
+		case errors.Is(err, payment.ErrInvalid) || errors.Is(err, payment.ErrConflict):
+			return journal.Write(Entry{Kind: Refusal, InstructionID: o.InstructionID, Error: err.Error()})
+		}
+		if err := journal.Write(Entry{Kind: Trouble, InstructionID: o.InstructionID, Error: err.Error()}); err != nil {
+			return err
+		}
+		pause(ctx, min(50*time.Millisecond<<try, time.Second))
+	}
+	return nil
+}
+
+// call enqueues in a transaction of the caller's own, as an ingest API does
+// whose own row has to stand or fall with the instruction.
+func (c Caller) call(ctx context.Context, ingest *ledger.Ingest, o order) (payment.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
+	defer cancel()
+	var receipt payment.Receipt
+	err := pgx.BeginFunc(ctx, ingest.Pool(), func(tx pgx.Tx) error {
+		var err error
+		receipt, err = ingest.EnqueueTx(ctx, tx, o.instruction())
+		if err == nil {
+			faultpoint.Reach(faultpoint.Enqueued)
+		}
+		return err
+	})
+	return receipt, err
+}
+
+func readPlan(path string) ([]order, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var all []order
+	for in := bufio.NewScanner(file); in.Scan(); {
+		var o order
+		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
+			return nil, fmt.Errorf("reading the plan: %w", err)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}

@@ -1,0 +1,100 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Options is everything that a run is made from. They follow from fault and
+// seed alone, and are printed with every run.
+type Options struct {
+	Fault string `json:"fault"`
+	Seed  uint64 `json:"seed"`
+
+	// The traffic: waves of so many instructions, of so many participants.
+	Wave         int           `json:"wave"`
+	Participants int           `json:"participants"`
+	Callers      int           `json:"callers"`
+	Pace         time.Duration `json:"pace"` // between two calls of one caller
+	// Rounds is how often the fault is injected.
+	Rounds int `json:"rounds"`
+	// Rails that the traffic uses.
+	Rails []string `json:"rails"`
+
+	Relayers     int  `json:"relayers"`
+	Reapers      int  `json:"reapers"`
+	ThroughProxy bool `json:"through_proxy"` // the relayers reach the database by a faulty network
+
+	Concurrency int `json:"concurrency"` // calls in flight a rail and relayer
+
+	Poll           time.Duration `json:"poll"`
+	Zombie         time.Duration `json:"zombie"`
+	StartWithin    time.Duration `json:"start_within"`
+	RecordWithin   time.Duration `json:"record_within"`
+	Drain          time.Duration `json:"drain"`
+	HeartbeatEvery time.Duration `json:"heartbeat_every"`
+	HeartbeatStale time.Duration `json:"heartbeat_stale"`
+	BellTestEvery  time.Duration `json:"bell_test_every"`
+	ReapEvery      time.Duration `json:"reap_every"`
+	ReapGrace      time.Duration `json:"reap_grace"`
+	StoreTimeout   time.Duration `json:"store_timeout"`
+
+	// HealWithin bounds the second phase.
+	HealWithin time.Duration `json:"heal_within"`
+}
+
+// standard are the times of an installation in a hurry: a minute of a real one
+// is about a second here. The order between them is that of a real one, or the
+// relayer would refuse to start.
+func standard(fault string, seed uint64) Options {
+	return Options{
+		Fault: fault, Seed: seed,
+		Wave: 16, Participants: 3, Callers: 4, Pace: 20 * time.Millisecond, Rounds: 3,
+		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
+		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
+		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
+		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
+		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,
+		HealWithin: 45 * time.Second,
+	}
+}
+
+// draws is where all chance of a run comes from.
+func (o Options) draws() *rand.Rand {
+	var fold uint64 = 14695981039346656037
+	for _, b := range []byte(o.Fault) {
+		fold = (fold ^ uint64(b)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(o.Seed, fold))
+}
+
+// String is the options as one line.
+func (o Options) String() string {
+	type plain Options // without this method
+	return fmt.Sprintf("%+v", plain(o))
+}
+
+// environment is what the product's processes read.
+func (o Options) environment() []string {
+	return []string{
+		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(), "RAILHEAD_ZOMBIE=" + o.Zombie.String(),
+		"RAILHEAD_START_WITHIN=" + o.StartWithin.String(), "RAILHEAD_RECORD_WITHIN=" + o.RecordWithin.String(),
+		"RAILHEAD_DRAIN=" + o.Drain.String(), "RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
+		"RAILHEAD_HEARTBEAT_STALE=" + o.HeartbeatStale.String(), "RAILHEAD_BELL_TEST_EVERY=" + o.BellTestEvery.String(),
+		"RAILHEAD_REAP_EVERY=" + o.ReapEvery.String(), "RAILHEAD_REAP_GRACE=" + o.ReapGrace.String(),
+		"RAILHEAD_STORE_TIMEOUT=" + o.StoreTimeout.String(), "RAILHEAD_REFRESH_EVERY=1s",
+	}
+}
+
+// clean drops settings of the surrounding environment that would reach a child.
+func clean(environment []string) []string {
+	kept := make([]string, 0, len(environment))
+	for _, each := range environment {
+		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") && !strings.HasPrefix(each, "PG") {
+			kept = append(kept, each)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// Wire is a faulty network between one relayer and the database, in this process.
+type Wire struct {
+	proxy *toxiproxy.Proxy
+}
+
+// newWire listens on a free port and forwards to upstream.
+func newWire(name, upstream string) (*Wire, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	wire := &Wire{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
+	if err := wire.proxy.Start(); err != nil {
+		return nil, fmt.Errorf("starting the network of %s: %w", name, err)
+	}
+	return wire, nil
+}
+
+// Addr is where the relayer connects.
+func (w *Wire) Addr() string { return w.proxy.Listen }
+
+// Cut closes every connection and refuses new ones, until Mend.
+func (w *Wire) Cut() { w.proxy.Stop() }
+
+// Mend is the network as it should be: fresh connections, no toxics.
+func (w *Wire) Mend(ctx context.Context) error {
+	w.proxy.Stop()
+	w.proxy.Toxics.ResetToxics(ctx)
+	if err := w.proxy.Start(); err != nil {
+		return fmt.Errorf("mending the network: %w", err)
+	}
+	return nil
+}
+
+// The directions.
+const (
+	toServer   = "upstream"
+	fromServer = "downstream"
+)
+
+// Silence lets nothing more through in one direction, and closes nothing: half
+// of a network. What was sent before has arrived.
+func (w *Wire) Silence(direction string) error {
+	return w.toxic("timeout", direction, map[string]int64{"timeout": 0})
+}
+
+// Slow delays and narrows both directions.
+func (w *Wire) Slow(latency, jitter time.Duration, kibPerSecond int64) error {
+	for _, direction := range []string{toServer, fromServer} {
+		delay := map[string]int64{"latency": latency.Milliseconds(), "jitter": jitter.Milliseconds()}
+		if err := w.toxic("latency", direction, delay); err != nil {
+			return err
+		}
+		if err := w.toxic("bandwidth", direction, map[string]int64{"rate": kibPerSecond}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Wire) toxic(kind, direction string, attributes map[string]int64) error {
+	text, err := json.Marshal(map[string]any{"type": kind, "stream": direction, "attributes": attributes})
+	if err != nil {
+		return err
+	}
+	if _, err := w.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
+		return fmt.Errorf("toxic %s %s: %w", kind, direction, err)
+	}
+	return nil
+}
+
+func (w *Wire) close() { w.proxy.Stop() }

@@ -1,0 +1,179 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// lingering is how long a session may be inside a transaction, or wait for a
+// lock, in a healthy installation of a run.
+const lingering = 3 * time.Second
+
+// judgeSessions looks for what a fault left open: transactions, locks, backends.
+func (w *World) judgeSessions(ctx context.Context) error {
+	var deadlocks int
+	if err := w.admin.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
+		return err
+	}
+	if deadlocks > 0 {
+		w.Broken("the server met %d deadlocks: somebody writes in another order", deadlocks)
+	}
+	err := await(ctx, lingering+10*time.Second, "transactions and locks to end", func() (bool, error) {
+		var open, blocked int
+		err := w.admin.QueryRow(ctx, `SELECT
+		  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+		    AND state LIKE 'idle in transaction%' AND clock_timestamp() - xact_start > $1::interval),
+		  (SELECT count(*) FROM pg_locks WHERE NOT granted AND clock_timestamp() - waitstart > $1::interval)`,
+			lingering).Scan(&open, &blocked)
+		return open == 0 && blocked == 0, err
+	})
+	if err != nil {
+		w.Broken("an idle transaction or a lock is left: %v", err)
+	}
+	return nil
+}
+
+// judgeSilence wants nothing left of services that have ended.
+func (w *World) judgeSilence(ctx context.Context) error {
+	var left []string
+	err := await(ctx, 10*time.Second, "sessions to end", func() (bool, error) {
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(array_agg(application_name || ' ' || coalesce(state, '')), '{}') FROM pg_stat_activity
+		  WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'oracle'`).Scan(&left)
+		return len(left) == 0, err
+	})
+	if err != nil {
+		w.Broken("sessions outlive their services: %v (%v)", left, err)
+	}
+	var locks int
+	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_locks
+	  WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()`).Scan(&locks); err != nil {
+		return err
+	}
+	if locks > 0 {
+		w.Broken("%d locks outlive the services", locks)
+	}
+	return nil
+}
+
+// judgePermits wants every slot of every rail to be free again: as many calls
+// as the rail allows must be at the bank at once. Where several relayers share
+// the traffic, nobody can tell whose slot is missing, and nothing is looked at.
+func (w *World) judgePermits(ctx context.Context) error {
+	if running(w.relayers) != 1 {
+		return nil
+	}
+	const slow = 600 * time.Millisecond
+	for _, rail := range []string{Keyed, Bare} {
+		bank := w.Dedupes
+		if rail == Bare {
+			bank = w.Bare
+		}
+		if err := bank.spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: slow.Milliseconds()}); err != nil {
+			return err
+		}
+		full := false
+		for range 4 { // the machine is shared, and a stall looks like a missing slot
+			before, err := bank.heard()
+			if err != nil {
+				return err
+			}
+			if err := w.enqueueTogether(ctx, rail, w.Options.Concurrency); err != nil {
+				return err
+			}
+			if _, err := w.AwaitRest(ctx); err != nil {
+				return err
+			}
+			after, err := bank.heard()
+			if err != nil {
+				return err
+			}
+			if full = together(after[len(before):], w.Options.Concurrency, slow); full {
+				break
+			}
+		}
+		if !full {
+			w.Broken("rail %s no longer makes %d calls at once: a slot is lost", rail, w.Options.Concurrency)
+		}
+		if err := bank.spoil(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together reports whether so many payments were with the bank at one time.
+func together(requests []railsim.Request, n int, lasting time.Duration) bool {
+	var at []time.Time
+	for _, request := range requests {
+		if request.Op == "payment" {
+			at = append(at, request.Time)
+		}
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	for i := n - 1; i < len(at); i++ {
+		if at[i].Sub(at[i-n+1]) < lasting {
+			return true
+		}
+	}
+	return false
+}
+
+// enqueueTogether enqueues n instructions of one rail, and waits for the caller.
+func (w *World) enqueueTogether(ctx context.Context, rail string, n int) error {
+	rails := w.Options.Rails
+	w.Options.Rails = []string{rail}
+	_, err := w.Traffic(n)
+	w.Options.Rails = rails
+	if err != nil {
+		return err
+	}
+	return w.AwaitCallers(ctx)
+}
+
+// judgeMemory bounds what an answer of any size may make a relayer hold.
+func (w *World) judgeMemory(limit int64) error {
+	for _, p := range w.relayers {
+		if !p.Alive() {
+			continue
+		}
+		peak, err := p.peakMemory()
+		if err != nil {
+			return err
+		}
+		if peak > limit {
+			w.Broken("%s held %d MiB at its peak, more than %d", p.Name, peak>>20, limit>>20)
+		}
+	}
+	return nil
+}
+
+// judgeHealth wants every service that lives to say that it can work.
+func (w *World) judgeHealth(ctx context.Context) error {
+	client := &http.Client{Timeout: 2 * time.Second}
+	for _, p := range append(slices.Clone(w.relayers), w.reapers...) {
+		if !p.Alive() {
+			continue
+		}
+		addr, err := p.awaitFile(ctx, w.addrFile(p.Name))
+		if err != nil {
+			return err
+		}
+		err = await(ctx, 15*time.Second, p.Name+" to be ready after the heal", func() (bool, error) {
+			answer, err := client.Get("http://" + addr + "/readyz")
+			if err != nil {
+				return false, nil
+			}
+			answer.Body.Close()
+			return answer.StatusCode == http.StatusOK, nil
+		})
+		if err != nil {
+			w.Broken("%v", fmt.Errorf("%s: %w", p.Name, err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Fault is one way to break an installation.
+type Fault struct {
+	Name  string
+	About string
+	// Adjust changes the options of its runs.
+	Adjust func(o *Options)
+	// Inject breaks the world, and counts what it injected and what was hit.
+	// Traffic flows when it is called.
+	Inject func(ctx context.Context, w *World) error
+	// Check looks for what this fault in particular must not lead to; nil: nothing.
+	Check func(w *World, f Facts)
+	// Quiet starts no traffic: the fault brings its own.
+	Quiet bool
+}
+
+// Report is one run, as it is kept as evidence.
+type Report struct {
+	Fault    string        `json:"fault"`
+	Seed     uint64        `json:"seed"`
+	Digest   string        `json:"digest"`
+	Options  Options       `json:"options"`
+	Injected int           `json:"injected"`
+	Hit      int           `json:"hit"`
+	Verdict  Verdict       `json:"verdict"`
+	Healed   time.Duration `json:"healed"` // from the end of the fault to rest
+	Took     time.Duration `json:"took"`
+	At       time.Time     `json:"at"`
+	// Error is why the run could not be made, or did not come to rest.
+	Error string `json:"error,omitempty"`
+	// Folder holds logs and ledgers of a run that did not go well.
+	Folder string `json:"-"`
+}
+
+// Good reports whether every rule held and the fault was met.
+func (r Report) Good() bool {
+	return r.Error == "" && r.Hit > 0 && len(r.Verdict.Broken) == 0 &&
+		r.Verdict.Lost+r.Verdict.Doubled+r.Verdict.Unexpected+r.Verdict.False() == 0
+}
+
+// String is the run in one line.
+func (r Report) String() string {
+	v := r.Verdict
+	return fmt.Sprintf("%s seed=%d injected=%d hit=%d attempted=%d acknowledged=%d recovered=%d lost=%d doubled=%d unexpected=%d "+
+		"executed=%d dispatched=%d failed=%d parked=%d unknown=%d person_needed=%d false_failed=%d false_dispatched=%d healed=%s took=%s",
+		r.Fault, r.Seed, r.Injected, r.Hit, v.Attempted, v.Acknowledged, v.Recovered, v.Lost, v.Doubled, v.Unexpected,
+		v.Executed, v.Dispatched, v.Failed, v.Parked, v.Unknown, v.PersonNeeded, v.FalseFailed, v.FalseDispatched,
+		r.Healed.Round(10*time.Millisecond), r.Took.Round(10*time.Millisecond))
+}
+
+// runWithin bounds one run.
+const runWithin = 4 * time.Minute
+
+// Run makes one run on a lane, and says what it does to out.
+func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Writer) Report {
+	o := standard(fault.Name, seed)
+	if fault.Adjust != nil {
+		fault.Adjust(&o)
+	}
+	report := Report{Fault: fault.Name, Seed: seed, Digest: lane.built.Digest, Options: o, At: time.Now().UTC()}
+	fmt.Fprintf(out, "run: %s\n", o)
+	ctx, cancel := context.WithTimeoutCause(ctx, runWithin, fmt.Errorf("%w: the run took longer than %s", errNotInTime, runWithin))
+	defer cancel()
+	w, err := NewWorld(ctx, lane, o)
+	if err == nil {
+		report.Folder = w.dir
+		err = w.play(ctx, fault, &report)
+		report.Injected, report.Hit = w.Injected, w.Hit
+		report.Verdict.Broken = append(report.Verdict.Broken, w.broken...)
+		err = errors.Join(err, w.Close(ctx))
+	}
+	if err != nil {
+		report.Error = err.Error()
+	}
+	report.Took = time.Since(report.At)
+	if report.Good() {
+		report.Folder = ""
+		if err := w.Discard(); err != nil {
+			report.Error = err.Error()
+		}
+	}
+	return report
+}
+
+// play is the two phases and the judgement.
+func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
+	if !fault.Quiet {
+		if _, err := w.Traffic(w.Options.Wave); err != nil {
+			return err
+		}
+	}
+	injected := fault.Inject(ctx, w)
+	begun := time.Now()
+	// Even a fault that could not be injected is healed: what it left shows more.
+	if err := errors.Join(injected, w.Heal(ctx)); err != nil {
+		return err
+	}
+	if err := w.Snapshot(ctx); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		// Not live: what can be told of it still is.
+		w.Broken("%v", err)
+	}
+	report.Healed = time.Since(begun)
+	if len(w.broken) == 0 {
+		if err := w.judgePermits(ctx); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(w.judgeHealth(ctx), w.judgeSessions(ctx)); err != nil {
+		return err
+	}
+	if err := w.StopServices(); err != nil {
+		w.Broken("%v", err)
+	}
+	if err := w.judgeSilence(ctx); err != nil {
+		return err
+	}
+	facts, err := w.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	report.Verdict = Judge(facts)
+	if fault.Check != nil {
+		fault.Check(w, facts)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+)
+
+// All is the table of faults, in the order in which they run.
+func All() []Fault {
+	return slices.Concat(killFaults())
+}
+
+// Find gives the fault of a name.
+func Find(name string) (Fault, error) {
+	for _, fault := range All() {
+		if fault.Name == name {
+			return fault, nil
+		}
+	}
+	return Fault{}, fmt.Errorf("no fault is called %q", name)
+}

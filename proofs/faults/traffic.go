@@ -1,0 +1,133 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/faultpoint"
+)
+
+// Traffic starts a caller on a plan of n instructions and returns at once.
+func (w *World) Traffic(n int, points ...faultpoint.Point) (*Process, error) {
+	w.plans++
+	if err := w.writePlan(w.plan(w.plans), n); err != nil {
+		return nil, err
+	}
+	return w.call(w.plans, points)
+}
+
+// Resume starts a caller on the plan of one that was killed, with its journal.
+func (w *World) Resume(plan int) (*Process, error) { return w.call(plan, nil) }
+
+func (w *World) call(plan int, points []faultpoint.Point) (*Process, error) {
+	env := []string{faultpoint.EnvSocket + "=" + filepath.Join(w.dir, "points")}
+	for _, point := range points {
+		env = append(env, faultpoint.EnvPoints+"="+string(point))
+	}
+	p, err := startProcess(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env,
+		"caller", "-url", w.Lane.Server.URL(w.database, loginIngest), "-cell", cell,
+		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
+		"-pace", w.Options.Pace.String())
+	if err == nil {
+		w.callers = append(w.callers, p)
+	}
+	return p, err
+}
+
+func (w *World) plan(n int) string { return filepath.Join(w.dir, fmt.Sprintf("plan-%d.jsonl", n)) }
+func (w *World) journal(n int) string {
+	return filepath.Join(w.dir, fmt.Sprintf("journal-%d.jsonl", n))
+}
+
+// writePlan draws n instructions. Every rail of the options gets its share.
+func (w *World) writePlan(path string, n int) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	out := bufio.NewWriter(file)
+	encoder := json.NewEncoder(out)
+	for i := range n {
+		one, err := w.draw(w.Options.Rails[i%len(w.Options.Rails)])
+		if err != nil {
+			return err
+		}
+		if err := encoder.Encode(one); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// draw makes one instruction and remembers it.
+func (w *World) draw(rail string) (order, error) {
+	number := len(w.orders) + 1
+	participant := fmt.Sprintf("participant-%d", 1+w.draws.IntN(w.Options.Participants))
+	payload, err := json.Marshal(map[string]any{
+		"amount":   fmt.Sprintf("%d.%02d", 1+w.draws.IntN(9000), w.draws.IntN(100)),
+		"currency": "EUR",
+		"debtor":   map[string]any{"account": participant},
+		"creditor": map[string]any{"account": fmt.Sprintf("creditor-%d", w.draws.IntN(20))},
+	})
+	if err != nil {
+		return order{}, err
+	}
+	one := order{
+		InstructionID: fmt.Sprintf("instruction-%04d", number), ParticipantID: participant, Key: fmt.Sprintf("key-%04d", number),
+		Rail: rail, Priority: w.draws.IntN(3), Payload: payload,
+	}
+	w.orders[one.InstructionID] = one
+	return one, nil
+}
+
+// AwaitCallers waits until every caller that was not killed has ended.
+func (w *World) AwaitCallers(ctx context.Context) error {
+	return await(ctx, w.Options.HealWithin, "the callers to end", func() (bool, error) {
+		for _, p := range w.callers {
+			if p.Alive() {
+				return false, nil
+			}
+			if p.result != nil && !p.told {
+				return false, fmt.Errorf("%s failed: %w; its log is %s", p.Name, p.result, p.log)
+			}
+		}
+		return true, nil
+	})
+}
+
+// waiting counts what still moves: rows in pending that are not set aside, and
+// claims in flight.
+func (w *World) waiting(ctx context.Context) (pending, claims int, err error) {
+	err = w.admin.QueryRow(ctx, `SELECT
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE next_attempt_at < 'infinity'),
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_claims)`).Scan(&pending, &claims)
+	return pending, claims, err
+}
+
+// AwaitRest waits until nothing moves any more.
+func (w *World) AwaitRest(ctx context.Context) (took time.Duration, err error) {
+	begun := time.Now()
+	var pending, claims int
+	err = await(ctx, w.Options.HealWithin, "everything to end or to be parked", func() (bool, error) {
+		var err error
+		// The server may have been away: a broken connection is looked at again.
+		if pending, claims, err = w.waiting(ctx); err != nil {
+			return false, nil
+		}
+		return pending == 0 && claims == 0, nil
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: %d in pending, %d claims in flight", err, pending, claims)
+	}
+	return time.Since(begun), err
+}

@@ -1,0 +1,266 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/internal/faultpoint"
+)
+
+// World is one installation under fault: a database, two banks, relayers and
+// reapers, callers. A fault works on it and counts what it injected and what
+// was hit.
+type World struct {
+	Options  Options
+	Lane     *Lane
+	Director *Director
+	Dedupes  *Bank // behind Keyed and Asked
+	Bare     *Bank // behind Bare and BareAsked
+
+	// Injected counts what the fault did; Hit counts how often a process met it.
+	Injected, Hit int
+
+	draws     *rand.Rand
+	dir       string
+	database  string
+	admin     *pgxpool.Pool
+	relayers  []*Process
+	reapers   []*Process
+	callers   []*Process
+	wires     map[*Process]*Wire
+	orders    map[string]order
+	started   int
+	plans     int
+	snapshots []archive
+	broken    []string // rules that the fault itself found broken
+}
+
+// NewWorld starts everything and waits until it can work.
+func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) {
+	w := &World{
+		Options: o, Lane: lane, draws: o.draws(), wires: make(map[*Process]*Wire), orders: make(map[string]order),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close(ctx))
+		}
+	}()
+	// The path of a unix socket is short.
+	if w.dir, err = os.MkdirTemp("/tmp", "fault-"); err != nil {
+		return nil, err
+	}
+	if w.Director, err = newDirector(filepath.Join(w.dir, "points")); err != nil {
+		return nil, err
+	}
+	if w.database, err = lane.newDatabase(ctx); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(lane.Server.URL(w.database, ""))
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = 3
+	config.ConnConfig.RuntimeParams["application_name"] = "oracle"
+	if w.admin, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed); err != nil {
+		return nil, err
+	}
+	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, "--dedupe=false"); err != nil {
+		return nil, err
+	}
+	if err := w.applyRails(ctx); err != nil {
+		return nil, err
+	}
+	for range o.Relayers {
+		if _, err := w.StartRelayer(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for range o.Reapers {
+		if _, err := w.StartReaper(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *World) addrFile(name string) string { return filepath.Join(w.dir, name+".addr") }
+
+func (w *World) railsFile() string { return filepath.Join(w.dir, "rails.yaml") }
+
+func (w *World) applyRails(ctx context.Context) error {
+	if err := writeRails(w.railsFile(), w.Dedupes.URL, w.Bare.URL, w.Options.Concurrency); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, w.Lane.built.Railhead, "rail", "apply", w.railsFile(), "--reason", "fault run")
+	command.Env = append(clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.Lane.Server.URL(w.database, loginOperator))
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying the profiles: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// StartRelayer starts one more, which tells of the points, and waits until it
+// can work.
+func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
+	url := w.Lane.Server.URL(w.database, loginRelayer)
+	var wire *Wire
+	if w.Options.ThroughProxy {
+		var err error
+		if wire, err = newWire("relayer", w.Lane.Server.TCPAddr()); err != nil {
+			return nil, err
+		}
+		url = w.Lane.Server.TCPURL(wire.Addr(), w.database, loginRelayer)
+	}
+	p, err := w.startService(ctx, "relayer", "RAILHEAD_RELAYER_URL="+url, points)
+	if p != nil {
+		w.relayers = append(w.relayers, p)
+		if wire != nil {
+			w.wires[p] = wire
+		}
+	}
+	return p, err
+}
+
+// StartReaper starts one more, which tells of the points, and waits until it
+// can work.
+func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
+	p, err := w.startService(ctx, "reaper", "RAILHEAD_REAPER_URL="+w.Lane.Server.URL(w.database, loginReaper), points)
+	if p != nil {
+		w.reapers = append(w.reapers, p)
+	}
+	return p, err
+}
+
+func (w *World) startService(ctx context.Context, kind, url string, points []faultpoint.Point) (*Process, error) {
+	w.started++
+	name := fmt.Sprintf("%s-%d", kind, w.started)
+	addrFile := w.addrFile(name)
+	names := make([]string, len(points))
+	for n, point := range points {
+		names[n] = string(point)
+	}
+	env := append(w.Options.environment(), url, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
+		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
+		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","))
+	p, err := startProcess(w.dir, name, w.Lane.built.Railhead, env, kind)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := p.awaitFile(ctx, addrFile)
+	if err != nil {
+		return p, err
+	}
+	return p, p.awaitReady(ctx, "http://"+addr+"/readyz")
+}
+
+// Heal ends every fault: points are passed, frozen processes go on, networks
+// and banks are as they should be, and enough processes run.
+func (w *World) Heal(ctx context.Context) error {
+	w.Director.disarm()
+	for _, p := range w.processes() {
+		if p.Alive() {
+			if err := p.Thaw(); err != nil && p.Alive() {
+				return err
+			}
+		}
+	}
+	for _, wire := range w.wires {
+		if err := wire.Mend(ctx); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(w.Dedupes.spoil(ctx), w.Bare.spoil(ctx)); err != nil {
+		return err
+	}
+	if w.Lane.Server.PID() == 0 {
+		if err := w.Lane.Server.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	for running(w.relayers) < w.Options.Relayers {
+		if _, err := w.StartRelayer(ctx); err != nil {
+			return err
+		}
+	}
+	for running(w.reapers) < w.Options.Reapers {
+		if _, err := w.StartReaper(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func running(all []*Process) int {
+	n := 0
+	for _, p := range all {
+		if p.Alive() {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *World) processes() []*Process {
+	all := append(append([]*Process{}, w.relayers...), w.reapers...)
+	return append(all, w.callers...)
+}
+
+// Broken notes a rule that the fault itself found broken.
+func (w *World) Broken(format string, args ...any) {
+	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+}
+
+// StopServices ends relayers and reapers in order, and reports whoever does not
+// obey or has ended by itself.
+func (w *World) StopServices() error {
+	var all []error
+	for _, p := range append(append([]*Process{}, w.relayers...), w.reapers...) {
+		all = append(all, p.died(), p.Stop(w.Options.Drain+w.Options.RecordWithin+20*time.Second))
+	}
+	return errors.Join(all...)
+}
+
+// Close ends and removes everything. A run that went wrong keeps its folder.
+func (w *World) Close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	for _, p := range w.processes() {
+		if p.Alive() {
+			_ = p.signal(syscall.SIGKILL)
+			<-p.over
+		}
+	}
+	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
+		if bank != nil && bank.Process != nil && bank.Alive() {
+			_ = bank.Kill()
+		}
+	}
+	for _, wire := range w.wires {
+		wire.close()
+	}
+	if w.Director != nil {
+		w.Director.close()
+	}
+	if w.admin != nil {
+		w.admin.Close()
+	}
+	if w.database == "" || w.Lane.Server.PID() == 0 {
+		return nil
+	}
+	return w.Lane.dropDatabase(ctx, w.database)
+}
+
+// Discard removes the folder of a run that went well.
+func (w *World) Discard() error { return os.RemoveAll(w.dir) }
