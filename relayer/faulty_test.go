@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/relayer"
@@ -24,15 +26,14 @@ func (w way) String() string { return [...]string{"lost before", "lost after"}[w
 // happened is a commit of unknown result; everything else is a broken link.
 type faulty struct {
 	relayer.Store
-	mu    sync.Mutex
-	ways  map[string]way
-	left  map[string]int // calls to be lost; -1: all
-	lost  map[string]int
-	calls map[string]int
+	mu   sync.Mutex
+	ways map[string]way
+	left map[string]int // calls to be lost; -1: all
+	lost map[string]int
 }
 
 func newFaulty(store relayer.Store) *faulty {
-	return &faulty{Store: store, ways: map[string]way{}, left: map[string]int{}, lost: map[string]int{}, calls: map[string]int{}}
+	return &faulty{Store: store, ways: map[string]way{}, left: map[string]int{}, lost: map[string]int{}}
 }
 
 // fail loses every call of this name from now on.
@@ -46,10 +47,17 @@ func (f *faulty) failNext(call string, how way, times int) {
 
 func (f *faulty) heal(call string) { f.failNext(call, 0, 0) }
 
-func (f *faulty) count(call string) (calls, lost int) {
+// count is how often a call was lost.
+func (f *faulty) count(call string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.calls[call], f.lost[call]
+	return f.lost[call]
+}
+
+func (f *faulty) loses(call string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left[call] != 0
 }
 
 var errLink = errors.New("the link is broken")
@@ -57,7 +65,6 @@ var errLink = errors.New("the link is broken")
 // around makes a call, or loses it.
 func (f *faulty) around(call string, do func() error) error {
 	f.mu.Lock()
-	f.calls[call]++
 	how, lose := f.ways[call], f.left[call] != 0
 	if lose {
 		f.left[call]--
@@ -74,7 +81,7 @@ func (f *faulty) around(call string, do func() error) error {
 	if done := do(); done != nil {
 		return done
 	}
-	if call == "Turn" || call == "ClaimOnly" {
+	if strings.HasPrefix(call, "Turn") || call == "ClaimOnly" {
 		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
 	}
 	return err
@@ -95,7 +102,11 @@ func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
 }
 
 func (f *faulty) Turn(ctx context.Context, turn payment.Turn) (result payment.TurnResult, err error) {
-	err = f.around("Turn", func() (err error) { result, err = f.Store.Turn(ctx, turn); return err })
+	call := "Turn"
+	if len(turn.Outcomes) > 0 && f.loses("Turn with outcomes") {
+		call = "Turn with outcomes"
+	}
+	err = f.around(call, func() (err error) { result, err = f.Store.Turn(ctx, turn); return err })
 	if err != nil {
 		return payment.TurnResult{}, err
 	}
@@ -143,4 +154,47 @@ func (f *faulty) CloseClaims(ctx context.Context, ids []payment.ID) (n int64, er
 func (f *faulty) PauseRail(ctx context.Context, railType, reason string) (paused bool, err error) {
 	err = f.around("PauseRail", func() (err error) { paused, err = f.Store.PauseRail(ctx, railType, reason); return err })
 	return paused, err
+}
+
+// forgetful is a store that has lost every instruction in a restore: the fast
+// path finds no claim, the slow path no instruction.
+type forgetful struct {
+	relayer.Store
+	forget atomic.Bool
+	asked  atomic.Int64
+}
+
+func (f *forgetful) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	if !f.forget.Load() || len(turn.Outcomes) == 0 {
+		return f.Store.Turn(ctx, turn)
+	}
+	return payment.TurnResult{Late: turn.Outcomes}, nil
+}
+
+func (f *forgetful) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
+	if !f.forget.Load() {
+		return f.Store.RecordLate(ctx, outcome)
+	}
+	f.asked.Add(1)
+	return "", fmt.Errorf("%w: restored", payment.ErrNotFound)
+}
+
+// unsure loses the commits of so many turns that claim: before they happened, or
+// after those that claimed something.
+type unsure struct {
+	relayer.Store
+	committed bool
+	left      atomic.Int64
+}
+
+func (u *unsure) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	unknown := fmt.Errorf("%w: %w", payment.ErrCommitUnknown, errLink)
+	if !u.committed && len(turn.Claim.Lanes) > 0 && u.left.Add(-1) >= 0 {
+		return payment.TurnResult{}, unknown
+	}
+	result, err := u.Store.Turn(ctx, turn)
+	if u.committed && err == nil && len(result.Claims) > 0 && u.left.Add(-1) >= 0 {
+		return payment.TurnResult{}, unknown
+	}
+	return result, err
 }

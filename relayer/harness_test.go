@@ -37,7 +37,9 @@ type world struct {
 	seen   *witness
 	log    *slog.Logger
 	// wrap, if set, stands between the relayer and its rail.
-	wrap func(rails.Rail) rails.Rail
+	wrap    func(rails.Rail) rails.Rail
+	others  map[string]rails.Rail // rails beside the bank
+	profile string
 }
 
 // fastProfile is a rail that de-duplicates by key and is asked nothing.
@@ -52,7 +54,7 @@ func profile(facts string) string {
 
 func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *world {
 	t.Helper()
-	w := &world{t: t, cell: celltest.New(t), seen: newWitness(), log: testLog(t)}
+	w := &world{t: t, cell: celltest.New(t), seen: newWitness(), log: testLog(t), profile: profile}
 	w.super = w.cell.Conn(t, "")
 	config := railsim.Config{LedgerPath: filepath.Join(t.TempDir(), "bank.jsonl")}
 	for _, change := range banks {
@@ -76,6 +78,22 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 	}
 	t.Cleanup(w.store.Close)
 	return w
+}
+
+// second adds a rail beside the bank, with the bank's profile.
+func (w *world) second(name string, rail *hesitant) {
+	w.t.Helper()
+	w.cell.ApplyProfile(name, w.profile)
+	rail.Rail = silentRail{}
+	w.others = map[string]rails.Rail{name: rail}
+}
+
+// silentRail has nobody behind it.
+type silentRail struct{}
+
+func (silentRail) RenderVersion() string { return "silent/1" }
+func (silentRail) Send(context.Context, rails.Send) rails.Result {
+	return rails.Result{Result: payment.ResultNotSent}
 }
 
 // open makes the HTTP rail to the bank with the profile in force.
@@ -104,6 +122,9 @@ rails:
         response: {status: status, statuses: {EXECUTED: OK, ACCEPTED: P, REFUSED: CODE}, reference: id, code: code, message: message, echo: reference}`+inquiry), os.Getenv)
 	if err != nil {
 		return nil, err
+	}
+	if other, ok := w.others[profile.RailType]; ok {
+		return other, nil
 	}
 	if profile.RailType != file.Rails[0].RailType {
 		return nil, relayer.ErrNotServed

@@ -16,6 +16,7 @@ type witness struct {
 	mu    sync.Mutex
 	heard chan struct{}
 	n     map[string]int
+	busy  time.Time // when something happened last
 }
 
 func newWitness() *witness { return &witness{heard: make(chan struct{}, 1), n: map[string]int{}} }
@@ -23,6 +24,7 @@ func newWitness() *witness { return &witness{heard: make(chan struct{}, 1), n: m
 func (s *witness) note(what string) {
 	s.mu.Lock()
 	s.n[what]++
+	s.busy = time.Now()
 	s.mu.Unlock()
 	select {
 	case s.heard <- struct{}{}:
@@ -56,12 +58,27 @@ func (s *witness) await(t *testing.T, check func() error) {
 	}
 }
 
+// quietFor reports whether nothing happened for so long.
+func (s *witness) quietFor(d time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since := time.Since(s.busy); since < d {
+		return fmt.Errorf("something happened %s ago", since)
+	}
+	return nil
+}
+
 // awaitMore waits until something has happened so many times more.
 func (s *witness) awaitMore(t *testing.T, what string, n int) {
 	t.Helper()
-	from := s.count(what)
+	s.awaitCount(t, what, s.count(what)+n)
+}
+
+// awaitCount waits until something has happened so many times in all.
+func (s *witness) awaitCount(t *testing.T, what string, n int) {
+	t.Helper()
 	s.await(t, func() error {
-		if got := s.count(what) - from; got < n {
+		if got := s.count(what); got < n {
 			return fmt.Errorf("%s: %d times of %d", what, got, n)
 		}
 		return nil

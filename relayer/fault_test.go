@@ -1,0 +1,220 @@
+package relayer_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// noDedupe is the bank that pays each time it is asked to.
+func noDedupe(c *railsim.Config) { c.Behaviour.NoDedupe = true }
+
+// TestEveryCallIsLost loses each call of the store, some times before it did
+// anything and some times after, while payments go through. Whatever is lost:
+// every payment ends, each is sent once, and nothing is left in flight.
+func TestEveryCallIsLost(t *testing.T) {
+	t.Parallel()
+	for call, times := range map[string]int{
+		"CheckServer": 3, "Rails": 3, "Heartbeat": 3, "Turn": 3, "ClaimOnly": 3, "DueIDs": 3, "FindClaim": 3,
+		// Made once in their situation, and not again.
+		"SetAside": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
+	} {
+		for _, how := range []way{lostBefore, lostAfter} {
+			t.Run(call+" "+how.String(), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+				store := newFaulty(w.store)
+				w.runWith(config(), store, w.bell())
+				first := w.enqueue("first")
+				w.awaitStates(first, "DISPATCHING DISPATCHED")
+				ids, sends := w.lookFor(call, store, func() { store.failNext(call, how, times) }), 1
+				if call == "PauseRail" {
+					sends = w.sends(ids[0]) + 1 // those that the rail refused
+				}
+				for _, id := range ids {
+					w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
+					same(t, "executions", w.executions(id), 1)
+					same(t, "sends", w.sends(id), sends)
+				}
+				w.seen.await(t, func() error {
+					if lost := store.count(call); lost != times {
+						return fmt.Errorf("%s was lost %d times", call, lost)
+					}
+					return nil
+				})
+				w.closeClaims()
+				w.gapless()
+			})
+		}
+	}
+}
+
+// lookFor makes a situation in which a relayer makes this call, and begins to
+// lose it.
+func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment.ID) {
+	w.t.Helper()
+	switch call {
+	case "ClaimOnly", "DueIDs", "SetAside":
+		w.poison("bad")
+	case "FindClaim":
+		store.failNext("Turn", lostAfter, 1)
+	case "RecordLate", "CloseClaims":
+		// Late by our own repetition: the outcomes went in, and the answer was lost.
+		store.failNext("Turn with outcomes", lostAfter, 1)
+	case "PauseRail":
+		w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401})
+		begin()
+		ids = append(ids, w.enqueue("refused"))
+		w.awaitText("true", `SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+		w.awaitText("0", `SELECT count(*)::text FROM railhead.payment_outbox_claims`)
+		w.faults()
+		w.do(`UPDATE railhead.payment_rails SET paused = false`)
+		return ids
+	}
+	begin()
+	for n := range 5 {
+		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+	}
+	return ids
+}
+
+// closeClaims does what a reaper does with rows of claims that were answered,
+// and insists that all were.
+func (w *world) closeClaims() {
+	w.t.Helper()
+	w.awaitText("0", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE instruction_id NOT LIKE 'bad%'`)
+	w.seen.await(w.t, func() error {
+		if _, err := w.store.CloseClaims(w.t.Context(), nil); err != nil {
+			return err
+		}
+		if n := w.text(`SELECT count(*)::text FROM railhead.payment_outbox_claims`); n != "0" {
+			return fmt.Errorf("%s claims are in flight", n)
+		}
+		return nil
+	})
+}
+
+// gapless insists on numbers without gaps, at most one DISPATCHED each, and a
+// sequence without gaps.
+func (w *world) gapless() {
+	w.t.Helper()
+	same(w.t, "instructions with gaps or two executions", w.text(`
+		SELECT coalesce(string_agg(x.outbox_id::text, ', '), '')
+		FROM (
+			SELECT outbox_id FROM railhead.payment_outbox_attempts GROUP BY outbox_id
+			HAVING max(attempt_no) <> count(*) OR min(attempt_no) <> 1 OR count(*) FILTER (WHERE state = 'DISPATCHED') > 1) x`), "")
+	same(w.t, "participants with gaps", w.text(`
+		SELECT count(*)::text FROM (
+			SELECT k.participant_id FROM railhead.payment_outbox_keys k JOIN railhead.participant_outbox_sequences s USING (participant_id)
+			GROUP BY k.participant_id, s.next_sequence_id
+			HAVING count(*) <> max(k.sequence_id) OR min(k.sequence_id) <> 1 OR max(k.sequence_id) <> s.next_sequence_id - 1) x`), "0")
+}
+
+// TestCommitUnknownIsNeverSentOn: whether the claim committed or not, nothing is
+// sent on a guess. What it took is looked up and given back as never sent, and
+// the outcomes of that turn are recorded once.
+func TestCommitUnknownIsNeverSentOn(t *testing.T) {
+	t.Parallel()
+	for name, committed := range map[string]bool{"committed": true, "not committed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+			store := &unsure{Store: w.store, committed: committed}
+			w.runWith(config(), store, w.bell())
+			w.awaitTurns(1)
+			store.left.Store(3)
+			var ids []payment.ID
+			for n := range 12 {
+				ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+			}
+			for _, id := range ids {
+				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
+				same(t, "sends", w.sends(id), 1)
+			}
+			if left := store.left.Load(); left > 0 {
+				t.Errorf("%d turns are still to be lost", left)
+			}
+			same(t, "answers other than the one and those given back", w.text(`
+				SELECT coalesce(string_agg(state || coalesce('/' || error_code, ''), ' '), '') FROM railhead.payment_outbox_attempts
+				WHERE state NOT IN ('DISPATCHING', 'DISPATCHED') AND error_code IS DISTINCT FROM 'NOT_SENT'`), "")
+			given := w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE error_code = 'NOT_SENT'`)
+			if (given > 0) != committed {
+				t.Errorf("%d claims were given back", given)
+			}
+			w.closeClaims()
+			w.gapless()
+		})
+	}
+}
+
+// TestKilledBackends ends the relayer's sessions again and again while it works.
+func TestKilledBackends(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.run(config())
+	var killer sync.WaitGroup
+	killer.Go(func() { w.kill(25) })
+	var ids []payment.ID
+	for n := range 60 {
+		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+	}
+	killer.Wait()
+	for _, id := range ids {
+		w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
+		same(t, "executions", w.executions(id), 1)
+	}
+	w.closeClaims()
+	w.gapless()
+}
+
+// kill ends so many of the relayer's sessions, a few at a time.
+func (w *world) kill(sessions int) {
+	conn, err := pgx.Connect(w.t.Context(), w.cell.URL(""))
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	defer conn.Close(context.WithoutCancel(w.t.Context()))
+	tick := time.NewTicker(60 * time.Millisecond)
+	defer tick.Stop()
+	for killed := 0; killed < sessions; {
+		select {
+		case <-w.t.Context().Done():
+			return
+		case <-tick.C:
+		}
+		var n int
+		if err := conn.QueryRow(w.t.Context(), `
+			SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND usename = $1`, celltest.Relayer).Scan(&n); err != nil {
+			w.t.Error(err)
+			return
+		}
+		killed += n
+	}
+}
+
+// TestServerForgotTheInstruction: after a restore the database does not know what
+// was sent. That outcome has nowhere to go, and must not stop the others.
+func TestServerForgotTheInstruction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	store := &forgetful{Store: w.store}
+	w.runWith(config(), store, w.bell())
+	store.forget.Store(true)
+	lost := w.enqueue("forgotten")
+	w.seen.await(t, func() error { return wantOne(w.executions(lost)) })
+	w.seen.await(t, func() error { return wantOne(int(store.asked.Load())) })
+	store.forget.Store(false)
+	id := w.enqueue("another")
+	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	same(t, "asked once", store.asked.Load(), 1)
+}

@@ -1,0 +1,209 @@
+package relayer_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// poison plants rows that pending takes and the archive refuses.
+func (w *world) poison(names ...string) (ids []payment.ID) {
+	w.t.Helper()
+	w.refuse(`instruction_id NOT LIKE 'bad%'`)
+	for _, name := range names {
+		ids = append(ids, w.enqueue(name))
+	}
+	return ids
+}
+
+// refuse makes the archive take only what passes a check.
+func (w *world) refuse(check string) {
+	w.t.Helper()
+	w.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (` + check + `) NOT VALID`)
+}
+
+// TestPoisonRow: a row that can't be claimed is set aside for a person, and its
+// neighbours go through, whatever the order in which they stand.
+func TestPoisonRow(t *testing.T) {
+	t.Parallel()
+	for name, priority := range map[string]string{"urgent": "0", "normal": "1", "bulk": "2"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 16`))
+			bad := w.poison("bad")[0]
+			w.do(`UPDATE railhead.payment_outbox_pending SET priority = ` + priority)
+			// Nobody may be blamed for standing beside it: one of a paused participant,
+			// one that has expired, one that is not due.
+			w.do(`INSERT INTO railhead.payment_paused_participants VALUES ('away', 'x', now(), 'x')`)
+			w.do(`SELECT railhead.enqueue_payment_outbox('paused', 'away', 'k', 'bank', '{"amount": "1.00", "currency": "EUR"}', priority => 0)`)
+			expired := w.enqueue("expired", `priority => 0`)
+			w.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(expired))
+			w.enqueue("later", `priority => 0`, `not_before => now() + interval '1 hour'`)
+			var ids []payment.ID
+			for n := range 40 {
+				ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n), fmt.Sprintf("priority => %d", n%3)))
+			}
+			w.run(config())
+			for _, id := range ids {
+				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
+			}
+			w.awaitText("UNCLAIMABLE SQLSTATE_23514", `SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
+			same(t, "set aside", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.payment_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
+			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)
+			same(t, "rows of the bad one", w.states(bad), "")
+
+			// A person repairs what was wrong, and it goes.
+			w.do(`ALTER TABLE railhead.payment_outbox_attempts DROP CONSTRAINT refused_by_the_test`)
+			w.do(`SELECT railhead.replay_payment($1, 'repaired')`, [16]byte(bad))
+			w.awaitStates(bad, "DISPATCHING DISPATCHED")
+		})
+	}
+}
+
+// TestPoisonDoesNotSlowALane: its neighbours go in few turns, not one by one,
+// though it is the longest due and has a share of every claim.
+func TestPoisonDoesNotSlowALane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 64`))
+	w.poison("bad")
+	w.do(`UPDATE railhead.payment_outbox_pending SET priority = 2`)
+	for n := range 60 {
+		w.enqueue(fmt.Sprintf("instruction-%d", n), `priority => 0`)
+	}
+	config := config()
+	config.Streams = 1
+	w.run(config)
+	w.awaitText("60", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
+	if claims := w.cell.Int(`SELECT count(DISTINCT claimed_at) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`); claims > 12 {
+		t.Errorf("%d claim statements for 60 rows", claims)
+	}
+}
+
+// TestLaneAtFault: where no row of a lane can be claimed nobody is blamed. The
+// lane stops, and the others go on.
+func TestLaneAtFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	free := newHesitant()
+	close(free.goOn)
+	w.second("other", free)
+	w.refuse(`rail_type <> 'bank'`)
+	for n := range 10 {
+		w.enqueue(fmt.Sprintf("instruction-%d", n))
+	}
+	w.run(config())
+	w.awaitTurns(3)
+	there := w.enqueueOn("other", "another")
+	w.seen.await(t, func() error {
+		if w.states(there) == "" {
+			return fmt.Errorf("the other lane stands still")
+		}
+		return nil
+	})
+	w.awaitTurns(5)
+	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
+	same(t, "waiting and due", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type = 'bank' AND next_attempt_at <= clock_timestamp()`), 10)
+	same(t, "rows", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'bank'`), 0)
+}
+
+// TestRecordedThoughTheClaimFails: answers in hand do not wait for a claim that
+// can't work.
+func TestRecordedThoughTheClaimFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	slow := newHesitant()
+	w.wrap = slow.around
+	w.run(config())
+	var ids []payment.ID
+	for n := range 5 {
+		ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+	}
+	for range ids {
+		<-slow.arrived
+	}
+	w.refuse(`state <> 'DISPATCHING'`)
+	w.enqueue("can't be claimed")
+	close(slow.goOn)
+	for _, id := range ids {
+		w.awaitStates(id, "DISPATCHING DISPATCHED")
+	}
+}
+
+// TestOutcomeThatIsRefused: one outcome that the archive does not take holds up
+// no other, and is kept until it goes in.
+func TestOutcomeThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	w.refuse(`instruction_id <> 'refused' OR state <> 'DISPATCHED'`)
+	r := w.run(config())
+	refused := w.enqueue("refused")
+	w.seen.await(t, func() error { return wantOne(w.executions(refused)) })
+	for n := range 10 {
+		id := w.enqueue(fmt.Sprintf("instruction-%d", n))
+		w.awaitStates(id, "DISPATCHING DISPATCHED")
+	}
+	same(t, "rows", w.states(refused), "DISPATCHING")
+	w.do(`ALTER TABLE railhead.payment_outbox_attempts DROP CONSTRAINT refused_by_the_test`)
+	// At the end there is no later: it is tried at once.
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	same(t, "rows", w.states(refused), "DISPATCHING DISPATCHED")
+	same(t, "sends", w.sends(refused), 1)
+}
+
+// TestIdleTransactionElsewhere holds what one outcome needs for as long as it
+// likes: everybody else's payments go on, and that outcome goes in afterwards.
+func TestIdleTransactionElsewhere(t *testing.T) {
+	t.Parallel()
+	columns := `outbox_id, instruction_id, participant_id, rail_type`
+	for name, hold := range map[string]string{
+		"the number": `INSERT INTO railhead.payment_outbox_attempts (attempt_id, sequence_id, idempotency_key, attempt_no, state, outcome_unknown, provisional, ` + columns + `)
+			SELECT gen_random_uuid(), sequence_id, idempotency_key, 2, 'LATE_OUTCOME', false, false, ` + columns + ` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+		"the dead letter": `INSERT INTO railhead.payment_dead_letters (reason, ` + columns + `)
+			SELECT 'FAILED', ` + columns + ` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+			slow := newHesitant()
+			w.wrap = slow.around
+			w.faults(railsim.Fault{Kind: railsim.Refuse, Code: "AC04", Limit: 1})
+			r := w.run(config())
+			held := w.enqueue("held")
+			<-slow.arrived
+			idle := w.cell.Conn(t, "")
+			tx, err := idle.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(t.Context())
+			if _, err := tx.Exec(t.Context(), `SELECT FROM railhead.payment_outbox_keys FOR UPDATE`); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), hold, [16]byte(held)); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.goOn)
+			w.seen.await(t, func() error { return wantOne(w.sends(held)) })
+			var ids []payment.ID
+			for n := range 30 {
+				ids = append(ids, w.enqueue(fmt.Sprintf("instruction-%d", n)))
+			}
+			for _, id := range ids {
+				w.awaitStates(id, "DISPATCHING DISPATCHED")
+			}
+			same(t, "rows of the one that waits", w.states(held), "DISPATCHING")
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+			same(t, "rows of the one that waited", w.states(held), "DISPATCHING FAILED")
+			same(t, "sends", w.sends(held), 1)
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package relayer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// asleep waits until the relayer has nothing to do and no reason to look soon.
+func (w *world) asleep() {
+	w.t.Helper()
+	w.seen.await(w.t, func() error { return w.seen.quietFor(200 * time.Millisecond) })
+}
+
+// TestTheBellWakes: with the poll a minute away, NOTIFY alone gets a payment
+// through at once.
+func TestTheBellWakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	config := config()
+	config.Poll, config.RefreshEvery = time.Minute, time.Minute
+	w.run(config)
+	w.seen.awaitMore(t, "bell", 1) // the backlog's: it listens
+	for _, name := range []string{"first", "second"} {
+		w.asleep()
+		polls := w.seen.count("poll")
+		id := w.enqueue(name)
+		w.awaitStates(id, "DISPATCHING DISPATCHED")
+		if n := w.seen.count("poll") - polls; n > 20 { // those that follow a claim
+			t.Errorf("%d polls", n)
+		}
+	}
+}
+
+// TestThePollWakes: with nobody to ring, the poll alone does.
+func TestThePollWakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bell func(*world) relayer.Bell
+		cut  string
+	}{
+		"the bell never rings":     {func(*world) relayer.Bell { return deafBell{} }, `SELECT 1`},
+		"the trigger is not there": {(*world).bell, `DROP TRIGGER payment_outbox_pending_bell ON railhead.payment_outbox_pending`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fastProfile)
+			w.do(c.cut)
+			w.runWith(config(), w.store, c.bell(w))
+			for _, name := range []string{"first", "second"} {
+				id := w.enqueue(name)
+				w.awaitStates(id, "DISPATCHING DISPATCHED")
+			}
+		})
+	}
+}
+
+// TestDueLaterIsFoundByThePoll: nothing rings when a time comes.
+func TestDueLaterIsFoundByThePoll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.run(config())
+	id := w.enqueue("the one", `not_before => clock_timestamp() + interval '500 ms'`)
+	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	same(t, "claimed when it was due", w.text(`
+		SELECT (min(claimed_at) >= min(next_attempt_at))::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`), "true")
+}
+
+// TestRailsAreApart: a rail that hangs takes nobody else's slots.
+func TestRailsAreApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 2`))
+	stuck := newHesitant()
+	defer close(stuck.goOn)
+	w.second("other", stuck)
+	w.run(config())
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.enqueueOn("other", name)
+	}
+	<-stuck.arrived
+	<-stuck.arrived
+	var ids []payment.ID
+	for _, name := range []string{"e", "f", "g", "h"} {
+		ids = append(ids, w.enqueue(name))
+	}
+	for _, id := range ids {
+		w.awaitStates(id, "DISPATCHING DISPATCHED")
+	}
+	same(t, "claimed of the rail that hangs", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'other'`), 2)
+}
