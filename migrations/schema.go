@@ -1,0 +1,64 @@
+package migrations
+
+import (
+	"crypto/md5"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// schemaText is what Dump gives of the default cell, as it was reviewed.
+//
+//go:embed testdata/schema.txt
+var schemaText string
+
+// functionLine finds a function of the committed schema, and the sum of its body.
+var functionLine = regexp.MustCompile(`^(function ([a-z0-9_]+)\(.*, body )[0-9a-f]{32}$`)
+
+// Schema is what Dump must give of a cell that this build has migrated: the
+// committed text with the cell's name in place. The sums of function bodies are
+// computed from the migrations themselves, because bodies name the cell.
+func Schema(cell string) (string, error) {
+	bodies, err := functionBodies(cell)
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(schemaText, "\n")
+	for n, line := range lines {
+		line = strings.ReplaceAll(line, DefaultCell+".", cell+".")
+		line = strings.ReplaceAll(line, "pg_catalog, "+DefaultCell+", ", "pg_catalog, "+cell+", ")
+		if found := functionLine.FindStringSubmatch(line); found != nil {
+			body, there := bodies[found[2]]
+			if !there {
+				return "", fmt.Errorf("the committed schema has function %s, which no migration makes", found[2])
+			}
+			sum := md5.Sum([]byte(body))
+			line = found[1] + hex.EncodeToString(sum[:])
+		}
+		lines[n] = line
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// functionBodies gives the body of every function that the migrations make, by
+// its name; the last migration that makes it wins. One whose body depends on the
+// server, of which Dump says so, is left out.
+func functionBodies(cell string) (map[string]string, error) {
+	all, err := All(cell)
+	if err != nil {
+		return nil, err
+	}
+	bodies := make(map[string]string)
+	for _, migration := range all {
+		for _, text := range strings.Split(migration.SQL, "CREATE OR REPLACE FUNCTION "+cell+".")[1:] {
+			name, rest, _ := strings.Cut(text, "(")
+			_, rest, begun := strings.Cut(rest, "\nAS $$")
+			if body, _, ended := strings.Cut(rest, "$$;"); begun && ended {
+				bodies[name] = body
+			}
+		}
+	}
+	return bodies, nil
+}

@@ -1,0 +1,178 @@
+package proofs
+
+import (
+	"slices"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// instructionTables are what a proof over whole instructions reads, and
+// instructionFiles how.
+var (
+	instructionTables = []string{
+		"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts",
+		"payment_dead_letters", "payment_outbox_claims", "payment_operator_log",
+	}
+	instructionFiles = []string{
+		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",
+		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/horizon.sql",
+	}
+)
+
+func overInstructions(p Proof, check func(i *instruction, o Options, t *tally)) Proof {
+	p.Reads, p.Statements = instructionTables, instructionFiles
+	p.Ledger, p.instruction = true, check
+	return p
+}
+
+// archiveProofs re-derive the life of every instruction from its rows.
+func archiveProofs() []Proof {
+	return []Proof{
+		overInstructions(Proof{
+			Name: "attempt-numbers", Promise: appendOnly,
+			Shows:    "The rows of every instruction are numbered 1, 2, 3, ... without a gap or a double",
+			Expected: "attempt_no = 1 to n, and pending counts no further",
+		}, proveNumbers),
+		overInstructions(Proof{
+			Name: "transitions", Promise: appendOnly,
+			Shows:    "Every row may follow the one before it; what only a person's evidence allows has that person's act in the log",
+			Expected: "legal transitions only",
+		}, proveTransitions),
+		overInstructions(Proof{
+			Name: "answers", Promise: appendOnly,
+			Shows:    "Every outcome answers the claim before it, no claim is answered twice, and what answers none is of a kind that does not",
+			Expected: "one answer a claim",
+		}, proveAnswers),
+		overInstructions(Proof{
+			Name: "evidence", Promise: silence,
+			Shows:    "Nothing is called executed, failed or safe to send again without evidence; an unknown outcome stays unknown until there is some",
+			Expected: "a result that proves it, or a person's act, at every certainty",
+		}, proveEvidence),
+		overInstructions(Proof{
+			Name: "operator-acts", Promise: appendOnly,
+			Shows:    "Every cancellation, replay and resolution in the archive is an act in the operator log, and the other way round",
+			Expected: "as many rows as acts",
+		}, proveActs),
+		overInstructions(Proof{
+			Name: "one-dispatched", Promise: paidOnce,
+			Shows:    "No instruction is recorded as executed twice",
+			Expected: "at most one DISPATCHED row an instruction",
+		}, proveOneDispatched),
+		overInstructions(Proof{
+			Name: "terminal", Promise: paidOnce,
+			Shows:    "What has ended, waits for a person or is claimed has no row in pending from which it could be sent again",
+			Expected: "no pending row after an end, a dead letter or an open claim",
+		}, proveTerminal),
+		overInstructions(Proof{
+			Name: "nothing-lost", Promise: nothingLost,
+			Shows:    "Every instruction waits, is in flight and young, has ended, or lies in the dead letters",
+			Expected: "no instruction anywhere else",
+		}, proveNothingLost),
+	}
+}
+
+func proveNumbers(i *instruction, _ Options, t *tally) {
+	t.rows += int64(len(i.rows))
+	for n, r := range i.rows {
+		if r.no != n+1 {
+			t.offend("%s: row %d of its archive has attempt_no %d", i.id, n+1, r.no)
+			break
+		}
+	}
+	if i.pending != nil {
+		t.rows++
+		// A lower count is a stale cache; a higher one makes the next claim leave a gap.
+		if i.pending.attemptCount > len(i.rows) {
+			t.offend("%s: pending counts %d attempts and the archive has %d", i.id, i.pending.attemptCount, len(i.rows))
+		}
+	}
+}
+
+// byPerson reports whether the row is an operator's: only those are written
+// under a resolution or a replay, and their acts are in the log.
+func (i *instruction) byPerson(r row) bool {
+	switch {
+	case r.answers != 0:
+		return false
+	case r.state == payment.Replayed:
+		return i.acts["REPLAY"] > 0
+	case r.state == payment.Cancelled:
+		return i.acts["CANCEL"] > 0
+	default:
+		return r.errorCode == codeResolved && i.acts["RESOLVE"] > 0 ||
+			r.state == payment.Dispatched && i.acts["RESOLVE"] > 0 // DISPATCHED rows carry no error code
+	}
+}
+
+// codeResolved is what resolve_payment writes.
+const codeResolved = "RESOLVED"
+
+func proveTransitions(i *instruction, _ Options, t *tally) {
+	t.rows += int64(len(i.rows))
+	var last payment.State
+	for _, r := range i.rows {
+		legal := payment.MayFollow(last, r.state) || payment.MayResolve(last, r.state) && i.byPerson(r)
+		if !legal {
+			before := string(last)
+			if last == "" {
+				before = "nothing"
+			}
+			t.offend("%s: row %d is %s after %s", i.id, r.no, r.state, before)
+		}
+		if r.state != payment.LateOutcome {
+			last = r.state
+		}
+	}
+}
+
+func proveOneDispatched(i *instruction, _ Options, t *tally) {
+	t.rows++
+	n := 0
+	for _, r := range i.rows {
+		if r.state == payment.Dispatched {
+			n++
+		}
+	}
+	if n > 1 {
+		t.offend("%s has %d DISPATCHED rows", i.id, n)
+	}
+}
+
+func proveTerminal(i *instruction, _ Options, t *tally) {
+	t.rows++
+	last := i.last()
+	if i.pending == nil || last == nil {
+		return
+	}
+	switch {
+	case last.state.IsClaim():
+		t.offend("%s waits in pending while its claim %d is open", i.id, last.no)
+	case !slices.Contains([]payment.State{payment.Retryable, payment.Unknown, payment.ZombieRequeue, payment.Accepted, payment.Replayed}, last.state):
+		t.offend("%s is %s and waits in pending", i.id, last.state)
+	}
+}
+
+func proveActs(i *instruction, _ Options, t *tally) {
+	rows := make(map[string]int)
+	for _, r := range i.rows {
+		switch {
+		case r.state == payment.Cancelled:
+			rows["CANCEL"]++
+		case r.state == payment.Replayed:
+			rows["REPLAY"]++
+		case r.errorCode == codeResolved:
+			rows["RESOLVE"]++
+		}
+	}
+	for _, act := range []string{"CANCEL", "REPLAY", "RESOLVE"} {
+		t.rows += int64(max(rows[act], i.acts[act]))
+		switch {
+		case rows[act] > i.acts[act]:
+			t.offend("%s: %d rows of %s in the archive, %d acts in the log", i.id, rows[act], act, i.acts[act])
+		case act == "CANCEL" && rows[act] < i.acts[act] && !i.retired:
+			// A replay of what was set aside, and a resolution that agrees with what is
+			// recorded, append no row; a cancellation always does.
+			t.offend("%s: %d acts of CANCEL in the log, %d rows in the archive", i.id, i.acts[act], rows[act])
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// contentProofs are about what an instruction says, and that it says it once.
+func contentProofs() []Proof {
+	return []Proof{
+		overInstructions(Proof{
+			Name: "identity", Promise: paidOnce,
+			Shows:    "Every row of pending and archive names the instruction, key, participant and number that the registry has under its outbox_id",
+			Expected: "no row that differs, none that the registry does not know",
+		}, proveIdentity),
+		{
+			Name: "fingerprints", Promise: paidOnce,
+			Shows: "Amount, payee and all else in every waiting and every claimed row are what was enqueued: the fingerprint is recomputed here, " +
+				"over the stored text, and by the database",
+			Expected: "three equal fingerprints a row",
+			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
+			Executes: []string{"payment_outbox_fingerprint"}, Statements: []string{"sql/fingerprints.sql"},
+			Ledger: true, page: proveFingerprints,
+		},
+		{
+			Name: "idempotency", Promise: paidOnce,
+			Shows:    "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in the archive",
+			Expected: "no pair with two",
+			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"}, Statements: []string{"sql/idempotency.sql"},
+			Ledger: true, page: proveIdempotency,
+		},
+	}
+}
+
+func proveIdentity(i *instruction, _ Options, t *tally) {
+	compare := func(where string, is identity) {
+		t.rows++
+		switch {
+		case i.key == nil:
+			t.offend("%s: %s has it and the registry does not", i.id, where)
+		case is != *i.key:
+			t.offend("%s: %s says instruction %s, key %s, number %d of %s; the registry says instruction %s, key %s, number %d of %s",
+				i.id, where, is.InstructionID, is.IdempotencyKey, is.SequenceID, is.ParticipantID,
+				i.key.InstructionID, i.key.IdempotencyKey, i.key.SequenceID, i.key.ParticipantID)
+		}
+	}
+	rail := ""
+	sameRail := func(where, is string) {
+		if rail == "" {
+			rail = is
+		}
+		if is != rail {
+			t.offend("%s: %s goes by rail %s, earlier rows by %s", i.id, where, is, rail)
+		}
+	}
+	for _, r := range i.rows {
+		where := fmt.Sprintf("row %d of the archive", r.no)
+		compare(where, r.identity)
+		sameRail(where, r.rail)
+	}
+	if i.pending != nil {
+		compare("pending", i.pending.identity)
+		sameRail("pending", i.pending.rail)
+	}
+}
+
+// proveFingerprints trusts neither side: a function that was replaced would
+// agree with what it was made to agree with.
+func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
+	rows, err := tx.Query(ctx, s.sql("fingerprints"), p.after, p.last)
+	if err != nil {
+		return err
+	}
+	var source, participant, rail string
+	var id pgtype.UUID
+	var no int
+	var payload, recomputed, registered []byte
+	_, err = pgx.ForEachRow(rows, []any{&source, &id, &no, &participant, &rail, &payload, &recomputed, &registered}, func() error {
+		t.rows++
+		where := "pending"
+		if no > 0 {
+			where = fmt.Sprintf("row %d (%s)", no, source)
+		}
+		here := payment.Fingerprint(participant, rail, payload)
+		switch outbox := payment.ID(id.Bytes); {
+		case registered == nil:
+			t.offend("%s: %s carries a payload that the registry has no fingerprint of", outbox, where)
+		case !bytes.Equal(here[:], registered):
+			t.offend("%s: %s is not what was enqueued: its fingerprint is %x, the registry's %x", outbox, where, here[:8], registered[:8])
+		case !bytes.Equal(recomputed, registered):
+			t.offend("%s: %s: the database's own function gives %x, and the registry has %x", outbox, where, recomputed[:min(8, len(recomputed))], registered[:8])
+		}
+		return nil
+	})
+	return err
+}
+
+func proveIdempotency(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
+	rows, err := tx.Query(ctx, s.sql("idempotency"), p.after, p.last)
+	if err != nil {
+		return err
+	}
+	var instructionID, key string
+	var id, other pgtype.UUID
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&instructionID, &key, &id, &other, &n}, func() error {
+		if !id.Valid {
+			t.rows += n
+			return nil
+		}
+		t.offend("instruction %s, key %s: outbox_id %s and %s", instructionID, key, payment.ID(id.Bytes), payment.ID(other.Bytes))
+		return nil
+	})
+	return err
+}

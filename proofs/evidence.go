@@ -1,0 +1,119 @@
+package proofs
+
+import (
+	"slices"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// What results prove, as far as a row can be checked by itself.
+var (
+	provesExecution = []payment.Result{payment.ResultAccepted, payment.ResultExecuted}
+	provesFailure   = []payment.Result{
+		payment.ResultRefusedFinal, payment.ResultRefused, payment.ResultRefusedTransient, payment.ResultNotFound,
+		payment.ResultCheckFailed, payment.ResultRenderChanged,
+	}
+	provesRetry = []payment.Result{
+		payment.ResultRefusedTransient, payment.ResultNotFound, payment.ResultNotSent, payment.ResultRefusedRail,
+	}
+	// settlesEarlier speak for every send, not for the one that they answer.
+	settlesEarlier = []payment.Result{
+		payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefused, payment.ResultRefusedFinal, payment.ResultNotFound,
+	}
+)
+
+// proveEvidence follows what is known of an instruction from row to row.
+// LATE_OUTCOME rows are the evidence themselves and repeat what was known.
+func proveEvidence(i *instruction, _ Options, t *tally) {
+	t.rows += int64(len(i.rows))
+	unknown := false
+	for _, r := range i.rows {
+		if r.state == payment.LateOutcome {
+			continue
+		}
+		person := i.byPerson(r)
+		switch r.state {
+		case payment.Dispatched:
+			if !slices.Contains(provesExecution, r.result) {
+				t.offend("%s: row %d says DISPATCHED, and its result is %q", i.id, r.no, r.result)
+			}
+		case payment.Failed:
+			expired := r.errorCode == payment.CodeExpired && r.answers == 0 && !unknown
+			if !expired && !person && !slices.Contains(provesFailure, r.result) {
+				t.offend("%s: row %d says FAILED, and its result is %q", i.id, r.no, r.result)
+			}
+		case payment.Retryable:
+			if !slices.Contains(provesRetry, r.result) {
+				t.offend("%s: row %d says RETRYABLE, and its result is %q", i.id, r.no, r.result)
+			}
+		case payment.Unknown, payment.Accepted, payment.ZombieRequeue:
+			if !r.outcomeUnknown {
+				t.offend("%s: row %d says %s and that nothing is unknown", i.id, r.no, r.state)
+			}
+		}
+		if unknown && !r.outcomeUnknown && !person && !settles(r) {
+			t.offend("%s: row %d (%s, result %q) ends an unknown outcome without evidence", i.id, r.no, r.state, r.result)
+		}
+		unknown = r.outcomeUnknown
+	}
+	if i.pending != nil {
+		t.rows++
+		if unknown && !i.pending.outcomeUnknown {
+			t.offend("%s: the archive says that its outcome is unknown, and pending that it is not", i.id)
+		}
+	}
+}
+
+// settles reports whether a row may end an unknown outcome. A claim never does:
+// it carries on what pending says.
+func settles(r row) bool {
+	return !r.state.IsClaim() && slices.Contains(settlesEarlier, r.result)
+}
+
+// proveAnswers follows the open claim from row to row.
+func proveAnswers(i *instruction, _ Options, t *tally) {
+	t.rows += int64(len(i.rows))
+	var last *row
+	late := false // the row before is LATE_OUTCOME
+	for n := range i.rows {
+		r := &i.rows[n]
+		claim := i.at(r.answers)
+		switch {
+		case r.answers != 0 && (claim == nil || !claim.state.IsClaim() || claim.no >= r.no):
+			t.offend("%s: row %d answers row %d, which is no claim before it", i.id, r.no, r.answers)
+		case r.state == payment.LateOutcome:
+			late = true
+			continue
+		case r.state.IsClaim():
+			if last != nil && last.state.IsClaim() {
+				t.offend("%s: row %d claims while claim %d is open", i.id, r.no, last.no)
+			}
+		case r.answers != 0:
+			// Late evidence may speak again for a claim that was answered before.
+			if !r.state.AnswersClaim() || last != claim && !late {
+				t.offend("%s: row %d (%s) answers claim %d, which has its answer", i.id, r.no, r.state, r.answers)
+			}
+		case last != nil && last.state.IsClaim():
+			t.offend("%s: row %d (%s) follows the open claim %d and answers nothing", i.id, r.no, r.state, last.no)
+		case !i.answersNone(*r, late):
+			t.offend("%s: row %d (%s) answers no claim", i.id, r.no, r.state)
+		}
+		last, late = r, false
+	}
+}
+
+// answersNone reports whether the row is of a kind that answers no claim: an
+// act of a person, an expiry, a parking that follows an outcome, and what late
+// evidence settles.
+func (i *instruction) answersNone(r row, afterLate bool) bool {
+	switch r.state {
+	case payment.Cancelled, payment.Replayed, payment.Parked:
+		return true
+	case payment.Failed:
+		return r.errorCode == payment.CodeExpired || afterLate || i.byPerson(r)
+	case payment.Dispatched:
+		return afterLate || i.byPerson(r)
+	default:
+		return false
+	}
+}

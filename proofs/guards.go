@@ -1,0 +1,128 @@
+package proofs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+// guardProofs are about what the schema refuses by itself.
+func guardProofs() []Proof {
+	return []Proof{
+		{
+			Name: "schema", Promise: appendOnly,
+			Shows:    "Tables, columns, constraints, indexes, triggers and the bodies of functions are, line by line, those that this build migrates to",
+			Expected: "no line more, none less", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql"},
+			whole: proveSchema,
+		},
+		{
+			Name: "triggers", Promise: appendOnly,
+			Shows:    "UPDATE, DELETE and TRUNCATE are refused by triggers that are there, ENABLE ALWAYS, on every table and partition, and no other trigger is",
+			Expected: "every trigger in place and always on", Statements: []string{"sql/triggers.sql"},
+			whole: judged("triggers"),
+		},
+		{
+			Name: "guards", Promise: paidOnce,
+			Shows:    "The unique indexes and checks that the promises rest on are valid on every partition, and tables survive a crash",
+			Expected: "every index and check in place", Statements: []string{"sql/guards.sql"},
+			whole: judged("guards"),
+		},
+		{
+			Name: "origin-ingest", Promise: roles,
+			Shows:    "The ingest role can't write pending, and can execute the enqueue functions alone",
+			Expected: "no privilege but the two", Statements: []string{"sql/origin_ingest.sql", "sql/attempts.sql"},
+			whole: origin("origin_ingest", nil, func(a attempt) bool {
+				return a.role == "railhead_ingest" && (a.Kind == "function" || a.Name == "payment_outbox_pending")
+			}),
+		},
+		{
+			Name: "origin-executor", Promise: appendOnly,
+			Shows:    "The executor role can't update or delete an attempt",
+			Expected: "no such privilege, on the archive or a partition", Statements: []string{"sql/origin_executor.sql", "sql/attempts.sql"},
+			whole: origin("origin_executor", nil, func(a attempt) bool {
+				return a.role == "railhead_executor" && (a.Verb == "UPDATE" || a.Verb == "DELETE") &&
+					strings.HasPrefix(a.Name, "payment_outbox_attempts")
+			}),
+		},
+		{
+			Name: "origin-truncate", Promise: appendOnly,
+			Shows:    "TRUNCATE fails for everyone",
+			Expected: "no such privilege, on any table, of any role or login", Statements: []string{"sql/origin_truncate.sql", "sql/attempts.sql"},
+			whole: origin("origin_truncate", func(s *session) []any { return []any{s.roleNames(), s.matrix.Owner} },
+				func(a attempt) bool { return a.Verb == "TRUNCATE" }),
+		},
+		{
+			Name: "origin-sequences", Promise: roles,
+			Shows:    "The sequences are unreadable to readonly and auditor",
+			Expected: "no such privilege, in any column", Statements: []string{"sql/origin_sequences.sql", "sql/attempts.sql"},
+			whole: origin("origin_sequences", nil, func(a attempt) bool {
+				return (a.role == "railhead_readonly" || a.role == "railhead_auditor") && a.Name == "participant_outbox_sequences"
+			}),
+		},
+	}
+}
+
+// proveSchema compares the dump of the live schema with the one that this build
+// was reviewed with.
+func proveSchema(ctx context.Context, s *session, t *tally) error {
+	version, err := s.schemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := migrations.All(s.cell)
+	if err != nil {
+		return err
+	}
+	if newest := all[len(all)-1].Version; version != newest {
+		t.offend("the cell is at migration %d and this build at %d: prove it with its own build", version, newest)
+		return nil
+	}
+	want, err := migrations.Schema(s.cell)
+	if err != nil {
+		return err
+	}
+	var live string
+	if err := s.read(ctx, func(tx pgx.Tx) error {
+		live, err = migrations.Dump(ctx, tx, s.cell)
+		return err
+	}); err != nil {
+		return err
+	}
+	wanted, found := places(want), places(live)
+	for _, line := range wanted {
+		if !slices.Contains(found, line) {
+			t.offend("missing: %s", line)
+		}
+	}
+	for _, line := range found {
+		if !slices.Contains(wanted, line) {
+			t.offend("not of this build: %s", line)
+		}
+	}
+	t.rows, t.seen = int64(len(found)), fmt.Sprintf("%d lines of schema at migration %d", len(found), version)
+	return nil
+}
+
+// places makes each line of a dump stand for itself: a column or constraint is
+// named with its table.
+func places(dump string) []string {
+	var all []string
+	under := ""
+	for line := range strings.Lines(dump) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "  "):
+			all = append(all, under+": "+strings.TrimSpace(line))
+		default:
+			under, _, _ = strings.Cut(line, " with (")
+			all = append(all, line)
+		}
+	}
+	return all
+}

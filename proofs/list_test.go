@@ -1,0 +1,67 @@
+package proofs_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// TestGoldenList makes a proof that is added, weakened or dropped show in a review.
+func TestGoldenList(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for _, proof := range proofs.All() {
+		fmt.Fprintf(&text, "%s (%s)\n  shows: %s\n  expected: %s\n", proof.Name, proof.Promise, proof.Shows, proof.Expected)
+		if len(proof.Reads) > 0 || len(proof.Executes) > 0 {
+			fmt.Fprintf(&text, "  reads: %s\n", strings.Join(slices.Concat(proof.Reads, proof.Executes), ", "))
+		}
+		if proof.Tries {
+			text.WriteString("  tries: only with --behaviour, as a superuser\n")
+		}
+		fmt.Fprintf(&text, "  runs: %s\n", strings.Join(proof.Statements, ", "))
+	}
+	golden := filepath.Join("testdata", "proofs.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "the list of proofs; review it, then run go test ./proofs -update", strings.Split(text.String(), "\n"), strings.Split(string(committed), "\n"))
+}
+
+// TestStatements insists that every statement that is named is there, and the
+// other way round.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	named := []string{"sql/facts.sql", "sql/system.sql"} // of the report itself
+	for _, proof := range proofs.All() {
+		named = append(named, proof.Statements...)
+		if text := proof.SQL("some_cell"); strings.Contains(text, "{cell}") || strings.Contains(text, "file does not exist") {
+			t.Errorf("%s: its statements are not whole:\n%s", proof.Name, text)
+		}
+		if strings.ContainsAny(proof.Name, " _") || proof.Shows == "" || proof.Expected == "" || proof.Promise == "" || len(proof.Statements) == 0 {
+			t.Errorf("%s does not say all about itself", proof.Name)
+		}
+	}
+	there, err := filepath.Glob("sql/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range there {
+		if !slices.Contains(named, file) {
+			t.Errorf("%s belongs to no proof", file)
+		}
+	}
+}

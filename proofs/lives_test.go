@@ -1,0 +1,111 @@
+package proofs_test
+
+import (
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// everything brings instructions to every state that there is, and past it.
+func (l *life) everything() {
+	executed := payment.Decision{State: payment.Dispatched}
+	refused := payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+
+	for range 3 { // waiting, never tried
+		l.enqueue()
+	}
+	for range 12 { // the ordinary end
+		l.sent(l.enqueue(), sameKey, payment.ResultAccepted)
+	}
+	l.sent(l.enqueue(), sameKey, payment.ResultRefusedTransient)
+	l.sent(l.enqueue(), sameKey, payment.ResultNotSent)
+
+	again := l.enqueue() // silence, a re-send, an answer
+	l.sent(again, sameKey, payment.ResultUnknown)
+	l.sent(again, sameKey, payment.ResultAccepted)
+
+	l.sent(l.enqueue(), sameKey, payment.ResultUnknown) // silence, waiting for its re-send
+
+	asked := l.enqueue()
+	l.sent(asked, asks, payment.ResultUnknown)
+	l.sent(asked, asks, payment.ResultExecuted)
+
+	notFound := l.enqueue()
+	l.sent(notFound, asks, payment.ResultUnknown)
+	l.sent(notFound, asks, payment.ResultNotFound)
+
+	asking := l.enqueue() // an inquiry in flight
+	l.sent(asking, asks, payment.ResultUnknown)
+	l.claim(asking)
+
+	l.sent(l.enqueue(), provisional, payment.ResultAccepted) // taken, final word to come
+	taken := l.enqueue()
+	claim := l.sent(taken, provisional, payment.ResultAccepted)
+	l.callback(payment.VerdictSettled, claim, executed, payment.ResultExecuted, "ref-callback")
+
+	l.sent(l.enqueue(), never, payment.ResultUnknown) // parked
+	found := l.enqueue()
+	l.sent(found, never, payment.ResultUnknown)
+	l.resolve(found, true)
+	absent := l.enqueue()
+	l.sent(absent, never, payment.ResultUnknown)
+	l.resolve(absent, false)
+	l.replay(absent)
+
+	l.sent(l.enqueue(), sameKey, payment.ResultRefusedFinal) // a dead letter
+	replayed := l.enqueue()
+	l.sent(replayed, sameKey, payment.ResultRefusedFinal)
+	l.replay(replayed)
+	l.sent(replayed, sameKey, payment.ResultAccepted)
+	closed := l.enqueue()
+	l.sent(closed, sameKey, payment.ResultRefusedFinal)
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'resolved', 'paid by cheque')`, [16]byte(closed))
+
+	cancelled := l.enqueue()
+	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(cancelled))
+
+	expired := l.enqueue()
+	l.exec(l.super, `UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(expired))
+	if l.err == nil {
+		_, l.err = l.executor.Expire(l.ctx, "reaper", 10)
+	}
+
+	l.lost(l.enqueue()) // a dead worker's, back in pending
+	stalled := l.enqueue()
+	slow := l.lost(stalled)
+	l.late(payment.VerdictSettled, told(sameKey, slow, payment.ResultAccepted))
+
+	contradicted := l.enqueue() // refused, and executed after all
+	claim = l.sent(contradicted, sameKey, payment.ResultRefusedFinal)
+	l.callback(payment.VerdictConflict, claim, executed, payment.ResultExecuted, "ref-other")
+	settled := l.enqueue()
+	claim = l.sent(settled, sameKey, payment.ResultRefusedFinal)
+	l.callback(payment.VerdictConflict, claim, executed, payment.ResultExecuted, "ref-other")
+	l.resolve(settled, true)
+	returned := l.enqueue() // executed, and refused after all
+	claim = l.sent(returned, sameKey, payment.ResultAccepted)
+	l.callback(payment.VerdictConflict, claim, refused, payment.ResultRefused, "ref-returned")
+	l.resolve(returned, false)
+
+	aside := l.enqueue()
+	freed := l.enqueue()
+	if l.err == nil {
+		l.err = l.executor.SetAside(l.ctx, aside, "22P02")
+	}
+	if l.err == nil {
+		l.err = l.executor.SetAside(l.ctx, freed, "22P02")
+	}
+	l.replay(freed)
+
+	tampered := l.enqueue()
+	l.record(told(sameKey, l.claim(tampered), payment.ResultTampered))
+
+	l.claim(l.enqueue()) // in flight
+}
+
+// lost is a claim whose worker died.
+func (l *life) lost(id payment.ID) payment.Claim {
+	claim := l.claim(id)
+	l.record(outcome(claim, sameKey.WithDefaults().DecideLost(claim, time.Second, 0), "", ""))
+	return claim
+}

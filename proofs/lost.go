@@ -1,0 +1,55 @@
+package proofs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// proveNothingLost looks for the place where the instruction is. There is one
+// for each, and a person can see it there.
+func proveNothingLost(i *instruction, o Options, t *tally) {
+	t.rows++
+	last := i.last()
+	switch {
+	case i.pending != nil:
+		if i.pending.aside && !i.letter.open() {
+			t.offend("%s is set aside in pending and nobody is told", i.id)
+		}
+	case last == nil && i.key == nil:
+		t.offend("%s has a dead letter, a claim or an act, and neither a registry row nor an attempt", i.id)
+	case last == nil && i.retired:
+		// Its month has left the archive; the registry remembers it for ever.
+	case last == nil:
+		t.offend("%s (instruction %s, number %d of %s) is in the registry and nowhere else",
+			i.id, i.key.InstructionID, i.key.SequenceID, i.key.ParticipantID)
+	case last.state.IsClaim():
+		i.inFlight(*last, o, t)
+	case last.state.IsTerminal():
+	case last.state == payment.Failed:
+		if i.letter == nil {
+			t.offend("%s FAILED and has no dead letter", i.id)
+		}
+	case last.state == payment.Parked:
+		if !i.letter.open() {
+			t.offend("%s is PARKED and has no open dead letter", i.id)
+		}
+	case i.letter.open():
+		// UNKNOWN with a letter and without PARKED: a person has it.
+	default:
+		t.offend("%s is %s, and is neither in pending nor in the dead letters", i.id, last.state)
+	}
+}
+
+// inFlight insists that the reaper would find the claim, and that it had no
+// reason yet to.
+func (i *instruction) inFlight(claim row, o Options, t *tally) {
+	if !slices.Contains(i.flying, claim.no) {
+		t.offend("%s: claim %d is open, and no claim in flight leads the reaper to it", i.id, claim.no)
+		return
+	}
+	if claim.claimedAgo > o.InFlightMax {
+		t.offend("%s: claim %d is open for %s; the reaper should have had it", i.id, claim.no, claim.claimedAgo.Truncate(time.Second))
+	}
+}

@@ -1,0 +1,187 @@
+package proofs_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+var account = flag.String("account", "", "file that TestOffences writes its account to")
+
+// offence is one entry of offences.yaml.
+type offence struct {
+	Offence   string `yaml:"offence"`
+	Plant     string `yaml:"plant"`
+	Undo      string `yaml:"undo"`
+	Unguarded bool   `yaml:"unguarded"`
+	CaughtBy  string `yaml:"caught_by"`
+	Says      string `yaml:"says"`
+}
+
+const leastOffences = 25
+
+func offences(t testing.TB) []offence {
+	t.Helper()
+	text, err := os.ReadFile("offences.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []offence
+	if err := yaml.UnmarshalWithOptions(text, &all, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestOffencesCoverProofs leaves no proof without a counter-proof.
+func TestOffencesCoverProofs(t *testing.T) {
+	t.Parallel()
+	all := offences(t)
+	if len(all) < leastOffences {
+		t.Errorf("%d offences, want %d or more", len(all), leastOffences)
+	}
+	for n, one := range all {
+		if one.Offence == "" || one.Plant == "" || one.CaughtBy == "" || one.Says == "" {
+			t.Errorf("offence %d (%s) is not complete", n+1, one.Offence)
+		}
+		if slices.ContainsFunc(all[:n], func(other offence) bool { return other.Offence == one.Offence }) {
+			t.Errorf("%s: listed twice", one.Offence)
+		}
+		if _, err := proofs.Named([]string{one.CaughtBy}); err != nil {
+			t.Errorf("%s: %v", one.Offence, err)
+		}
+	}
+	for _, proof := range proofs.All() {
+		if !slices.ContainsFunc(all, func(one offence) bool { return one.CaughtBy == proof.Name }) {
+			t.Errorf("no offence is caught by %s: nothing shows that it can fail", proof.Name)
+		}
+	}
+}
+
+// TestOffences plants every offence on a cell that passes without it, and looks
+// for the proof that must notice. Some reach roles and parameters of the whole
+// server, so it has one of its own, and they go one by one.
+func TestOffences(t *testing.T) {
+	t.Parallel()
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	control := func(when string) {
+		report := prove(t, database(t, cluster).Conn(t, ""), proofs.Options{Behaviour: true, Logins: celltest.Logins()})
+		for _, result := range report.Proofs {
+			if result.Status != proofs.Passed {
+				t.Fatalf("control, %s: %s is %s: %s", when, result.Name, result.Status, result.Seen)
+			}
+		}
+	}
+	control("before")
+	var lines []string
+	caught := 0
+	all := offences(t)
+	for _, one := range all {
+		t.Run(one.Offence, func(t *testing.T) {
+			result := planted(t, cluster, one)
+			verdict := "NOT CAUGHT"
+			switch {
+			case result.Status != proofs.Failed:
+				t.Errorf("%s is %s: %s", one.CaughtBy, result.Status, result.Seen)
+			case !slices.ContainsFunc(result.First, func(line string) bool { return strings.Contains(line, one.Says) }):
+				t.Errorf("%s fails and does not say %q: %v", one.CaughtBy, one.Says, result.First)
+			default:
+				caught++
+				verdict = "caught by"
+			}
+			lines = append(lines, fmt.Sprintf("%-60s %s %-17s %s", one.Offence, verdict, one.CaughtBy, result.Seen))
+		})
+	}
+	control("after")
+	lines = append(lines, fmt.Sprintf("offences: planted=%d caught=%d", len(all), caught))
+	if *account != "" {
+		if err := os.WriteFile(*account, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if caught != len(all) {
+		t.Errorf("%d of %d offences caught", caught, len(all))
+	}
+}
+
+// planted breaks a cell of its own in one way and runs the proof that must
+// notice, as an auditor where that is enough.
+func planted(t *testing.T, cluster *pgtest.Cluster, one offence) proofs.Result {
+	t.Helper()
+	db := database(t, cluster)
+	super := db.Conn(t, "")
+	run := func(sql string) error {
+		_, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}", pgx.Identifier{db.Name}.Sanitize())+"; RESET ROLE")
+		return err
+	}
+	if one.Undo != "" {
+		defer func() {
+			if err := run(one.Undo); err != nil {
+				t.Fatalf("undoing: %v", err)
+			}
+		}()
+	}
+	plant := func() error { return run(one.Plant) }
+	err := error(nil)
+	if one.Unguarded {
+		err = unguarded(t, super, plant)
+	} else {
+		err = plant()
+	}
+	if err != nil {
+		t.Fatalf("planting: %v", err)
+	}
+	o, login := proofs.Options{Names: []string{one.CaughtBy}, PageSize: 7}, celltest.Auditor
+	proof, err := proofs.Named(o.Names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case proof[0].Tries:
+		o.Behaviour, login = true, ""
+	case one.CaughtBy == "sequence-next":
+		login = ""
+	case one.CaughtBy == "members":
+		o.Logins = celltest.Logins()
+	}
+	return prove(t, db.Conn(t, login), o).Proofs[0]
+}
+
+// unguarded plants with every trigger of the cell off, and puts each back as it was.
+func unguarded(t *testing.T, conn *pgx.Conn, plant func() error) error {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), `
+		SELECT format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
+			format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS' ELSE '' END, tgname)
+		FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+		WHERE c.relnamespace = 'railhead'::regnamespace AND NOT tgisinternal`)
+	if err != nil {
+		return err
+	}
+	var off, on []string
+	var disable, enable string
+	if _, err := pgx.ForEachRow(rows, []any{&disable, &enable}, func() error {
+		off, on = append(off, disable), append(on, enable)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(t.Context(), strings.Join(off, "; ")); err != nil {
+		return err
+	}
+	err = plant()
+	_, restoreErr := conn.Exec(t.Context(), strings.Join(on, "; "))
+	return errors.Join(err, restoreErr)
+}

@@ -1,0 +1,178 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Status is how a proof ended.
+type Status string
+
+// Only PASSED counts as proven.
+const (
+	Passed Status = "PASSED"
+	Failed Status = "FAILED"
+	NotRun Status = "NOT_RUN" // the login lacks a right, or nobody asked for it
+	Empty  Status = "EMPTY"   // there was nothing to look at
+)
+
+// Result is one proof in a report. The field names are part of its form.
+type Result struct {
+	Name       string   `json:"name"`
+	Promise    string   `json:"promise"`
+	Shows      string   `json:"shows"`
+	Status     Status   `json:"status"`
+	Ledger     bool     `json:"ledger"` // whether it looked at instructions, and not at the catalog
+	Rows       int64    `json:"rows"`   // rows, objects or attempts that were looked at
+	Expected   string   `json:"expected"`
+	Seen       string   `json:"seen"`
+	Offences   int      `json:"offences"`
+	First      []string `json:"first_offences,omitempty"`
+	Notes      []string `json:"notes,omitempty"` // make nothing fail; an auditor should know them
+	Statements []string `json:"statements"`
+	SQL        string   `json:"sql,omitempty"`
+	TookMS     int64    `json:"took_ms"`
+}
+
+// Database is what the proofs were run on.
+type Database struct {
+	SystemIdentifier string `json:"system_identifier"` // of the cluster; empty where the login may not ask
+	Database         string `json:"database"`
+	Cell             string `json:"cell"`
+	ServerVersion    string `json:"server_version"`
+	SchemaVersion    int64  `json:"schema_version"` // newest migration; -1 where the login may not look
+	Standby          bool   `json:"standby"`
+	Login            string `json:"login"`
+	Superuser        bool   `json:"superuser"`
+}
+
+// Report is what a run has shown.
+type Report struct {
+	Railhead  string    `json:"railhead"` // the build that proved
+	Database  Database  `json:"database"`
+	TakenAt   time.Time `json:"taken_at"` // by the database's clock
+	Since     string    `json:"since,omitempty"`
+	Behaviour bool      `json:"behaviour"`
+	Proofs    []Result  `json:"proofs"`
+	Passed    int       `json:"passed"`
+	Failed    int       `json:"failed"`
+	NotRun    int       `json:"not_run"`
+	Empty     int       `json:"empty"`
+	Rows      int64     `json:"rows"` // of the ledger, over all proofs about it; 0: there is nothing in it
+}
+
+func (s *session) newReport(ctx context.Context) (Report, error) {
+	system, err := s.system(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	version, err := s.schemaVersion(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{
+		Railhead: s.options.Build, TakenAt: s.facts.TakenAt.UTC(), Behaviour: s.options.Behaviour,
+		Database: Database{
+			SystemIdentifier: system, Database: plain(s.facts.Database), Cell: s.cell, ServerVersion: plain(s.facts.ServerVersion),
+			SchemaVersion: version, Standby: s.facts.Standby, Login: plain(s.facts.Login), Superuser: s.facts.Superuser,
+		},
+	}
+	if !s.options.Since.IsZero() {
+		r.Since = s.options.Since.UTC().Format(time.RFC3339Nano)
+	}
+	return r, nil
+}
+
+func (r *Report) count() {
+	for _, proof := range r.Proofs {
+		if proof.Ledger {
+			r.Rows += proof.Rows
+		}
+		switch proof.Status {
+		case Passed:
+			r.Passed++
+		case Failed:
+			r.Failed++
+		case NotRun:
+			r.NotRun++
+		case Empty:
+			r.Empty++
+		}
+	}
+}
+
+// Summary is the line that a run ends with.
+func (r Report) Summary() string {
+	return fmt.Sprintf("proofs: passed=%d failed=%d rows=%d", r.Passed, r.Failed, r.Rows)
+}
+
+// canonical is the one form of a report that its digest is over: compact JSON,
+// fields in the order above, no escapes that JSON does not ask for. It is what
+// jq -cj .report makes of the file.
+func (r Report) canonical() ([]byte, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(r); err != nil {
+		return nil, fmt.Errorf("writing the report: %w", err)
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}
+
+// filed is a report with its digest, as a file has it.
+type filed struct {
+	Digest string          `json:"digest"`
+	Report json.RawMessage `json:"report"`
+}
+
+// File is the report as an auditor files it: with the digest over its canonical form.
+func (r Report) File() ([]byte, error) {
+	body, err := r.canonical()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(filed{Digest: digest(body), Report: body}); err != nil {
+		return nil, fmt.Errorf("writing the report: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// ErrChanged: a filed report does not have the digest that it says it has.
+var ErrChanged = errors.New("the report is not what its digest was made of")
+
+// Check reads a filed report and compares it with its digest.
+func Check(text []byte) (Report, string, error) {
+	var file filed
+	if err := json.Unmarshal(text, &file); err != nil {
+		return Report{}, "", fmt.Errorf("reading the report: %w", err)
+	}
+	var r Report
+	decoder := json.NewDecoder(bytes.NewReader(file.Report))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return Report{}, "", fmt.Errorf("reading the report: %w", err)
+	}
+	var body bytes.Buffer
+	if err := json.Compact(&body, file.Report); err != nil {
+		return Report{}, "", fmt.Errorf("reading the report: %w", err)
+	}
+	if sum := digest(body.Bytes()); sum != file.Digest {
+		return r, sum, fmt.Errorf("%w: it says %s and is %s", ErrChanged, file.Digest, sum)
+	}
+	return r, file.Digest, nil
+}
+
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,184 @@
+package proofs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+)
+
+// Options say what to prove, and how far to go for it. The zero value, with a
+// cell, runs every proof that only reads, over everything.
+type Options struct {
+	Cell  string
+	Names []string // of proofs; none: all
+	// Since leaves out instructions enqueued before it.
+	Since time.Time
+	// Behaviour allows what tries and is rolled back. It takes short locks: it is
+	// for a quiet hour, or a copy.
+	Behaviour bool
+	// InFlightMax is the age up to which an unanswered claim counts as on its way;
+	// 0 is 15 minutes.
+	InFlightMax time.Duration
+	// Logins, if any, are the logins that may be members of roles, by role.
+	Logins map[string]string
+	// PageSize is how many instructions share a snapshot; 0 is 2,000.
+	PageSize int
+	// Progress is told now and then how far a proof that reads much has come.
+	Progress func(what string, done int64)
+	// Build is the version of the program, for the report.
+	Build string
+}
+
+const (
+	inFlightMax = 15 * time.Minute
+	pageSize    = 2000
+)
+
+func (o Options) withDefaults() Options {
+	if o.InFlightMax <= 0 {
+		o.InFlightMax = inFlightMax
+	}
+	if o.PageSize <= 0 {
+		o.PageSize = pageSize
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64) {}
+	}
+	return o
+}
+
+// Run runs proofs over a connection that belongs to it until it returns. A proof
+// that fails is no error: it is in the report. An error means that there is no report.
+func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
+	o = o.withDefaults()
+	picked, err := Named(o.Names)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := open(ctx, conn, o)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := s.newReport(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	tallies := make([]tally, len(picked))
+	took := make([]time.Duration, len(picked))
+	failures := make([]error, len(picked))
+	var paged []int
+	for n, proof := range picked {
+		switch {
+		case s.lacks(proof) != "":
+		case proof.whole == nil:
+			paged = append(paged, n)
+		default:
+			begun := time.Now()
+			failures[n] = proof.whole(ctx, s, &tallies[n])
+			took[n] = time.Since(begun)
+		}
+		if err := s.broken(ctx); err != nil {
+			return Report{}, err
+		}
+	}
+	if len(paged) > 0 {
+		begun := time.Now()
+		err := s.walk(ctx, picked, paged, tallies)
+		if gone := s.broken(ctx); gone != nil {
+			return Report{}, gone
+		}
+		for _, n := range paged {
+			failures[n], took[n] = err, time.Since(begun)
+		}
+	}
+	for n, proof := range picked {
+		report.Proofs = append(report.Proofs, s.result(proof, tallies[n], took[n], failures[n]))
+	}
+	report.count()
+	return report, nil
+}
+
+// broken reports a run that can't go on: stopped, or without its server.
+func (s *session) broken(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped: %w", context.Cause(ctx))
+	}
+	if s.conn.IsClosed() {
+		return fmt.Errorf("proving over a connection that went away: %w", s.conn.Ping(ctx))
+	}
+	return nil
+}
+
+// result judges what a proof has seen. One that saw nothing has proven nothing.
+func (s *session) result(p Proof, t tally, took time.Duration, err error) Result {
+	r := Result{
+		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, SQL: p.SQL(s.cell), Expected: p.Expected,
+		Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, TookMS: took.Milliseconds(),
+	}
+	lacks := s.lacks(p)
+	switch {
+	case lacks != "":
+		r.Status, r.Seen = NotRun, "not run: "+lacks
+	case sqlstate(err) == insufficientPrivilege:
+		r.Status, r.Seen = NotRun, plain("not run: needs more rights: "+err.Error())
+	case sqlstate(err) == lockNotAvailable:
+		r.Status, r.Seen = NotRun, plain("not run: somebody else held a lock: "+err.Error())
+	case err != nil:
+		r.Status, r.Seen = Failed, plain("it could not be run: "+err.Error())
+		r.Offences = max(1, r.Offences)
+	case t.offences > 0:
+		r.Status, r.Seen = Failed, t.first[0]
+		if t.offences > 1 {
+			r.Seen += fmt.Sprintf(" (and %d more)", t.offences-1)
+		}
+	case t.rows == 0:
+		r.Status, r.Seen = Empty, "nothing to see: rows=0 proves nothing"
+	default:
+		r.Status, r.Seen = Passed, t.seen
+		if r.Seen == "" {
+			r.Seen = fmt.Sprintf("%d rows, no offence", t.rows)
+		}
+	}
+	return r
+}
+
+const (
+	insufficientPrivilege = "42501"
+	lockNotAvailable      = "55P03"
+)
+
+// diff compares the catalog with the matrix, once a run.
+func (s *session) diff(ctx context.Context) ([]acl.Difference, error) {
+	if s.compared {
+		return s.differences, nil
+	}
+	found, err := acl.Diff(ctx, s.conn, s.cell)
+	if err != nil {
+		return nil, err
+	}
+	s.differences, s.compared = found, true
+	return found, nil
+}
+
+// differing is a proof that finds no difference of some kinds.
+func differing(seen string, codes ...acl.Code) func(context.Context, *session, *tally) error {
+	return func(ctx context.Context, s *session, t *tally) error {
+		found, err := s.diff(ctx)
+		if err != nil {
+			return err
+		}
+		t.rows += int64(len(s.matrix.Grants))
+		t.seen = fmt.Sprintf(seen, len(s.matrix.Grants), len(s.matrix.Roles))
+		for _, d := range found {
+			if slices.Contains(codes, d.Code) {
+				t.offend("%s", d)
+			}
+		}
+		return nil
+	}
+}

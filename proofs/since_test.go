@@ -1,0 +1,113 @@
+package proofs_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+var ledgerProofs = []string{
+	"attempt-numbers", "transitions", "answers", "evidence", "operator-acts", "one-dispatched", "terminal", "nothing-lost",
+	"identity", "fingerprints", "idempotency", "sequence",
+}
+
+// TestSince looks at the instructions of the latter half, in pages of every
+// size, and notices a gap in that half alone.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	db := database(t, nil)
+	super, auditor := db.Conn(t, ""), db.Conn(t, celltest.Auditor)
+	var all, half int64
+	var since time.Time
+	err := super.QueryRow(t.Context(), `
+		SELECT count(*), count(*) / 2, (array_agg(railhead.uuidv7_time(outbox_id) ORDER BY outbox_id DESC))[count(*) / 2]
+		FROM railhead.payment_outbox_keys`).Scan(&all, &half, &since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1, 3, int(all), 1000} {
+		for from, n := range map[time.Time]int64{{}: all, since: half} {
+			report := prove(t, auditor, proofs.Options{Names: ledgerProofs, Since: from, PageSize: size})
+			for _, result := range report.Proofs {
+				if result.Status != proofs.Passed {
+					t.Errorf("pages of %d since %v: %s is %s: %s", size, from, result.Name, result.Status, result.Seen)
+				}
+				switch result.Name {
+				case "one-dispatched", "terminal", "nothing-lost", "sequence", "idempotency":
+					if result.Rows != n {
+						t.Errorf("pages of %d since %v: %s saw %d rows, want %d", size, from, result.Name, result.Rows, n)
+					}
+				}
+			}
+		}
+	}
+	if err := gap(t, super); err != nil {
+		t.Fatal(err)
+	}
+	for from, status := range map[time.Time]proofs.Status{{}: proofs.Failed, since: proofs.Passed, time.Now().Add(time.Hour): proofs.Empty} {
+		report := prove(t, auditor, proofs.Options{Names: []string{"sequence"}, Since: from})
+		want(t, "sequence since "+from.String(), report.Proofs[0].Status, status)
+	}
+}
+
+// gap takes the first number of a participant away.
+func gap(t *testing.T, conn *pgx.Conn) error {
+	return unguarded(t, conn, func() error {
+		_, err := conn.Exec(t.Context(), `DELETE FROM railhead.payment_outbox_keys WHERE participant_id = 'participant-1' AND sequence_id = 1`)
+		return err
+	})
+}
+
+// TestRetired knows instructions whose month has left the archive from lost ones.
+func TestRetired(t *testing.T) {
+	t.Parallel()
+	db := database(t, nil)
+	super := db.Conn(t, "")
+	if err := unguarded(t, super, func() error {
+		_, err := super.Exec(t.Context(), `
+			INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
+			VALUES (railhead.uuidv7_floor('2001-02-03'), 'old', 'old', 'retired', 1, sha256(''))`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: ledgerProofs})
+	for _, result := range report.Proofs {
+		if result.Status != proofs.Passed {
+			t.Errorf("%s is %s: %s", result.Name, result.Status, result.Seen)
+		}
+	}
+}
+
+// TestReadOnly lets nothing be written by a session that proves.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	db := database(t, nil)
+	conn := db.Conn(t, "")
+	before := snapshot(t, conn)
+	other := db.Conn(t, "")
+	prove(t, other, proofs.Options{Behaviour: true})
+	if _, err := other.Exec(t.Context(), `CREATE TABLE public.written ()`); err == nil {
+		t.Error("the session that proved can write")
+	}
+	want(t, "the cell after every attempt", snapshot(t, conn), before)
+}
+
+// snapshot counts what could have changed.
+func snapshot(t *testing.T, conn *pgx.Conn) []int64 {
+	t.Helper()
+	counts := make([]int64, 6)
+	err := conn.QueryRow(t.Context(), `
+		SELECT (SELECT count(*) FROM railhead.payment_outbox_attempts), (SELECT count(*) FROM railhead.payment_outbox_pending),
+			(SELECT count(*) FROM railhead.payment_outbox_keys), (SELECT count(*) FROM pg_class),
+			(SELECT count(*) FROM pg_roles WHERE rolname LIKE 'railhead\_prove%'), (SELECT count(*) FROM pg_trigger)`).
+		Scan(&counts[0], &counts[1], &counts[2], &counts[3], &counts[4], &counts[5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}

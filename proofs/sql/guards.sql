@@ -1,0 +1,77 @@
+-- The indexes and checks that the promises rest on: there, unique, immediate,
+-- complete on every partition, and on tables that survive a crash.
+WITH tables AS (
+  SELECT c.oid, c.relname::text AS name, c.relpersistence, coalesce(p.relname::text, c.relname::text) AS stands_for
+  FROM pg_catalog.pg_class c
+  LEFT JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+  LEFT JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+  WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p')
+),
+wanted (stands_for, columns, predicate, because) AS (
+  VALUES
+    ('payment_outbox_attempts', 'outbox_id, attempt_no', '', 'the fence: who appends next, owns next'),
+    ('payment_outbox_attempts', 'outbox_id', '(state = ''DISPATCHED''', 'one execution is recorded at most'),
+    ('payment_outbox_keys', 'outbox_id', '', 'an instruction has one registry row'),
+    ('payment_outbox_keys', 'instruction_id, idempotency_key', '', 'one key makes one instruction'),
+    ('payment_outbox_keys', 'participant_id, sequence_id', '', 'a number is given once'),
+    ('payment_outbox_pending', 'outbox_id', '', 'an instruction waits once'),
+    ('payment_outbox_pending', 'instruction_id, idempotency_key', '', 'one key waits once'),
+    ('payment_outbox_pending', 'participant_id, sequence_id', '', 'a number waits once'),
+    ('participant_outbox_sequences', 'participant_id', '', 'a participant has one counter'),
+    ('payment_outbox_claims', 'claim_id', '', 'a claim is in flight once'),
+    ('payment_dead_letters', 'outbox_id', '', 'an instruction has one dead letter'),
+    ('payment_rail_profiles', 'rail_type, version', '', 'a version of a profile is one')
+),
+live AS (
+  SELECT x.indrelid,
+    (SELECT string_agg(a.attname, ', ' ORDER BY k.place)
+     FROM unnest(x.indkey::smallint[]) WITH ORDINALITY k (attnum, place)
+     JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum
+     WHERE k.place <= x.indnkeyatts) AS columns,
+    coalesce(pg_get_expr(x.indpred, x.indrelid), '') AS predicate
+  FROM pg_catalog.pg_index x
+  WHERE x.indisunique AND x.indimmediate AND x.indisvalid AND x.indisready AND x.indislive AND x.indexprs IS NULL
+),
+checks (stands_for, name) AS (
+  VALUES
+    ('payment_outbox_attempts', 'payment_outbox_attempts_number'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_claim'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_whole'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_no_false_failed'),
+    ('payment_outbox_keys', 'payment_outbox_keys_fingerprint_sha256'),
+    ('payment_outbox_pending', 'payment_outbox_pending_inquire_unknown'),
+    ('payment_outbox_pending', 'payment_outbox_pending_provisional')
+)
+SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted), (SELECT count(*) FROM checks), count(*)) AS line,
+  count(*) AS n
+FROM tables
+UNION ALL
+SELECT 'offence', format('%s has no valid unique index on (%s)%s: %s', t.name, w.columns,
+  CASE WHEN w.predicate = '' THEN '' ELSE ' of DISPATCHED rows' END, w.because), 1
+FROM wanted w
+JOIN tables t ON t.stands_for = w.stands_for
+WHERE NOT EXISTS (
+  SELECT FROM live l
+  WHERE l.indrelid = t.oid AND l.columns = w.columns
+    AND CASE WHEN w.predicate = '' THEN l.predicate = '' ELSE starts_with(l.predicate, w.predicate) END)
+UNION ALL
+SELECT 'offence', format('%s has no validated check %s', t.name, c.name), 1
+FROM checks c
+JOIN tables t ON t.stands_for = c.stands_for
+WHERE NOT EXISTS (
+  SELECT FROM pg_catalog.pg_constraint k
+  WHERE k.conrelid = t.oid AND k.conname = c.name AND k.contype = 'c' AND k.convalidated)
+UNION ALL
+SELECT 'offence', format('%s is not logged: a crash empties it', t.name), 1 FROM tables t WHERE t.relpersistence <> 'p'
+UNION ALL
+SELECT 'offence', format('constraint %s of %s is not validated', k.conname, t.name), 1
+FROM tables t JOIN pg_catalog.pg_constraint k ON k.conrelid = t.oid
+WHERE NOT k.convalidated
+UNION ALL
+SELECT 'offence', format('the archive has no %s partition', CASE d.wanted WHEN 'default' THEN 'DEFAULT' ELSE 'current' END), 1
+FROM (VALUES ('default')) d (wanted)
+WHERE NOT EXISTS (
+  SELECT FROM pg_catalog.pg_partitioned_table p
+  WHERE p.partrelid = to_regclass('{cell}.payment_outbox_attempts') AND p.partdefid <> 0)
+ORDER BY 1, 2

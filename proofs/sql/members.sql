@@ -1,0 +1,83 @@
+-- Who can become what, however long the way: memberships are walked to their
+-- end, because access lists show none of it. $1 the roles of the matrix, $2
+-- their owner, $3 the logins that the auditor expects, as login=role; null to
+-- take those that are there.
+--
+-- Before PostgreSQL 16 a membership inherits if the member does; from then on
+-- that is a property of the membership. A member that inherits nothing shows no
+-- privilege anywhere, and has them all after SET ROLE.
+WITH RECURSIVE direct AS (
+  SELECT m.member, m.roleid, m.admin_option,
+    coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, r.rolinherit) AS inherits
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles r ON r.oid = m.member
+),
+reach (member, roleid) AS (
+  SELECT d.member, d.roleid FROM direct d
+  UNION
+  SELECT r.member, d.roleid FROM reach r JOIN direct d ON d.member = r.roleid
+),
+ours AS (
+  SELECT r.oid, r.rolname::text AS name FROM pg_catalog.pg_roles r WHERE r.rolname = ANY ($1::text[])
+),
+held AS (
+  SELECT m.oid, m.rolname::text AS member, o.name AS role, m.rolcanlogin, m.rolsuper, m.rolbypassrls, m.rolcreaterole, m.rolreplication
+  FROM reach x
+  JOIN ours o ON o.oid = x.roleid
+  JOIN pg_catalog.pg_roles m ON m.oid = x.member
+),
+-- Predefined roles that reach every table, or the server's files, past every grant.
+master (name) AS (
+  VALUES ('pg_read_all_data'), ('pg_write_all_data'), ('pg_read_server_files'), ('pg_write_server_files'),
+    ('pg_execute_server_program'), ('pg_maintain'), ('pg_create_subscription')
+)
+SELECT 'seen' AS what, format('%s memberships; logins of the roles: %s', (SELECT count(*) FROM direct),
+  coalesce((SELECT string_agg(h.member || '=' || h.role, ', ' ORDER BY h.role, h.member) FROM held h WHERE h.rolcanlogin), 'none')) AS line,
+  (SELECT count(*) FROM direct) AS n
+UNION ALL
+SELECT 'offence', format('%s reaches the owner role %s', h.member, h.role), 1 FROM held h WHERE h.role = $2
+UNION ALL
+SELECT 'offence', format('%s reaches more than one role: %s', h.member, string_agg(DISTINCT h.role, ', ')), 1
+FROM held h GROUP BY h.member HAVING count(DISTINCT h.role) > 1
+UNION ALL
+SELECT 'offence', format('role %s is a member of %s; a role of the matrix is a member of nothing', o.name, quote_ident(r.rolname)), 1
+FROM ours o JOIN reach x ON x.member = o.oid JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
+UNION ALL
+SELECT 'offence', format('%s is a member of %s without inheriting it: no access list shows it, SET ROLE gives it', quote_ident(m.rolname), o.name), 1
+FROM direct d JOIN ours o ON o.oid = d.roleid JOIN pg_catalog.pg_roles m ON m.oid = d.member
+WHERE NOT d.inherits
+UNION ALL
+SELECT 'offence', format('%s may give %s to others', quote_ident(m.rolname), o.name), 1
+FROM direct d JOIN ours o ON o.oid = d.roleid JOIN pg_catalog.pg_roles m ON m.oid = d.member
+WHERE d.admin_option
+UNION ALL
+SELECT 'offence', format('%s, a member of %s, is %s', h.member, h.role, concat_ws(', ',
+  CASE WHEN h.rolsuper THEN 'SUPERUSER' END, CASE WHEN h.rolbypassrls THEN 'BYPASSRLS' END,
+  CASE WHEN h.rolcreaterole THEN 'CREATEROLE' END, CASE WHEN h.rolreplication THEN 'REPLICATION' END)), 1
+FROM held h WHERE h.rolsuper OR h.rolbypassrls OR h.rolcreaterole OR h.rolreplication
+UNION ALL
+SELECT 'offence', format('%s is a member of %s, which passes every grant', quote_ident(m.rolname), r.rolname), 1
+FROM reach x
+JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
+JOIN master p ON p.name = r.rolname
+JOIN pg_catalog.pg_roles m ON m.oid = x.member
+WHERE NOT m.rolsuper
+  AND m.rolname <> ALL (ARRAY(SELECT p2.name FROM master p2))
+UNION ALL
+SELECT 'offence', format('%s is a member of %s, which the auditor did not expect', h.member, h.role), 1
+FROM held h
+WHERE $3::text[] IS NOT NULL AND h.member || '=' || h.role <> ALL ($3::text[])
+UNION ALL
+SELECT 'offence', format('%s is expected and not there', e.pair), 1
+FROM unnest($3::text[]) e (pair)
+WHERE NOT EXISTS (SELECT FROM held h WHERE h.member || '=' || h.role = e.pair)
+UNION ALL
+SELECT 'note', 'superusers, whom no grant binds: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+FROM pg_catalog.pg_roles r WHERE r.rolsuper
+UNION ALL
+SELECT 'note', 'may make roles, and before PostgreSQL 16 themselves members of any: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+FROM pg_catalog.pg_roles r WHERE r.rolcreaterole AND NOT r.rolsuper HAVING count(*) > 0
+UNION ALL
+SELECT 'note', 'REPLICATION, which reads everything: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+FROM pg_catalog.pg_roles r WHERE r.rolreplication AND NOT r.rolsuper HAVING count(*) > 0
+ORDER BY 1, 2

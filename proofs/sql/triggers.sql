@@ -1,0 +1,64 @@
+-- The triggers that refuse changes, on every table that they must be on and on
+-- each partition by its own name (a trigger of the parent does not fire for a
+-- statement that names the partition), enabled in every replication role.
+-- tgtype is a set: ROW 1, BEFORE 2, INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
+WITH partitions AS (
+  SELECT c.relname::text AS name
+  FROM pg_catalog.pg_inherits i
+  JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+  WHERE i.inhparent = to_regclass('{cell}.payment_outbox_attempts')
+),
+wanted (relation, trigger, type, function, enabled) AS (
+  VALUES
+    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only', 58, 'refuse_change', 'A'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only_rows', 27, 'refuse_change', 'A'),
+    ('payment_outbox_keys', 'payment_outbox_keys_append_only', 58, 'refuse_change', 'A'),
+    ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A'),
+    ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A'),
+    ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A'),
+    ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A'),
+    ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A'),
+    ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O'),
+    ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A'),
+    ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A'),
+    ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A')
+  UNION ALL
+  SELECT p.name, t.trigger, t.type, 'refuse_change', 'A'
+  FROM partitions p
+  CROSS JOIN (VALUES
+    ('payment_outbox_attempts_append_only', 58),
+    ('payment_outbox_attempts_append_only_rows', 27)) t (trigger, type)
+),
+live AS (
+  SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type, g.tgenabled::text AS enabled,
+    f.proname::text AS function, f.pronamespace = c.relnamespace AS here
+  FROM pg_catalog.pg_trigger g
+  JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid AND c.relnamespace = to_regnamespace('{cell}')
+  JOIN pg_catalog.pg_proc f ON f.oid = g.tgfoid
+  WHERE NOT g.tgisinternal
+)
+SELECT 'seen' AS what, format('%s triggers on %s tables, partitions of the archive %s', count(*), count(DISTINCT l.relation), (SELECT count(*) FROM partitions)) AS line,
+  count(*) AS n
+FROM live l
+UNION ALL
+SELECT 'offence', format('%s has no trigger %s', w.relation, w.trigger), 1
+FROM wanted w
+WHERE NOT EXISTS (SELECT FROM live l WHERE l.relation = w.relation AND l.trigger = w.trigger)
+UNION ALL
+SELECT 'offence', format('trigger %s of %s is %s, not ENABLE ALWAYS', l.trigger, l.relation,
+  CASE l.enabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'enabled for replicas only' ELSE 'skipped when session_replication_role is replica' END), 1
+FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
+WHERE w.enabled = 'A' AND l.enabled <> 'A'
+UNION ALL
+SELECT 'offence', format('trigger %s of %s is not enabled', l.trigger, l.relation), 1
+FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
+WHERE w.enabled = 'O' AND l.enabled NOT IN ('O', 'A')
+UNION ALL
+SELECT 'offence', format('trigger %s of %s fires for other events than it should, or calls another function (%s)', l.trigger, l.relation, l.function), 1
+FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
+WHERE l.type <> w.type OR l.function <> w.function OR NOT l.here
+UNION ALL
+SELECT 'offence', format('trigger %s of %s is none of ours', l.trigger, l.relation), 1
+FROM live l
+WHERE NOT EXISTS (SELECT FROM wanted w WHERE w.relation = l.relation AND w.trigger = l.trigger)
+ORDER BY 1, 2

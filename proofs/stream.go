@@ -1,0 +1,133 @@
+package proofs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// streamProofs are about the numbers of participants.
+func streamProofs() []Proof {
+	return []Proof{
+		{
+			Name: "sequence", Promise: strict,
+			Shows:      "The instructions of every participant are numbered 1 to n, each number once, and each is held by pending or the archive",
+			Expected:   "no gap, no double",
+			Reads:      []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
+			Statements: []string{"sql/sequence.sql", "sql/sequence_since.sql"},
+			Ledger:     true, whole: proveSequence,
+		},
+		{
+			Name: "sequence-next", Promise: strict,
+			Shows:    "The next number of every participant is the one after its last",
+			Expected: "n + 1",
+			Reads:    []string{"payment_outbox_keys", "participant_outbox_sequences"}, Statements: []string{"sql/sequence_next.sql"},
+			Ledger: true, whole: judged("sequence_next"),
+		},
+	}
+}
+
+// stream is how far the numbers of one participant have been followed.
+type stream struct {
+	participant  string
+	next         int64
+	participants int64
+}
+
+// proveSequence follows the registry in the order of participant and number.
+// Pages have snapshots of their own: a number is given under the participant's
+// lock and never taken back, so that what a later page sees only goes on.
+func proveSequence(ctx context.Context, s *session, t *tally) error {
+	if err := s.conn.QueryRow(ctx, s.sql("horizon")).Scan(&s.horizon); err != nil {
+		return fmt.Errorf("reading the archive's partitions: %w", err)
+	}
+	if s.options.Since.IsZero() {
+		at := stream{}
+		if err := s.follow(ctx, t, &at, pgtype.Text{}); err != nil {
+			return err
+		}
+		t.seen = fmt.Sprintf("%d numbers of %d participants, from 1", t.rows, at.participants)
+		return nil
+	}
+	starts, err := s.firstNumbers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, at := range starts {
+		if err := s.follow(ctx, t, &at, pgtype.Text{String: at.participant, Valid: true}); err != nil {
+			return err
+		}
+	}
+	t.seen = fmt.Sprintf("%d numbers of %d participants, from the first since %s", t.rows, len(starts), s.options.Since.UTC().Format("2006-01-02T15:04:05Z"))
+	return nil
+}
+
+func (s *session) firstNumbers(ctx context.Context) ([]stream, error) {
+	rows, err := s.conn.Query(ctx, s.sql("sequence_since"), sinceID(s.options.Since))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the first numbers: %w", err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (stream, error) {
+		at := stream{participants: 1}
+		err := row.Scan(&at.participant, &at.next)
+		return at, err
+	})
+}
+
+// follow reads numbers from where at stands to the end, of one participant or of all.
+func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.Text) error {
+	participant, number := at.participant, max(at.next-1, 0)
+	id := pgtype.UUID{Bytes: lastOfAll, Valid: true}
+	if !only.Valid {
+		id.Bytes = [16]byte{}
+	}
+	for {
+		n := 0
+		err := s.read(ctx, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, s.sql("sequence"), participant, number, id, s.options.PageSize, only)
+			if err != nil {
+				return err
+			}
+			var held bool
+			_, err = pgx.ForEachRow(rows, []any{&participant, &number, &id, &held}, func() error {
+				n++
+				at.see(t, participant, number)
+				if !held && !left(id, s.horizon) {
+					t.offend("participant %s: number %d (%s) is held neither by pending nor by the archive", participant, number, payment.ID(id.Bytes))
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("following the numbers: %w", err)
+		}
+		t.rows += int64(n)
+		s.options.Progress("numbers", t.rows)
+		if n < s.options.PageSize {
+			return nil
+		}
+	}
+}
+
+// see compares one number with the one that must come.
+func (at *stream) see(t *tally, participant string, number int64) {
+	if participant != at.participant || at.participants == 0 {
+		at.participant, at.next = participant, 1
+		at.participants++
+	}
+	switch {
+	case number < at.next:
+		t.offend("participant %s: number %d was given twice", participant, number)
+		return
+	case number == at.next+1:
+		t.offend("participant %s: number %d is missing", participant, at.next)
+	case number > at.next:
+		t.offend("participant %s: numbers %d to %d are missing", participant, at.next, number-1)
+	}
+	at.next = number + 1
+}

@@ -1,0 +1,291 @@
+package proofs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// triedProofs show nothing without trying.
+func triedProofs() []Proof {
+	return []Proof{
+		{
+			Name: "verbs", Promise: roles,
+			Shows: "Every role, and a login with no role, tries every verb on every object: SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, " +
+				"TRIGGER, EXECUTE, CREATE, COPY, LOCK; each column of its own",
+			Expected: "success where the matrix grants it, else 42501", Statements: []string{"sql/attempts.sql"}, Tries: true,
+			whole: func(ctx context.Context, s *session, t *tally) error {
+				return s.tryAll(ctx, t, func(attempt) bool { return true })
+			},
+		},
+		{
+			Name: "append-only", Promise: appendOnly,
+			Shows: "UPDATE, DELETE and TRUNCATE of what is append-only, and TRUNCATE of what is not, fail for every role, for the owner and for a " +
+				"superuser, in replica mode too, on every partition by its own name",
+			Expected: "42501 for roles, P0001 for owner and superuser", Statements: []string{"sql/append_only.sql"}, Tries: true,
+			whole: proveAppendOnly,
+		},
+	}
+}
+
+// attempt is one statement that somebody tries.
+type attempt struct {
+	Verb, Kind, Name, Col, Statement string
+	Partition                        bool
+
+	role string // "" is the superuser who proves
+	prep string // said before the statement, in the same rolled-back part
+	want verdict
+}
+
+func (a attempt) String() string {
+	who := a.role
+	if who == "" {
+		who = "a superuser"
+	}
+	if a.prep != "" {
+		who += " in replica mode"
+	}
+	what := a.Kind + " " + a.Name
+	if a.Col != "" {
+		what += "." + a.Col
+	}
+	return fmt.Sprintf("%s, %s on %s", who, a.Verb, what)
+}
+
+// verdict is what must come of an attempt.
+type verdict int
+
+const (
+	refused  verdict = iota // 42501
+	allowed                 // anything but
+	recorded                // P0001: the trigger that keeps the record
+)
+
+// holds reports whether an SQLSTATE is what must come of the attempt.
+func (a attempt) holds(state string) bool {
+	switch {
+	case a.want == recorded:
+		return state == "P0001"
+	case a.want == allowed:
+		return state == "" || state == lockNotAvailable // held by somebody else: the right was there
+	case a.Kind == "view":
+		// A view that is no simple one refuses by kind, before anybody asks who.
+		return slices.Contains([]string{insufficientPrivilege, "55000", "42809", "0A000"}, state)
+	default:
+		return state == insufficientPrivilege
+	}
+}
+
+// wanted says what the matrix expects of an attempt.
+func (s *session) wanted(a attempt) verdict {
+	held := func(privilege, column string) bool {
+		for _, g := range s.matrix.Grants {
+			if g.Role == a.role && g.Privilege == privilege && string(g.Object.Kind) == a.Kind && g.Object.Name == a.Name &&
+				(g.Object.Column == "" || g.Object.Column == column || column == "*") {
+				return true
+			}
+		}
+		return false
+	}
+	when := func(is bool) verdict {
+		if is {
+			return allowed
+		}
+		return refused
+	}
+	if a.Partition {
+		return refused // access goes through the parent
+	}
+	switch a.Verb {
+	case "SELECT":
+		if a.Col == "" {
+			return when(held("SELECT", "*"))
+		}
+		return when(held("SELECT", a.Col))
+	case "COPY TO":
+		return when(held("SELECT", ""))
+	case "COPY FROM":
+		return when(held("INSERT", a.Col))
+	case "LOCK":
+		// The server's rule: whoever may change or empty the table as a whole.
+		return when(held("UPDATE", "") || held("DELETE", "") || held("TRUNCATE", ""))
+	case "CREATE":
+		return refused // schema and database: no grant of it is ever in a matrix
+	default:
+		return when(held(a.Verb, a.Col))
+	}
+}
+
+// tryTimeout bounds how long an attempt may stand in others' way.
+const tryTimeout = "200ms"
+
+// origin is a proof by catalog, and by trying where that is asked for and can be.
+func origin(file string, args func(*session) []any, among func(attempt) bool) func(context.Context, *session, *tally) error {
+	return func(ctx context.Context, s *session, t *tally) error {
+		var given []any
+		if args != nil {
+			given = args(s)
+		}
+		if err := catalogue(ctx, s, t, file, given...); err != nil {
+			return err
+		}
+		t.seen = "by catalog: " + t.seen
+		if !s.options.Behaviour || !s.facts.Superuser || s.facts.Standby {
+			return nil
+		}
+		catalog := t.seen
+		if err := s.tryAll(ctx, t, among); err != nil {
+			return err
+		}
+		t.seen = catalog + "; " + t.seen
+		return nil
+	}
+}
+
+// tryAll makes attempts as every role and as a login without any.
+func (s *session) tryAll(ctx context.Context, t *tally, among func(attempt) bool) error {
+	return s.try(ctx, t, func(tx pgx.Tx, suffix string) ([]attempt, error) {
+		outsider, scratch := "railhead_prove_nobody_"+suffix, "railhead_prove_"+suffix
+		_, err := tx.Exec(ctx, fmt.Sprintf("CREATE ROLE %s; CREATE SCHEMA %s; GRANT USAGE, CREATE ON SCHEMA %[2]s TO PUBLIC", outsider, scratch))
+		if err != nil {
+			return nil, fmt.Errorf("preparing the attempts: %w", err)
+		}
+		statements, err := s.attempts(ctx, tx, "attempts", scratch)
+		if err != nil {
+			return nil, err
+		}
+		var all []attempt
+		for _, role := range append(s.services(), outsider) {
+			for _, a := range statements {
+				a.role = role
+				a.want = s.wanted(a)
+				if among(a) {
+					all = append(all, a)
+				}
+			}
+		}
+		return all, nil
+	})
+}
+
+// proveAppendOnly lets everybody try, the two included whom no grant stops.
+func proveAppendOnly(ctx context.Context, s *session, t *tally) error {
+	return s.try(ctx, t, func(tx pgx.Tx, _ string) ([]attempt, error) {
+		statements, err := s.attempts(ctx, tx, "append_only")
+		if err != nil {
+			return nil, err
+		}
+		var all []attempt
+		for _, a := range statements {
+			for _, role := range s.services() {
+				a.role, a.want = role, refused
+				all = append(all, a)
+			}
+			a.role, a.want = s.matrix.Owner, recorded
+			all = append(all, a)
+			a.role = ""
+			all = append(all, a)
+			a.prep = "SET LOCAL session_replication_role = replica; "
+			all = append(all, a)
+		}
+		return all, nil
+	})
+}
+
+func (s *session) attempts(ctx context.Context, tx pgx.Tx, name string, args ...any) ([]attempt, error) {
+	rows, err := tx.Query(ctx, s.sql(name), args...)
+	if err != nil {
+		return nil, fmt.Errorf("listing the attempts: %w", err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
+		var a attempt
+		err := row.Scan(&a.Verb, &a.Kind, &a.Name, &a.Col, &a.Statement, &a.Partition)
+		return a, err
+	})
+}
+
+// errUndone ends every transaction of attempts: none of them is ever committed.
+var errUndone = errors.New("rolled back, as always")
+
+// try makes attempts one by one, each undone before the next, in a transaction
+// that is never committed.
+func (s *session) try(ctx context.Context, t *tally, list func(tx pgx.Tx, suffix string) ([]attempt, error)) error {
+	begun := time.Now()
+	err := pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+tryTimeout+"'"); err != nil {
+			return err
+		}
+		all, err := list(tx, strings.ToLower(rand.Text()[:12]))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SAVEPOINT attempt"); err != nil {
+			return err
+		}
+		for n, a := range all {
+			state, err := a.make(ctx, tx.Conn().PgConn())
+			if err != nil {
+				return err
+			}
+			if !a.holds(state) {
+				t.offend("%v: %s", a, a.complaint(state))
+			}
+			t.rows++
+			if time.Since(begun) > time.Second && n%1000 == 0 {
+				s.options.Progress("attempts", int64(n))
+			}
+		}
+		return errUndone
+	})
+	if !errors.Is(err, errUndone) {
+		return err
+	}
+	t.seen = fmt.Sprintf("%d attempts, each refused or not as it must be", t.rows)
+	return nil
+}
+
+func (a attempt) complaint(state string) string {
+	switch {
+	case state == "":
+		return "it succeeded (" + a.Statement + ")"
+	case a.want == allowed:
+		return "refused with " + state + ", and must not be (" + a.Statement + ")"
+	default:
+		return "SQLSTATE " + state + ", and not the refusal that it must be (" + a.Statement + ")"
+	}
+}
+
+// make undoes what was before, becomes the role and tries. The rollback comes
+// first, so that one round trip does it all, whatever became of the last one.
+func (a attempt) make(ctx context.Context, conn *pgconn.PgConn) (string, error) {
+	before := "ROLLBACK TO SAVEPOINT attempt; " + a.prep
+	if a.role != "" {
+		before += "SET LOCAL ROLE " + pgx.Identifier{a.role}.Sanitize() + "; "
+	}
+	copies := strings.HasPrefix(a.Verb, "COPY")
+	statement := before + a.Statement
+	if copies {
+		statement = before
+	}
+	err := conn.Exec(ctx, statement).Close()
+	if err == nil && copies {
+		if a.Verb == "COPY TO" {
+			_, err = conn.CopyTo(ctx, io.Discard, a.Statement)
+		} else {
+			_, err = conn.CopyFrom(ctx, strings.NewReader(""), a.Statement)
+		}
+	}
+	if state := sqlstate(err); state != "?" {
+		return state, nil
+	}
+	return "", fmt.Errorf("%v: %w", a, err)
+}
