@@ -176,6 +176,7 @@ func (l *lanes) stop(railType string, until time.Time) {
 // reservation is what one lane may claim in a turn.
 type reservation struct {
 	lane    *lane
+	turn    int // of the lane's turns, as counted under the lock
 	permits []*rails.Permit
 }
 
@@ -199,7 +200,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 		}
 		left -= len(permits)
 		one.turns++
-		reserved[name] = &reservation{lane: one, permits: permits}
+		reserved[name] = &reservation{lane: one, turn: one.turns, permits: permits}
 	}
 	return reserved
 }
@@ -213,7 +214,7 @@ func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest
 	for name, each := range reserved {
 		free := len(each.permits)
 		oldest := free / oldestShare
-		if free%oldestShare != 0 && each.lane.turns%oldestShare < free%oldestShare {
+		if free%oldestShare != 0 && each.turn%oldestShare < free%oldestShare {
 			oldest++
 		}
 		claim.Lanes = append(claim.Lanes, payment.Lane{

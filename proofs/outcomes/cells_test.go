@@ -1,0 +1,113 @@
+package outcomes_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// trouble is what happens to the first send of an instruction.
+type trouble string
+
+// The troubles. After its first byte a request reaches the bank whole: that is
+// the worse case, the bank decides and the worker never hears of it.
+const (
+	noTrouble    trouble = "none"
+	lostBefore   trouble = "lost-before" // the bank reads it, executes nothing and hangs up
+	lostAfter    trouble = "lost-after"  // the bank decides, durably, and hangs up
+	killedBefore trouble = "killed-before"
+	killedAfter  trouble = "killed-after"
+)
+
+var troubles = []trouble{noTrouble, lostBefore, lostAfter, killedBefore, killedAfter}
+
+// refusedLater stands for a provisional rail that takes it and refuses at
+// settlement, beside the results that a send can have.
+const refusedLater payment.Result = "REFUSED_LATER"
+
+// cell is one field of the table. The trouble hits the first send; the first send
+// that is heard of meets the result; whatever comes after it goes well. Where the
+// bank decides in the middle of the trouble, it decides as the result says:
+// refused for REFUSED_FINAL, else executed.
+type cell struct {
+	shape   simrail.Shape
+	result  payment.Result
+	trouble trouble
+}
+
+func cells() []cell {
+	var all []cell
+	for _, shape := range simrail.Shapes() {
+		for _, trouble := range troubles {
+			for _, result := range append(payment.SendResults(), refusedLater) {
+				if result != refusedLater || shape.Provisional() {
+					all = append(all, cell{shape, result, trouble})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// name is the instruction's id, and its creditor: by it the bank's faults and the
+// meddler know what to do.
+func (c cell) name() string {
+	return fmt.Sprintf("%s.%s.%s", c.shape.RailType(), c.result, c.trouble)
+}
+
+// cellOf reads what a name says to the meddler.
+func cellOf(name string) (result payment.Result, hit trouble) {
+	words := strings.Split(name, ".")
+	return payment.Result(words[1]), trouble(words[2])
+}
+
+func (c cell) killed() bool { return c.trouble == killedBefore || c.trouble == killedAfter }
+
+// resultAt is which send, as the bank counts them, meets the result.
+func (c cell) resultAt() int64 {
+	if c.trouble == noTrouble || c.trouble == killedBefore {
+		return 1
+	}
+	return 2
+}
+
+// faults are the rules that make the bank play the cell; the first that hits wins.
+func (c cell) faults() []railsim.Fault {
+	var rules []railsim.Fault
+	add := func(kind railsim.FaultKind, nth int64, status int) {
+		rules = append(rules, railsim.Fault{
+			Kind: kind, Probability: 1, Match: railsim.Match{Creditor: c.name(), Nth: nth}, Status: status,
+		})
+	}
+	refused := c.result == payment.ResultRefusedFinal
+	switch {
+	case c.trouble == lostBefore:
+		add(railsim.DropBefore, 1, 0)
+	case c.trouble == lostAfter && refused:
+		add(railsim.RefuseDrop, 1, 0)
+	case c.trouble == lostAfter:
+		add(railsim.DropAfter, 1, 0)
+	}
+	switch c.result {
+	case payment.ResultRefusedFinal:
+		add(railsim.Refuse, 0, 0)
+	case payment.ResultRefusedTransient:
+		add(railsim.StatusBefore, c.resultAt(), 429)
+	case payment.ResultRefusedRail:
+		add(railsim.StatusBefore, c.resultAt(), 401)
+	case payment.ResultUnknown:
+		add(railsim.BadJSONAfter, c.resultAt(), 0)
+	case refusedLater:
+		add(railsim.RefuseSettle, 0, 0)
+	}
+	for n := range rules {
+		if slices.Contains([]railsim.FaultKind{railsim.Refuse, railsim.RefuseDrop, railsim.RefuseSettle}, rules[n].Kind) {
+			rules[n].Code = "AC04"
+		}
+	}
+	return rules
+}

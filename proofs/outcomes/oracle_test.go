@@ -1,0 +1,92 @@
+package outcomes_test
+
+import (
+	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// end is where a cell has to end.
+type end struct {
+	state    payment.State // DISPATCHED, FAILED or PARKED
+	executed int           // times, by the bank's ledger
+}
+
+var (
+	paid      = end{payment.Dispatched, 1}
+	unpaid    = end{payment.Failed, 0}
+	parked    = end{payment.Parked, 0} // and not executed
+	parkedYet = end{payment.Parked, 1} // and executed: a person will find out
+)
+
+// want is the table, written from the design and not from package payment. It
+// knows nothing of claims, ages and schedules: only what a rail of this shape can
+// still tell us, and what it does with a second send.
+func (c cell) want() end {
+	bankDecided := c.trouble == lostAfter || c.trouble == killedAfter
+	decision := paid
+	if c.result == payment.ResultRefusedFinal || c.result == refusedLater {
+		decision = unpaid
+	}
+	switch {
+	case c.trouble == noTrouble:
+		return c.met(false)
+
+	// From here on the first send has no answer.
+	case c.shape.Asked() && bankDecided:
+		return decision // the rail says so, for the whole payment
+	case c.shape.Asked() && c.shape.NotFound == payment.NotFoundNotExecuted && c.shape.Dedupes():
+		return c.met(false) // it proves that nothing happened, and a late first send could not hurt
+	case c.shape.Asked():
+		return parked // "no such payment" proves nothing, or a late first send would pay twice
+
+	// The rail can't be asked.
+	case bankDecided && c.callsBack():
+		return decision
+	case c.shape.Dedupes():
+		return c.met(true)
+	case bankDecided && decision == paid:
+		return parkedYet
+	default:
+		return parked
+	}
+}
+
+// callsBack reports whether the bank will report what it decided: a provisional
+// one that took it. What it refused at once it has answered, to nobody.
+func (c cell) callsBack() bool {
+	return c.shape.CallsBack() && c.result != payment.ResultRefusedFinal
+}
+
+// met is what becomes of the send that meets the result. Doubt is whether an
+// earlier send may have been executed.
+func (c cell) met(doubt bool) end {
+	switch c.result {
+	case payment.ResultRefusedFinal:
+		// A refusal speaks for the send that it answers, unless the rail keeps one
+		// outcome a key.
+		if doubt && !c.shape.CoversKey {
+			return parked
+		}
+		return unpaid
+	case payment.ResultUnknown:
+		// Executed, and the answer can't be read: asked about, sent again or reported.
+		if c.shape.Asked() || c.shape.Dedupes() || c.shape.CallsBack() {
+			return paid
+		}
+		return parkedYet
+	case refusedLater:
+		return unpaid
+	default:
+		// Taken, or not taken this time and taken the next.
+		return paid
+	}
+}
+
+// shapesOf counts the cells of each shape.
+func shapesOf(all []cell) map[simrail.Shape]int {
+	count := make(map[simrail.Shape]int)
+	for _, c := range all {
+		count[c.shape]++
+	}
+	return count
+}
