@@ -25,6 +25,11 @@ type Bell struct {
 	ringer  *Executor
 	log     *slog.Logger
 
+	// The session that dozes; Doze, Dozing, Rouse and Close are for one goroutine.
+	doze    *pgx.Conn
+	dozing  bool
+	dozeSQL string
+
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
 	session *pgx.Conn // the listening one, so that a deaf session can be closed
@@ -39,7 +44,8 @@ const bellReconnect = 500 * time.Millisecond
 
 // NewBell prepares a listening session to config.URL. Test rings through ringer.
 func NewBell(config Config, ringer *Executor, log *slog.Logger) (*Bell, error) {
-	if _, err := loadStatements(config.Cell); err != nil {
+	loaded, err := loadStatements(config.Cell)
+	if err != nil {
 		return nil, err
 	}
 	conn, err := pgx.ParseConfig(config.URL)
@@ -52,7 +58,7 @@ func NewBell(config Config, ringer *Executor, log *slog.Logger) (*Bell, error) {
 	conn.ConnectTimeout = 5 * time.Second
 	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	return &Bell{
-		config: conn, channel: BellChannel(config.Cell), ringer: ringer, log: log,
+		config: conn, channel: BellChannel(config.Cell), dozeSQL: loaded["bell_doze"], ringer: ringer, log: log,
 		waiting: make(map[string]chan struct{}),
 	}, nil
 }

@@ -105,6 +105,9 @@ func (r *Relayer) Run(ctx context.Context) error {
 	}
 	loops.Wait()
 	err := errors.Join(failed...)
+	if dozer, ok := r.bell.(Dozer); ok {
+		dozer.Close(background)
+	}
 	r.drain(sends, stopSends)
 	stopBackground(errors.New("the relayer has stopped"))
 	side.Wait()

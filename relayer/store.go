@@ -51,6 +51,20 @@ type Bell interface {
 	Test(ctx context.Context) error
 }
 
+// Dozer is a Bell that is rung only while somebody sleeps. Its methods are
+// called by one goroutine.
+type Dozer interface {
+	// Doze makes every enqueue ring from now on, and reports whether it does.
+	// False: something was enqueued silently and is not committed yet.
+	Doze(ctx context.Context) (bool, error)
+	// Dozing returns an error where enqueues may have stopped ringing.
+	Dozing(ctx context.Context) error
+	// Rouse lets enqueues be silent: this relayer looks by itself.
+	Rouse(ctx context.Context) error
+	// Close gives everything back.
+	Close(ctx context.Context)
+}
+
 // OpenRail makes the adapter of a rail. It returns ErrNotServed for a rail that
 // this process has no configuration for.
 type OpenRail func(profile rails.Profile) (rails.Rail, error)

@@ -38,6 +38,7 @@ func (r *stream) loop(ctx, sends context.Context) error {
 		}
 		claimed, err := r.turn(ctx, sends)
 		pause.after(claimed, err, r)
+		pause.rouse(ctx, r, claimed)
 		if errors.Is(err, payment.ErrUnsafeServer) {
 			return err
 		}
