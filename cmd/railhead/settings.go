@@ -26,6 +26,7 @@ type settings struct {
 	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
 	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
 	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_executor
+	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 

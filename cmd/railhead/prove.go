@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+// proveFlags are what a run can be told.
+type proveFlags struct {
+	since, report string
+	behaviour     bool
+	inFlightMax   time.Duration
+	logins        map[string]string
+}
+
+func proveCommand() *cobra.Command {
+	var flags proveFlags
+	command := group("prove", "Prove about the live database what Railhead promises; exit code 8 if a proof fails",
+		proveListCommand(), proveRunCommand(&flags), proveCheckCommand())
+	command.Long = "Prove about the live database, production included, what Railhead promises: who may do what, that the ledger is\n" +
+		"append-only and complete, that nothing is lost, doubled or changed. Without a command it runs every proof.\n\n" +
+		"Connects by RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. What needs more rights says so\n" +
+		"and is not counted as passed. With --behaviour, as a superuser, it also tries what must be refused, in\n" +
+		"transactions that are always rolled back; that takes short locks, so do it in a quiet hour or on a copy.\n\n" +
+		"Each line is a proof: what came of it, how many rows, objects or attempts it looked at, its statements\n" +
+		"(railhead prove list NAME prints them), what was expected and what was seen. See docs/audit.md."
+	command.Example = "  railhead prove --report audit.json\n" +
+		"  railhead prove run sequence nothing-lost --since 24h\n" +
+		"  railhead prove --login relayer_1=railhead_executor --login ingest_api=railhead_ingest"
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage(fmt.Errorf("unknown command %q: railhead prove run %s runs a proof", args[0], args[0]))
+		}
+		return prove(cmd, flags, nil)
+	}
+	set := command.PersistentFlags()
+	set.StringVar(&flags.since, "since", "", "leave out instructions enqueued before this: a date, an RFC 3339 moment, or an age such as 24h")
+	set.StringVar(&flags.report, "report", "", "also write the report, with its digest, to this file")
+	set.BoolVar(&flags.behaviour, "behaviour", false, "also try what must be refused, as a superuser, in transactions that are rolled back")
+	set.DurationVar(&flags.inFlightMax, "in-flight-max", 15*time.Minute, "the age up to which an unanswered claim counts as on its way")
+	set.StringToStringVar(&flags.logins, "login", nil, "a login that is expected, as LOGIN=ROLE; repeated, the whole list: any other member fails")
+	return command
+}
+
+func proveRunCommand(flags *proveFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "run NAME...", Short: "Run the proofs of these names",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return prove(cmd, *flags, args) },
+	}
+}
+
+func proveListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [NAME...]", Short: "List the proofs; by name, with their statements",
+		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also the statements, with\n" +
+			"the cell's name in place, as anybody can run them in psql. It needs no database.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			list, err := named(args)
+			if err != nil {
+				return err
+			}
+			return writeProofs(outputOf(cmd), list, s.Cell, len(args) > 0)
+		},
+	}
+}
+
+func proveCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "Compare a filed report with its digest; exit code 8 if it was changed",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("reading the report: %w", err)
+			}
+			report, digest, err := proofs.Check(text)
+			switch {
+			case errors.Is(err, proofs.ErrChanged):
+				return withCode(exitProof, err)
+			case err != nil:
+				return usage(err)
+			}
+			return outputOf(cmd).text("%s\n%s of %s, taken at %s\n%s\n", digest, report.Database.Cell, report.Database.Database,
+				clock(report.TakenAt), report.Summary())
+		},
+	}
+}
+
+func named(names []string) ([]proofs.Proof, error) {
+	list, err := proofs.Named(names)
+	if errors.Is(err, proofs.ErrNoProof) {
+		return nil, usage(fmt.Errorf("%w: railhead prove list has them", err))
+	}
+	return list, err
+}
+
+// prove runs, shows, files, and says by its exit code what came of it.
+func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	if _, err := named(names); err != nil {
+		return err
+	}
+	since, err := sinceOf(flags.since, time.Now())
+	if err != nil {
+		return usage(err)
+	}
+	url, err := s.url("RAILHEAD_AUDITOR_URL", s.AuditorURL)
+	if err != nil {
+		return err
+	}
+	report, err := runProofs(cmd.Context(), url, proofs.Options{
+		Cell: s.Cell, Names: names, Since: since, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
+		Logins: flags.logins, Build: buildVersion(), Progress: progressOn(cmd),
+	})
+	if err != nil {
+		return err
+	}
+	if flags.report != "" {
+		if err := fileReport(flags.report, report); err != nil {
+			return err
+		}
+	}
+	if err := writeReport(outputOf(cmd), cmd.ErrOrStderr(), report); err != nil {
+		return err
+	}
+	if report.Failed > 0 {
+		return withCode(exitProof, fmt.Errorf("%d of %d proofs failed", report.Failed, len(report.Proofs)))
+	}
+	return nil
+}
+
+func runProofs(ctx context.Context, url string, o proofs.Options) (report proofs.Report, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return proofs.Report{}, usage(fmt.Errorf("RAILHEAD_AUDITOR_URL: %w", err))
+	}
+	config.RuntimeParams["application_name"] = "railhead-prove"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return proofs.Report{}, fmt.Errorf("connecting: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	report, err = proofs.Run(ctx, conn, o)
+	if errors.Is(err, proofs.ErrNoCell) {
+		err = withCode(exitNotFound, err)
+	}
+	return report, err
+}
+
+// sayEvery is how often somebody who waits is told.
+const sayEvery = 2 * time.Second
+
+// progressOn tells the terminal how far the long proofs are.
+func progressOn(cmd *cobra.Command) func(what string, done int64) {
+	said := time.Now()
+	return func(what string, done int64) {
+		if time.Since(said) < sayEvery {
+			return
+		}
+		said = time.Now()
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d %s so far\n", done, what)
+	}
+}
+
+// sinceOf reads a date, a moment or an age.
+func sinceOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age > 0 {
+		return now.Add(-age), nil
+	}
+	for _, form := range []string{time.RFC3339Nano, time.DateOnly} {
+		if moment, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
+			return moment, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since is %q: use a date such as 2026-01-31, an RFC 3339 moment, or an age such as 24h", text)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+// seenMax bounds what a table shows of a result; the report has it whole.
+const seenMax = 110
+
+func toneOf(status proofs.Status) tone {
+	switch status {
+	case proofs.Passed:
+		return good
+	case proofs.Failed:
+		return alarm
+	default:
+		return warn
+	}
+}
+
+// writeReport shows a run: a line a proof, what failed in full, what was not run
+// and why, and last the line that scripts look for.
+func writeReport(o output, errs io.Writer, report proofs.Report) error {
+	if o.json {
+		text, err := report.File()
+		if err != nil {
+			return err
+		}
+		if err := o.document(json.RawMessage(text)); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(errs, report.Summary())
+		return wrote(err)
+	}
+	d := report.Database
+	err := o.text("cell %s of database %s, system %s, PostgreSQL %s, schema %d, as %s at %s\n\n",
+		d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion, d.SchemaVersion, printable(d.Login), clock(report.TakenAt))
+	if err != nil {
+		return err
+	}
+	rows := make([][]cell, 0, len(report.Proofs))
+	for _, p := range report.Proofs {
+		rows = append(rows, []cell{
+			{text: p.Name}, {text: string(p.Status), tone: toneOf(p.Status)}, {text: strconv.FormatInt(p.Rows, 10)}, {text: span(millis(p.TookMS))},
+			{text: statementsOf(p.Statements)}, {text: p.Expected}, {text: bounded(p.Seen, seenMax)},
+		})
+	}
+	if err := o.table([]string{"PROOF", "RESULT", "ROWS", "TOOK", "STATEMENT", "EXPECTED", "SEEN"}, rows); err != nil {
+		return err
+	}
+	if err := o.text("%s", remarks(report)); err != nil {
+		return err
+	}
+	return o.text("\n%s\n", report.Summary())
+}
+
+// statementsOf names the files, or the first and how many more there are.
+func statementsOf(files []string) string {
+	first := strings.TrimPrefix(files[0], "sql/")
+	if len(files) > 1 {
+		return fmt.Sprintf("%s +%d", first, len(files)-1)
+	}
+	return first
+}
+
+// remarks are what a table has no room for.
+func remarks(report proofs.Report) string {
+	var text strings.Builder
+	for _, p := range report.Proofs {
+		if p.Status == proofs.Failed {
+			fmt.Fprintf(&text, "\n%s failed: %d offences\n", p.Name, p.Offences)
+			for _, line := range p.First {
+				fmt.Fprintf(&text, "  %s\n", line)
+			}
+			if p.Offences > len(p.First) {
+				fmt.Fprintf(&text, "  and %d more\n", p.Offences-len(p.First))
+			}
+		}
+	}
+	for _, p := range report.Proofs {
+		for n, note := range p.Notes {
+			if n == 0 {
+				fmt.Fprintf(&text, "\n%s notes:\n", p.Name)
+			}
+			fmt.Fprintf(&text, "  %s\n", note)
+		}
+	}
+	if report.NotRun > 0 {
+		fmt.Fprintf(&text, "\n%d proofs were not run, and are not counted as passed\n", report.NotRun)
+	}
+	if report.Empty > 0 {
+		fmt.Fprintf(&text, "\n%d proofs had nothing to look at: rows=0 proves nothing, and is not counted as passed\n", report.Empty)
+	}
+	return text.String()
+}
+
+// fileReport writes the report that an auditor files. One that is there already
+// is not overwritten: it may be evidence.
+func fileReport(name string, report proofs.Report) error {
+	text, err := report.File()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("filing the report: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.Write(text); err != nil {
+		return fmt.Errorf("filing the report: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("filing the report: %w", err)
+	}
+	return nil
+}
+
+// writeProofs lists proofs, with their statements on demand.
+func writeProofs(o output, list []proofs.Proof, cellName string, statements bool) error {
+	if o.json {
+		type listed struct {
+			Name       string   `json:"name"`
+			Promise    string   `json:"promise"`
+			Shows      string   `json:"shows"`
+			Expected   string   `json:"expected"`
+			Reads      []string `json:"reads,omitempty"`
+			Executes   []string `json:"executes,omitempty"`
+			Tries      bool     `json:"tries"`
+			Statements []string `json:"statements"`
+			SQL        string   `json:"sql,omitempty"`
+		}
+		all := make([]listed, 0, len(list))
+		for _, p := range list {
+			all = append(all, listed{p.Name, p.Promise, p.Shows, p.Expected, p.Reads, p.Executes, p.Tries, p.Statements, p.SQL(cellName)})
+		}
+		return o.document(all)
+	}
+	if statements {
+		for n, p := range list {
+			if n > 0 {
+				if err := o.text("\n"); err != nil {
+					return err
+				}
+			}
+			if err := o.text("-- %s: %s\n-- expected: %s\n-- statements: %s\n\n%s", p.Name, p.Shows, p.Expected,
+				strings.Join(p.Statements, ", "), p.SQL(cellName)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([][]cell, 0, len(list))
+	for _, p := range list {
+		rows = append(rows, plainCells(p.Name, p.Promise, p.Shows))
+	}
+	return o.table([]string{"PROOF", "PROMISE", "SHOWS"}, rows)
+}

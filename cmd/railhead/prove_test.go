@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+// lastLine is what scripts look for.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestProve goes the way of an auditor: run, file, check; then somebody helps
+// himself in psql.
+func TestProve(t *testing.T) {
+	t.Parallel()
+	// A server of its own: other tests make roles that no installation should have.
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	cell := celltest.On(t, cluster)
+	cell.Exec(`SELECT railhead.enqueue_payment_outbox('i-1', 'p-1', 'k-1', 'bank', '{"amount": "10.00", "currency": "EUR"}')`)
+	who := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + cell.URL(celltest.Auditor)}}
+	super := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + cell.URL("")}}
+	file := filepath.Join(t.TempDir(), "report.json")
+
+	got := who.want(exitOK, "prove", "--report", file)
+	if !regexp.MustCompile(`^proofs: passed=[1-9][0-9]* failed=0 rows=[1-9][0-9]*$`).MatchString(lastLine(got.out)) {
+		t.Errorf("the last line is %q", lastLine(got.out))
+	}
+	if !strings.Contains(got.out, "not run: needs --behaviour") || !strings.Contains(got.out, "not run: needs SELECT on participant_outbox_sequences") {
+		t.Errorf("it does not say what was not run:\n%s", got.out)
+	}
+	if got := who.want(exitOK, "prove", "check", file); lastLine(got.out) != lastLine(who.want(exitOK, "prove").out) {
+		t.Errorf("the filed report says %q", lastLine(got.out))
+	}
+	who.want(exitFailure, "prove", "--report", file) // not overwritten
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), `"failed": 0`, `"failed": 7`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	who.want(exitProof, "prove", "check", file)
+
+	if got := super.want(exitOK, "prove", "--behaviour"); strings.Contains(got.out, "not run") {
+		t.Errorf("a superuser left something out:\n%s", got.out)
+	}
+	cell.Exec(`GRANT SELECT ON railhead.participant_outbox_sequences TO railhead_auditor`)
+	got = who.want(exitProof, "prove", "run", "grants", "origin-sequences")
+	if lastLine(got.out) != "proofs: passed=0 failed=2 rows=0" || !strings.Contains(got.out, "railhead_auditor may SELECT participant_outbox_sequences") {
+		t.Errorf("a grant by hand: %s", got.out)
+	}
+}
+
+func TestProveJSON(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + cell.URL(celltest.Auditor)}}
+	got := who.want(exitOK, "prove", "run", "nothing-lost", "sequence", "grants", "-o", "json")
+	report, _, err := proofs.Check([]byte(got.out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Empty != 2 || report.Passed != 1 || report.Rows != 0 {
+		t.Errorf("an empty cell is %+v", report)
+	}
+	if lastLine(got.errors) != "proofs: passed=1 failed=0 rows=0" {
+		t.Errorf("standard error ends with %q", lastLine(got.errors))
+	}
+	var list []struct{ Name, SQL string }
+	if err := json.Unmarshal([]byte(who.want(exitOK, "prove", "list", "-o", "json", "--cell", "west").out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(proofs.All()) {
+		t.Errorf("%d proofs are listed", len(list))
+	}
+	for _, one := range list {
+		if strings.Contains(one.SQL, "{cell}") || strings.Contains(one.SQL, "railhead.payment_outbox") {
+			t.Errorf("%s does not name the cell", one.Name)
+		}
+	}
+}
+
+func TestProveRefuses(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	who := command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + db.URL("")}}
+	who.want(exitNotFound, "prove")
+	who.want(exitUsage, "prove", "everything")
+	who.want(exitUsage, "prove", "run", "everything")
+	who.want(exitUsage, "prove", "run")
+	who.want(exitUsage, "prove", "list", "everything")
+	who.want(exitUsage, "prove", "--since", "yesterday")
+	who.want(exitNotFound, "prove", "check", filepath.Join(t.TempDir(), "none"))
+	command{t: t}.want(exitUsage, "prove")
+	command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "prove")
+}
+
+func TestSinceOf(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"":                          {},
+		"90m":                       now.Add(-90 * time.Minute),
+		"2026-01-31":                time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
+		"2026-01-31T10:00:00+01:00": time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC),
+	} {
+		if got, err := sinceOf(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-1h", "0s", "31.1.2026", "tomorrow"} {
+		if got, err := sinceOf(text, now); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
