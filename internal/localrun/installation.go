@@ -10,12 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/migrations"
 )
 
 // installation is what has been started so far, in that order.
@@ -31,21 +28,6 @@ type installation struct {
 	reader   *ledger.Reader
 	// passwords of the logins, where the server is somebody else's.
 	passwords map[string]string
-}
-
-// database is the name of the private server's database.
-const database = "railhead"
-
-// The logins, one a component, each a member of one role.
-var logins = map[string]string{
-	"railhead_relayer_login":  "railhead_executor",
-	"railhead_reaper_login":   "railhead_executor",
-	"railhead_callback_login": "railhead_executor",
-	"railhead_ingest_login":   "railhead_ingest",
-	"railhead_operator_login": "railhead_operator",
-	"railhead_control_login":  "railhead_control",
-	"railhead_readonly_login": "railhead_readonly",
-	"railhead_auditor_login":  "railhead_auditor",
 }
 
 func (i *installation) startDatabase(ctx context.Context) error {
@@ -66,54 +48,22 @@ func (i *installation) startDatabase(ctx context.Context) error {
 		i.say("database: %s", note)
 	}
 	i.say("database: private PostgreSQL %s, socket in %s", server.Binaries().Version, server.SocketDir())
-	conn, err := pgx.Connect(ctx, server.URL(pgserver.Superuser, pgserver.Superuser))
-	if err != nil {
-		return fmt.Errorf("connecting to the private PostgreSQL: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&there); err != nil {
-		return fmt.Errorf("looking for the database: %w", err)
-	}
-	if !there {
-		if _, err := conn.Exec(ctx, "CREATE DATABASE "+database); err != nil {
-			return fmt.Errorf("making the database: %w", err)
-		}
-	}
-	i.admin = server.URL(database, pgserver.Superuser)
-	return nil
+	i.admin, err = install.Create(ctx, server)
+	return err
 }
 
 func (i *installation) prepareDatabase(ctx context.Context) error {
-	config, err := pgx.ParseConfig(i.admin)
-	if err != nil {
-		return fmt.Errorf("reading DATABASE_URL: %w", err)
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return fmt.Errorf("connecting as administrator: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := acl.EnsureRoles(ctx, conn); err != nil {
-		return err
-	}
-	steps, err := migrations.Up(ctx, config, i.Cell)
-	if err != nil {
-		return err
-	}
-	if err := acl.Apply(ctx, conn, i.Cell); err != nil {
-		return err
-	}
-	for login, role := range logins {
+	steps, err := install.Prepare(ctx, i.admin, i.Cell, func(login string) string {
 		if i.server == nil {
 			// Somebody else's server asks for passwords: new ones for this run.
 			i.passwords[login] = rand.Text()
 		}
-		if err := acl.EnsureLogin(ctx, conn, login, role, i.passwords[login]); err != nil {
-			return err
-		}
+		return i.passwords[login]
+	})
+	if err != nil {
+		return err
 	}
-	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(logins))
+	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(install.Logins()))
 	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: i.loginURL("railhead_readonly_login"), Cell: i.Cell, Name: "railhead-run"})
 	if err != nil {
 		return err
@@ -125,7 +75,7 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 // loginURL is the administrator's connection string with another login.
 func (i *installation) loginURL(login string) string {
 	if i.server != nil {
-		return i.server.URL(database, login)
+		return i.server.URL(install.Database, login)
 	}
 	if parsed, err := url.Parse(i.admin); err == nil && parsed.Scheme != "" {
 		parsed.User = url.UserPassword(login, i.passwords[login])
