@@ -49,8 +49,6 @@ type Relayer struct {
 	deaf     atomic.Bool
 	stopping atomic.Bool
 	ready    atomic.Pointer[string] // why it is not; nil: ready
-	doubts   []payment.ID           // claims of unknown commit, to be looked up
-	late     []lateOutcome          // lost the fence, not yet recorded by the slow path
 }
 
 // New checks the configuration, every fault of it at once.

@@ -143,12 +143,12 @@ func TestEvents(t *testing.T) {
 		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted, Reference: "7"},
 		// What is not plain proves nothing and is left out.
 		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted},
-		`{"data": {"status": "SETTLED"}}`:                                               nil,
-		`{"data": {` + key + `}}`:                                                       nil,
-		`{"data": {"key": "somebody-else", "status": "SETTLED"}}`:                       nil,
-		`{"data": {` + key + `, ` + key + `, "status": "SETTLED"}}`:                     nil,
-		`{"data": {` + key + `, "status": "SETTLED"}} {}`:                               nil,
-		`{"data": {` + key + `, "status": "SETTLED"}`:                                   nil,
+		`{"data": {"status": "SETTLED"}}`:                           nil,
+		`{"data": {` + key + `}}`:                                   nil,
+		`{"data": {"key": "somebody-else", "status": "SETTLED"}}`:   nil,
+		`{"data": {` + key + `, ` + key + `, "status": "SETTLED"}}`: nil,
+		`{"data": {` + key + `, "status": "SETTLED"}} {}`:           nil,
+		`{"data": {` + key + `, "status": "SETTLED"}`:               nil,
 		`[]`: nil,
 		``:   nil,
 	} {

@@ -18,10 +18,10 @@ func TestValueNeverShows(t *testing.T) {
 	type holder struct {
 		Named Value
 		Ptr   *Value
-		list  []Value
+		List  []Value
 	}
 	v := Of(hidden)
-	for _, subject := range []any{v, &v, []Value{v}, map[string]Value{"a": v}, holder{Named: v, Ptr: &v}} {
+	for _, subject := range []any{v, &v, []Value{v}, map[string]Value{"a": v}, holder{Named: v, Ptr: &v, List: []Value{v}}} {
 		var logged bytes.Buffer
 		slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "v", subject)
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "v", subject)
