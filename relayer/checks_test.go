@@ -19,8 +19,6 @@ func wantOne(n int) error {
 	return nil
 }
 
-func (w *world) railKey(id payment.ID) string { return payment.RailKey(id) }
-
 // TestTampered: an amount that was forged in the database is not sent.
 func TestTampered(t *testing.T) {
 	t.Parallel()

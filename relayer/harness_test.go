@@ -2,6 +2,7 @@ package relayer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -208,9 +209,7 @@ func (w *world) enqueue(instruction string, more ...string) payment.ID {
 
 func (w *world) enqueueOn(rail, instruction string, more ...string) payment.ID {
 	w.t.Helper()
-	if w.ingest == nil {
-		w.ingest = w.cell.Conn(w.t, celltest.Ingest)
-	}
+	w.ingesting()
 	sql := `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, 'participant', $1, $2,
 		'{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}'` +
 		strings.Join(append([]string{""}, more...), ", ") + `)`
@@ -219,6 +218,13 @@ func (w *world) enqueueOn(rail, instruction string, more ...string) payment.ID {
 		w.t.Fatal(err)
 	}
 	return payment.ID(id)
+}
+
+// ingesting opens the ingest login's connection.
+func (w *world) ingesting() {
+	if w.ingest == nil {
+		w.ingest = w.cell.Conn(w.t, celltest.Ingest)
+	}
 }
 
 // do runs a statement as the superuser.
@@ -259,11 +265,16 @@ func (w *world) awaitStates(id payment.ID, want string) {
 	})
 }
 
-// awaitText waits until a query gives this.
+// awaitText waits until a query gives this; it may give no row before.
 func (w *world) awaitText(want, sql string, args ...any) {
 	w.t.Helper()
 	w.seen.await(w.t, func() error {
-		if got := w.text(sql, args...); got != want {
+		var got string
+		err := w.super.QueryRow(w.t.Context(), sql, args...).Scan(&got)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			w.t.Fatalf("%s: %v", sql, err)
+		}
+		if got != want {
 			return fmt.Errorf("%s: got %q, want %q", sql, got, want)
 		}
 		return nil
