@@ -55,6 +55,11 @@ test: postgres ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
 
+.PHONY: money
+money: postgres ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
+	@$(GO) build -trimpath -o $(BIN)/moneyrun ./proofs/moneyrun
+	@$(BIN)/moneyrun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: lint
 lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 	GO=$(GO) PKG='$(PKG)' scripts/lint.sh
