@@ -40,6 +40,9 @@ func (i *installation) startDatabase(ctx context.Context) error {
 		DataDir: filepath.Join(i.Dir, "pg"), LogFile: filepath.Join(i.Dir, "log", "postgres.log"),
 		Settings: map[string]string{"max_connections": "100", "shared_buffers": "256MB"}, Log: i.Log,
 	})
+	if errors.Is(err, pgserver.ErrInUse) {
+		return fmt.Errorf("%w: another make run is using %s: stop that one first with Ctrl-C, or name another folder with --dir: %w", ErrBadOptions, i.Dir, err)
+	}
 	if err != nil {
 		return fmt.Errorf("starting a private PostgreSQL: %w", err)
 	}
