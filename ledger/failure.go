@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -53,6 +54,15 @@ func demoted(err error) bool {
 	}
 }
 
+// idleMax is how long a transaction may be left idle between two statements
+// before the server ends it: a worker that was frozen, or cut off without a
+// word, in the middle of one must not keep its locks until somebody notices. No
+// healthy one is idle for more than its own next step. SET LOCAL, because a
+// setting of the session leaks to others behind a transaction pooler.
+const idleMax = 5 * time.Second
+
+var beginQuery = fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", idleMax.Milliseconds())
+
 // transactTries bounds the retries of a transaction that lost a race.
 const transactTries = 5
 
@@ -79,7 +89,7 @@ func transactOnce(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error
 		return fmt.Errorf("getting a connection: %w", err)
 	}
 	defer conn.Release()
-	tx, err := conn.Begin(ctx)
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginQuery})
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}

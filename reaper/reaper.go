@@ -144,21 +144,21 @@ func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
 	}
 	result := Result{Grace: r.inGrace(server, time.Now())}
 	r.lastTurn = time.Now()
+	// What can't be repaired stops nothing else that a turn does.
+	var failed error
 	if !result.Grace {
-		if err := r.repair(ctx, &result); err != nil {
-			return result, err
-		}
+		failed = r.repair(ctx, &result)
 	}
 	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
 	if err != nil {
-		return result, err
+		return result, errors.Join(failed, err)
 	}
 	result.Expired = len(expired)
 	r.watch.Expired(len(expired))
 	for _, id := range expired {
 		r.log.WarnContext(ctx, "instruction expired", "outbox_id", id)
 	}
-	return result, r.keepPartitions(ctx, &result)
+	return result, errors.Join(failed, r.keepPartitions(ctx, &result))
 }
 
 // inGrace reports whether repairs have to wait: after a server start every

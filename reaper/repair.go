@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -33,33 +34,39 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 		r.log.WarnContext(ctx, "claim of a lost worker", "outbox_id", found.Claim.OutboxID, "claim", found.Claim.AttemptNo,
 			"worker_id", found.WorkerID, "age", found.Age, "next_action", outcome.Decision.NextAction, "reason", outcome.Decision.Reason)
 	}
+	var failed error
 	if len(outcomes) > 0 {
-		if err := r.record(ctx, outcomes, result); err != nil {
-			return err
-		}
+		failed = r.record(ctx, outcomes, result)
 	}
 	closed, err := r.store.CloseClaims(ctx, nil)
-	if err != nil {
-		return err
-	}
 	result.Closed = int(closed)
-	return nil
+	return errors.Join(failed, err)
 }
 
 // record appends the repairs. A commit of unknown result needs no care: what
 // went in is not stale in the next turn.
+//
+// A claim that can't be repaired, because somebody's open transaction holds it,
+// holds up no other: what fails together is tried in halves, the younger one
+// first, for what is stuck has been so for long.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
 	turn, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes})
-	if err != nil {
+	switch {
+	case err != nil && len(outcomes) > 1 && refused(err):
+		half := len(outcomes) / 2
+		return errors.Join(r.record(ctx, outcomes[half:], result), r.record(ctx, outcomes[:half], result))
+	case err != nil:
 		return err
 	}
 	faultpoint.Reach(faultpoint.Recorded)
 	slow := make(map[payment.ID]bool, len(turn.Late))
+	var failed []error
 	for _, outcome := range turn.Late {
 		slow[outcome.AttemptID] = true
 		verdict, err := r.store.RecordLate(ctx, outcome)
 		if err != nil {
-			return err
+			failed = append(failed, err)
+			continue
 		}
 		switch verdict {
 		case payment.VerdictIn, payment.VerdictMine, payment.VerdictConflict:
@@ -74,7 +81,17 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 			r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// refused reports whether the server answered with a refusal: then nothing
+// happened, and less at once may work. A broken link is no refusal.
+func refused(err error) bool {
+	_, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err)
+	return ok && !errors.Is(err, payment.ErrCommitUnknown)
 }
 
 func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
