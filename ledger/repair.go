@@ -57,3 +57,13 @@ func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]str
 	}
 	return made, nil
 }
+
+// ForgetHeartbeats removes components that have been silent for so long and hold
+// no claim, at most a thousand of them.
+func (e *Executor) ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error) {
+	tag, err := e.pool.Exec(ctx, e.sql["forget_heartbeats"], silent.Milliseconds(), 1000)
+	if err != nil {
+		return 0, fmt.Errorf("forgetting heartbeats: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

@@ -30,6 +30,9 @@ type Config struct {
 	MonthsAhead int
 	// PartitionsEvery is how often that is looked after; default 1 h.
 	PartitionsEvery time.Duration
+	// ForgetAfter is the silence after which the heartbeat of a component that
+	// holds no claim is removed; default 24 h.
+	ForgetAfter time.Duration
 	// StoreTimeout bounds one turn; default 30 s.
 	StoreTimeout time.Duration
 }
@@ -46,6 +49,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.HeartbeatStale, 15*time.Second)
 	fill(&c.Grace, 20*time.Second)
 	fill(&c.PartitionsEvery, time.Hour)
+	fill(&c.ForgetAfter, 24*time.Hour)
 	fill(&c.StoreTimeout, 30*time.Second)
 	if c.Batch == 0 {
 		c.Batch = 500
@@ -72,6 +76,7 @@ func (c Config) validate() error {
 	within("heartbeat stale", c.HeartbeatStale, 100*time.Millisecond, time.Hour)
 	within("grace", c.Grace, 10*time.Millisecond, time.Hour)
 	within("partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
+	within("forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)
 	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
 	if c.Batch < 1 || c.Batch > 5000 {
 		all = append(all, fmt.Errorf("batch is %d, must be 1 to 5000", c.Batch))

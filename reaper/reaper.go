@@ -39,6 +39,8 @@ type Store interface {
 	Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error)
 	// EnsurePartitions makes the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
+	// ForgetHeartbeats removes components that ended long ago.
+	ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error)
 }
 
 // Observer counts what happens, for metrics.
@@ -202,6 +204,9 @@ func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
 	}
 	made, err := r.store.EnsurePartitions(ctx, r.config.MonthsAhead)
 	if err != nil {
+		return err
+	}
+	if _, err := r.store.ForgetHeartbeats(ctx, r.config.ForgetAfter); err != nil {
 		return err
 	}
 	r.partsAt, result.Partitions = time.Now(), made
