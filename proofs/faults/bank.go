@@ -76,9 +76,9 @@ func (b *Bank) spoiled(ctx context.Context) (int, error) {
 
 func (b *Bank) ask(request *http.Request, into any) error {
 	// A connection fault hits this connection as any other: then ask again.
-	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 500 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
 	var last error
-	for range 10 {
+	for range 60 {
 		answer, err := client.Do(request)
 		if err != nil {
 			last = err

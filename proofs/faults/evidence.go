@@ -65,7 +65,8 @@ func (e *Evidence) Add(report Report) error {
 	if report.Good() {
 		e.done[evidenceOf(report.Fault, report.Seed, report.Digest)] = report
 	}
-	if _, err := e.file.Write(append(line, '\n')); err != nil {
+	// A line of its own, whatever a run that was broken off has left.
+	if _, err := e.file.Write(append(append([]byte("\n"), line...), '\n')); err != nil {
 		return fmt.Errorf("writing the evidence: %w", err)
 	}
 	return e.file.Sync()

@@ -50,7 +50,7 @@ func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
 		TCP: "127.0.0.1:0",
 		// Deadlocks are looked for early, so that one that the order of writes
 		// should have prevented shows in a short run.
-		Settings: map[string]string{"max_connections": "60", "deadlock_timeout": "200ms", "log_lock_waits": "on"},
+		Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms", "log_lock_waits": "on"},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting a cluster: %w", err)

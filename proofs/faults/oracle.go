@@ -227,7 +227,11 @@ func (v *Verdict) judgeRows(key keyRow, rows []attemptRow) payment.State {
 		if row.State.IsClaim() {
 			claims[row.No] = true
 		}
-		if row.Answers != nil && row.State != payment.LateOutcome {
+		// Late evidence that ends an instruction is two rows about one claim: the
+		// evidence and, right behind it, the end. Neither is the claim's outcome.
+		settles := n > 0 && rows[n-1].State == payment.LateOutcome && rows[n-1].Answers != nil && row.Answers != nil &&
+			*rows[n-1].Answers == *row.Answers && answered[*row.Answers] > 0
+		if row.Answers != nil && row.State != payment.LateOutcome && !settles {
 			answered[*row.Answers]++
 			if !claims[*row.Answers] {
 				v.breaks("%s: row %d answers row %d, which is no claim before it", key.InstructionID, row.No, *row.Answers)

@@ -120,7 +120,7 @@ func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
 			return err
 		}
 	}
-	if err := errors.Join(w.judgeHealth(ctx), w.judgeSessions(ctx)); err != nil {
+	if err := errors.Join(w.judgeHealth(ctx), w.judgeSessions(ctx), w.notePeaks()); err != nil {
 		return err
 	}
 	if err := w.StopServices(); err != nil {

@@ -42,6 +42,7 @@ type World struct {
 	started   int
 	plans     int
 	snapshots []archive
+	peaks     map[string]int64
 	broken    []string // rules that the fault itself found broken
 }
 
@@ -49,6 +50,7 @@ type World struct {
 func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) {
 	w := &World{
 		Options: o, Lane: lane, draws: o.draws(), wires: make(map[*Process]*Wire), orders: make(map[string]order),
+		peaks: make(map[string]int64),
 	}
 	defer func() {
 		if err != nil {

@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// short are the faults that tell most in the least time. All of them, with many
+// seeds, is `make faults`.
+var short = []string{
+	"kill_relayer_answered", "kill_caller_enqueued", "commit_of_claim_lost_after",
+	"answer_lost_after_execution", "poison_rows", "one_key_fifty_callers",
+}
+
+// TestFaults breaks a whole installation, with real processes, in a few ways.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	built, err := Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	series := Series{Seeds: []uint64{1}, Built: built, Lanes: 3, Out: &log}
+	for _, name := range short {
+		fault, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		series.Faults = append(series.Faults, fault)
+	}
+	total, err := series.Run(t.Context())
+	if err != nil || total.Bad > 0 || total.Runs != len(short) {
+		t.Errorf("%v\n%s%s", err, log.String(), total)
+	}
+	t.Logf("%s%s", log.String(), total)
+}
+
+// TestTable: every fault has a name of its own that fits on a command line, and
+// says what it does; options follow from fault and seed alone.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, fault := range All() {
+		if seen[fault.Name] || !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(fault.Name) || fault.About == "" || fault.Inject == nil {
+			t.Errorf("fault %q (%s) is there twice, has a bad name, or does nothing", fault.Name, fault.About)
+		}
+		seen[fault.Name] = true
+		if _, err := Find(fault.Name); err != nil {
+			t.Error(err)
+		}
+	}
+	if one, two := standard("x", 1).draws().Uint64(), standard("x", 1).draws().Uint64(); one != two {
+		t.Error("the same fault and seed draw differently")
+	}
+	if standard("x", 1).draws().Uint64() == standard("y", 1).draws().Uint64() {
+		t.Error("two faults of one seed draw the same")
+	}
+}
+
+// TestEvidenceIsResumed: a good run of this fault, seed and code is not made
+// again; a bad one, one of other code, and a torn line are.
+func TestEvidenceIsResumed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	evidence, err := OpenEvidence(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := Report{Fault: "x", Seed: 7, Digest: "d", Hit: 2}
+	for _, report := range []Report{good, {Fault: "x", Seed: 8, Digest: "d"}} {
+		if err := evidence.Add(report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := evidence.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "runs.jsonl")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, []byte(`{"fault": "x", "se`)...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if evidence, err = OpenEvidence(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer evidence.Close()
+	if report, ok := evidence.Done("x", 7, "d"); !ok || report.Hit != 2 {
+		t.Error("the good run is forgotten")
+	}
+	if _, ok := evidence.Done("x", 8, "d"); ok {
+		t.Error("a bad run counts as made")
+	}
+	if _, ok := evidence.Done("x", 7, "other"); ok {
+		t.Error("a run of other code counts as made")
+	}
+}

@@ -1,0 +1,139 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/faultpoint"
+)
+
+// freezeFaults are SIGSTOP past the zombie threshold at every point, and then
+// SIGCONT: the worker that everybody took for dead comes back and goes on.
+func freezeFaults() []Fault {
+	var all []Fault
+	for _, point := range faultpoint.Relayer() {
+		all = append(all, Fault{
+			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold, then SIGCONT",
+			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 24 },
+			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point) },
+		})
+	}
+	for _, point := range faultpoint.Reaper() {
+		all = append(all, Fault{
+			Name: "freeze_reaper_" + slug(point), About: "SIGSTOP of a reaper at the point " + string(point) + " while another repairs, then SIGCONT",
+			Adjust: func(o *Options) { o.Rounds = 1 },
+			Inject: func(ctx context.Context, w *World) error { return freezeReaper(ctx, w, point) },
+		})
+	}
+	return all
+}
+
+// freezeRelayer freezes one of two relayers until the other one, and the reaper,
+// have taken over all that it held.
+func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error {
+	other := w.relayers[0]
+	for range w.Options.Rounds {
+		victim, err := w.StartRelayer(ctx, point)
+		if err != nil {
+			return err
+		}
+		reach := w.Director.Arm(victim.PID(), point, w.draws.IntN(2))
+		w.Injected++
+		if _, err := w.Traffic(w.Options.Wave); err != nil {
+			return err
+		}
+		hold, err := w.Director.Await(ctx, reach, reachWithin)
+		if errors.Is(err, errNotInTime) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := victim.Freeze(); err != nil {
+			return err
+		}
+		hold.Go() // heard once it goes on
+		if err := w.Snapshot(ctx); err != nil {
+			return err
+		}
+		if err := w.takenOver(ctx, victim.Name); err != nil {
+			return err
+		}
+		if err := w.Snapshot(ctx); err != nil {
+			return err
+		}
+		w.Hit++
+		if err := victim.Thaw(); err != nil {
+			return err
+		}
+	}
+	// What the frozen one still does shows best when nobody else works.
+	return other.retire(w.Options.Drain)
+}
+
+// takenOver waits until a frozen worker is older than the zombie threshold and
+// nothing that it held is left to others either. Rows that its open transaction
+// has locked stay in pending: for those there is nothing to wait for but time.
+func (w *World) takenOver(ctx context.Context, worker string) error {
+	if err := await(ctx, 30*time.Second, worker+" to count as dead", func() (bool, error) {
+		var dead bool
+		err := w.admin.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+cell+`.outbox_heartbeats
+		  WHERE name = $1 AND last_tick_at > clock_timestamp() - $2::interval)
+		  AND NOT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1)`, worker, w.Options.Zombie).Scan(&dead)
+		return dead, err
+	}); err != nil {
+		return err
+	}
+	err := await(ctx, 8*time.Second, "the others to carry on", func() (bool, error) {
+		pending, claims, err := w.waiting(ctx)
+		return pending == 0 && claims == 0, err
+	})
+	if errors.Is(err, errNotInTime) {
+		return nil
+	}
+	return err
+}
+
+// freezeReaper freezes the reaper that repairs, while another one does the work.
+func freezeReaper(ctx context.Context, w *World, point faultpoint.Point) error {
+	for range w.Options.Rounds {
+		if err := w.reapers[len(w.reapers)-1].retire(0); err != nil {
+			return err
+		}
+		if err := w.abandon(ctx); err != nil {
+			return err
+		}
+		victim, err := w.StartReaper(ctx, point)
+		if err != nil {
+			return err
+		}
+		reach := w.Director.Arm(victim.PID(), point, 0)
+		w.Injected++
+		hold, err := w.Director.Await(ctx, reach, reachWithin)
+		if errors.Is(err, errNotInTime) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := victim.Freeze(); err != nil {
+			return err
+		}
+		hold.Go()
+		if _, err := w.StartReaper(ctx); err != nil {
+			return err
+		}
+		if err := w.takenOver(ctx, victim.Name); err != nil {
+			return err
+		}
+		if err := w.Snapshot(ctx); err != nil {
+			return err
+		}
+		w.Hit++
+		if err := victim.Thaw(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

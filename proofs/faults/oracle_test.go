@@ -1,0 +1,135 @@
+package faults
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// sound are the facts of a run in which two instructions were dispatched, one
+// of them after its worker died, and one waits for a person.
+func sound() Facts {
+	pay := json.RawMessage(`{"amount": "10.50", "currency": "EUR", "creditor": {"account": "c"}}`)
+	f := Facts{
+		Orders: map[string]order{
+			"i1": {InstructionID: "i1", Payload: pay}, "i2": {InstructionID: "i2", Payload: pay}, "i3": {InstructionID: "i3", Payload: pay},
+		},
+		Keys:    []keyRow{{"o1", "i1", "k1", "p", 1}, {"o2", "i2", "k2", "p", 2}, {"o3", "i3", "k3", "p", 3}},
+		Next:    []nextRow{{"p", 4}},
+		Pending: map[string]pendingRow{},
+		Letters: map[string]letterRow{"o3": {"o3", payment.DeadOutcomeUnknown, true}},
+	}
+	row := func(id string, no int, state payment.State, answers int) {
+		one := attemptRow{OutboxID: id, No: no, State: state, Digest: rowName(id, no)}
+		if answers > 0 {
+			one.Answers = &answers
+		}
+		f.Rows = append(f.Rows, one)
+	}
+	row("o1", 1, payment.Dispatching, 0)
+	row("o1", 2, payment.Dispatched, 1)
+	row("o2", 1, payment.Dispatching, 0)
+	row("o2", 2, payment.ZombieRequeue, 1)
+	row("o2", 3, payment.LateOutcome, 1)
+	row("o2", 4, payment.Dispatched, 1)
+	row("o3", 1, payment.Dispatching, 0)
+	row("o3", 2, payment.Unknown, 1)
+	row("o3", 3, payment.Parked, 0)
+	f.Snapshots = []archive{{rowName("o1", 1): rowName("o1", 1)}}
+	for _, id := range []string{"1", "2", "3"} {
+		f.Journal = append(f.Journal, Entry{Kind: Attempt, InstructionID: "i" + id})
+		if id != "3" { // its caller was never told
+			f.Journal = append(f.Journal, Entry{Kind: Ack, InstructionID: "i" + id, OutboxID: "o" + id})
+			f.Moved = append(f.Moved, railsim.Record{Kind: railsim.Executed, Reference: "i" + id, Amount: "10.50", Currency: "EUR", Creditor: "c"})
+		}
+		f.Heard = append(f.Heard, railsim.Request{Op: "payment", Reference: "i" + id, Key: "r" + id, BodySHA256: "b" + id})
+	}
+	return f
+}
+
+func TestJudgeSoundRun(t *testing.T) {
+	t.Parallel()
+	v := Judge(sound())
+	if len(v.Broken) > 0 || v.Attempted != 3 || v.Acknowledged != 2 || v.Recovered != 1 || v.Dispatched != 2 || v.Parked != 1 || v.PersonNeeded != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestJudgeFindsEachOffence spoils the facts in one way each.
+func TestJudgeFindsEachOffence(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name  string
+		spoil func(f *Facts)
+		says  string
+		count func(v Verdict) int // nil: no count of its own
+	}{
+		{"acknowledged and gone", func(f *Facts) { f.Keys = f.Keys[1:]; f.Rows = f.Rows[2:] }, "is not in", func(v Verdict) int { return v.Lost }},
+		{"acknowledged as another", func(f *Facts) { f.Journal[1].OutboxID = "o9" }, "is not in", func(v Verdict) int { return v.Lost }},
+		{"two receipts", func(f *Facts) {
+			f.Journal = append(f.Journal, Entry{Kind: Ack, InstructionID: "i1", OutboxID: "o2"})
+		}, "was acknowledged as", func(v Verdict) int { return v.Doubled }},
+		{"two instructions of one key", func(f *Facts) { f.Keys[1].InstructionID = "i1" }, "is two instructions", func(v Verdict) int { return v.Doubled }},
+		{"nobody enqueued it", func(f *Facts) { f.Journal = f.Journal[2:] }, "nobody enqueued", func(v Verdict) int { return v.Unexpected }},
+		{"refused", func(f *Facts) { f.Journal = append(f.Journal, Entry{Kind: Refusal, InstructionID: "i1"}) }, "was refused", nil},
+		{"executed twice", func(f *Facts) { f.Moved = append(f.Moved, f.Moved[0]) }, "executed i1 2 times", func(v Verdict) int { return v.Doubled }},
+		{"never ordered", func(f *Facts) { f.Moved[0].Reference = "i9" }, "nobody ordered", func(v Verdict) int { return v.Unexpected }},
+		{"another amount", func(f *Facts) { f.Moved[0].Amount = "105.0" }, "ordered were", func(v Verdict) int { return v.Unexpected }},
+		{"two rail keys", func(f *Facts) {
+			f.Heard = append(f.Heard, railsim.Request{Op: "payment", Reference: "i1", Key: "other", BodySHA256: "b1"})
+		}, "two rail keys", nil},
+		{"other bytes", func(f *Facts) {
+			f.Heard = append(f.Heard, railsim.Request{Op: "payment", Reference: "i1", Key: "r1", BodySHA256: "other"})
+		}, "different bytes", nil},
+		{"false DISPATCHED", func(f *Facts) { f.Moved = f.Moved[1:] }, "never executed", func(v Verdict) int { return v.FalseDispatched }},
+		{"false FAILED", func(f *Facts) {
+			f.Rows[1].State = payment.Failed
+			f.Letters["o1"] = letterRow{"o1", payment.DeadFailed, true}
+		},
+			"says FAILED and the bank executed", func(v Verdict) int { return v.FalseFailed }},
+		{"a gap in the sequence", func(f *Facts) { f.Keys[2].SequenceID = 4 }, "follows 2", nil},
+		{"a number given back", func(f *Facts) { f.Next[0].Next = 3 }, "next sequence_id", nil},
+		{"a gap in the rows", func(f *Facts) { f.Rows[1].No = 3 }, "has number 3", nil},
+		{"an illegal row", func(f *Facts) { f.Rows[1].State = payment.Cancelled }, "says CANCELLED after", nil},
+		{"a claim without an answer", func(f *Facts) { f.Rows[1].Answers = nil }, "has 0 answers", nil},
+		{"a claim answered twice", func(f *Facts) { f.Rows[8].Answers = new(1) }, "has 2 answers", nil},
+		{"an answer to no claim", func(f *Facts) { f.Rows[1].Answers = new(2) }, "which is no claim", nil},
+		{"a row changed", func(f *Facts) { f.Rows[0].Digest = "other" }, "has changed", nil},
+		{"a row gone", func(f *Facts) { f.Snapshots[0]["o7 row 1"] = "x" }, "is gone", nil},
+		{"parked and nobody sees it", func(f *Facts) { delete(f.Letters, "o3") }, "is lost", func(v Verdict) int { return v.Lost }},
+		{"still waiting", func(f *Facts) { delete(f.Letters, "o3"); f.Pending["o3"] = pendingRow{"o3", false} }, "still waits", nil},
+		{"ended and waiting", func(f *Facts) { f.Pending["o1"] = pendingRow{"o1", false} }, "waits in pending still", nil},
+		{"rows without a key", func(f *Facts) { f.Rows = append(f.Rows, attemptRow{OutboxID: "o9", No: 1, State: payment.Dispatching}) }, "no key", nil},
+		{"a claim in flight", func(f *Facts) { f.Claims = 1 }, "in flight", nil},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			f := sound()
+			one.spoil(&f)
+			v := Judge(f)
+			if !strings.Contains(strings.Join(v.Broken, "\n"), one.says) {
+				t.Errorf("found %q, want %q", v.Broken, one.says)
+			}
+			if one.count != nil && one.count(v) == 0 {
+				t.Errorf("not counted: %+v", v)
+			}
+		})
+	}
+}
+
+// TestReportIsGoodOnlyIfTheFaultWasHit: a fault that no process met proves nothing.
+func TestReportIsGoodOnlyIfTheFaultWasHit(t *testing.T) {
+	t.Parallel()
+	if (Report{Injected: 1}).Good() {
+		t.Error("a run without a hit is good")
+	}
+	if !(Report{Injected: 1, Hit: 1}).Good() {
+		t.Error("a run with a hit is not")
+	}
+	if (Report{Hit: 1, Verdict: Verdict{FalseFailed: 1}}).Good() || (Report{Hit: 1, Error: "x"}).Good() {
+		t.Error("a false word or an error is good")
+	}
+}
