@@ -60,6 +60,12 @@ money: postgres ## Pay 10,000 instructions with random faults, then as many with
 	@$(GO) build -trimpath -o $(BIN)/moneyrun ./proofs/moneyrun
 	@$(BIN)/moneyrun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
 
+.PHONY: offences
+offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see the proof that must notice
+	@mkdir -p $(BIN) && rm -f $(BIN)/offences.txt
+	@status=0; $(GO) test -count=1 -timeout $(TEST_TIMEOUT) ./proofs -run '^TestOffences$$' -args -account $(CURDIR)/$(BIN)/offences.txt || status=$$?; \
+	  cat $(BIN)/offences.txt; exit $$status
+
 .PHONY: lint
 lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 	GO=$(GO) PKG='$(PKG)' scripts/lint.sh
