@@ -65,3 +65,21 @@ func TestStatements(t *testing.T) {
 		}
 	}
 }
+
+// TestGuide holds docs/audit.md to the list: each proof stands under its promise.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "audit.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, proof := range proofs.All() {
+		number, _, _ := strings.Cut(proof.Promise, " ")
+		found := slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "| "+number+". ") && strings.Contains(line, "`"+proof.Name+"`")
+		})
+		if !found {
+			t.Errorf("docs/audit.md does not name %s under promise %s", proof.Name, number)
+		}
+	}
+}

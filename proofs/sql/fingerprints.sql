@@ -1,7 +1,8 @@
 -- Every row of a page that carries a payload, with what the registry remembers
 -- of it and what the schema's own function makes of it: $1 < outbox_id <= $2.
 SELECT x.source, x.outbox_id, x.attempt_no, x.participant_id, x.rail_type, x.payload::text AS payload,
-  {cell}.payment_outbox_fingerprint(x.participant_id, x.rail_type, x.payload) AS recomputed, k.fingerprint
+  {cell}.payment_outbox_fingerprint(x.participant_id, x.rail_type, x.payload) AS recomputed,
+  (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = x.outbox_id) AS fingerprint
 FROM (
   SELECT 'pending' AS source, p.outbox_id, 0 AS attempt_no, p.participant_id, p.rail_type, p.payload
   FROM {cell}.payment_outbox_pending p
@@ -10,4 +11,3 @@ FROM (
   SELECT a.state::text, a.outbox_id, a.attempt_no, a.participant_id, a.rail_type, a.payload
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id > $1 AND a.outbox_id <= $2 AND a.payload IS NOT NULL) x
-LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = x.outbox_id

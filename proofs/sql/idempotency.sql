@@ -1,18 +1,33 @@
--- Key pairs of a page that stand for more than one outbox_id, in the registry,
--- in pending or in the archive: $1 < outbox_id <= $2. The first row counts.
-WITH pairs AS (
-  SELECT k.instruction_id, k.idempotency_key, k.outbox_id FROM {cell}.payment_outbox_keys k
+-- Key pairs of a page that stand for more than one outbox_id: in the registry,
+-- and in rows of pending or the archive that carry another pair than the
+-- registry has under their outbox_id. $1 < outbox_id <= $2; the first row counts.
+-- The LIMIT keeps the look-up a probe of the pair's index, whatever the planner
+-- thinks of the number of pairs: a join would read the whole registry a page.
+WITH registered AS MATERIALIZED (
+  SELECT k.instruction_id, k.idempotency_key, k.outbox_id
+  FROM {cell}.payment_outbox_keys k
   WHERE k.outbox_id > $1 AND k.outbox_id <= $2
-  UNION
+),
+carried AS (
   SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p
   WHERE p.outbox_id > $1 AND p.outbox_id <= $2
-  UNION
+  UNION ALL
   SELECT a.instruction_id, a.idempotency_key, a.outbox_id FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id > $1 AND a.outbox_id <= $2
+),
+pairs AS (
+  SELECT r.instruction_id, r.idempotency_key, r.outbox_id FROM registered r
+  UNION ALL
+  SELECT DISTINCT c.instruction_id, c.idempotency_key, c.outbox_id
+  FROM carried c
+  LEFT JOIN registered r ON r.outbox_id = c.outbox_id
+  WHERE (r.instruction_id, r.idempotency_key) IS DISTINCT FROM (c.instruction_id, c.idempotency_key)
 )
 SELECT '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n FROM pairs
 UNION ALL
-SELECT x.instruction_id, x.idempotency_key, x.outbox_id, k.outbox_id, 1
+SELECT x.instruction_id, x.idempotency_key, x.outbox_id, other.outbox_id, 1
 FROM pairs x
-JOIN {cell}.payment_outbox_keys k
-  ON k.instruction_id = x.instruction_id AND k.idempotency_key = x.idempotency_key AND k.outbox_id <> x.outbox_id
+CROSS JOIN LATERAL (
+  SELECT k.outbox_id FROM {cell}.payment_outbox_keys k
+  WHERE k.instruction_id = x.instruction_id AND k.idempotency_key = x.idempotency_key AND k.outbox_id <> x.outbox_id
+  LIMIT 1) other
