@@ -32,16 +32,16 @@ var openTable = []struct {
 	// for the whole payment contradicts it.
 	{secondOpen, "executed", "executed", sameKey, "IN + DISPATCHED(3)"},
 	{secondOpen, "executed", "executed elsewhere", sameKey, "CONFLICT + DISPATCHED(3), letter CONFLICT pending"},
-	{secondOpen, "executed", "refused", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "refused", coversKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "refused", sameKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "refused", coversKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
 	{secondOpen, "executed", "refused payment", sameKey, "CONFLICT + LATE_OUTCOME(3) DISPATCHED(3), letter CONFLICT pending"},
-	{secondOpen, "executed", "refused for now", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "unknown", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "unknown", never, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "not sent", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "accepted for now", sameKey, "IN + LATE_OUTCOME(3) DISPATCHED(3)"},
-	{secondOpen, "executed", "lost", sameKey, "IN + DISPATCHED(3)"},
-	{secondOpen, "executed", "lost", never, "IN + DISPATCHED(3)"},
+	{secondOpen, "executed", "refused for now", sameKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "unknown", sameKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "unknown", never, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "not sent", sameKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "accepted for now", sameKey, "SETTLED + LATE_OUTCOME(3) DISPATCHED(3)"},
+	{secondOpen, "executed", "lost", sameKey, "SETTLED + DISPATCHED(3)"},
+	{secondOpen, "executed", "lost", never, "SETTLED + DISPATCHED(3)"},
 
 	// A refusal of send 1 settles send 1; what the claim decides, it decides as if
 	// send 1 were unknown still.

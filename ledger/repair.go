@@ -37,11 +37,29 @@ func scanStale(row pgx.CollectableRow) (payment.StaleClaim, error) {
 
 // Expire ends at most limit instructions that have expired with nothing unknown.
 func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
-	ended, err := boundedRows(ctx, e, scanID, e.sql["expire"], workerID, limit)
+	return e.expire(ctx, workerID, limit, nil)
+}
+
+// ExpireOnly ends one, if Expire would.
+func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error) {
+	return e.expire(ctx, workerID, 1, uuids([]payment.ID{id}))
+}
+
+func (e *Executor) expire(ctx context.Context, workerID string, limit int, only any) ([]payment.ID, error) {
+	ended, err := boundedRows(ctx, e, scanID, e.sql["expire"], workerID, limit, only)
 	if err != nil {
 		return nil, fmt.Errorf("expiring: %w", err)
 	}
 	return ended, nil
+}
+
+// ExpiredIDs names the instructions that Expire takes first.
+func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error) {
+	ids, err := boundedRows(ctx, e, scanID, e.sql["expired_ids"], limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what has expired: %w", err)
+	}
+	return ids, nil
 }
 
 // EnsurePartitions makes the archive's partitions for the months ahead and

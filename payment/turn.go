@@ -48,7 +48,7 @@ type Verdict string
 const (
 	VerdictMine     Verdict = "MINE"     // written by an earlier try
 	VerdictIn       Verdict = "IN"       // answered a claim that was still open
-	VerdictSettled  Verdict = "SETTLED"  // late, and it ended the instruction
+	VerdictSettled  Verdict = "SETTLED"  // late evidence ended the instruction: this one, or proof that came before it
 	VerdictLate     Verdict = "LATE"     // late, stored, nothing more changed
 	VerdictRepeated Verdict = "REPEATED" // equal evidence is stored already
 	VerdictConflict Verdict = "CONFLICT" // contradicts what is recorded

@@ -37,6 +37,12 @@ type Store interface {
 	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)
 	// Expire ends instructions that have expired with nothing unknown.
 	Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error)
+	// ExpiredIDs names the instructions that Expire takes first.
+	ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error)
+	// ExpireOnly ends one of them.
+	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
+	// SetAside leaves a row that can't be ended to a person.
+	SetAside(ctx context.Context, outboxID payment.ID, code string) error
 	// EnsurePartitions makes the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
 	// ForgetHeartbeats removes components that ended long ago.
@@ -65,6 +71,7 @@ type Result struct {
 	Proven     int  // ended by late evidence of execution
 	Closed     int  // rows of finished claims removed
 	Expired    int
+	SetAside   int // expired, and the archive refuses it
 	Partitions []string
 }
 
@@ -146,21 +153,13 @@ func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
 	}
 	result := Result{Grace: r.inGrace(server, time.Now())}
 	r.lastTurn = time.Now()
-	// What can't be repaired stops nothing else that a turn does.
-	var failed error
+	// None of the three waits for another's trouble.
+	var faults []error
 	if !result.Grace {
-		failed = r.repair(ctx, &result)
+		faults = append(faults, r.repair(ctx, &result))
 	}
-	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
-	if err != nil {
-		return result, errors.Join(failed, err)
-	}
-	result.Expired = len(expired)
-	r.watch.Expired(len(expired))
-	for _, id := range expired {
-		r.log.WarnContext(ctx, "instruction expired", "outbox_id", id)
-	}
-	return result, errors.Join(failed, r.keepPartitions(ctx, &result))
+	faults = append(faults, r.expire(ctx, &result), r.keepPartitions(ctx, &result))
+	return result, errors.Join(faults...)
 }
 
 // inGrace reports whether repairs have to wait: after a server start every

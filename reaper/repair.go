@@ -60,38 +60,53 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 	}
 	faultpoint.Reach(faultpoint.Recorded)
 	slow := make(map[payment.ID]bool, len(turn.Late))
-	var failed []error
+	var faults []error
 	for _, outcome := range turn.Late {
 		slow[outcome.AttemptID] = true
-		verdict, err := r.store.RecordLate(ctx, outcome)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		switch verdict {
-		case payment.VerdictIn, payment.VerdictMine, payment.VerdictConflict:
-			result.Proven++
-		default:
-			result.Outrun++
-		}
+		faults = append(faults, r.recordLate(ctx, outcome, result))
 	}
 	for _, outcome := range outcomes {
 		if !slow[outcome.AttemptID] {
-			result.Repaired++
-			r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
+			r.repaired(outcome, result)
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(faults...)
+}
+
+// recordLate weighs a repair against what was appended since.
+func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result *Result) error {
+	verdict, err := r.store.RecordLate(ctx, outcome)
+	switch {
+	case err != nil:
+		return err
+	case verdict == payment.VerdictIn:
+		r.repaired(outcome, result)
+	case verdict == payment.VerdictSettled:
+		result.Proven++
+	default:
+		result.Outrun++
+	}
+	return nil
+}
+
+func (r *Reaper) repaired(outcome payment.Outcome, result *Result) {
+	result.Repaired++
+	r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
 }
 
 // refused reports whether the server answered with a refusal: then nothing
 // happened, and less at once may work. A broken link is no refusal.
-func refused(err error) bool {
-	_, ok := errors.AsType[interface {
+func refused(err error) bool { return !errors.Is(err, payment.ErrCommitUnknown) && sqlState(err) != "" }
+
+// sqlState is the server's refusal, if it was one and not a broken link.
+func sqlState(err error) string {
+	if refused, ok := errors.AsType[interface {
 		error
 		SQLState() string
-	}](err)
-	return ok && !errors.Is(err, payment.ErrCommitUnknown)
+	}](err); ok {
+		return refused.SQLState()
+	}
+	return ""
 }
 
 func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {

@@ -5,7 +5,7 @@
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again. Then does what the outcome
 --   asks for: back to pending, or to the dead letters.
--- returns: IN or CONFLICT.   errors: 23505 when the number is taken.
+-- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
@@ -42,7 +42,7 @@ BEGIN
       PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
       RETURN 'CONFLICT';
     END IF;
-    RETURN 'IN';
+    RETURN 'SETTLED';
   END IF;
 
   -- What the claim knew of, the outcome has weighed.

@@ -4,7 +4,8 @@
 --   Appends at the end, weighs the evidence, and settles what it proves.
 -- returns: MINE      the row was written by an earlier try of this call
 --          IN        it answered a claim that was still open
---          SETTLED   it was late, and ended the instruction
+--          SETTLED   it was late, and ended the instruction; or the claim was open and
+--                    proof of execution that came before it ended it
 --          LATE      it was late, is stored, and changed nothing more
 --          REPEATED  equal evidence is already stored; nothing was appended
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open

@@ -1,0 +1,59 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// expire ends what has expired with nothing unknown.
+func (r *Reaper) expire(ctx context.Context, result *Result) error {
+	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
+	if err != nil && refused(err) && !errors.Is(err, payment.ErrLockTimeout) {
+		expired, err = r.expireEach(ctx, result)
+	}
+	result.Expired = len(expired)
+	r.watch.Expired(len(expired))
+	for _, id := range expired {
+		r.log.WarnContext(ctx, "instruction expired", "outbox_id", id)
+	}
+	return err
+}
+
+// eachMax bounds what one turn expires one by one.
+const eachMax = 20
+
+// expireEach finds the rows that the archive refuses, which would keep all others
+// from expiring. They are set aside for a person, but only if another row can be
+// ended: if none can, the archive is at fault and not the rows.
+func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []payment.ID, err error) {
+	ids, err := r.store.ExpiredIDs(ctx, eachMax)
+	if err != nil {
+		return nil, err
+	}
+	var suspects []payment.ID
+	var cause error
+	for _, id := range ids {
+		ended, err := r.store.ExpireOnly(ctx, r.config.WorkerID, id)
+		switch {
+		case err == nil:
+			expired = append(expired, ended...)
+		case refused(err):
+			suspects, cause = append(suspects, id), err
+		default:
+			return expired, err
+		}
+	}
+	if len(expired) == 0 {
+		return nil, cause
+	}
+	for _, id := range suspects {
+		if err := r.store.SetAside(ctx, id, "SQLSTATE_"+sqlState(cause)); err != nil {
+			return expired, err
+		}
+		result.SetAside++
+		r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
+	}
+	return expired, nil
+}

@@ -1,0 +1,100 @@
+package reaper_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+const expireAll = `UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp()`
+
+// TestExpire ends what has expired: out of pending with all of its row, FAILED
+// and EXPIRED, and a letter. A paused rail does not keep it.
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	id := y.enqueue(`headers => '{"traceparent": "x"}'`, `priority => 2`)
+	later := y.enqueue(`expires_at => clock_timestamp() + interval '1 hour'`)
+	y.do(expireAll+` WHERE outbox_id = $1`, [16]byte(id))
+	y.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x'`)
+	r := y.reaper()
+	same(t, "expired", y.once(r).Expired, 1)
+	same(t, "fate", y.fate(id), "FAILED/EXPIRED, letter EXPIRED pending")
+	same(t, "the row that it took out", y.text(`
+		SELECT concat_ws(' ', attempt_no, payload, headers, priority, expires_at IS NOT NULL, enqueued_at IS NOT NULL, next_action, send_count, answers_attempt_no IS NULL)
+		FROM railhead.payment_outbox_attempts`), `1 {"amount": "10.50", "currency": "EUR"} {"traceparent": "x"} 2 t t SEND 0 t`)
+	same(t, "what has time", y.fate(later), "SEND sends=0")
+	same(t, "again", y.once(r).Expired, 0)
+}
+
+// TestUnknownDoesNotExpire: silence is not failure, however late it is.
+func TestUnknownDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	claim := y.claimOne("worker")
+	y.age(time.Minute)
+	r := y.reaper()
+	y.once(r)
+	y.do(expireAll)
+	same(t, "expired", y.once(r).Expired, 0)
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=1 unknown")
+	if claims := y.claim("worker"); len(claims) != 1 {
+		t.Errorf("claimed %d: an unknown one goes on though it has expired", len(claims))
+	}
+}
+
+// TestExpiryAfterARefusal numbers on.
+func TestExpiryAfterARefusal(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	claim := y.claimOne("worker")
+	y.late(told(claim, "REFUSED_TRANSIENT", ""))
+	y.do(expireAll)
+	same(t, "expired", y.once(y.reaper()).Expired, 1)
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING RETRYABLE FAILED/EXPIRED, letter EXPIRED pending")
+}
+
+// TestExpiryInBatches takes no more than it is told.
+func TestExpiryInBatches(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	for range 5 {
+		y.enqueue()
+	}
+	y.do(expireAll)
+	r := y.reaper(func(c *reaper.Config) { c.Batch = 2 })
+	for _, want := range []int{2, 2, 1, 0} {
+		same(t, "expired", y.once(r).Expired, want)
+	}
+}
+
+// TestPoisonRowDoesNotStopExpiry: one that the archive refuses is left to a
+// person, the others end; where none can be ended nobody is blamed.
+func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	bad := y.enqueue()
+	y.do(expireAll)
+	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (instruction_id <> 'instruction-1') NOT VALID`)
+	r := y.reaper()
+	result, err := r.RunOnce(t.Context())
+	if err == nil || result.SetAside != 0 {
+		t.Errorf("alone: %+v, %v", result, err)
+	}
+	same(t, "fate", y.fate(bad), "SEND sends=0")
+
+	other := y.enqueue()
+	y.do(expireAll + ` WHERE expires_at IS NULL`)
+	result = y.once(r)
+	same(t, "set aside", result.SetAside, 1)
+	same(t, "expired", result.Expired, 1)
+	same(t, "the bad one", y.fate(bad), "SEND sends=0, letter UNCLAIMABLE pending")
+	same(t, "the other", y.fate(other), "FAILED/EXPIRED, letter EXPIRED pending")
+
+	// It is in nobody's way from now on.
+	third := y.enqueue()
+	y.do(expireAll + ` WHERE expires_at IS NULL`)
+	same(t, "expired", y.once(r).Expired, 1)
+	same(t, "the third", y.fate(third), "FAILED/EXPIRED, letter EXPIRED pending")
+}

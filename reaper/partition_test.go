@@ -1,0 +1,157 @@
+package reaper_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// monthOf is the name of the partition that holds a month from this one.
+func monthOf(months int) string {
+	now := time.Now().UTC()
+	month := time.Date(now.Year(), now.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
+	return "payment_outbox_attempts_" + month.Format("y2006m01")
+}
+
+// plantRow puts a row into the archive whose outbox_id was made in the middle of
+// a month from this one.
+func (y *yard) plantRow(months int) {
+	y.t.Helper()
+	y.do(`INSERT INTO railhead.payment_outbox_attempts (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key,
+			rail_type, attempt_no, state, outcome_unknown, provisional)
+		SELECT gen_random_uuid(), railhead.uuidv7_floor(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => $1, days => 14)),
+			'i', 'p', 1, 'k', 'bank', 1, 'LATE_OUTCOME', false, false`, months)
+}
+
+func (y *yard) rowsIn(partition string) int {
+	y.t.Helper()
+	return y.Int(`SELECT count(*) FROM railhead.` + partition)
+}
+
+// guarded insists that every partition refuses changes by its own name, and that
+// nobody but through the parent has any right to it.
+func (y *yard) guarded() {
+	y.t.Helper()
+	rows, err := y.super.Query(y.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'railhead.payment_outbox_attempts'::regclass`)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	for _, name := range names {
+		for _, sql := range []string{`UPDATE %s SET attempt_no = 9`, `DELETE FROM %s`, `TRUNCATE %s`} {
+			sql = fmt.Sprintf(sql, name)
+			if _, err := y.super.Exec(y.t.Context(), sql); ledger.SQLState(err) != "P0001" {
+				y.t.Errorf("%s: %v", sql, err)
+			}
+		}
+		same(y.t, "grants on "+name, y.Int(`SELECT count(*) FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1::text::regclass AND a.grantee <> c.relowner`, name), 0)
+	}
+}
+
+// TestPartitionsAhead makes the months that are missing, once.
+func TestPartitionsAhead(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	r := y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })
+	same(t, "made", strings.Join(y.once(r).Partitions, " "), strings.Join([]string{monthOf(4), monthOf(5), monthOf(6)}, " "))
+	same(t, "made again", len(y.once(y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })).Partitions), 0)
+	y.plantRow(6)
+	same(t, "rows there", y.rowsIn(monthOf(6)), 1)
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 0)
+	y.guarded()
+}
+
+// TestUsedDefault: what fell into DEFAULT stays where it is and becomes the
+// partition of its months; a new DEFAULT takes its place, as guarded as the old.
+func TestUsedDefault(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		months []int
+		holds  string
+	}{
+		"one month":       {[]int{5}, monthOf(5)},
+		"a past month":    {[]int{-2}, monthOf(-2)},
+		"several at once": {[]int{4, 6}, monthOf(4) + "_" + strings.TrimPrefix(monthOf(6), "payment_outbox_attempts_")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t, sameKey)
+			for _, month := range c.months {
+				y.plantRow(month)
+			}
+			claim := y.claimOne("worker")
+			same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), len(c.months))
+			months := func(c *reaper.Config) { c.MonthsAhead = 8 }
+			result := y.once(y.reaper(months))
+			if len(result.Partitions) < 3 || result.Partitions[0] != "payment_outbox_attempts_default" {
+				t.Errorf("made %v", result.Partitions)
+			}
+			same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 0)
+			same(t, "rows where they were", y.rowsIn(c.holds), len(c.months))
+			same(t, "rows in all", y.rowsIn("payment_outbox_attempts"), len(c.months)+1)
+			y.guarded()
+			for _, month := range c.months {
+				if _, err := y.super.Exec(t.Context(), `INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.`+c.holds); ledger.SQLState(err) != "23505" {
+					t.Errorf("the fence of month %d: %v", month, err)
+				}
+			}
+			for month := range 9 {
+				y.text(`SELECT 'there' FROM pg_inherits i WHERE i.inhparent = 'railhead.payment_outbox_attempts'::regclass
+					AND railhead.partition_holds(i.inhrelid, railhead.uuidv7_floor(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => $1)))`, month)
+			}
+			same(t, "made again", len(y.once(y.reaper(months)).Partitions), 0)
+			y.late(told(claim, "ACCEPTED", "ref"))
+			same(t, "work goes on", y.fate(claim.OutboxID), "DISPATCHING DISPATCHED")
+		})
+	}
+}
+
+// TestDefaultAroundOtherMonths can't become one partition. It stays as it is, and
+// the months ahead are made all the same.
+func TestDefaultAroundOtherMonths(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	y.plantRow(-1)
+	y.plantRow(7)
+	result := y.once(y.reaper(func(c *reaper.Config) { c.MonthsAhead = 5 }))
+	same(t, "made", strings.Join(result.Partitions, " "), monthOf(4)+" "+monthOf(5))
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 2)
+}
+
+// TestPartitionsThatCantBeMade keep nothing else from being done.
+func TestPartitionsThatCantBeMade(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	y.claimOne("worker")
+	y.age(time.Minute)
+	y.enqueue()
+	y.do(expireAll)
+	tx, err := y.Conn(t, "").Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), `LOCK railhead.payment_outbox_attempts IN SHARE UPDATE EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	r := y.reaper(func(c *reaper.Config) { c.MonthsAhead = 5 })
+	result, err := r.RunOnce(t.Context())
+	if ledger.SQLState(err) != "55P03" {
+		t.Errorf("got %v, want a lock timeout", err)
+	}
+	same(t, "repaired", result.Repaired, 1)
+	same(t, "expired", result.Expired, 1)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "made afterwards", len(y.once(r).Partitions), 2)
+}

@@ -1,0 +1,280 @@
+package reaper_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// TestStale: which open claims are repaired, by age and by the worker's silence.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status string // of the worker's heartbeat; empty: none
+		silent time.Duration
+		age    time.Duration
+		stale  int
+	}{
+		"young, alive":                      {"running", 0, 0, 0},
+		"old, alive":                        {"running", 0, zombie + time.Second, 1},
+		"almost old, alive":                 {"running", 0, zombie - 5*time.Second, 0},
+		"draining is alive":                 {"draining", 0, budget + time.Second, 0},
+		"held is alive":                     {"held", 0, budget + time.Second, 0},
+		"past the budget, silent":           {"running", 11 * time.Second, budget + time.Second, 1},
+		"past the budget, a little silent":  {"running", 5 * time.Second, budget + time.Second, 0},
+		"past the budget, stopped":          {"stopped", 0, budget + time.Second, 1},
+		"past the budget, never heard of":   {"", 0, budget + time.Second, 1},
+		"within the budget, silent":         {"running", time.Hour, budget - 700*time.Millisecond, 0},
+		"within the budget, stopped":        {"stopped", 0, budget - 700*time.Millisecond, 0},
+		"within the budget, never heard of": {"", 0, 0, 0},
+		"a year old: there is no window":    {"running", 0, 365 * 24 * time.Hour, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t, sameKey)
+			r := y.reaper()
+			claim := y.claimOne("worker")
+			if c.status != "" {
+				y.beat("worker", c.status, c.silent)
+			}
+			y.age(c.age)
+			result := y.once(r)
+			same(t, "stale", result.Stale, c.stale)
+			same(t, "repaired", result.Repaired, c.stale)
+			want := "DISPATCHING"
+			if c.stale > 0 {
+				want = "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=1 unknown"
+				if c.age > 24*time.Hour { // the rail has forgotten the key
+					want = "DISPATCHING ZOMBIE_REQUEUE/KEY_WINDOW_CLOSED PARKED/KEY_WINDOW_CLOSED, letter OUTCOME_UNKNOWN pending"
+				}
+				same(t, "claims in flight", y.inFlight(), 0)
+			}
+			same(t, "fate", y.fate(claim.OutboxID), want)
+			same(t, "a second look", y.once(r).Stale, 0)
+		})
+	}
+}
+
+// TestLostIsUnknown: nobody knows what a dead worker has sent. What follows is
+// the profile's to say.
+func TestLostIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ profile, want string }{
+		"same key": {sameKey, "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=1 unknown"},
+		"asked":    {asks, "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST, INQUIRE sends=1 unknown"},
+		"never":    {never, "DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t, c.profile)
+			claim := y.claimOne("worker")
+			y.age(time.Minute)
+			y.once(y.reaper())
+			same(t, "fate", y.fate(claim.OutboxID), c.want)
+			same(t, "result", y.text(`SELECT coalesce(max(result), 'none') FROM railhead.payment_outbox_attempts WHERE state <> 'DISPATCHING'`), "none")
+		})
+	}
+}
+
+// TestLostInquiry is asked again, and never becomes a send.
+func TestLostInquiry(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, asks)
+	claim := y.claimOne("worker")
+	r := y.reaper()
+	for range 2 {
+		y.age(time.Minute)
+		y.once(r)
+		y.claim("worker")
+	}
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING ZOMBIE_REQUEUE/WORKER_LOST INQUIRING")
+}
+
+// TestUnreadableProfileParks: nothing is sent again on a guess.
+func TestUnreadableProfileParks(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	claim := y.claimOne("worker")
+	y.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "a day"}', 'a slip')`)
+	y.age(time.Hour)
+	y.once(y.reaper())
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")
+}
+
+// TestLateEvidenceIsWeighedFirst: proof of execution ends a claim as executed,
+// whoever died on it; a refusal of an earlier send does not.
+func TestLateEvidenceIsWeighedFirst(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	r := y.reaper()
+	lost := func() (first, second payment.Claim) {
+		t.Helper()
+		first = y.claimOne("worker")
+		y.age(time.Minute)
+		same(t, "repaired", y.once(r).Repaired, 1)
+		return first, y.claim("worker")[0]
+	}
+	first, second := lost()
+	same(t, "evidence", y.late(told(first, payment.ResultAccepted, "ref")), payment.VerdictLate)
+	y.age(time.Minute)
+	result := y.once(r)
+	same(t, "proven", result.Proven, 1)
+	same(t, "repaired", result.Repaired, 0)
+	same(t, "closed", result.Closed, 1)
+	same(t, "fate", y.fate(second.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME DISPATCHED")
+	same(t, "reference", y.text(`SELECT rail_reference FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`), "ref")
+
+	first, second = lost()
+	same(t, "evidence", y.late(told(first, payment.ResultRefusedFinal, "")), payment.VerdictLate)
+	y.age(time.Minute)
+	result = y.once(r)
+	same(t, "repaired", result.Repaired, 1)
+	same(t, "fate", y.fate(second.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME ZOMBIE_REQUEUE/WORKER_LOST, SEND sends=2 unknown")
+}
+
+// TestAnsweredClaimsAreRemoved: what a slow path or a dead worker left.
+func TestAnsweredClaimsAreRemoved(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	for range 3 {
+		y.enqueue()
+	}
+	claims := y.claim("worker")
+	for _, claim := range claims[:2] {
+		y.late(told(claim, payment.ResultAccepted, "ref"))
+	}
+	r := y.reaper()
+	same(t, "closed with one open", y.once(r).Closed, 0)
+	y.late(told(claims[2], payment.ResultAccepted, "ref"))
+	same(t, "closed", y.once(r).Closed, 1)
+	same(t, "in flight", y.inFlight(), 0)
+}
+
+// TestReapersAndALateWorker let the fence decide: two reapers and the worker that
+// only looked dead answer the same claims at once.
+func TestReapersAndALateWorker(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, `{"retry": {"max_sends": 20}, `+sameKey[1:])
+	const instructions = 40
+	reapers := []*reaper.Reaper{y.reaper(), y.reaper()}
+	for range instructions {
+		y.enqueue()
+	}
+	for round := range 5 {
+		claims := y.claim("worker")
+		y.age(time.Minute)
+		var outcomes []payment.Outcome
+		for n, claim := range claims {
+			word := payment.ResultUnknown
+			if round == 4 && n%2 == 0 {
+				word = payment.ResultAccepted
+			}
+			outcomes = append(outcomes, told(claim, word, "ref"))
+		}
+		var group sync.WaitGroup
+		for _, r := range reapers {
+			group.Go(func() {
+				if _, err := r.RunOnce(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		worker := y.executor()
+		group.Go(func() {
+			for half := range 2 {
+				part := outcomes[half*len(outcomes)/2 : (half+1)*len(outcomes)/2]
+				result, err := worker.Turn(t.Context(), payment.Turn{Outcomes: part})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, o := range result.Late {
+					if _, err := worker.RecordLate(t.Context(), o); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		group.Wait()
+	}
+	same(t, "claims that were not answered exactly once", y.text(`
+		SELECT count(*)::text FROM railhead.payment_outbox_attempts c
+		WHERE c.state = 'DISPATCHING' AND 1 <> (
+			SELECT count(*) FROM railhead.payment_outbox_attempts a
+			WHERE a.outbox_id = c.outbox_id AND a.answers_attempt_no = c.attempt_no AND a.state <> 'LATE_OUTCOME')
+			AND NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = c.outbox_id AND a.state = 'DISPATCHED' AND a.answers_attempt_no = c.attempt_no)`), "0")
+	same(t, "instructions with gaps or two executions", y.text(`
+		SELECT count(*)::text FROM (SELECT FROM railhead.payment_outbox_attempts GROUP BY outbox_id
+			HAVING max(attempt_no) <> count(*) OR count(*) FILTER (WHERE state = 'DISPATCHED') > 1) x`), "0")
+	same(t, "executed according to the worker, and recorded", y.text(`
+		SELECT count(DISTINCT outbox_id)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`), fmt.Sprint(instructions/2))
+	same(t, "nowhere", y.text(`
+		SELECT count(*)::text FROM railhead.payment_outbox_keys k
+		WHERE coalesce(railhead.payment_outbox_state(k.outbox_id), '') NOT IN ('PENDING', 'DISPATCHED', 'PARKED')`), "0")
+	y.once(reapers[0])
+	same(t, "claims in flight", y.inFlight(), 0)
+}
+
+// TestOneStuckRepair: somebody's open transaction on one instruction keeps nobody
+// else from being repaired or expired.
+func TestOneStuckRepair(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	for range 6 {
+		y.enqueue()
+	}
+	claims := y.claim("worker")
+	y.age(time.Minute)
+	expired := y.enqueue()
+	y.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now()`)
+	held := claims[0].OutboxID
+	tx, err := y.Conn(t, "").Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type`
+	if _, err := tx.Exec(t.Context(), `INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, state, outcome_unknown, provisional, `+columns+`)
+		SELECT gen_random_uuid(), 2, 'LATE_OUTCOME', false, false, `+columns+` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(held)); err != nil {
+		t.Fatal(err)
+	}
+	r := y.reaper()
+	result, err := r.RunOnce(t.Context())
+	if !errors.Is(err, payment.ErrLockTimeout) {
+		t.Errorf("got %v, want %v", err, payment.ErrLockTimeout)
+	}
+	same(t, "repaired", result.Repaired, 5)
+	same(t, "expired", result.Expired, 1)
+	same(t, "the expired one", y.fate(expired), "FAILED/EXPIRED, letter EXPIRED pending")
+	same(t, "the stuck one", y.fate(held), "DISPATCHING")
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "repaired afterwards", y.once(r).Repaired, 1)
+	same(t, "in flight", y.inFlight(), 0)
+}
+
+// TestOneRefusedRepair: a repair that the archive does not take is nobody
+// else's trouble.
+func TestOneRefusedRepair(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	for range 4 {
+		y.enqueue()
+	}
+	y.claim("worker")
+	y.age(time.Minute)
+	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test
+		CHECK (instruction_id <> 'instruction-2' OR state <> 'ZOMBIE_REQUEUE') NOT VALID`)
+	result, err := y.reaper().RunOnce(t.Context())
+	if err == nil {
+		t.Error("the turn says that all went well")
+	}
+	same(t, "repaired", result.Repaired, 3)
+	same(t, "open", y.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`), 1)
+}

@@ -1,0 +1,232 @@
+package reaper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// quiet is a ledger without a database, in which nothing is ever to be done. It
+// notes when it was asked for stale claims.
+type quiet struct {
+	mu     sync.Mutex
+	up     time.Time // since when the server runs
+	away   bool
+	unsafe bool
+	asked  []time.Time
+	status string
+}
+
+func (q *quiet) CheckServer(context.Context) (payment.Server, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.unsafe:
+		return payment.Server{}, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+	case q.away:
+		return payment.Server{}, errors.New("away")
+	}
+	return payment.Server{Up: time.Since(q.up)}, nil
+}
+
+func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.status = beat.Kind + " " + beat.Status
+	return nil
+}
+
+func (q *quiet) StaleClaims(context.Context, payment.StaleQuery) ([]payment.StaleClaim, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.asked = append(q.asked, time.Now())
+	return nil, nil
+}
+
+func (q *quiet) Rails(context.Context) ([]payment.RailRow, error) { return nil, nil }
+func (q *quiet) Turn(context.Context, payment.Turn) (payment.TurnResult, error) {
+	return payment.TurnResult{}, nil
+}
+func (q *quiet) RecordLate(context.Context, payment.Outcome) (payment.Verdict, error) { return "", nil }
+func (q *quiet) CloseClaims(context.Context, []payment.ID) (int64, error)             { return 0, nil }
+func (q *quiet) Expire(context.Context, string, int) ([]payment.ID, error)            { return nil, nil }
+func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error)                { return nil, nil }
+func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]payment.ID, error) {
+	return nil, nil
+}
+func (q *quiet) SetAside(context.Context, payment.ID, string) error             { return nil }
+func (q *quiet) ForgetHeartbeats(context.Context, time.Duration) (int64, error) { return 0, nil }
+func (q *quiet) EnsurePartitions(context.Context, int) ([]string, error)        { return nil, nil }
+
+func (q *quiet) set(change func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	change()
+}
+
+// looks counts how often stale claims were asked for.
+func (q *quiet) looks() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.asked)
+}
+
+func runQuiet(t *testing.T, q *quiet) *reaper.Reaper {
+	r, err := reaper.New(reaper.Config{WorkerID: "reaper"}, q, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestGrace: after a server start, and after a gap in its own turns, a reaper
+// waits so that workers can record what they hold. Every 5 s and a grace of 20 s.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		upFor time.Duration
+		wait  time.Duration // until the first repair
+	}{
+		"a server that runs for long":     {time.Hour, 0},
+		"one that started just now":       {0, 20 * time.Second},
+		"one that started a while before": {13 * time.Second, 20 * time.Second}, // counted from our own start, too
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				q := &quiet{up: begun.Add(-c.upFor)}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go runQuiet(t, q).Run(ctx)
+				<-time.After(time.Minute) // the bubble's time
+				synctest.Wait()
+				if waited := q.asked[0].Sub(begun); waited != c.wait {
+					t.Errorf("waited %s, want %s", waited, c.wait)
+				}
+			})
+		})
+	}
+}
+
+func TestGraceAfterAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{up: time.Now().Add(-time.Hour)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := runQuiet(t, q)
+		go r.Run(ctx)
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		before := q.looks()
+		if before < 5 || r.Ready() != nil {
+			t.Errorf("%d looks, ready: %v", before, r.Ready())
+		}
+		q.set(func() { q.away = true })
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if r.Ready() == nil {
+			t.Error("ready without a database")
+		}
+		back := time.Now()
+		q.set(func() { q.away = false })
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if waited := q.asked[before].Sub(back); waited < 20*time.Second || waited > 31*time.Second {
+			t.Errorf("repairs began %s after the link was back, want a grace of 20 s and at most two turns", waited)
+		}
+	})
+}
+
+// TestShortGapNeedsNoGrace: a turn or two that did not work change nothing.
+func TestShortGapNeedsNoGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{up: time.Now().Add(-time.Hour)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go runQuiet(t, q).Run(ctx)
+		<-time.After(11 * time.Second)
+		q.set(func() { q.away = true })
+		<-time.After(5 * time.Second)
+		before, back := q.looks(), time.Now()
+		q.set(func() { q.away = false })
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		if waited := q.asked[before].Sub(back); waited > 6*time.Second {
+			t.Errorf("repairs began %s after the link was back", waited)
+		}
+	})
+}
+
+// TestRunEnds: an unsafe server ends it with an error, the context without one;
+// the last heartbeat says stopped.
+func TestRunEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{up: time.Now()}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runQuiet(t, q).Run(ctx) }()
+		<-time.After(time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		same(t, "heartbeat", q.status, "reaper stopped")
+
+		q.unsafe = true
+		if err := runQuiet(t, q).Run(t.Context()); !errors.Is(err, payment.ErrUnsafeServer) {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+// TestRunOnARealServer leaves nothing behind. It runs alone, before the parallel
+// ones.
+func TestRunOnARealServer(t *testing.T) {
+	y := newYard(t, sameKey)
+	y.claimOne("worker")
+	y.age(time.Minute)
+	before := goleak.IgnoreCurrent()
+	store := y.executor()
+	r := y.reaperOn(store, func(c *reaper.Config) { c.Every = 20 * time.Millisecond })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for y.inFlight() > 0 {
+		<-tick.C
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	same(t, "heartbeat", y.text(`SELECT kind || ' ' || status FROM railhead.outbox_heartbeats`), "reaper stopped")
+	store.Close()
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestConfiguration gives every fault at once.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	_, err := reaper.New(reaper.Config{Every: time.Hour, MonthsAhead: 1, Batch: -1}, nil, nil, nil)
+	for _, want := range []string{"worker id", "every is", "months ahead", "batch is"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to tell of %q", err, want)
+		}
+	}
+}
