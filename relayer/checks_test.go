@@ -1,7 +1,6 @@
 package relayer_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,28 +93,6 @@ func TestKeyWindow(t *testing.T) {
 	}
 }
 
-// hesitant waits before each send until it is let go on.
-type hesitant struct {
-	rails.Rail
-	arrived chan payment.ID
-	goOn    chan struct{}
-}
-
-func newHesitant() *hesitant {
-	return &hesitant{arrived: make(chan payment.ID, 100), goOn: make(chan struct{})}
-}
-
-func (h *hesitant) around(rail rails.Rail) rails.Rail { h.Rail = rail; return h }
-
-func (h *hesitant) Send(ctx context.Context, s rails.Send) rails.Result {
-	h.arrived <- s.OutboxID
-	select {
-	case <-h.goOn:
-	case <-ctx.Done():
-	}
-	return h.Rail.Send(ctx, s)
-}
-
 // TestExpiresBeforeTheFirstByte: the sender looks once more. What expired in its
 // hands was never sent, and the reaper ends it.
 func TestExpiresBeforeTheFirstByte(t *testing.T) {
@@ -201,31 +178,4 @@ func TestPanicIsNoAnswer(t *testing.T) {
 			w.awaitStates(id, c.want)
 		})
 	}
-}
-
-type panicky struct {
-	rails.Rail
-	inCheck, speak, lie bool
-}
-
-func (p panicky) Check(rails.Send) error {
-	if p.inCheck {
-		panic("check")
-	}
-	return nil
-}
-
-func (p panicky) Send(_ context.Context, s rails.Send) rails.Result {
-	if p.speak {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.OnPhase(rails.PhaseFirstByte)
-		}()
-		<-done
-	}
-	if p.lie {
-		return rails.Result{Result: payment.ResultNotSent, FirstByte: true}
-	}
-	panic("send")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
-	"github.com/railhead-pay/railhead/rails/railconfig"
 	"github.com/railhead-pay/railhead/railsim"
 	"github.com/railhead-pay/railhead/relayer"
 )
@@ -79,62 +77,6 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 	}
 	t.Cleanup(w.store.Close)
 	return w
-}
-
-// second adds a rail beside the bank, with the bank's profile.
-func (w *world) second(name string, rail *hesitant) {
-	w.t.Helper()
-	w.cell.ApplyProfile(name, w.profile)
-	rail.Rail = silentRail{}
-	w.others = map[string]rails.Rail{name: rail}
-}
-
-// silentRail has nobody behind it.
-type silentRail struct{}
-
-func (silentRail) RenderVersion() string { return "silent/1" }
-func (silentRail) Send(context.Context, rails.Send) rails.Result {
-	return rails.Result{Result: payment.ResultNotSent}
-}
-
-// open makes the HTTP rail to the bank with the profile in force.
-func (w *world) open(profile rails.Profile) (rails.Rail, error) {
-	inquiry := ""
-	if profile.Inquiry.Max > 0 {
-		inquiry = `
-      inquiry:
-        path: /payments/by-key/{rail_key}
-        response: {status: status, reference: id, code: code, echo: reference,
-          statuses: {EXECUTED: EXECUTED, REFUSED: REFUSED, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}}`
-	}
-	file, err := railconfig.Parse([]byte(`
-rails:
-  - rail_type: bank
-    adapter: http
-    profile: {acceptance: FINAL}
-    http:
-      base_url: `+w.url+`
-      allow_plaintext: true
-      allow_loopback: true
-      send:
-        path: /payments
-        idempotency_header: Idempotency-Key
-        body: {reference: rail_key, amount: amount.decimal, currency: currency, debtor: payload.debtor, creditor: payload.creditor}
-        response: {status: status, statuses: {EXECUTED: OK, ACCEPTED: P, REFUSED: CODE}, reference: id, code: code, message: message, echo: reference}`+inquiry), os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	if other, ok := w.others[profile.RailType]; ok {
-		return other, nil
-	}
-	if profile.RailType != file.Rails[0].RailType {
-		return nil, relayer.ErrNotServed
-	}
-	rail, err := railconfig.Open(file.Rails[0], profile)
-	if err == nil && w.wrap != nil {
-		rail = w.wrap(rail)
-	}
-	return rail, err
 }
 
 func config() relayer.Config {
