@@ -50,8 +50,8 @@ line(section, object, place, line) AS (
     format('function %s(%s) returns %s, %s%s%s, body %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
       CASE p.provolatile WHEN 'i' THEN 'immutable' WHEN 's' THEN 'stable' ELSE 'volatile' END,
       CASE WHEN p.prosecdef THEN ', security definer' ELSE '' END,
-      coalesce(', set ' || array_to_string(p.proconfig, '; '), ''),
-      -- Its body is the server's own from version 18 on.
+      -- From version 18 on its body is the server's own, and needs no path.
+      CASE WHEN p.proname = 'uuidv7' THEN '' ELSE coalesce(', set ' || array_to_string(p.proconfig, '; '), '') END,
       CASE WHEN p.proname = 'uuidv7' THEN 'by version' ELSE md5(p.prosrc) END)
   FROM pg_proc p
   JOIN cell ON cell.oid = p.pronamespace

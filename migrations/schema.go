@@ -62,3 +62,20 @@ func functionBodies(cell string) (map[string]string, error) {
 	}
 	return bodies, nil
 }
+
+// MakesUUIDv7 reports whether a body of uuidv7 is one of those that the
+// migrations give it: the server's own from PostgreSQL 18 on, else ours.
+func MakesUUIDv7(cell, body string) (bool, error) {
+	all, err := All(cell)
+	if err != nil {
+		return false, err
+	}
+	for _, migration := range all {
+		_, after, there := strings.Cut(migration.SQL, "CREATE OR REPLACE FUNCTION "+cell+".uuidv7()")
+		definition, _, ended := strings.Cut(after, "$install$;")
+		if there && ended && (strings.Contains(definition, "AS $body$"+body+"$body$") || strings.Contains(definition, "AS '"+body+"';")) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

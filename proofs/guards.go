@@ -2,6 +2,7 @@ package proofs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ func guardProofs() []Proof {
 		{
 			Name: "schema", Promise: appendOnly,
 			Shows:    "Tables, columns, constraints, indexes, triggers and the bodies of functions are, line by line, those that this build migrates to",
-			Expected: "no line more, none less", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql"},
+			Expected: "no line more, none less", Reads: []string{"schema_migrations"}, Statements: []string{"sql/version.sql", "sql/uuidv7.sql", schemaComparison},
 			whole: proveSchema,
 		},
 		{
@@ -86,12 +87,21 @@ func proveSchema(ctx context.Context, s *session, t *tally) error {
 	if err != nil {
 		return err
 	}
-	var live string
+	live, body := "", ""
 	if err := s.read(ctx, func(tx pgx.Tx) error {
-		live, err = migrations.Dump(ctx, tx, s.cell)
+		if live, err = migrations.Dump(ctx, tx, s.cell); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, s.sql("uuidv7")).Scan(&body)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // the dump lacks it as well
+		}
 		return err
 	}); err != nil {
 		return err
+	}
+	if made, err := migrations.MakesUUIDv7(s.cell, body); err != nil || !made {
+		t.offend("the body of function uuidv7 is none that a migration makes")
 	}
 	wanted, found := places(want), places(live)
 	for _, line := range wanted {

@@ -88,7 +88,7 @@ func Named(names []string) ([]Proof, error) {
 func (p Proof) SQL(cell string) string {
 	var texts []string
 	for _, name := range p.Statements {
-		if name == matrixComparison {
+		if name == matrixComparison || name == schemaComparison {
 			continue
 		}
 		texts = append(texts, "-- proofs/"+name+"\n"+statement(name, cell))
@@ -96,9 +96,12 @@ func (p Proof) SQL(cell string) string {
 	return strings.Join(texts, "\n")
 }
 
-// matrixComparison stands among the statements of a proof for the comparison of
-// package acl, whose statements are acl/sql/*.sql.
-const matrixComparison = "railhead roles diff"
+// These stand among the statements of a proof for comparisons that other packages
+// make, with statements of their own: acl/sql/*.sql and migrations/dump.sql.
+const (
+	matrixComparison = "railhead roles diff"
+	schemaComparison = "migrations/dump.sql"
+)
 
 // statement reads one of the embedded files. That each name exists is a test's
 // business, so that nothing here has to fail.
