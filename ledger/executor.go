@@ -117,17 +117,16 @@ func (e *Executor) queueClaim(batch *pgx.Batch, claim payment.ClaimRequest, only
 func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, result *payment.TurnResult) {
 	batch.Queue(e.sql["record"], recordArguments(turn)...).
 		Query(func(rows pgx.Rows) error {
-			late := make(map[payment.ID]int32)
+			late := make(map[payment.ID]bool)
 			for rows.Next() {
-				var id pgtype.UUID
-				var claimNo int32
-				if err := rows.Scan(&id, &claimNo); err != nil {
+				var attemptID pgtype.UUID
+				if err := rows.Scan(&attemptID); err != nil {
 					return err
 				}
-				late[payment.ID(id.Bytes)] = claimNo
+				late[payment.ID(attemptID.Bytes)] = true
 			}
 			for _, outcome := range turn.Outcomes {
-				if no, ok := late[outcome.Claim.OutboxID]; ok && int(no) == outcome.Claim.AttemptNo {
+				if late[outcome.AttemptID] {
 					result.Late = append(result.Late, outcome)
 				}
 			}

@@ -8,6 +8,10 @@
 -- $18 delay_ms[], $19 outcome_unknown[], $20 provisional[], $21 counts_send[], $22 send_count[],
 -- $23 inquiry_count[], $24 worker_id, $25 finished claim_id[]
 --
+-- One worker may answer two claims of one instruction at once, an old one that
+-- was taken from it and the one that followed: what follows goes by the row that
+-- went in, attempt_id, and never by the instruction.
+--
 -- ON CONFLICT has no target, so that the one-DISPATCHED index can't abort the
 -- turn either. Every insert is in outbox_id order: unordered ones deadlock on
 -- the fence with the reaper's.
@@ -46,7 +50,7 @@ answered AS (
   FROM c
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
-  RETURNING t.outbox_id
+  RETURNING t.attempt_id, t.outbox_id
 ),
 parked AS (
   INSERT INTO {cell}.payment_outbox_attempts
@@ -55,7 +59,7 @@ parked AS (
   SELECT c.park_attempt_id, c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
     c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, $24, c.profile_version, c.outcome_unknown, c.provisional
   FROM c
-  JOIN answered i ON i.outbox_id = c.outbox_id
+  JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.park_attempt_id IS NOT NULL
   ORDER BY c.outbox_id
 ),
@@ -72,7 +76,7 @@ requeued AS (
     c.send_count, c.inquiry_count,
     CASE WHEN c.counts_send OR c.first_sent_at IS NOT NULL THEN c.claimed_render_version END
   FROM c
-  JOIN answered i ON i.outbox_id = c.outbox_id
+  JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.next_action IS NOT NULL
   ORDER BY c.outbox_id
   ON CONFLICT (outbox_id) DO UPDATE SET
@@ -85,7 +89,7 @@ letters AS (
     (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
   SELECT c.outbox_id, c.instruction_id, c.participant_id, c.rail_type, c.dead_reason, coalesce(c.error_code, c.rail_code)
   FROM c
-  JOIN answered i ON i.outbox_id = c.outbox_id
+  JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.dead_reason IS NOT NULL
   ORDER BY c.outbox_id
   ON CONFLICT (outbox_id) DO UPDATE SET
@@ -100,8 +104,8 @@ closed AS (
   WHERE f.claim_id = ANY ($25::uuid[])
     AND NOT EXISTS (
       SELECT FROM o
-      WHERE o.claim_id = f.claim_id AND NOT EXISTS (SELECT FROM answered i WHERE i.outbox_id = o.outbox_id))
+      WHERE o.claim_id = f.claim_id AND NOT EXISTS (SELECT FROM answered i WHERE i.attempt_id = o.attempt_id))
 )
-SELECT o.outbox_id, o.claim_no
+SELECT o.attempt_id
 FROM o
-WHERE NOT EXISTS (SELECT FROM answered i WHERE i.outbox_id = o.outbox_id)
+WHERE NOT EXISTS (SELECT FROM answered i WHERE i.attempt_id = o.attempt_id)
