@@ -74,6 +74,28 @@ lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 vuln: ## Look for known vulnerabilities in what we call
 	@GO=$(GO) scripts/vuln.sh
 
+.PHONY: bench
+bench: postgres ## Measure Railhead beside River, graphile-worker and bare SQL (MODES=drain,e2e ARGS=-quick)
+	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
+
+.PHONY: bench-scale
+bench-scale: postgres ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
+	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+	$(BIN)/bench -scale $(ARGS)
+
+.PHONY: faults
+faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2)
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES))
+
+.PHONY: mutants
+mutants: postgres ## Remove each guard in turn and see its catcher fail (MUTANT=pattern)
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
+	$(PGRUN) -- $(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)')
+
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
 	rm -rf $(BIN)

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/bench/figures"
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/bench/systems"
+)
+
+func latency(ctx context.Context, b *bench, system systems.System) error {
+	o := systems.Options{Producers: producers, Sparse: true}
+	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+		tally := systems.NewTally()
+		stop, err := session.Work(ctx, tally.Watch())
+		if err != nil {
+			return err
+		}
+		err = b.warmUp(ctx, db, session, tally)
+		if err == nil {
+			_, err = b.trickle(ctx, system, db, session, tally, "latency", warm)
+		}
+		return errors.Join(err, stop())
+	})
+}
+
+// trickle enqueues at latencyRate and notes how long each takes to its rail. It
+// returns how many it enqueued.
+func (b *bench) trickle(ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	tally *systems.Tally, name string, first int) (int, error) {
+	n := int(b.size.latency.Seconds() * latencyRate)
+	used, err := b.metered(ctx, db, system, name, func() error {
+		if err := pour(ctx, session, tally, first, n); err != nil {
+			return err
+		}
+		return tally.AwaitCalls(ctx, first+n)
+	})
+	if err != nil {
+		return 0, err
+	}
+	var milliseconds []float64
+	for _, delay := range tally.Delays() {
+		milliseconds = append(milliseconds, float64(delay.Microseconds())/1000)
+	}
+	b.add(system, name+" p50", "ms", figures.Lower, figures.Percentile(milliseconds, 50))
+	b.add(system, name+" p99", "ms", figures.Lower, figures.Percentile(milliseconds, 99))
+	b.cost(system, name, used, n)
+	return n, nil
+}
+
+// pour enqueues n payments at random moments. A slow enqueue delays none of the
+// others: each has its own moment, whatever became of those before.
+func pour(ctx context.Context, session systems.Session, tally *systems.Tally, first, n int) error {
+	// The same moments for every system and in every round.
+	random := rand.New(rand.NewPCG(20, 26))
+	var all sync.WaitGroup
+	failed := make([]error, n)
+	at := time.Now()
+	for i := range n {
+		at = at.Add(time.Duration(random.ExpFloat64() * float64(time.Second) / latencyRate))
+		if wait := time.Until(at); wait > 0 {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(wait):
+			}
+		}
+		all.Go(func() {
+			tally.Began(first + i)
+			failed[i] = session.Enqueue(ctx, first+i)
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// held measures after a churn under a snapshot that another session keeps: what
+// was deleted since can't be vacuumed, and whoever scans from the start of the
+// queue walks over it.
+func held(ctx context.Context, b *bench, system systems.System) error {
+	o := systems.Options{Producers: producers, Sparse: true}
+	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+		release, err := db.Hold(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		tally := systems.NewTally()
+		stop, err := session.Work(ctx, tally.Watch())
+		if err != nil {
+			return err
+		}
+		err = b.churnAndMeasure(ctx, system, db, session, tally)
+		return errors.Join(err, stop())
+	})
+}
+
+func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db server.Database, session systems.Session, tally *systems.Tally) error {
+	if err := b.warmUp(ctx, db, session, tally); err != nil {
+		return err
+	}
+	begun := time.Now()
+	next := warm
+	for next < warm+b.size.churn {
+		if err := session.Fill(ctx, next, churnBatch); err != nil {
+			return err
+		}
+		next += churnBatch
+		if err := tally.AwaitCalls(ctx, next-churnAhead+churnBatch); err != nil {
+			return err
+		}
+	}
+	if err := tally.Await(ctx, next); err != nil {
+		return err
+	}
+	b.add(system, "held churn", "payments/s", figures.Higher, float64(b.size.churn)/time.Since(begun).Seconds())
+	if err := db.Settle(ctx); err != nil {
+		return err
+	}
+	n, err := b.trickle(ctx, system, db, session, tally, "held", next)
+	if err != nil {
+		return err
+	}
+	next += n
+	more := b.size.endToEnd(system.Name(), b.size.e2e) / 4
+	begun = time.Now()
+	if err := errors.Join(produce(ctx, session, next, more), tally.Await(ctx, next+more)); err != nil {
+		return err
+	}
+	b.add(system, "held e2e", "payments/s", figures.Higher, float64(more)/tally.LastDone().Sub(begun).Seconds())
+	return check(ctx, session, next+more)
+}

@@ -1,0 +1,157 @@
+// Command bench measures Railhead beside the queues that people would use
+// instead, and beside the bare SQL that no queue can beat, on one private
+// PostgreSQL in one run.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/railhead-pay/railhead/bench/systems"
+)
+
+// options are what the command line says.
+type options struct {
+	quick    bool
+	scale    bool
+	rounds   int
+	modes    []string
+	systems  []string
+	out      string
+	evidence string
+	root     string
+	size     size
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var modeList, systemList, archive string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.BoolVar(&o.quick, "quick", false, "one short round, for tuning; the figures are not kept")
+	flags.BoolVar(&o.scale, "scale", false, "measure Railhead with archives of growing size instead")
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds (3; 1 with -quick)")
+	flags.StringVar(&modeList, "modes", "", "modes to run, by commas: "+strings.Join(modeNames(), ","))
+	flags.StringVar(&systemList, "systems", "", "systems to run, by commas")
+	flags.StringVar(&archive, "archive", "", "with -scale: rows in the archive, by commas (0,1000000,10000000)")
+	flags.StringVar(&o.out, "out", "", "file for the figures as JSON")
+	flags.StringVar(&o.evidence, "evidence", "", "folder for profiles, statement statistics and wait events; costs speed")
+	flags.StringVar(&o.root, "root", "", "folder for the server's data, on a real disk (/tmp)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	o.size = fullSize()
+	if o.quick {
+		o.size = quickSize()
+	}
+	if o.rounds == 0 {
+		o.rounds = 3
+		if o.quick {
+			o.rounds = 1
+		}
+	}
+	if o.out == "" {
+		o.out = defaultOut(o)
+	}
+	o.modes = modeNames()
+	if o.quick {
+		o.modes = []string{"drain", "e2e"}
+	}
+	var err error
+	if modeList != "" {
+		if o.modes, err = choose("mode", modeList, modeNames()); err != nil {
+			return o, err
+		}
+	}
+	o.systems = systemNames()
+	if systemList != "" {
+		if o.systems, err = choose("system", systemList, systemNames()); err != nil {
+			return o, err
+		}
+	}
+	if archive != "" {
+		if o.size.archives, err = numbers(archive); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// defaultOut keeps figures of a whole run only: a quick one must not pass for it.
+func defaultOut(o options) string {
+	switch {
+	case o.quick:
+		return "build/bench/quick.json"
+	case o.scale:
+		return "bench/results/scale.json"
+	default:
+		return "bench/results/latest.json"
+	}
+}
+
+func choose(what, list string, known []string) ([]string, error) {
+	chosen := strings.Split(list, ",")
+	for _, name := range chosen {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no %s %q; there are %s", what, name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func numbers(list string) ([]int, error) {
+	var all []int
+	for text := range strings.SplitSeq(list, ",") {
+		var n int
+		if _, err := fmt.Sscan(text, &n); err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is no number of rows", text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func everySystem() []systems.System {
+	return []systems.System{systems.Railhead{}, systems.River{}, systems.Floor{}}
+}
+
+func systemNames() []string {
+	var names []string
+	for _, each := range everySystem() {
+		names = append(names, each.Name())
+	}
+	return names
+}
+
+func run(ctx context.Context, o options) error {
+	b, err := newBench(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := b.rounds(ctx); err != nil {
+		return err
+	}
+	return b.report(ctx)
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/railhead-pay/railhead/bench/figures"
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/bench/systems"
+)
+
+// mode is one way of measuring.
+type mode struct {
+	name  string
+	what  string
+	takes func(system string) bool
+	run   func(ctx context.Context, b *bench, system systems.System) error
+}
+
+func everybody(string) bool { return true }
+
+func only(names ...string) func(string) bool {
+	return func(name string) bool { return slices.Contains(names, name) }
+}
+
+func modes() []mode {
+	return []mode{
+		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody, drain},
+		{"e2e", "8 producers, one payment a transaction, while the workers run; from the first enqueue to the last durable outcome", everybody, endToEnd},
+		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
+		{"held", "the same after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
+		{"slow", "end to end with 1 ms more in every flush of the server", everybody, slowEndToEnd},
+		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot", only("railhead", "river", "floor"), enqueueAlone},
+		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
+	}
+}
+
+func modeNames() []string {
+	var names []string
+	for _, each := range modes() {
+		names = append(names, each.name)
+	}
+	return names
+}
+
+func (b *bench) chosenModes() []mode {
+	return slices.DeleteFunc(modes(), func(m mode) bool { return !slices.Contains(b.options.modes, m.name) })
+}
+
+func drain(ctx context.Context, b *bench, system systems.System) error {
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {
+		return b.drainOnce(ctx, system, db, session, "drain", 0)
+	})
+}
+
+// drainOnce works what it fills in; before are the payments that were there.
+func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, before int) error {
+	n := b.size.drain
+	if err := errors.Join(session.Fill(ctx, before, n), db.Settle(ctx)); err != nil {
+		return err
+	}
+	tally := systems.NewTally()
+	var begun time.Time
+	used, err := b.metered(ctx, db, system, name, func() error {
+		begun = time.Now()
+		stop, err := session.Work(ctx, tally.Watch())
+		if err != nil {
+			return err
+		}
+		return errors.Join(tally.Await(ctx, n), stop())
+	})
+	if err != nil {
+		return err
+	}
+	if slow, ok := session.(interface{ Outside() bool }); ok && slow.Outside() {
+		// A worker in a process of its own: its start is not the queue's.
+		begun = tally.FirstCall()
+	}
+	if err := check(ctx, session, before+n); err != nil {
+		return err
+	}
+	b.add(system, name, "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
+	b.cost(system, name, used, n)
+	return nil
+}
+
+// metered runs f and says what the server used meanwhile.
+func (b *bench) metered(ctx context.Context, db server.Database, system systems.System, name string, f func() error) (server.Meter, error) {
+	ended, err := b.watch(ctx, db, system, name)
+	if err != nil {
+		return server.Meter{}, err
+	}
+	before, err := db.Server().Read(ctx)
+	if err != nil {
+		return server.Meter{}, err
+	}
+	if err := f(); err != nil {
+		return server.Meter{}, err
+	}
+	after, err := db.Server().Read(ctx)
+	return after.Since(before), errors.Join(err, ended())
+}
+
+func endToEnd(ctx context.Context, b *bench, system systems.System) error {
+	n := b.size.endToEnd(system.Name(), b.size.e2e)
+	return b.in(ctx, b.plain, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
+		return b.endToEndOnce(ctx, system, db, session, "e2e", n)
+	})
+}
+
+func slowEndToEnd(ctx context.Context, b *bench, system systems.System) error {
+	if b.slow == nil {
+		return nil // said already
+	}
+	n := b.size.endToEnd(system.Name(), b.size.slow)
+	return b.in(ctx, b.slow, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
+		return b.endToEndOnce(ctx, system, db, session, "slow e2e", n)
+	})
+}
+
+func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, n int) error {
+	tally := systems.NewTally()
+	stop, err := session.Work(ctx, tally.Watch())
+	if err != nil {
+		return err
+	}
+	err = b.warmUp(ctx, db, session, tally)
+	var begun time.Time
+	var used server.Meter
+	if err == nil {
+		used, err = b.metered(ctx, db, system, name, func() error {
+			begun = time.Now()
+			if err := produce(ctx, session, warm, n); err != nil {
+				return err
+			}
+			return tally.Await(ctx, warm+n)
+		})
+	}
+	if err := errors.Join(err, stop()); err != nil {
+		return err
+	}
+	if err := check(ctx, session, warm+n); err != nil {
+		return err
+	}
+	b.add(system, name, "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
+	b.cost(system, name, used, n)
+	return nil
+}
+
+// warm payments open every connection and plan every statement before the clock
+// starts.
+const warm = 80
+
+func (b *bench) warmUp(ctx context.Context, db server.Database, session systems.Session, tally *systems.Tally) error {
+	return errors.Join(produce(ctx, session, 0, warm), tally.Await(ctx, warm), db.Settle(ctx))
+}
+
+// produce enqueues payments first to first+n-1 from all producers at once.
+func produce(ctx context.Context, session systems.Session, first, n int) error {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	failed := make([]error, producers)
+	for i := range producers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				mine := int(next.Add(1)) - 1
+				if mine >= n {
+					return
+				}
+				if err := session.Enqueue(ctx, first+mine); err != nil {
+					failed[i] = err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errors.Join(failed...), ctx.Err())
+}
+
+func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
+	for _, name := range []string{"enqueue free", "enqueue held"} {
+		err := b.in(ctx, b.plain, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
+			if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
+				return err
+			}
+			if name == "enqueue held" {
+				release, err := db.Hold(ctx)
+				if err != nil {
+					return err
+				}
+				defer release()
+			}
+			var took time.Duration
+			used, err := b.metered(ctx, db, system, name, func() error {
+				begun := time.Now()
+				err := produce(ctx, session, warm, b.size.enqueue)
+				took = time.Since(begun)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			b.add(system, name, "payments/s", figures.Higher, float64(b.size.enqueue)/took.Seconds())
+			b.cost(system, name, used, b.size.enqueue)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pair(ctx context.Context, b *bench, system systems.System) error {
+	counts := []int{1, 2}
+	if b.round%2 == 1 {
+		slices.Reverse(counts)
+	}
+	for _, workers := range counts {
+		name := map[int]string{1: "one relayer", 2: "two relayers"}[workers]
+		o := systems.Options{Producers: 2, Workers: workers}
+		err := b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+			return b.drainOnce(ctx, system, db, session, name, 0)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

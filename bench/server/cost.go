@@ -1,0 +1,94 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Meter is what the server has used up to a moment.
+type Meter struct {
+	CPU time.Duration // of the postmaster and its children, gone ones included
+	WAL int64         // bytes
+}
+
+// Since is what was used between two readings.
+func (m Meter) Since(before Meter) Meter {
+	return Meter{CPU: m.CPU - before.CPU, WAL: m.WAL - before.WAL}
+}
+
+// Read takes a reading.
+func (s *Server) Read(ctx context.Context) (Meter, error) {
+	var m Meter
+	err := s.as(ctx, "postgres", func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&m.WAL)
+	})
+	if err != nil {
+		return Meter{}, fmt.Errorf("reading the WAL's position: %w", err)
+	}
+	m.CPU, err = treeCPU(s.PID())
+	return m, err
+}
+
+// clockTick is the unit of times in /proc, which Linux fixes for user space.
+const clockTick = 10 * time.Millisecond
+
+// treeCPU is the user and system time of a process, its children that live, and
+// its children that were waited for. A child that ends between the readings
+// moves from the second to the third.
+func treeCPU(root int) (time.Duration, error) {
+	own, err := readStat(root)
+	if err != nil {
+		return 0, err
+	}
+	total := own.ticks + own.reaped
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range all {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			continue
+		}
+		child, err := readStat(pid)
+		if err == nil && child.parent == root {
+			total += child.ticks
+		}
+	}
+	return time.Duration(total) * clockTick, nil
+}
+
+type stat struct {
+	parent        int
+	ticks, reaped int64
+}
+
+func readStat(pid int) (stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(text)
+}
+
+// parseStat reads proc(5): the fields after the command, which may hold spaces
+// and is in brackets.
+func parseStat(text []byte) (stat, error) {
+	end := bytes.LastIndexByte(text, ')')
+	fields := bytes.Fields(text[end+1:])
+	if end < 0 || len(fields) < 15 {
+		return stat{}, fmt.Errorf("unexpected /proc stat line %q", text)
+	}
+	number := func(field int) int64 { // as proc(5) counts them
+		n, _ := strconv.ParseInt(string(fields[field-3]), 10, 64)
+		return n
+	}
+	return stat{parent: int(number(4)), ticks: number(14) + number(15), reaped: number(16) + number(17)}, nil
+}

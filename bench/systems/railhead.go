@@ -1,0 +1,251 @@
+package systems
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/noop"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// Railhead is this repository: the real relayer in this process with the rail
+// that accepts at once, and the real enqueue function, each with its own login.
+type Railhead struct{}
+
+const (
+	cell      = "railhead"
+	railType  = "noop"
+	fillBatch = 1000
+
+	ingestLogin   = "bench_ingest"
+	relayerLogin  = "bench_relayer"
+	operatorLogin = "bench_operator"
+	// ReaderLogin may look at everything and change nothing.
+	readerLogin = "bench_reader"
+
+	// relayerConns is what `railhead relayer` opens.
+	relayerConns = 4
+)
+
+// profile is what an operator would apply for such a rail: everything is the
+// default but what has none, and the calls in flight.
+var profile = fmt.Appendf(nil, `{"rail_type": %q, "acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY",
+	"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d}`, railType, rails.MaxConcurrency)
+
+// Name implements System.
+func (Railhead) Name() string { return "railhead" }
+
+// Configured implements System.
+func (Railhead) Configured() string {
+	return fmt.Sprintf("the relayer of this checkout in process with its default settings and %d connections, the noop rail with concurrency %d; "+
+		"filled by EnqueueBatch, enqueued by Enqueue, %d participants; relayer and ingest each as a login of their own role",
+		relayerConns, rails.MaxConcurrency, Participants)
+}
+
+// Missing implements System.
+func (Railhead) Missing() string { return "" }
+
+// Install implements System.
+func (Railhead) Install(ctx context.Context, db server.Database) error {
+	config, err := pgx.ParseConfig(db.URL(""))
+	if err != nil {
+		return err
+	}
+	err = db.Do(ctx, func(conn *pgx.Conn) error {
+		if err := acl.EnsureRoles(ctx, conn); err != nil {
+			return err
+		}
+		if _, err := migrations.Up(ctx, config, cell); err != nil {
+			return err
+		}
+		if err := acl.Apply(ctx, conn, cell); err != nil {
+			return err
+		}
+		for login, role := range map[string]string{
+			ingestLogin: "railhead_ingest", relayerLogin: "railhead_executor",
+			operatorLogin: "railhead_operator", readerLogin: "railhead_readonly",
+		} {
+			if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: db.URL(operatorLogin), Cell: cell})
+	if err != nil {
+		return err
+	}
+	defer operator.Close()
+	parsed, err := rails.ParseProfile(profile)
+	if err != nil {
+		return err
+	}
+	stored, err := parsed.JSON()
+	if err != nil {
+		return err
+	}
+	_, _, err = operator.ApplyRailProfile(ctx, railType, stored, "benchmark")
+	return err
+}
+
+// Open implements System.
+func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
+	ingest, err := ledger.OpenIngest(ctx, ledger.Config{
+		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest", MaxConns: int32(max(o.Producers, 1)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &railheadSession{db: db, ingest: ingest, options: o}, nil
+}
+
+type railheadSession struct {
+	db      server.Database
+	ingest  *ledger.Ingest
+	options Options
+}
+
+func (s *railheadSession) Close() { s.ingest.Close() }
+
+func instruction(n int) payment.Instruction {
+	number := strconv.Itoa(n)
+	return payment.Instruction{
+		InstructionID: number, ParticipantID: Participant(n), IdempotencyKey: "key-" + number,
+		RailType: railType, Payload: Payload(n),
+	}
+}
+
+func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
+	for done := 0; done < n; {
+		batch := make([]payment.Instruction, min(fillBatch, n-done))
+		for i := range batch {
+			batch[i] = instruction(first + done + i)
+		}
+		receipts, err := s.ingest.EnqueueBatch(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, receipt := range receipts {
+			if receipt.Fault != nil {
+				return receipt.Fault
+			}
+		}
+		done += len(batch)
+	}
+	return nil
+}
+
+func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
+	_, err := s.ingest.Enqueue(ctx, instruction(n))
+	return err
+}
+
+func (s *railheadSession) Count(ctx context.Context) (n int, err error) {
+	err = s.db.Do(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED'").Scan(&n)
+	})
+	return n, err
+}
+
+func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	var stores []*ledger.Executor
+	failed := make([]error, max(s.options.Workers, 1))
+	stop := func() error {
+		cancel()
+		running.Wait()
+		for _, store := range stores {
+			store.Close()
+		}
+		return errors.Join(failed...)
+	}
+	for i := range failed {
+		store, one, err := s.relayer(ctx, i, watch)
+		if err != nil {
+			return nil, errors.Join(err, stop())
+		}
+		stores = append(stores, store)
+		running.Go(func() { failed[i] = one.Run(ctx) })
+	}
+	return stop, nil
+}
+
+func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*ledger.Executor, *relayer.Relayer, error) {
+	url, name := s.db.URL(relayerLogin), fmt.Sprintf("bench-relayer-%d", i+1)
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: cell, Name: name, MaxConns: relayerConns})
+	if err != nil {
+		return nil, nil, err
+	}
+	bell, err := ledger.NewBell(ledger.Config{URL: url, Cell: cell, Name: name + "-bell"}, store, quiet())
+	if err != nil {
+		store.Close()
+		return nil, nil, err
+	}
+	open := func(p rails.Profile) (rails.Rail, error) {
+		inner, err := noop.Open(p)
+		return &watchedRail{Rail: inner, watch: watch}, err
+	}
+	one, err := relayer.New(relayer.Config{WorkerID: fmt.Sprintf("%s-%s", name, payment.NewID())},
+		store, bell, open, &recorded{watch: watch}, quiet())
+	if err != nil {
+		store.Close()
+		return nil, nil, err
+	}
+	return store, one, nil
+}
+
+// watchedRail is the noop rail, and tells when it is called.
+type watchedRail struct {
+	*noop.Rail
+	watch Watch
+}
+
+// Send implements rails.Rail.
+func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
+	at := time.Now()
+	if n, err := strconv.Atoi(s.InstructionID); err == nil {
+		r.watch.Called(n, at)
+	}
+	return r.Rail.Send(ctx, s)
+}
+
+// recorded hears of outcomes after their commit.
+type recorded struct {
+	silent
+	watch Watch
+}
+
+func (r *recorded) Recorded(o payment.Outcome) {
+	if o.Decision.State == payment.Dispatched {
+		r.watch.Done(1)
+	}
+}
+
+// silent is the rest of a relayer's observer.
+type silent struct{}
+
+func (silent) Bell()                              {}
+func (silent) Poll()                              {}
+func (silent) BellDeaf(bool)                      {}
+func (silent) Claimed(string, int)                {}
+func (silent) Turn(int, int, time.Duration)       {}
+func (silent) Late(string, payment.Verdict)       {}
+func (silent) Unlisted(string, string)            {}
+func (silent) Breaker(string, rails.BreakerState) {}
+func (silent) InFlight(string, int, int)          {}
