@@ -87,6 +87,7 @@ func (e *Executor) sameServer(ctx context.Context, tx pgx.Tx) error {
 		data[identityKey] = behind
 	}
 	if behind != *checked {
+		e.pool.Reset() // whichever of the two was the old one, nothing is kept of it
 		return fmt.Errorf("%w: it was %s on timeline %d and is %s on timeline %d", payment.ErrServerChanged,
 			checked.system, checked.timeline, behind.system, behind.timeline)
 	}
