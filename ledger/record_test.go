@@ -285,47 +285,6 @@ func TestRecordIsRepeatable(t *testing.T) {
 	same(t, "fate", d.fate(claim.OutboxID, ""), "DISPATCHING UNKNOWN(1) PARKED, letter OUTCOME_UNKNOWN pending")
 }
 
-// TestTwoAnswersOfOneInstruction: a worker that stood still for long comes back
-// with the answer to a claim that it lost and, in the same turn, with the answer
-// to its next claim of the same instruction. Only the latter goes in, and only
-// what follows from that one happens.
-func TestTwoAnswersOfOneInstruction(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for _, c := range []struct {
-		lost, held payment.Result
-		want       string
-	}{
-		{payment.ResultUnknown, payment.ResultAccepted, "DISPATCHED(3)"},
-		{payment.ResultRefusedFinal, payment.ResultAccepted, "DISPATCHED(3)"},
-		{payment.ResultAccepted, payment.ResultRefusedTransient, "RETRYABLE(3), SEND sends=2 asked=0 count=4 unknown"},
-	} {
-		first, second := thenClaimed(d)
-		before := d.rows(first.OutboxID)
-		late := told(sameKey, first, c.lost, "ref")
-		result, err := d.exec.Turn(t.Context(), payment.Turn{
-			Outcomes: []payment.Outcome{late, told(sameKey, second, c.held, "ref")}, Finished: []payment.ID{second.ClaimID},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(result.Late) != 1 || result.Late[0].AttemptID != late.AttemptID {
-			t.Errorf("%s beside %s: late %v", c.lost, c.held, result.Late)
-		}
-		same(t, string(c.lost+" beside "+c.held), d.fate(first.OutboxID, before), c.want)
-	}
-
-	// Both lost: both are told.
-	first, second := thenClaimed(d)
-	d.record(lost(sameKey, second))
-	both := []payment.Outcome{told(sameKey, first, payment.ResultUnknown, ""), told(sameKey, second, payment.ResultUnknown, "")}
-	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: both})
-	if err != nil || len(result.Late) != 2 {
-		t.Errorf("late %v, %v; want both", result.Late, err)
-	}
-	d.gapless()
-}
-
 // TestOneLateOutcomeHarmsNobody: the rest of its turn goes in, also where the
 // index of executions is what refuses it.
 func TestOneLateOutcomeHarmsNobody(t *testing.T) {
