@@ -155,6 +155,29 @@ func TestCommitUnknownIsNeverSentOn(t *testing.T) {
 	}
 }
 
+// TestAnswersOfAnUnknownCommit: outcomes in hand stay in hand until the ledger
+// has them, and it has them once.
+func TestAnswersOfAnUnknownCommit(t *testing.T) {
+	t.Parallel()
+	for _, how := range []way{lostBefore, lostMidway, lostAfter} {
+		t.Run(how.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+			store := newFaulty(w.store)
+			store.failNext("Turn with outcomes", how, 4)
+			w.runWith(config(), store, w.bell())
+			for n := range 8 {
+				id := w.enqueue(fmt.Sprintf("instruction-%d", n))
+				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
+				same(t, "sends", w.sends(id), 1)
+			}
+			same(t, "turns lost", store.count("Turn with outcomes"), 4)
+			w.closeClaims()
+			w.gapless()
+		})
+	}
+}
+
 // TestKilledBackends ends the relayer's sessions again and again while it works.
 func TestKilledBackends(t *testing.T) {
 	t.Parallel()

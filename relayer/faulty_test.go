@@ -18,9 +18,10 @@ type way int
 const (
 	lostBefore way = iota // nothing happened
 	lostAfter             // it happened, and the answer was lost
+	lostMidway            // nothing happened, and nobody can tell
 )
 
-func (w way) String() string { return [...]string{"lost before", "lost after"}[w] }
+func (w way) String() string { return [...]string{"lost before", "lost after", "lost midway"}[w] }
 
 // faulty is a store whose calls get lost. A turn or a claim that may have
 // happened is a commit of unknown result; everything else is a broken link.
@@ -78,8 +79,10 @@ func (f *faulty) around(call string, do func() error) error {
 	if how == lostBefore {
 		return err
 	}
-	if done := do(); done != nil {
-		return done
+	if how == lostAfter {
+		if done := do(); done != nil {
+			return done
+		}
 	}
 	if strings.HasPrefix(call, "Turn") || call == "ClaimOnly" {
 		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
