@@ -16,10 +16,6 @@ const (
 	BareAsked = "bare-asked" // executes whatever arrives and can be asked: never a second send
 )
 
-// sendsOnce reports whether the machine may send an instruction of a rail to
-// the bank a second time only after the bank's own refusal.
-func sendsOnce(rail string) bool { return rail == Bare || rail == BareAsked }
-
 //go:embed rails.yaml.tmpl
 var railsText string
 
