@@ -49,7 +49,7 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 		b.systems = append(b.systems, each)
 	}
 	var err error
-	if b.plain, err = server.Start(ctx, server.Options{Root: o.root, Statements: o.evidence != ""}); err != nil {
+	if b.plain, err = server.Start(ctx, server.Options{Root: o.root, Statements: o.evidence != "", Settings: o.postgres}); err != nil {
 		return nil, err
 	}
 	if o.evidence != "" {
@@ -82,7 +82,9 @@ func (b *bench) startSlow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.slow, err = server.Start(ctx, server.Options{Root: b.root, Preload: library, Environment: slowflush.Environment(slowDelay)})
+	b.slow, err = server.Start(ctx, server.Options{
+		Root: b.root, Preload: library, Environment: slowflush.Environment(slowDelay), Settings: b.postgres,
+	})
 	return err
 }
 

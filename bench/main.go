@@ -26,6 +26,7 @@ type options struct {
 	out      string
 	evidence string
 	root     string
+	postgres map[string]string // settings for experiments
 	size     size
 }
 
@@ -55,6 +56,17 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.out, "out", "", "file for the figures as JSON")
 	flags.StringVar(&o.evidence, "evidence", "", "folder for profiles, statement statistics and wait events; costs speed")
 	flags.StringVar(&o.root, "root", "", "folder for the server's data, on a real disk (/tmp)")
+	flags.Func("pg", "a server setting for an experiment, name=value; may be repeated", func(text string) error {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%q is not name=value", text)
+		}
+		if o.postgres == nil {
+			o.postgres = make(map[string]string)
+		}
+		o.postgres[name] = value
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -101,7 +113,7 @@ func parse(args []string) (options, error) {
 // defaultOut keeps figures of a whole run only: a quick one must not pass for it.
 func defaultOut(o options) string {
 	switch {
-	case o.quick:
+	case o.quick || len(o.postgres) > 0:
 		return "build/bench/quick.json"
 	case o.scale:
 		return "bench/results/scale.json"

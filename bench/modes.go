@@ -65,15 +65,16 @@ func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.
 	}
 	tally := systems.NewTally()
 	var begun time.Time
-	used, err := b.metered(ctx, db, system, name, func() error {
+	stop := func() error { return nil }
+	used, err := b.metered(ctx, db, system, name, func() (err error) {
 		begun = time.Now()
-		stop, err := session.Work(ctx, tally.Watch())
-		if err != nil {
+		if stop, err = session.Work(ctx, tally.Watch()); err != nil {
+			stop = func() error { return nil }
 			return err
 		}
-		return errors.Join(tally.Await(ctx, n), stop())
+		return tally.Await(ctx, n)
 	})
-	if err != nil {
+	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	if slow, ok := session.(interface{ Outside() bool }); ok && slow.Outside() {

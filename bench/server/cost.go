@@ -40,32 +40,54 @@ func (s *Server) Read(ctx context.Context) (Meter, error) {
 const clockTick = 10 * time.Millisecond
 
 // treeCPU is the user and system time of a process, its children that live, and
-// its children that were waited for. A child that ends between the readings
-// moves from the second to the third.
+// its children that were waited for. A child that ends while we look would be
+// missed or counted twice: then we look again.
 func treeCPU(root int) (time.Duration, error) {
-	own, err := readStat(root)
-	if err != nil {
-		return 0, err
+	for {
+		before, err := readStat(root)
+		if err != nil {
+			return 0, err
+		}
+		children, whole, err := childrenTicks(root)
+		if err != nil {
+			return 0, err
+		}
+		after, err := readStat(root)
+		if err != nil {
+			return 0, err
+		}
+		if whole && before.reaped == after.reaped {
+			return time.Duration(after.ticks+after.reaped+children) * clockTick, nil
+		}
 	}
-	total := own.ticks + own.reaped
+}
+
+// childrenTicks is not whole if a child has ended and was not waited for yet.
+func childrenTicks(root int) (ticks int64, whole bool, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	whole = true
 	for _, file := range all {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {
 			continue
 		}
 		child, err := readStat(pid)
-		if err == nil && child.parent == root {
-			total += child.ticks
+		if err != nil {
+			continue // it has ended; if it was ours, the postmaster's own line has changed
+		}
+		if child.parent == root {
+			ticks += child.ticks
+			whole = whole && child.state != 'Z'
 		}
 	}
-	return time.Duration(total) * clockTick, nil
+	return ticks, whole, nil
 }
 
 type stat struct {
+	state         byte
 	parent        int
 	ticks, reaped int64
 }
@@ -90,5 +112,5 @@ func parseStat(text []byte) (stat, error) {
 		n, _ := strconv.ParseInt(string(fields[field-3]), 10, 64)
 		return n
 	}
-	return stat{parent: int(number(4)), ticks: number(14) + number(15), reaped: number(16) + number(17)}, nil
+	return stat{state: fields[0][0], parent: int(number(4)), ticks: number(14) + number(15), reaped: number(16) + number(17)}, nil
 }

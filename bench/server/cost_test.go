@@ -8,7 +8,7 @@ func TestParseStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (stat{parent: 42, ticks: 16, reaped: 10}); got != want {
+	if want := (stat{state: 'S', parent: 42, ticks: 16, reaped: 10}); got != want {
 		t.Errorf("read %+v, want %+v", got, want)
 	}
 	if _, err := parseStat([]byte("4711 (x) S 1")); err == nil {

@@ -32,6 +32,7 @@ func Settings() map[string]string {
 // Server is a running PostgreSQL.
 type Server struct {
 	postgres *pgserver.Server
+	settings []string // the names of those that are ours
 	made     int
 }
 
@@ -45,6 +46,8 @@ type Options struct {
 	Environment map[string]string
 	// Statements loads pg_stat_statements. It costs a little: for evidence only.
 	Statements bool
+	// Settings are put over those of every run.
+	Settings map[string]string
 }
 
 // Start starts a server that never outlives this process.
@@ -55,6 +58,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		settings["pg_stat_statements.track"] = "all"
 		settings["track_io_timing"] = "on"
 	}
+	maps.Copy(settings, o.Settings)
 	environment := maps.Clone(o.Environment)
 	if o.Preload != "" {
 		if environment == nil {
@@ -72,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting PostgreSQL: %w", err)
 	}
-	s := &Server{postgres: started}
+	s := &Server{postgres: started, settings: slices.Sorted(maps.Keys(settings))}
 	if o.Preload != "" {
 		// ld.so goes on without a library that it can't read: look.
 		mapped, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", started.PID()))
@@ -179,7 +183,7 @@ func (s *Server) Describe(ctx context.Context) (string, error) {
 		return conn.QueryRow(ctx, `
 			SELECT string_agg(name || '=' || current_setting(name), ', ' ORDER BY name)
 			FROM pg_settings WHERE name = ANY ($1)`,
-			append(slices.Sorted(maps.Keys(Settings())), "autovacuum", "wal_level")).Scan(&text)
+			append(slices.Clone(s.settings), "autovacuum", "wal_level", "jit")).Scan(&text)
 	})
 	return text, err
 }
