@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
@@ -225,13 +226,37 @@ func (w *world) kill(sessions int) {
 	}
 }
 
+// TestNobodysFault: what the server says of itself is no row's fault. Nobody is
+// set aside, and no lane stops for it.
+func TestNobodysFault(t *testing.T) {
+	t.Parallel()
+	for what, state := range map[string]string{
+		"shut down": "57P01", "starting up": "57P03", "cancelled": "57014", "link lost": "08006", "too many connections": "53300",
+		"read only": "25006", "lost a race": "40001", "deadlock": "40P01", "locked": "55P03",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+			store := newFaulty(w.store)
+			store.refuse(&pgconn.PgError{Severity: "FATAL", Code: state})
+			store.failNext("Turn", lostBefore, 4)
+			store.failNext("ClaimOnly", lostBefore, 8)
+			id := w.enqueue("the one")
+			w.runWith(oneStream(), store, w.bell())
+			w.awaitStates(id, "DISPATCHING DISPATCHED")
+			same(t, "sends", w.sends(id), 1)
+			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
+		})
+	}
+}
+
 // TestServerForgotTheInstruction: after a restore the database does not know what
 // was sent. That outcome has nowhere to go, and must not stop the others.
 func TestServerForgotTheInstruction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	store := &forgetful{Store: w.store}
-	w.runWith(config(), store, w.bell())
+	w.runWith(oneStream(), store, w.bell())
 	store.forget.Store(true)
 	lost := w.enqueue("forgotten")
 	w.seen.await(t, func() error { return wantOne(w.executions(lost)) })

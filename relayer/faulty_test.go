@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/relayer"
 )
@@ -31,6 +33,9 @@ type faulty struct {
 	ways map[string]way
 	left map[string]int // calls to be lost; -1: all
 	lost map[string]int
+	// refusal is what the server says instead of nothing; a lock that was not to be
+	// had gets the ledger's word for it.
+	refusal error
 }
 
 func newFaulty(store relayer.Store) *faulty {
@@ -55,6 +60,14 @@ func (f *faulty) count(call string) int {
 	return f.lost[call]
 }
 
+// refuse makes lost calls a refusal of the server's.
+func (f *faulty) refuse(refusal *pgconn.PgError) {
+	f.refusal = refusal
+	if refusal.Code == "55P03" {
+		f.refusal = fmt.Errorf("%w: %w", payment.ErrLockTimeout, refusal)
+	}
+}
+
 func (f *faulty) loses(call string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +79,10 @@ var errLink = errors.New("the link is broken")
 // around makes a call, or loses it.
 func (f *faulty) around(call string, do func() error) error {
 	f.mu.Lock()
-	how, lose := f.ways[call], f.left[call] != 0
+	how, lose, cause := f.ways[call], f.left[call] != 0, errLink
+	if f.refusal != nil {
+		cause = f.refusal
+	}
 	if lose {
 		f.left[call]--
 		f.lost[call]++
@@ -75,7 +91,7 @@ func (f *faulty) around(call string, do func() error) error {
 	if !lose {
 		return do()
 	}
-	err := fmt.Errorf("%s %s: %w", call, how, errLink)
+	err := fmt.Errorf("%s %s: %w", call, how, cause)
 	if how == lostBefore {
 		return err
 	}

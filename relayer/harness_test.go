@@ -87,6 +87,13 @@ func config() relayer.Config {
 	}
 }
 
+// oneStream is a relayer in which nothing can be done beside what is stuck.
+func oneStream() relayer.Config {
+	c := config()
+	c.Streams = 1
+	return c
+}
+
 // run runs a relayer on the world's own store until the test ends.
 func (w *world) run(config relayer.Config) *running {
 	w.t.Helper()

@@ -72,9 +72,7 @@ func TestPoisonDoesNotSlowALane(t *testing.T) {
 	for n := range 60 {
 		w.enqueue(fmt.Sprintf("instruction-%d", n), `priority => 0`)
 	}
-	config := config()
-	config.Streams = 1
-	w.run(config)
+	w.run(oneStream())
 	w.awaitText("60", `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
 	if claims := w.cell.Int(`SELECT count(DISTINCT claimed_at) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`); claims > 12 {
 		t.Errorf("%d claim statements for 60 rows", claims)
@@ -137,7 +135,7 @@ func TestOutcomeThatIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	w.refuse(`instruction_id <> 'refused' OR state <> 'DISPATCHED'`)
-	r := w.run(config())
+	r := w.run(oneStream())
 	refused := w.enqueue("refused")
 	w.seen.await(t, func() error { return wantOne(w.executions(refused)) })
 	for n := range 10 {
@@ -171,7 +169,7 @@ func TestIdleTransactionElsewhere(t *testing.T) {
 			slow := newHesitant()
 			w.wrap = slow.around
 			w.faults(railsim.Fault{Kind: railsim.Refuse, Code: "AC04", Limit: 1})
-			r := w.run(config())
+			r := w.run(oneStream())
 			held := w.enqueue("held")
 			<-slow.arrived
 			idle := w.cell.Conn(t, "")
