@@ -43,6 +43,14 @@ func TestReplayIsRefused(t *testing.T) {
 		same(t, kind, d.late(evidence(sameKey, first, kind, "ref")), payment.VerdictLate)
 		refusedWith(t, "not found, then "+kind, replay(first.OutboxID), "RH020", "may have been made")
 	}
+	// Or while the rail is being asked: it may have looked before the send arrived.
+	late := d.claimOne(d.enqueue())
+	d.record(told(asksInVain, late, payment.ResultUnknown, ""))
+	asked := d.claimOne(late.OutboxID)
+	same(t, "late", d.late(evidence(sameKey, late, "unknown", "")), payment.VerdictLate)
+	same(t, "inquiry", d.late(told(asksInVain, asked, payment.ResultNotFound, "")), payment.VerdictIn)
+	same(t, "letter", d.letter(late.OutboxID), "OUTCOME_UNKNOWN pending")
+	refusedWith(t, "unknown while it was asked", replay(late.OutboxID), "RH020", "may have been made")
 	first, second := thenClaimed(d)
 	d.record(told(coversKey, second, payment.ResultRefusedFinal, ""))
 	same(t, "late", d.late(evidence(sameKey, first, "unknown", "")), payment.VerdictLate)
