@@ -66,7 +66,7 @@ func (p *Process) Alive() bool {
 // signal sends one; a process that has ended hears nothing.
 func (p *Process) signal(sig syscall.Signal) error {
 	if !p.Alive() {
-		return fmt.Errorf("%s has ended already (%v); its log is %s", p.Name, p.result, p.log)
+		return fmt.Errorf("%s: %w (%v); its log is %s", p.Name, os.ErrProcessDone, p.result, p.log)
 	}
 	return p.cmd.Process.Signal(sig)
 }

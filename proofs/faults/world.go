@@ -174,7 +174,7 @@ func (w *World) Heal(ctx context.Context) error {
 	w.Director.disarm()
 	for _, p := range w.processes() {
 		if p.Alive() {
-			if err := p.Thaw(); err != nil && p.Alive() {
+			if err := p.Thaw(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return err
 			}
 		}

@@ -1,0 +1,9 @@
+// Package model holds the ledger against a model of it: enqueue, claims of two
+// workers, answers in any order, crashes, the reaper, late outcomes, callbacks,
+// cancel, replay, resolve and expiry, as a property test draws them. After every
+// step the database must say what the model says, and neither may say anything
+// of the money that the simulated rail knows to be false.
+//
+//	go test ./proofs/model                                  a few dozen histories
+//	go test ./proofs/model -rapid.checks 5000 -timeout 1h   as many as you like
+package model

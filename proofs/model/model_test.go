@@ -1,0 +1,197 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// model is what the design says about one instruction. It knows no SQL.
+type model struct {
+	state   payment.State // of the last row that is not LATE_OUTCOME
+	rows    int
+	unknown bool // as of that row
+	letter  payment.DeadReason
+
+	waiting        bool // in pending, and how it waits there
+	action         payment.Action
+	waitsUnknown   bool
+	waitsTaken     bool
+	expires        bool // it may expire, and it has
+	expired        bool
+	open           int // the open claim's number; 0: none
+	claimSends     int
+	claimUnknown   bool
+	claimTaken     bool
+	sends          map[int]bool // the claims that send, by number
+	answers        map[int]payment.State
+	lates          []late
+	ended          int // the claim that the last row answers; 0: none
+	endedBy        payment.Result
+	endedReference string
+}
+
+// late is one LATE_OUTCOME row.
+type late struct {
+	no, claim int
+	result    payment.Result
+	reference string
+}
+
+func enqueued() *model {
+	return &model{waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{}}
+}
+
+// claimed opens a claim and returns its number.
+func (m *model) claimed(sends int) int {
+	m.rows++
+	m.state, m.open, m.unknown = m.action.ClaimState(), m.rows, m.waitsUnknown
+	m.claimSends, m.claimUnknown, m.claimTaken = sends, m.waitsUnknown, m.waitsTaken
+	m.sends[m.rows] = m.action == payment.ActionSend
+	m.waiting, m.ended = false, 0
+	return m.open
+}
+
+// append adds a row that is not late, and says what the instruction is from now on.
+func (m *model) append(state payment.State, unknown bool, answers int, result payment.Result, reference string) {
+	m.rows++
+	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
+	m.ended, m.endedBy, m.endedReference = answers, result, reference
+	if answers > 0 {
+		m.answers[answers] = state
+	}
+}
+
+// fast reports whether the answer to a claim goes in at the claim's number + 1.
+func (m *model) fast(claim int) bool { return m.open == claim && m.rows == claim }
+
+// answered is an outcome by whichever way it goes in.
+func (m *model) answered(o payment.Outcome) payment.Verdict {
+	d, claim := o.Decision, o.Claim.AttemptNo
+	if m.open > 0 && (claim == 0 || claim == m.open) {
+		return m.answerOpen(o, d, m.open)
+	}
+	return m.late(o, d, claim)
+}
+
+func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) payment.Verdict {
+	since := m.lates[slices.IndexFunc(append(m.lates, late{no: m.rows + 1}), func(l late) bool { return l.no > claim }):]
+	has := func(results ...payment.Result) bool {
+		return slices.ContainsFunc(since, func(l late) bool { return slices.Contains(results, l.result) })
+	}
+	executes, proof := d.State == payment.Dispatched, slices.IndexFunc(since, func(l late) bool { return l.result == payment.ResultExecuted })
+	if proof >= 0 && !executes {
+		reference := since[proof].reference
+		if o.Result != "" {
+			m.addLate(claim, o.Result, o.RailReference)
+		}
+		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
+		if o.Result == payment.ResultRefused || refusal(o.Result) && m.claimSends == 0 {
+			m.letter = payment.DeadConflict
+			return payment.VerdictConflict
+		}
+		return payment.VerdictSettled
+	}
+	taken := !m.claimTaken && has(payment.ResultAccepted)
+	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken) && !executes && o.Result != payment.ResultRefused {
+		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
+		if taken {
+			d.NextAction = payment.ActionInquire
+		}
+		if d.State == payment.Failed {
+			d.State, d.Reason = payment.Parked, payment.DeadOutcomeUnknown
+		}
+	}
+	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
+	if executes {
+		if proof >= 0 && o.RailReference != "" && since[proof].reference != o.RailReference {
+			m.letter = payment.DeadConflict
+			return payment.VerdictConflict
+		}
+		return payment.VerdictIn
+	}
+	if d.Park {
+		m.append(payment.Parked, d.OutcomeUnknown, 0, "", "")
+	}
+	if d.Reason != "" {
+		m.letter = d.Reason
+	}
+	if d.Requeue {
+		m.waiting, m.action, m.waitsUnknown, m.waitsTaken = true, d.NextAction, d.OutcomeUnknown, d.Provisional && d.OutcomeUnknown
+	}
+	return payment.VerdictIn
+}
+
+func (m *model) addLate(claim int, result payment.Result, reference string) {
+	m.rows++
+	m.lates = append(m.lates, late{m.rows, claim, result, reference})
+}
+
+func refusal(r payment.Result) bool {
+	return r == payment.ResultRefused || r == payment.ResultRefusedFinal
+}
+
+// late weighs an outcome that answers no open claim.
+func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.Verdict {
+	executes, refuses, weight := d.State == payment.Dispatched, refusal(o.Result), o.Result
+	if executes {
+		weight = payment.ResultExecuted
+	}
+	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, late{0, claim, weight, o.RailReference}) {
+		return payment.VerdictRepeated
+	}
+	unsettled := m.unknown
+	if m.waiting {
+		unsettled = m.waitsUnknown
+	}
+	unsettled = unsettled && !executes && o.Result != payment.ResultRefused && m.otherUnsettled(claim)
+	m.addLate(claim, weight, o.RailReference)
+	switch {
+	case m.open > 0:
+		return payment.VerdictLate
+	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
+		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended) ||
+			d.State == payment.Accepted && m.state != payment.Dispatched && m.endedBy != payment.ResultRefused {
+			m.letter = payment.DeadConflict
+			return payment.VerdictConflict
+		}
+	case executes:
+		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
+		m.waiting, m.letter = false, ""
+		return payment.VerdictSettled
+	case refuses && !unsettled:
+		m.append(payment.Failed, false, claim, weight, o.RailReference)
+		m.waiting, m.letter = false, payment.DeadFailed
+		return payment.VerdictSettled
+	case m.waiting && d.State == payment.Accepted:
+		m.waitsTaken, m.waitsUnknown, m.action = true, true, payment.ActionInquire
+	case m.waiting && d.State == payment.Unknown && d.CountsSend:
+		m.waitsUnknown = true
+	}
+	return payment.VerdictLate
+}
+
+// known reports whether equal evidence is stored already.
+func (m *model) known(executes bool, like late) bool {
+	if executes && m.state == payment.Dispatched && (like.reference == "" || m.endedReference == like.reference) {
+		return true
+	}
+	return slices.ContainsFunc(m.lates, func(l late) bool {
+		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes || l.claim == like.claim)
+	})
+}
+
+// otherUnsettled reports whether a send other than the one just settled has no
+// trustworthy answer.
+func (m *model) otherUnsettled(settled int) bool {
+	for claim, state := range m.answers {
+		open := m.sends[claim] && claim != settled && (state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
+		if open && !slices.ContainsFunc(m.lates, func(l late) bool {
+			return l.claim == claim && (refusal(l.result) || l.result == payment.ResultRefusedTransient)
+		}) {
+			return true
+		}
+	}
+	return false
+}

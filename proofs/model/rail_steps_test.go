@@ -1,0 +1,204 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// fates of a send.
+const (
+	notSent      = "not sent"
+	answered     = "answered"
+	answerLost   = "answer lost"
+	lostOnWay    = "lost on the way"
+	delayedOnWay = "delayed on the way"
+)
+
+// call carries one claim out: the send or the inquiry, with what the network
+// makes of it.
+func (w *world) call(t *rapid.T) {
+	hand := w.pickWorker(t, func(h *worker) bool {
+		return slices.ContainsFunc(h.jobs, func(j *job) bool { return j.outcome == nil })
+	})
+	for _, each := range hand.jobs {
+		if each.outcome != nil {
+			continue
+		}
+		result := w.send
+		if each.claim.Action == payment.ActionInquire {
+			result = w.inquire
+		}
+		got := result(t, each)
+		d := w.profile.Decide(each.claim, payment.Answer{Result: got})
+		each.outcome = new(w.outcome(each.claim, d, got, each.instruction.rail.reference(got), "w"))
+		return
+	}
+}
+
+func (w *world) send(t *rapid.T, j *job) payment.Result {
+	if !w.profile.MaySend(j.claim, 0) {
+		return payment.ResultWindowClosed
+	}
+	// No claim is reaped before a send of it may start no more: the worker's last
+	// look stops it. What was paused after that look is delayed on the way.
+	if j.instruction.open != j.claim.AttemptNo {
+		return payment.ResultNotSent
+	}
+	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now"}).Draw(t, "the rail says"))
+	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent}).Draw(t, "fate") {
+	case answered:
+		return j.instruction.rail.arrive(decides)
+	case answerLost:
+		j.instruction.rail.arrive(decides)
+		return payment.ResultUnknown
+	case delayedOnWay:
+		j.instruction.rail.flying++
+		return payment.ResultUnknown
+	case lostOnWay:
+		return payment.ResultUnknown
+	default:
+		return payment.ResultNotSent
+	}
+}
+
+func (w *world) inquire(t *rapid.T, j *job) payment.Result {
+	if rapid.IntRange(0, 4).Draw(t, "no usable answer") == 0 {
+		return payment.ResultUnavailable
+	}
+	result := j.instruction.rail.asked()
+	// An old NOT_FOUND is proof where nothing is on its way any more.
+	if result == payment.ResultNotFound && j.instruction.rail.flying == 0 && rapid.Bool().Draw(t, "old enough") {
+		j.claim.LastSentAt = j.claim.ClaimedAt.Add(-time.Hour)
+	}
+	return result
+}
+
+// arrive is a send that took its time. A sender that was paused may be the one.
+func (w *world) arrive(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.rail.flying > 0 })
+	one.rail.flying--
+	if rapid.IntRange(0, 3).Draw(t, "lost after all") > 0 {
+		one.rail.arrive(word(rapid.SampledFrom([]string{"yes", "no"}).Draw(t, "the rail says")))
+	}
+}
+
+func (w *world) settle(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.rail.taken })
+	one.rail.settle(word(rapid.SampledFrom([]string{"yes", "no"}).Draw(t, "the rail says")))
+}
+
+// callBack is the rail's final word, unasked. A rail that may still get a send
+// that is on its way says nothing about its refusal of another.
+func (w *world) callBack(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.rail.executed > 0 || i.rail.refused && i.rail.flying == 0 })
+	result, d := payment.ResultExecuted, payment.Decision{State: payment.Dispatched}
+	if one.rail.executed == 0 {
+		result, d = payment.ResultRefused, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+	}
+	o := w.outcome(payment.Claim{OutboxID: one.id, RailType: w.name}, d, result, one.rail.reference(result), "callbacks")
+	w.slow(t, o, one.answered(o))
+}
+
+// reap takes every open claim for one of a dead worker, whoever still holds it.
+func (w *world) reap(t *rapid.T) {
+	stale, err := w.executor.StaleClaims(w.ctx(), payment.StaleQuery{Limit: 1000})
+	must(t, err)
+	var outcomes []payment.Outcome
+	open := 0
+	for _, each := range w.all {
+		if each.open > 0 {
+			open++
+		}
+	}
+	for _, found := range stale {
+		if w.byID(found.Claim.OutboxID) == nil {
+			continue
+		}
+		outcomes = append(outcomes, w.outcome(found.Claim, w.profile.DecideLost(found.Claim, found.Age, 0), "", "", "reaper"))
+	}
+	if len(outcomes) != open {
+		t.Fatalf("the reaper sees %d open claims, there are %d", len(outcomes), open)
+	}
+	if len(outcomes) == 0 {
+		t.Skip("nothing is open")
+	}
+	for _, o := range w.recordTurn(t, outcomes) {
+		w.slow(t, o, w.byID(o.Claim.OutboxID).answered(o))
+	}
+	_, err = w.executor.CloseClaims(w.ctx(), nil)
+	must(t, err)
+}
+
+func (w *world) cancel(t *rapid.T) {
+	one := w.pick(t, func(*instruction) bool { return true })
+	no, err := w.operator.CancelPayment(w.ctx(), one.id, "a proof")
+	if allowed := one.waiting && !one.waitsUnknown; allowed != (err == nil) {
+		t.Fatalf("cancel of %+v: %v", one.model, err)
+	}
+	if err == nil {
+		one.append(payment.Cancelled, false, 0, "", "")
+		one.waiting, one.letter = false, ""
+		same(t, "row of the cancel", no, one.rows)
+	}
+}
+
+func (w *world) replay(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.letter != "" })
+	no, err := w.operator.ReplayPayment(w.ctx(), one.id, time.Time{}, "a proof")
+	if err != nil {
+		return // many reasons; what counts is that none is allowed that pays twice
+	}
+	if one.state != payment.Failed || one.unknown || one.rail.executed > 0 && !one.rail.dedupes {
+		t.Fatalf("replayed %+v, executed %d", one.model, one.rail.executed)
+	}
+	one.append(payment.Replayed, false, 0, "", "")
+	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.letter, one.expires, one.expired = true, payment.ActionSend, false, false, "", false, false
+	same(t, "row of the replay", no, one.rows)
+}
+
+// resolve brings a person's evidence, which is the truth.
+func (w *world) resolve(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.letter != "" && i.rail.flying == 0 && !i.rail.taken })
+	executed := one.rail.executed > 0
+	evidence := ledger.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof"}
+	want, reference, result := payment.Failed, "", payment.ResultRefused
+	if executed {
+		want, reference, result = payment.Dispatched, "reference-of-the-rail", payment.ResultExecuted
+	}
+	evidence.RailReference = reference
+	_, err := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
+	conflict := one.letter == payment.DeadConflict && slices.Contains([]payment.State{payment.Failed, payment.Cancelled, payment.Dispatched}, one.state)
+	if allowed := one.state == payment.Parked || conflict; allowed != (err == nil) {
+		t.Fatalf("resolve of %+v as executed=%v: %v", one.model, executed, err)
+	}
+	if err != nil {
+		return
+	}
+	if one.state != want {
+		one.append(want, false, 0, result, reference)
+	}
+	if one.letter = ""; !executed {
+		one.letter = payment.DeadFailed
+	}
+}
+
+// expire lets time pass over what may expire.
+func (w *world) expire(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.waiting && i.expires })
+	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1", one.id.String())
+	_, err := w.executor.Expire(w.ctx(), "reaper", 1000)
+	must(t, err)
+	one.expired = true
+	for _, each := range w.all {
+		// With an unknown outcome it is claimed all the same, until that is known.
+		if each.waiting && each.expired && !each.waitsUnknown {
+			each.append(payment.Failed, false, 0, "", "")
+			each.waiting, each.letter = false, payment.DeadExpired
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package model
+
+import "github.com/railhead-pay/railhead/payment"
+
+// rail is what the rail knows of one instruction: the truth. It is honest, and
+// no network is.
+type rail struct {
+	dedupes     bool
+	provisional bool
+
+	executed int
+	refused  bool // for good, and remembered under the key
+	taken    bool // provisionally; its final word is to come
+	flying   int  // sends that are on their way still
+}
+
+// word is what the rail decides about a payment that it sees for the first time.
+type word string
+
+const (
+	wordYes   word = "yes"
+	wordNo    word = "no"
+	wordLater word = "not now"
+)
+
+// arrive is a send that reaches the rail, and the rail's answer to it.
+func (r *rail) arrive(decides word) payment.Result {
+	known := r.dedupes && (r.executed > 0 || r.refused || r.taken)
+	switch {
+	case known && r.refused && !r.provisional:
+		return payment.ResultRefusedFinal
+	case known:
+		return payment.ResultAccepted // as it said the first time
+	case decides == wordLater:
+		return payment.ResultRefusedTransient
+	case decides == wordNo && !r.provisional:
+		r.refused = true
+		return payment.ResultRefusedFinal
+	case r.provisional:
+		r.taken = true
+	default:
+		r.executed++
+	}
+	return payment.ResultAccepted
+}
+
+// settle is the final word about a provisional payment.
+func (r *rail) settle(decides word) {
+	if r.taken = false; decides == wordNo {
+		r.refused = true
+		return
+	}
+	r.executed++
+}
+
+// asked is the answer to an inquiry.
+func (r *rail) asked() payment.Result {
+	switch {
+	case r.executed > 0:
+		return payment.ResultExecuted
+	case r.taken:
+		return payment.ResultInProgress
+	case r.refused:
+		return payment.ResultRefused
+	default:
+		return payment.ResultNotFound
+	}
+}
+
+// reference is the rail's own name of what it executed or took.
+func (r *rail) reference(result payment.Result) string {
+	switch result {
+	case payment.ResultAccepted, payment.ResultExecuted:
+		return "reference-of-the-rail"
+	default:
+		return ""
+	}
+}
