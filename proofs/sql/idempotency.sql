@@ -1,14 +1,10 @@
 -- Key pairs of a page that stand for more than one outbox_id: in the registry,
 -- and in rows of pending or the archive that carry another pair than the
 -- registry has under their outbox_id. $1 < outbox_id <= $2; the first row counts.
--- The LIMIT keeps the look-up a probe of the pair's index, whatever the planner
--- thinks of the number of pairs: a join would read the whole registry a page.
-WITH registered AS MATERIALIZED (
-  SELECT k.instruction_id, k.idempotency_key, k.outbox_id
-  FROM {cell}.payment_outbox_keys k
-  WHERE k.outbox_id > $1 AND k.outbox_id <= $2
-),
-carried AS (
+-- Both look-ups in the registry are written so that they stay a probe a row,
+-- whatever the planner thinks of the number of rows: joins were seen to read all
+-- of it, or to compare every row of a page with every other.
+WITH carried AS (
   SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p
   WHERE p.outbox_id > $1 AND p.outbox_id <= $2
   UNION ALL
@@ -16,12 +12,15 @@ carried AS (
   WHERE a.outbox_id > $1 AND a.outbox_id <= $2
 ),
 pairs AS (
-  SELECT r.instruction_id, r.idempotency_key, r.outbox_id FROM registered r
+  SELECT k.instruction_id, k.idempotency_key, k.outbox_id FROM {cell}.payment_outbox_keys k
+  WHERE k.outbox_id > $1 AND k.outbox_id <= $2
   UNION ALL
   SELECT DISTINCT c.instruction_id, c.idempotency_key, c.outbox_id
   FROM carried c
-  LEFT JOIN registered r ON r.outbox_id = c.outbox_id
-  WHERE (r.instruction_id, r.idempotency_key) IS DISTINCT FROM (c.instruction_id, c.idempotency_key)
+  WHERE (
+    SELECT (k.instruction_id, k.idempotency_key) = (c.instruction_id, c.idempotency_key)
+    FROM {cell}.payment_outbox_keys k
+    WHERE k.outbox_id = c.outbox_id) IS NOT TRUE
 )
 SELECT '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n FROM pairs
 UNION ALL
