@@ -21,7 +21,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  tries_max CONSTANT integer := 8;
+  tries_max CONSTANT integer := 64;
   o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
   executes  boolean := o.state = 'DISPATCHED';
   refuses   boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
