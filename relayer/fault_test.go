@@ -250,19 +250,31 @@ func TestNobodysFault(t *testing.T) {
 	}
 }
 
-// TestServerForgotTheInstruction: after a restore the database does not know what
-// was sent. That outcome has nowhere to go, and must not stop the others.
-func TestServerForgotTheInstruction(t *testing.T) {
+// TestLateOutcomeThatCantGoIn holds up no other. After a restore the database may
+// not know what was sent: that outcome has nowhere to go and is told once, in the
+// log. What is refused otherwise is tried again, later.
+func TestLateOutcomeThatCantGoIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fastProfile)
-	store := &forgetful{Store: w.store}
-	w.runWith(oneStream(), store, w.bell())
-	store.forget.Store(true)
-	lost := w.enqueue("forgotten")
-	w.seen.await(t, func() error { return wantOne(w.executions(lost)) })
-	w.seen.await(t, func() error { return wantOne(int(store.asked.Load())) })
-	store.forget.Store(false)
-	id := w.enqueue("another")
-	w.awaitStates(id, "DISPATCHING DISPATCHED")
-	same(t, "asked once", store.asked.Load(), 1)
+	for name, err := range map[string]error{
+		"forgotten": fmt.Errorf("%w: restored", payment.ErrNotFound),
+		"refused":   &pgconn.PgError{Code: "23514"},
+		"locked":    fmt.Errorf("%w: %w", payment.ErrLockTimeout, &pgconn.PgError{Code: "55P03"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fastProfile)
+			store := &forgetful{Store: w.store, instruction: "lost", err: err}
+			w.runWith(oneStream(), store, w.bell())
+			lost := w.enqueue("lost")
+			w.seen.await(t, func() error { return wantOne(w.executions(lost)) })
+			w.seen.await(t, func() error { return wantOne(int(store.asked.Load())) })
+			for n := range 5 {
+				id := w.enqueue(fmt.Sprintf("instruction-%d", n))
+				w.awaitStates(id, "DISPATCHING DISPATCHED")
+			}
+			if n := store.asked.Load(); n > 3 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	}
 }

@@ -175,27 +175,38 @@ func (f *faulty) PauseRail(ctx context.Context, railType, reason string) (paused
 	return paused, err
 }
 
-// forgetful is a store that has lost every instruction in a restore: the fast
-// path finds no claim, the slow path no instruction.
+// forgetful is a store that has lost one instruction, or does not take what is
+// said of it: the fast path finds no claim, the slow path fails.
 type forgetful struct {
 	relayer.Store
-	forget atomic.Bool
-	asked  atomic.Int64
+	instruction string
+	err         error
+	asked       atomic.Int64
 }
 
 func (f *forgetful) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
-	if !f.forget.Load() || len(turn.Outcomes) == 0 {
-		return f.Store.Turn(ctx, turn)
+	var late, rest []payment.Outcome
+	for _, outcome := range turn.Outcomes {
+		if outcome.Claim.InstructionID == f.instruction {
+			late = append(late, outcome)
+		} else {
+			rest = append(rest, outcome)
+		}
 	}
-	return payment.TurnResult{Late: turn.Outcomes}, nil
+	turn.Outcomes = rest
+	result, err := f.Store.Turn(ctx, turn)
+	if err == nil {
+		result.Late = append(result.Late, late...)
+	}
+	return result, err
 }
 
 func (f *forgetful) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
-	if !f.forget.Load() {
+	if outcome.Claim.InstructionID != f.instruction {
 		return f.Store.RecordLate(ctx, outcome)
 	}
 	f.asked.Add(1)
-	return "", fmt.Errorf("%w: restored", payment.ErrNotFound)
+	return "", f.err
 }
 
 // unsure loses the commits of so many turns that claim: before they happened, or
