@@ -90,12 +90,6 @@ faults: postgres ## Break whole installations on purpose: every fault, SEEDS see
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
 	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES))
 
-.PHONY: mutants
-mutants: postgres ## Remove each guard in turn and see its catcher fail (MUTANT=pattern)
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
-	$(PGRUN) -- $(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)')
-
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
 	rm -rf $(BIN)
