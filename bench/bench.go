@@ -37,13 +37,17 @@ type template struct {
 
 func newBench(ctx context.Context, o options) (*bench, error) {
 	b := &bench{options: o, templates: make(map[template]string), begun: time.Now()}
-	for _, each := range everySystem() {
-		if !slices.Contains(o.systems, each.Name()) {
-			b.skip("%s: not asked for", each.Name())
+	for _, name := range systemNames() {
+		if o.scale && name != "railhead" {
 			continue
 		}
+		if !slices.Contains(o.systems, name) {
+			b.skip("%s: not asked for", name)
+			continue
+		}
+		each := everySystem()[name](ctx)
 		if why := each.Missing(); why != "" {
-			b.skip("%s: %s", each.Name(), why)
+			b.skip("%s: %s", name, why)
 			continue
 		}
 		b.systems = append(b.systems, each)

@@ -42,14 +42,19 @@ func (b *bench) trickle(ctx context.Context, system systems.System, db server.Da
 	if err != nil {
 		return 0, err
 	}
-	var milliseconds []float64
-	for _, delay := range tally.Delays() {
-		milliseconds = append(milliseconds, float64(delay.Microseconds())/1000)
-	}
+	milliseconds := inMilliseconds(tally.Delays())
 	b.add(system, name+" p50", "ms", figures.Lower, figures.Percentile(milliseconds, 50))
 	b.add(system, name+" p99", "ms", figures.Lower, figures.Percentile(milliseconds, 99))
 	b.cost(system, name, used, n)
 	return n, nil
+}
+
+func inMilliseconds(delays []time.Duration) []float64 {
+	all := make([]float64, len(delays))
+	for i, delay := range delays {
+		all[i] = float64(delay.Microseconds()) / 1000
+	}
+	return all
 }
 
 // pour enqueues n payments at random moments. A slow enqueue delays none of the
@@ -94,43 +99,47 @@ func held(ctx context.Context, b *bench, system systems.System) error {
 		if err != nil {
 			return err
 		}
-		err = b.churnAndMeasure(ctx, system, db, session, tally)
-		return errors.Join(err, stop())
+		enqueued, err := b.churnAndMeasure(ctx, system, db, session, tally)
+		if err := errors.Join(err, stop()); err != nil {
+			return err
+		}
+		return b.drainOnce(ctx, system, db, session, "held drain", enqueued)
 	})
 }
 
-func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db server.Database, session systems.Session, tally *systems.Tally) error {
+// churnAndMeasure returns how many payments it has enqueued.
+func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db server.Database, session systems.Session, tally *systems.Tally) (int, error) {
 	if err := b.warmUp(ctx, db, session, tally); err != nil {
-		return err
+		return 0, err
 	}
 	begun := time.Now()
 	next := warm
 	for next < warm+b.size.churn {
 		if err := session.Fill(ctx, next, churnBatch); err != nil {
-			return err
+			return 0, err
 		}
 		next += churnBatch
 		if err := tally.AwaitCalls(ctx, next-churnAhead+churnBatch); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if err := tally.Await(ctx, next); err != nil {
-		return err
+	if err := tally.AwaitIn(ctx, session, next); err != nil {
+		return 0, err
 	}
 	b.add(system, "held churn", "payments/s", figures.Higher, float64(b.size.churn)/time.Since(begun).Seconds())
 	if err := db.Settle(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	n, err := b.trickle(ctx, system, db, session, tally, "held", next)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	next += n
 	more := b.size.endToEnd(system.Name(), b.size.e2e) / 4
 	begun = time.Now()
-	if err := errors.Join(produce(ctx, session, next, more), tally.Await(ctx, next+more)); err != nil {
-		return err
+	if err := errors.Join(produce(ctx, session, next, more), tally.AwaitIn(ctx, session, next+more)); err != nil {
+		return 0, err
 	}
 	b.add(system, "held e2e", "payments/s", figures.Higher, float64(more)/tally.LastDone().Sub(begun).Seconds())
-	return check(ctx, session, next+more)
+	return next + more, check(ctx, session, next+more)
 }

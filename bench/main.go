@@ -144,17 +144,17 @@ func numbers(list string) ([]int, error) {
 	return all, nil
 }
 
-func everySystem() []systems.System {
-	return []systems.System{systems.Railhead{}, systems.River{}, systems.Floor{}}
+// everySystem is what can be measured, in the order of the table.
+func everySystem() map[string]func(ctx context.Context) systems.System {
+	return map[string]func(ctx context.Context) systems.System{
+		"railhead": func(context.Context) systems.System { return systems.Railhead{} },
+		"river":    func(context.Context) systems.System { return systems.River{} },
+		"graphile": func(ctx context.Context) systems.System { return systems.NewGraphile(ctx, "build/bench") },
+		"floor":    func(context.Context) systems.System { return systems.Floor{} },
+	}
 }
 
-func systemNames() []string {
-	var names []string
-	for _, each := range everySystem() {
-		names = append(names, each.Name())
-	}
-	return names
-}
+func systemNames() []string { return []string{"railhead", "river", "graphile", "floor"} }
 
 func run(ctx context.Context, o options) error {
 	b, err := newBench(ctx, o)
@@ -162,7 +162,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.close()
-	if err := b.rounds(ctx); err != nil {
+	measure := b.rounds
+	if o.scale {
+		measure = b.scale
+	}
+	if err := measure(ctx); err != nil {
 		return err
 	}
 	return b.report(ctx)

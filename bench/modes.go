@@ -32,7 +32,7 @@ func modes() []mode {
 		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody, drain},
 		{"e2e", "8 producers, one payment a transaction, while the workers run; from the first enqueue to the last durable outcome", everybody, endToEnd},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
-		{"held", "the same after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
+		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
 		{"slow", "end to end with 1 ms more in every flush of the server", everybody, slowEndToEnd},
 		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot", only("railhead", "river", "floor"), enqueueAlone},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
@@ -72,12 +72,12 @@ func (b *bench) drainOnce(ctx context.Context, system systems.System, db server.
 			stop = func() error { return nil }
 			return err
 		}
-		return tally.Await(ctx, n)
+		return tally.AwaitIn(ctx, session, n)
 	})
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	if slow, ok := session.(interface{ Outside() bool }); ok && slow.Outside() {
+	if systems.IsOutside(session) {
 		// A worker in a process of its own: its start is not the queue's.
 		begun = tally.FirstCall()
 	}
@@ -138,7 +138,7 @@ func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db serv
 			if err := produce(ctx, session, warm, n); err != nil {
 				return err
 			}
-			return tally.Await(ctx, warm+n)
+			return tally.AwaitIn(ctx, session, warm+n)
 		})
 	}
 	if err := errors.Join(err, stop()); err != nil {
@@ -157,7 +157,7 @@ func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db serv
 const warm = 80
 
 func (b *bench) warmUp(ctx context.Context, db server.Database, session systems.Session, tally *systems.Tally) error {
-	return errors.Join(produce(ctx, session, 0, warm), tally.Await(ctx, warm), db.Settle(ctx))
+	return errors.Join(produce(ctx, session, 0, warm), tally.AwaitIn(ctx, session, warm), db.Settle(ctx))
 }
 
 // produce enqueues payments first to first+n-1 from all producers at once.

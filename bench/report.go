@@ -78,15 +78,19 @@ func (b *bench) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	self, goals := selves, targets()
+	if b.options.scale {
+		self, goals = b.scaleSelves(), b.scaleTargets()
+	}
 	r := results{
 		Measured: b.begun.UTC().Truncate(time.Second), Quick: b.quick, Rounds: b.options.rounds,
 		Machine: machine(), PostgreSQL: b.plain.Version(), Settings: settings,
-		Systems: make(map[string]string), NotRun: b.skipped, Figures: figures.Rows(b.samples, selves),
+		Systems: make(map[string]string), NotRun: b.skipped, Figures: figures.Rows(b.samples, self),
 	}
 	for _, each := range b.systems {
 		r.Systems[each.Name()] = each.Configured()
 	}
-	for _, target := range targets() {
+	for _, target := range goals {
 		at := slices.IndexFunc(r.Figures, func(row figures.Row) bool { return row.System == target.System && row.Mode == target.Mode })
 		if at < 0 {
 			continue // the mode was not run
@@ -118,7 +122,9 @@ func (b *bench) print(out io.Writer, r results) error {
 		fmt.Fprintf(out, "%-10s %s\n", each.Name(), r.Systems[each.Name()])
 	}
 	for _, each := range b.chosenModes() {
-		fmt.Fprintf(out, "%-10s %s\n", each.name, each.what)
+		if !b.options.scale {
+			fmt.Fprintf(out, "%-10s %s\n", each.name, each.what)
+		}
 	}
 	for _, line := range r.NotRun {
 		fmt.Fprintln(out, line)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +29,9 @@ func Settings() map[string]string {
 		"max_wal_size":       "4GB", // no checkpoint in the middle of a run
 	}
 }
+
+// Superuser is the login that owns the server.
+const Superuser = pgserver.Superuser
 
 // Server is a running PostgreSQL.
 type Server struct {
@@ -109,6 +113,15 @@ func (d Database) URL(login string) string { return d.server.postgres.URL(d.Name
 
 // SocketDir is what libpq calls the host.
 func (d Database) SocketDir() string { return d.server.postgres.SocketDir() }
+
+// Port is what libpq calls the port; it is part of the socket's name.
+func (d Database) Port() string {
+	config, err := pgx.ParseConfig(d.URL(""))
+	if err != nil {
+		return "5432"
+	}
+	return strconv.Itoa(int(config.Port))
+}
 
 // Server is where the database lies.
 func (d Database) Server() *Server { return d.server }

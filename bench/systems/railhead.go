@@ -22,7 +22,11 @@ import (
 
 // Railhead is this repository: the real relayer in this process with the rail
 // that accepts at once, and the real enqueue function, each with its own login.
-type Railhead struct{}
+type Railhead struct {
+	// Quick gives the rail a send budget so short that a dead worker's claims can
+	// be repaired after a second. The noop rail never waits.
+	Quick bool
+}
 
 const (
 	cell      = "railhead"
@@ -32,7 +36,7 @@ const (
 	ingestLogin   = "bench_ingest"
 	relayerLogin  = "bench_relayer"
 	operatorLogin = "bench_operator"
-	// ReaderLogin may look at everything and change nothing.
+	// readerLogin may look at everything and change nothing.
 	readerLogin = "bench_reader"
 
 	// relayerConns is what `railhead relayer` opens.
@@ -41,8 +45,14 @@ const (
 
 // profile is what an operator would apply for such a rail: everything is the
 // default but what has none, and the calls in flight.
-var profile = fmt.Appendf(nil, `{"rail_type": %q, "acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY",
-	"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d}`, railType, rails.MaxConcurrency)
+func (r Railhead) profile() []byte {
+	timeouts := ""
+	if r.Quick {
+		timeouts = `, "timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}`
+	}
+	return fmt.Appendf(nil, `{"rail_type": %q, "acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY",
+		"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d%s}`, railType, rails.MaxConcurrency, timeouts)
+}
 
 // Name implements System.
 func (Railhead) Name() string { return "railhead" }
@@ -58,7 +68,7 @@ func (Railhead) Configured() string {
 func (Railhead) Missing() string { return "" }
 
 // Install implements System.
-func (Railhead) Install(ctx context.Context, db server.Database) error {
+func (r Railhead) Install(ctx context.Context, db server.Database) error {
 	config, err := pgx.ParseConfig(db.URL(""))
 	if err != nil {
 		return err
@@ -91,7 +101,7 @@ func (Railhead) Install(ctx context.Context, db server.Database) error {
 		return err
 	}
 	defer operator.Close()
-	parsed, err := rails.ParseProfile(profile)
+	parsed, err := rails.ParseProfile(r.profile())
 	if err != nil {
 		return err
 	}
@@ -111,13 +121,14 @@ func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Sessio
 	if err != nil {
 		return nil, err
 	}
-	return &railheadSession{db: db, ingest: ingest, options: o}, nil
+	return &railheadSession{db: db, ingest: ingest, options: o, since: payment.NewID()}, nil
 }
 
 type railheadSession struct {
 	db      server.Database
 	ingest  *ledger.Ingest
 	options Options
+	since   payment.ID // everything that is enqueued here comes after it
 }
 
 func (s *railheadSession) Close() { s.ingest.Close() }
@@ -134,7 +145,7 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 	for done := 0; done < n; {
 		batch := make([]payment.Instruction, min(fillBatch, n-done))
 		for i := range batch {
-			batch[i] = instruction(first + done + i)
+			batch[i] = instruction(s.options.Base + first + done + i)
 		}
 		receipts, err := s.ingest.EnqueueBatch(ctx, batch)
 		if err != nil {
@@ -151,13 +162,14 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 }
 
 func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
-	_, err := s.ingest.Enqueue(ctx, instruction(n))
+	_, err := s.ingest.Enqueue(ctx, instruction(s.options.Base+n))
 	return err
 }
 
 func (s *railheadSession) Count(ctx context.Context) (n int, err error) {
 	err = s.db.Do(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED'").Scan(&n)
+		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED' AND outbox_id >= $1",
+			[16]byte(s.since)).Scan(&n)
 	})
 	return n, err
 }
@@ -199,7 +211,7 @@ func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*led
 	}
 	open := func(p rails.Profile) (rails.Rail, error) {
 		inner, err := noop.Open(p)
-		return &watchedRail{Rail: inner, watch: watch}, err
+		return &watchedRail{Rail: inner, watch: watch, base: s.options.Base}, err
 	}
 	one, err := relayer.New(relayer.Config{WorkerID: fmt.Sprintf("%s-%s", name, payment.NewID())},
 		store, bell, open, &recorded{watch: watch}, quiet())
@@ -214,13 +226,14 @@ func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*led
 type watchedRail struct {
 	*noop.Rail
 	watch Watch
+	base  int
 }
 
 // Send implements rails.Rail.
 func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 	at := time.Now()
 	if n, err := strconv.Atoi(s.InstructionID); err == nil {
-		r.watch.Called(n, at)
+		r.watch.Called(n-r.base, at)
 	}
 	return r.Rail.Send(ctx, s)
 }

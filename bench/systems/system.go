@@ -30,6 +30,8 @@ type Options struct {
 	// Sparse says that work comes seldom, so that a system that can be woken by
 	// the database should be.
 	Sparse bool
+	// Base is added to the numbers of payments, where a database is used again.
+	Base int
 }
 
 // Session is a system at work in one database.

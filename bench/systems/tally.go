@@ -79,6 +79,40 @@ func (t *Tally) FirstCall() time.Time { return time.Unix(0, t.firstCall.Load()) 
 // LastDone is when the latest outcome was durable.
 func (t *Tally) LastDone() time.Time { return time.Unix(0, t.lastDone.Load()) }
 
+// outside is a session whose workers don't tell when an outcome is durable.
+type outside interface{ Outside() bool }
+
+// IsOutside reports whether the workers run in a process of their own.
+func IsOutside(session Session) bool {
+	one, ok := session.(outside)
+	return ok && one.Outside()
+}
+
+// lookEvery is how often the database is asked for outcomes that nobody tells of.
+const lookEvery = 2 * time.Millisecond
+
+// AwaitIn waits until n outcomes are durable; it asks the database where the
+// workers don't say so.
+func (t *Tally) AwaitIn(ctx context.Context, session Session, n int) error {
+	if !IsOutside(session) {
+		return t.Await(ctx, n)
+	}
+	if err := t.AwaitCalls(ctx, n); err != nil {
+		return err
+	}
+	for until := time.Now().Add(stallAfter); time.Now().Before(until); time.Sleep(lookEvery) {
+		count, err := session.Count(ctx)
+		if err != nil {
+			return err
+		}
+		t.finish(count - t.Done())
+		if count >= n {
+			return nil
+		}
+	}
+	return fmt.Errorf("%d of %d outcomes are durable after %s", t.Done(), n, stallAfter)
+}
+
 // stallAfter is the silence after which a run is given up.
 const stallAfter = 60 * time.Second
 

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/bench/figures"
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/bench/systems"
+)
+
+// scaleModes are what is measured with every size of the archive, and whether a
+// greater figure is better.
+var scaleModes = map[string]figures.Better{
+	"drain": figures.Higher, "enqueue": figures.Higher, "claim p50": figures.Lower, "claim p99": figures.Lower,
+	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "payment show": figures.Lower,
+}
+
+// sized is a database with an archive. It is filled once and used in every
+// round, because a copy of it takes minutes.
+type sized struct {
+	rows int
+	db   server.Database
+}
+
+// scale measures Railhead with archives of growing size. Within a round every
+// size is measured once; which comes first alternates.
+func (b *bench) scale(ctx context.Context) error {
+	system := systems.Railhead{Quick: true}
+	template, err := b.template(ctx, b.plain, system)
+	if err != nil {
+		return err
+	}
+	var all []sized
+	for _, rows := range b.size.archives {
+		db, err := b.plain.Create(ctx, "archive", template)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		next := time.Now().Add(10 * time.Second)
+		err = systems.FillArchive(ctx, db, rows, func(done int) {
+			if time.Now().After(next) {
+				next = time.Now().Add(10 * time.Second)
+				b.say("archive of %d rows: %d", rows, done)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		b.say("archive of %d rows is filled, in %s", rows, time.Since(begun).Round(time.Second))
+		all = append(all, sized{rows, db})
+	}
+	for b.round = range b.options.rounds {
+		order := slices.Clone(all)
+		if b.round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, each := range order {
+			b.say("round %d of %d: %d rows", b.round+1, b.options.rounds, each.rows)
+			if err := b.scaleOnce(ctx, system, each); err != nil {
+				return fmt.Errorf("archive of %d rows: %w", each.rows, err)
+			}
+		}
+	}
+	return nil
+}
+
+// scaledMode names a mode with one size of the archive.
+func scaledMode(mode string, rows int) string { return fmt.Sprintf("%s, %d rows", mode, rows) }
+
+func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized) error {
+	o := systems.Options{Producers: producers, Sparse: true, Base: b.round * 10_000_000}
+	session, err := system.Open(ctx, each.db, o)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	runtime.GC()
+	name := func(mode string) string { return scaledMode(mode, each.rows) }
+	enqueued, err := b.scaleThroughput(ctx, system, each.db, session, name)
+	if err != nil {
+		return err
+	}
+	idle, repairing, err := systems.ReaperTurns(ctx, session, enqueued)
+	if err != nil {
+		return err
+	}
+	b.add(system, name("reaper idle"), "ms", figures.Lower, idle.Seconds()*1000)
+	b.add(system, name("reaper 500 dead"), "ms", figures.Lower, repairing.Seconds()*1000)
+	if err := b.finishRest(ctx, session, enqueued); err != nil {
+		return err
+	}
+	status, show, err := systems.Looks(ctx, session, each.rows)
+	if err != nil {
+		return err
+	}
+	b.add(system, name("status"), "ms", figures.Lower, figures.Median(status))
+	b.add(system, name("payment show"), "ms", figures.Lower, figures.Median(show))
+	return nil
+}
+
+// scaleThroughput measures enqueue, drain and the way to the rail at a low rate.
+func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db server.Database, session systems.Session,
+	name func(string) string) (int, error) {
+	single := b.size.drain / 2
+	if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := produce(ctx, session, warm, single); err != nil {
+		return 0, err
+	}
+	b.add(system, name("enqueue"), "payments/s", figures.Higher, float64(single)/time.Since(begun).Seconds())
+	n := b.size.drain
+	if err := errors.Join(session.Fill(ctx, warm+single, n-warm-single), db.Settle(ctx)); err != nil {
+		return 0, err
+	}
+	tally := systems.NewTally()
+	begun = time.Now()
+	stop, err := session.Work(ctx, tally.Watch())
+	if err != nil {
+		return 0, err
+	}
+	err = tally.AwaitIn(ctx, session, n)
+	b.add(system, name("drain"), "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
+	if err == nil {
+		err = pour(ctx, session, tally, n, int(b.size.latency.Seconds()*latencyRate))
+		n += int(b.size.latency.Seconds() * latencyRate)
+	}
+	if err := errors.Join(err, tally.AwaitIn(ctx, session, n), stop()); err != nil {
+		return 0, err
+	}
+	milliseconds := inMilliseconds(tally.Delays())
+	b.add(system, name("claim p50"), "ms", figures.Lower, figures.Percentile(milliseconds, 50))
+	b.add(system, name("claim p99"), "ms", figures.Lower, figures.Percentile(milliseconds, 99))
+	return n, check(ctx, session, n)
+}
+
+// finishRest lets workers finish what the reaper gave back.
+func (b *bench) finishRest(ctx context.Context, session systems.Session, enqueued int) error {
+	tally := systems.NewTally()
+	stop, err := session.Work(ctx, tally.Watch())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(tally.AwaitIn(ctx, session, systems.DeadClaims), stop()); err != nil {
+		return err
+	}
+	return check(ctx, session, enqueued+systems.DeadClaims)
+}
+
+// scaleSelves compares every size with the first.
+func (b *bench) scaleSelves() map[string]string {
+	all := make(map[string]string)
+	for mode := range scaleModes {
+		for _, rows := range b.size.archives[1:] {
+			all[scaledMode(mode, rows)] = scaledMode(mode, b.size.archives[0])
+		}
+	}
+	return all
+}
+
+// asGood is how much of the figure without an archive must be left with one.
+const asGood = 0.9
+
+func (b *bench) scaleTargets() []figures.Target {
+	var all []figures.Target
+	for mode, better := range scaleModes {
+		if mode == "claim p99" {
+			continue // too noisy for a tenth
+		}
+		for _, rows := range b.size.archives[1:] {
+			target := figures.Target{System: "railhead", Mode: scaledMode(mode, rows), Against: figures.ToSelf, AtLeast: asGood}
+			if better == figures.Lower {
+				target.AtLeast, target.AtMost = 0, 1/asGood
+			}
+			all = append(all, target)
+		}
+	}
+	slices.SortFunc(all, func(x, y figures.Target) int {
+		if x.Mode < y.Mode {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
