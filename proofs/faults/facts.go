@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,6 +24,8 @@ type Facts struct {
 	Claims    int       // rows of claims in flight
 	Next      []nextRow // the participants' next numbers
 	Snapshots []archive // of the archive, from before and between the faults
+	// Patience is the age below which no claim may be taken from its worker.
+	Patience time.Duration
 }
 
 type keyRow struct {
@@ -42,6 +45,8 @@ type attemptRow struct {
 	Result   *string
 	Error    *string
 	Worker   *string
+	Claimed  *time.Time
+	Created  time.Time
 	Digest   string // of the whole row
 }
 
@@ -84,7 +89,7 @@ func (w *World) Snapshot(ctx context.Context) error {
 const (
 	keysSQL = `SELECT outbox_id::text, instruction_id, idempotency_key, participant_id, sequence_id
 	  FROM ` + cell + `.payment_outbox_keys ORDER BY participant_id, sequence_id`
-	attemptsSQL = `SELECT outbox_id::text, attempt_no, state::text, answers_attempt_no, outcome_unknown, result, error_code, worker_id, md5(a::text)
+	attemptsSQL = `SELECT outbox_id::text, attempt_no, state::text, answers_attempt_no, outcome_unknown, result, error_code, worker_id, claimed_at, created_at, md5(a::text)
 	  FROM ` + cell + `.payment_outbox_attempts a ORDER BY outbox_id, attempt_no`
 	pendingSQL = `SELECT outbox_id::text, next_attempt_at = 'infinity' FROM ` + cell + `.payment_outbox_pending`
 	lettersSQL = `SELECT outbox_id::text, reason, status NOT IN ('manual_replay', 'resolved') FROM ` + cell + `.payment_dead_letters`
@@ -96,6 +101,7 @@ const (
 func (w *World) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		Orders: w.orders, Pending: make(map[string]pendingRow), Letters: make(map[string]letterRow), Snapshots: w.snapshots,
+		Patience: w.Options.patience(),
 	}
 	for plan := 1; plan <= w.plans; plan++ {
 		entries, err := readJournal(w.journal(plan))

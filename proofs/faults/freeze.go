@@ -3,9 +3,11 @@ package faults
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // freezeFaults are SIGSTOP past the zombie threshold at every point, and then
@@ -17,6 +19,12 @@ func freezeFaults() []Fault {
 			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold, then SIGCONT",
 			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 24 },
 			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point) },
+			Check: func(w *World, f Facts) {
+				// The last look before the first byte comes after these.
+				if point == faultpoint.Claimed || point == faultpoint.Committed || point == faultpoint.Dialled {
+					noneSentLate(w, f)
+				}
+			},
 		})
 	}
 	for _, point := range faultpoint.Reaper() {
@@ -70,6 +78,31 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error 
 	}
 	// What the frozen one still does shows best when nobody else works.
 	return other.retire(w.Options.Drain)
+}
+
+// noneSentLate wants every payment to have left while its claim was young: a
+// worker that comes back looks at the clock once more. What is paused between
+// that look and the first byte only the rail's own de-duplication can catch.
+func noneSentLate(w *World, f Facts) {
+	const stall = time.Second // of the machine, between the look and the bank
+	claims := make(map[string][]time.Time)
+	instructions := make(map[string]string)
+	for _, key := range f.Keys {
+		instructions[key.OutboxID] = key.InstructionID
+	}
+	for _, row := range f.Rows {
+		if row.State == payment.Dispatching && row.Claimed != nil {
+			claims[instructions[row.OutboxID]] = append(claims[instructions[row.OutboxID]], *row.Claimed)
+		}
+	}
+	for _, request := range f.Heard {
+		if request.Op == "payment" && !slices.ContainsFunc(claims[request.Reference], func(at time.Time) bool {
+			age := request.Time.Sub(at)
+			return age > -stall && age < w.Options.StartWithin+stall
+		}) {
+			w.Broken("%s reached the bank at %s, when no claim of it was young", request.Reference, request.Time)
+		}
+	}
 }
 
 // takenOver waits until a frozen worker is older than the zombie threshold and

@@ -29,6 +29,11 @@ type Options struct {
 
 	Concurrency int `json:"concurrency"` // calls in flight a rail and relayer
 
+	// Of the profiles of Keyed and Asked, and of their bank.
+	KeyWindow time.Duration `json:"key_window"`
+	MaxSends  int           `json:"max_sends"`
+	RetryBase time.Duration `json:"retry_base"`
+
 	Poll           time.Duration `json:"poll"`
 	Zombie         time.Duration `json:"zombie"`
 	StartWithin    time.Duration `json:"start_within"`
@@ -53,6 +58,7 @@ func standard(fault string, seed uint64) Options {
 		Fault: fault, Seed: seed,
 		Wave: 16, Participants: 3, Callers: 4, Pace: 20 * time.Millisecond, Rounds: 3,
 		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
+		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond,
 		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
@@ -60,6 +66,12 @@ func standard(fault string, seed uint64) Options {
 		HealWithin: 45 * time.Second,
 	}
 }
+
+// sendBudget is the sum of the timeouts in the rails file.
+const sendBudget = 2100 * time.Millisecond
+
+// patience is the age below which nobody may take a claim from its worker.
+func (o Options) patience() time.Duration { return o.StartWithin + sendBudget }
 
 // draws is where all chance of a run comes from.
 func (o Options) draws() *rand.Rand {

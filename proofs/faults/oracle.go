@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -171,7 +172,7 @@ func (v *Verdict) judgeSequences(f Facts) {
 // judgeInstruction holds one instruction's rows against the lifecycle and
 // against what the bank did.
 func (v *Verdict) judgeInstruction(f Facts, key keyRow, rows []attemptRow, executions int) {
-	last := v.judgeRows(key, rows)
+	last := v.judgeRows(key, rows, f.Patience)
 	waiting, isWaiting := f.Pending[key.OutboxID]
 	letter, hasLetter := f.Letters[key.OutboxID]
 	unknown := slices.ContainsFunc(rows, func(r attemptRow) bool { return r.Unknown })
@@ -213,7 +214,7 @@ func (v *Verdict) judgeInstruction(f Facts, key keyRow, rows []attemptRow, execu
 
 // judgeRows checks numbers, order and answers, and returns the last state that
 // is not LATE_OUTCOME.
-func (v *Verdict) judgeRows(key keyRow, rows []attemptRow) payment.State {
+func (v *Verdict) judgeRows(key keyRow, rows []attemptRow, patience time.Duration) payment.State {
 	var last payment.State
 	answered := make(map[int]int)
 	claims := make(map[int]bool)
@@ -226,6 +227,9 @@ func (v *Verdict) judgeRows(key keyRow, rows []attemptRow) payment.State {
 		}
 		if row.State.IsClaim() {
 			claims[row.No] = true
+		}
+		if row.State == payment.ZombieRequeue && row.Claimed != nil && row.Created.Sub(*row.Claimed) < patience {
+			v.breaks("%s: row %d takes a claim that is %s old, its worker has %s", key.InstructionID, row.No, row.Created.Sub(*row.Claimed), patience)
 		}
 		// Late evidence that ends an instruction is two rows about one claim: the
 		// evidence and, right behind it, the end. Neither is the claim's outcome.

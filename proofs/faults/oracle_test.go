@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -103,6 +104,9 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 		{"still waiting", func(f *Facts) { delete(f.Letters, "o3"); f.Pending["o3"] = pendingRow{"o3", false} }, "still waits", nil},
 		{"ended and waiting", func(f *Facts) { f.Pending["o1"] = pendingRow{"o1", false} }, "waits in pending still", nil},
 		{"rows without a key", func(f *Facts) { f.Rows = append(f.Rows, attemptRow{OutboxID: "o9", No: 1, State: payment.Dispatching}) }, "no key", nil},
+		{"a young claim taken", func(f *Facts) {
+			f.Patience, f.Rows[3].Claimed, f.Rows[3].Created = 2*time.Second, new(time.Unix(0, 0)), time.Unix(1, 0)
+		}, "takes a claim that is 1s old", nil},
 		{"a claim in flight", func(f *Facts) { f.Claims = 1 }, "in flight", nil},
 	} {
 		t.Run(one.name, func(t *testing.T) {

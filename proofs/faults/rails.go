@@ -23,15 +23,15 @@ var railsTemplate = template.Must(template.New("rails").Parse(railsText))
 
 // railFacts is what the template needs.
 type railFacts struct {
-	Name        string
-	BaseURL     string
-	Dedupes     bool
-	Inquiry     bool
-	Concurrency int
+	Name    string
+	BaseURL string
+	Dedupes bool
+	Inquiry bool
+	Options
 }
 
 // writeRails writes the file that names the four rails.
-func writeRails(path string, dedupes, bare string, concurrency int) error {
+func writeRails(path string, dedupes, bare string, o Options) error {
 	rails := []railFacts{
 		{Name: Keyed, BaseURL: dedupes, Dedupes: true},
 		{Name: Asked, BaseURL: dedupes, Dedupes: true, Inquiry: true},
@@ -39,7 +39,7 @@ func writeRails(path string, dedupes, bare string, concurrency int) error {
 		{Name: BareAsked, BaseURL: bare, Inquiry: true},
 	}
 	for n := range rails {
-		rails[n].Concurrency = concurrency
+		rails[n].Options = o
 	}
 	var text strings.Builder
 	if err := railsTemplate.Execute(&text, rails); err != nil {

@@ -76,7 +76,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if w.admin, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
-	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed); err != nil {
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", o.KeyWindow.String()); err != nil {
 		return nil, err
 	}
 	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, "--dedupe=false"); err != nil {
@@ -103,7 +103,7 @@ func (w *World) addrFile(name string) string { return filepath.Join(w.dir, name+
 func (w *World) railsFile() string { return filepath.Join(w.dir, "rails.yaml") }
 
 func (w *World) applyRails(ctx context.Context) error {
-	if err := writeRails(w.railsFile(), w.Dedupes.URL, w.Bare.URL, w.Options.Concurrency); err != nil {
+	if err := writeRails(w.railsFile(), w.Dedupes.URL, w.Bare.URL, w.Options); err != nil {
 		return err
 	}
 	command := exec.CommandContext(ctx, w.Lane.built.Railhead, "rail", "apply", w.railsFile(), "--reason", "fault run")

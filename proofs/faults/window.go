@@ -1,0 +1,98 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// windowFaults are about re-sends: when they come too late, and what an answer
+// to one of them says about the others.
+func windowFaults() []Fault {
+	few := func(o *Options) {
+		o.Rails, o.MaxSends, o.RetryBase = []string{Keyed}, 3, 600*time.Millisecond
+	}
+	return []Fault{
+		{
+			Name: "key_window_over", About: "the lanes are paused until the bank has forgotten the keys of payments whose answers were lost",
+			Adjust: func(o *Options) { few(o); o.KeyWindow = 4 * time.Second },
+			Inject: outlastWindow, Quiet: true,
+		},
+		{
+			Name: "refused_meanwhile", About: "the first send is on its way for seconds, and the bank refuses every further one for load",
+			Adjust: few, Inject: refuseMeanwhile, Quiet: true,
+		},
+	}
+}
+
+func outlastWindow(ctx context.Context, w *World) error {
+	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+		return err
+	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := await(ctx, reachWithin, "answers to be lost", func() (bool, error) {
+		hit, err := w.Dedupes.spoiled(ctx)
+		return hit >= w.Options.Wave/2, err
+	}); err != nil {
+		return err
+	}
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = true, paused_by = 'proof', paused_at = now(), pause_reason = 'window'
+	  WHERE rail_type = '*'`); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if err := w.Dedupes.spoil(ctx); err != nil {
+		return err
+	}
+	// The last send before the pause, and the bank's whole memory after it.
+	pause(ctx, w.Options.KeyWindow+sendBudget+500*time.Millisecond)
+	if err := w.Snapshot(ctx); err != nil {
+		return err
+	}
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_rails SET paused = false WHERE rail_type = '*'`); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		w.Broken("after the pause: %v", err)
+	}
+	w.Injected++
+	return w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE error_code = 'KEY_WINDOW_CLOSED'`).Scan(&w.Hit)
+}
+
+func refuseMeanwhile(ctx context.Context, w *World) error {
+	const onItsWay = 6 * time.Second
+	rules := []railsim.Fault{
+		{Kind: railsim.DelayArrival, Probability: 1, DelayMS: onItsWay.Milliseconds(), Match: railsim.Match{Nth: 1}},
+	}
+	for n := 2; n <= w.Options.MaxSends; n++ {
+		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 429, Match: railsim.Match{Nth: int64(n)}})
+	}
+	if err := w.Dedupes.spoil(ctx, rules...); err != nil {
+		return err
+	}
+	if _, err := w.Traffic(w.Options.Wave / 2); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		w.Broken("under refusals: %v", err)
+	}
+	if err := w.Snapshot(ctx); err != nil {
+		return err
+	}
+	var err error
+	if w.Hit, err = w.Dedupes.spoiled(ctx); err != nil {
+		return err
+	}
+	w.Injected = w.Hit
+	// Now the first sends arrive, and the bank executes them.
+	pause(ctx, onItsWay)
+	return nil
+}
