@@ -105,6 +105,12 @@ var plights = map[string]func(d *desk) payment.ID{
 		}
 		return id
 	},
+	"UNCLAIMABLE, outcome unknown": func(d *desk) payment.ID {
+		claim := d.claimOne(d.enqueue())
+		d.record(told(asks, claim, payment.ResultUnknown, ""))
+		d.must(d.exec.SetAside(d.t.Context(), claim.OutboxID, "23514"))
+		return claim.OutboxID
+	},
 	"CANCELLED": func(d *desk) payment.ID {
 		id := d.enqueue()
 		d.must(hands[0].do(d.operator(), d.t, id))

@@ -80,6 +80,15 @@ var operatorTable = map[string][]string{
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE manual_replay",
 		"RH020 the instruction is PENDING" + resolvable, "RH020 the instruction is PENDING" + resolvable,
 	},
+	// Neither cancelled, as it may have been paid, nor without an end.
+	"UNCLAIMABLE, outcome unknown": {
+		mayBePaid,
+		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE acknowledged",
+		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE escalated",
+		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
+		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE manual_replay",
+		"+ DISPATCHED, letter UNCLAIMABLE resolved", "+ FAILED, letter FAILED acknowledged",
+	},
 	"REPLAYED": {
 		"+ CANCELLED, letter FAILED resolved", isClosed, isClosed, isClosed,
 		"RH020 the instruction is PENDING and its dead letter is closed already (manual_replay)",

@@ -1,14 +1,15 @@
 -- resolve_payment(outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) -> text
---   Ends what the machine parked, or what contradicts itself, with a person's
---   evidence: appends the true outcome as DISPATCHED or FAILED, with the actor.
---   A FAILED one keeps its dead letter, to be replayed or closed.
+--   Ends what the machine parked, what it set aside with an unknown outcome, or
+--   what contradicts itself, with a person's evidence: appends the true outcome as
+--   DISPATCHED or FAILED, with the actor. A FAILED one keeps its dead letter, to be
+--   replayed or closed.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the sentence that says why.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts.
--- writes:  payment_outbox_attempts, payment_dead_letters, payment_operator_log.
--- locks:   the keys row, then the letter.   called by: operator.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
+-- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
   outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -16,6 +17,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;
+  aside   boolean := false;
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
   verdict text := CASE WHEN resolve_payment.executed THEN 'DISPATCHED' ELSE 'FAILED' END;
@@ -39,13 +41,20 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  -- What is set aside waits in pending, which nobody else takes it from.
+  IF letter.reason = 'UNCLAIMABLE' THEN
+    PERFORM FROM {cell}.payment_outbox_pending p
+    WHERE p.outbox_id = resolve_payment.outbox_id AND p.next_attempt_at = 'infinity' AND p.outcome_unknown
+    FOR UPDATE;
+    aside := FOUND;
+  END IF;
   IF letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
-    OR NOT coalesce(last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
+    OR NOT coalesce(aside OR last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Resolve is for what is parked with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE is replayed or cancelled.';
+      HINT = 'Resolve is for what waits for a person with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE of which nothing was sent is replayed or cancelled.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a
@@ -56,6 +65,9 @@ BEGIN
       HINT = 'Leave the conflict open, so that nobody pays again, and escalate it: the books are put right outside of Railhead.';
   END IF;
 
+  IF aside THEN
+    DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
+  END IF;
   IF last.state::text <> verdict THEN
     SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
