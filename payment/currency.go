@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// iso4217 is ISO 4217 list one, edition of 2024-06-25, without the codes that
+// iso4217 is ISO 4217 list one of 2024-06-25 with the amendments up to 180 (22
+// September 2025: 176 XCG for ANG, 178 no CUC, 180 no BGN), without the codes that
 // have no minor unit (XXX, XAU and the like): nobody can be paid in those.
 // CLDR's digits differ from ISO's for 22 currencies, so none of its tables serve.
 //
@@ -35,7 +36,7 @@ var currencies = sync.OnceValue(func() map[string]Currency {
 func CurrencyOf(code string) (Currency, error) {
 	currency, ok := currencies()[code]
 	if !ok {
-		return Currency{}, fmt.Errorf("%q is not a currency of ISO 4217 (edition 2024-06-25) that has a minor unit", code)
+		return Currency{}, fmt.Errorf("%q is not a currency of ISO 4217 (up to amendment 180) that has a minor unit", code)
 	}
 	return currency, nil
 }

@@ -53,13 +53,12 @@ CREATE TABLE {cell}.payment_currencies (
   CONSTRAINT payment_currencies_shape CHECK (code ~ '^[A-Z]{3}$' AND exponent BETWEEN 0 AND 4)
 );
 COMMENT ON TABLE {cell}.payment_currencies IS
-  'ISO 4217 list one, edition 2024-06-25: the currencies that have a minor unit, and its digits.';
+  'ISO 4217 list one, up to amendment 180: the currencies that have a minor unit, and its digits.';
 INSERT INTO {cell}.payment_currencies (code, exponent) VALUES
   ('AED', 2),
   ('AFN', 2),
   ('ALL', 2),
   ('AMD', 2),
-  ('ANG', 2),
   ('AOA', 2),
   ('ARS', 2),
   ('AUD', 2),
@@ -68,7 +67,6 @@ INSERT INTO {cell}.payment_currencies (code, exponent) VALUES
   ('BAM', 2),
   ('BBD', 2),
   ('BDT', 2),
-  ('BGN', 2),
   ('BHD', 3),
   ('BIF', 0),
   ('BMD', 2),
@@ -92,7 +90,6 @@ INSERT INTO {cell}.payment_currencies (code, exponent) VALUES
   ('COP', 2),
   ('COU', 2),
   ('CRC', 2),
-  ('CUC', 2),
   ('CUP', 2),
   ('CVE', 2),
   ('CZK', 2),
@@ -215,6 +212,7 @@ INSERT INTO {cell}.payment_currencies (code, exponent) VALUES
   ('WST', 2),
   ('XAF', 0),
   ('XCD', 2),
+  ('XCG', 2),
   ('XOF', 0),
   ('XPF', 0),
   ('YER', 2),
