@@ -53,7 +53,7 @@ held (kind, name, role, role_n, can, can_n) AS (
   FROM relations t, roles r, unnest(ARRAY['USAGE', 'SELECT', 'UPDATE']) p
   WHERE t.relkind = 'S' AND has_sequence_privilege(r.role, t.oid, p)
   UNION ALL
-  SELECT 'function', f.oid::regprocedure::text, r.role, r.n, 'EXECUTE', 1
+  SELECT 'function', replace(f.oid::regprocedure::text, $1 || '.', ''), r.role, r.n, 'EXECUTE', 1
   FROM pg_proc f, roles r
   WHERE f.pronamespace = to_regnamespace($1) AND has_function_privilege(r.role, f.oid, 'EXECUTE')
   UNION ALL
@@ -69,7 +69,7 @@ objects (kind, name) AS (
   UNION
   SELECT kind, name FROM relations
   UNION
-  SELECT 'function', f.oid::regprocedure::text FROM pg_proc f WHERE f.pronamespace = to_regnamespace($1)
+  SELECT 'function', replace(f.oid::regprocedure::text, $1 || '.', '') FROM pg_proc f WHERE f.pronamespace = to_regnamespace($1)
   UNION
   SELECT 'type', t.typname::text
   FROM pg_type t

@@ -31,6 +31,7 @@ func TestBadProfileKeepsTheLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	w.run(config())
+	w.seen.awaitCount(t, "breaker CLOSED", 1) // the lane is open under the good one
 	before := w.cell.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 	w.cell.ApplyProfile("bank", tooSlow)
 	w.awaitTurns(5)
