@@ -67,8 +67,11 @@ func (River) Open(ctx context.Context, db server.Database, o Options) (Session, 
 	if err != nil {
 		return nil, err
 	}
-	// A client without queues only inserts.
-	inserter, err := river.NewClient(riverpgxv5.New(producers), &river.Config{Logger: quiet()})
+	// A client without queues only inserts. It rings at most once a cooldown, so
+	// that it needs the short one as well.
+	inserter, err := river.NewClient(riverpgxv5.New(producers), &river.Config{
+		FetchCooldown: riverCooldown, FetchPollInterval: riverPoll, Logger: quiet(),
+	})
 	if err != nil {
 		producers.Close()
 		return nil, err
