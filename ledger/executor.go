@@ -144,6 +144,16 @@ func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment
 	return claims, nil
 }
 
+// Headers are those of an instruction: what its caller's trace is known by. Nil
+// where nothing is left of it.
+func (e *Executor) Headers(ctx context.Context, outboxID payment.ID) ([]byte, error) {
+	all, err := boundedRows(ctx, e, pgx.RowTo[string], e.sql["headers"], uuid(outboxID))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return []byte(all[0]), nil
+}
+
 // CloseClaims removes claims in flight whose every member was answered; nil
 // looks at the oldest thousand.
 func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -45,6 +46,9 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // payment.ErrInvalid. Serialization failures and deadlocks are retried here, a
 // bounded number of times. After any other error, payment.ErrCommitUnknown
 // included, the same call may be repeated: it never makes a second instruction.
+//
+// The trace that ctx belongs to goes along in the headers, unless they have a
+// traceparent already.
 func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
 	if err := checkPayload(in); err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
@@ -79,7 +83,7 @@ func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instructio
 }
 
 func (i *Ingest) enqueue(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
-	headers, err := headersJSON(in.Headers)
+	headers, err := headersJSON(tracing.Carry(ctx, in.Headers))
 	if err != nil {
 		return payment.Receipt{}, err
 	}

@@ -12,18 +12,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // EnqueueBatch takes many instructions in one transaction, at most the cell's
 // batch_items_max (10,000 unless set otherwise), and returns one result for each
 // in the same order. A bad one carries its Fault and the others go in. Numbers
-// follow the order of the instructions within each participant.
+// follow the order of the instructions within each participant. The trace goes
+// along as with Enqueue.
 //
 // An error means that none went in, or, with payment.ErrCommitUnknown, that all
 // or none did. Either way the same call may be repeated.
 func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
-	b := newBatch(all)
+	b := newBatch(ctx, all)
 	if len(b.items) == 0 {
 		return b.results, nil
 	}
@@ -57,10 +59,10 @@ type batch struct {
 }
 
 // newBatch renders the items. One that can't be rendered gets its fault here.
-func newBatch(all []payment.Instruction) *batch {
+func newBatch(ctx context.Context, all []payment.Instruction) *batch {
 	b := &batch{results: make([]payment.ReceiptOrFault, len(all))}
 	for n, in := range all {
-		item, err := itemJSON(in)
+		item, err := itemJSON(ctx, in)
 		if err != nil {
 			b.results[n].Fault = faultOf(err)
 			continue
@@ -90,14 +92,14 @@ type item struct {
 	Headers        map[string]string `json:"headers,omitempty"`
 }
 
-func itemJSON(in payment.Instruction) (json.RawMessage, error) {
+func itemJSON(ctx context.Context, in payment.Instruction) (json.RawMessage, error) {
 	if err := checkPayload(in); err != nil {
 		return nil, err
 	}
 	return json.Marshal(item{
 		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
 		RailType: in.RailType, Payload: in.Payload, NotBefore: in.NotBefore, ExpiresAt: in.ExpiresAt,
-		Priority: in.Priority.Number(), Headers: in.Headers,
+		Priority: in.Priority.Number(), Headers: tracing.Carry(ctx, in.Headers),
 	})
 }
 

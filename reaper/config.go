@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config says how a reaper works. The zero value of every field but WorkerID is
@@ -35,6 +37,8 @@ type Config struct {
 	ForgetAfter time.Duration
 	// StoreTimeout bounds one turn; default 30 s.
 	StoreTimeout time.Duration
+	// Tracer makes the spans; nil: none are made, at no cost.
+	Tracer trace.Tracer
 }
 
 func (c Config) withDefaults() Config {

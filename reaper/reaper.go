@@ -141,6 +141,13 @@ func (r *Reaper) Run(ctx context.Context) error {
 func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
 	defer cancel()
+	ctx, span := r.beginCycle(ctx)
+	result, err := r.runOnce(ctx)
+	endCycle(span, result, err)
+	return result, err
+}
+
+func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	server, err := r.store.CheckServer(ctx)
 	if err != nil {
 		return Result{}, err

@@ -67,7 +67,7 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 	}
 	for _, outcome := range outcomes {
 		if !slow[outcome.AttemptID] {
-			r.repaired(outcome, result)
+			r.repaired(ctx, outcome, result)
 		}
 	}
 	return errors.Join(faults...)
@@ -80,7 +80,7 @@ func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result
 	case err != nil:
 		return err
 	case verdict == payment.VerdictIn:
-		r.repaired(outcome, result)
+		r.repaired(ctx, outcome, result)
 	case verdict == payment.VerdictSettled:
 		result.Proven++
 	default:
@@ -89,8 +89,9 @@ func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result
 	return nil
 }
 
-func (r *Reaper) repaired(outcome payment.Outcome, result *Result) {
+func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *Result) {
 	result.Repaired++
+	r.noteRepair(ctx, outcome)
 	r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
 }
 

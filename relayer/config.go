@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Config says how a relayer works. The zero value of every field but WorkerID
@@ -50,6 +52,8 @@ type Config struct {
 	// StateFile remembers the server's identity outside of it. Empty: a failover
 	// or a restore goes unnoticed.
 	StateFile string
+	// Tracer makes the spans; nil: none are made, at no cost.
+	Tracer trace.Tracer
 }
 
 func (c Config) withDefaults() Config {

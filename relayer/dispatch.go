@@ -48,6 +48,7 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun time.Time) payment.Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errors.New("the rail's send budget is used up"))
 	defer cancel()
+	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
 	result := r.speak(ctx, l, claim, begun)
 	permit.Settle(result)
@@ -61,6 +62,7 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 	if outcome.Decision.PauseRail {
 		r.pauseRail(ctx, claim.RailType, result)
 	}
+	endCall(span, outcome)
 	return outcome
 }
 
@@ -93,7 +95,7 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 		// promises an inquiry that the adapter has not.
 		return rails.Result{Result: payment.ResultUnavailable, Message: "the rail can't be asked"}
 	}
-	parent, state := traceOf(claim.Headers)
+	parent, state := payment.TraceContext(claim.Headers)
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
@@ -124,7 +126,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 	if err != nil {
 		return stop(payment.ResultCheckFailed, "amount: %v", err)
 	}
-	parent, state := traceOf(claim.Headers)
+	parent, state := payment.TraceContext(claim.Headers)
 	send := rails.Send{
 		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
@@ -208,18 +210,6 @@ func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.R
 	case paused:
 		r.log.ErrorContext(ctx, "rail paused: it refuses us as a whole", "rail_type", railType, "code", result.Code)
 	}
-}
-
-// traceOf reads the caller's W3C trace context from the headers.
-func traceOf(headers []byte) (parent, state string) {
-	var h struct {
-		Parent string `json:"traceparent"`
-		State  string `json:"tracestate"`
-	}
-	if json.Unmarshal(headers, &h) != nil {
-		return "", ""
-	}
-	return h.Parent, h.State
 }
 
 func spread() float64 { return rand.Float64()*2 - 1 }

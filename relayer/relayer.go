@@ -36,6 +36,7 @@ type Relayer struct {
 	bell   Bell
 	open   OpenRail
 	watch  Observer
+	spans  spans
 	log    *slog.Logger
 
 	lanes   lanes
@@ -60,8 +61,11 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 	if watch == nil {
 		watch = silent{}
 	}
+	if config.Tracer != nil {
+		store = tracedStore{store, config.Tracer}
+	}
 	r := &Relayer{
-		config: config, store: store, bell: bell, open: open, watch: watch, log: log,
+		spans: spans{config.Tracer}, config: config, store: store, bell: bell, open: open, watch: watch, log: log,
 		rung: make(chan struct{}, 1), more: make(chan struct{}, 1), begun: time.Now(),
 	}
 	for n := range config.Streams {

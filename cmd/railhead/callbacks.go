@@ -40,7 +40,7 @@ func newCallbacks(ctx context.Context, s settings, log *slog.Logger) (component,
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8})
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -49,6 +49,7 @@ func newCallbacks(ctx context.Context, s settings, log *slog.Logger) (component,
 		store.Close()
 		return nil, nil, usage(err)
 	}
+	receiver.Tracer = s.traces.Tracer()
 	return &callbacks{settings: s, store: store, receiver: receiver, log: log}, store.Close, nil
 }
 

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // newLog writes to standard error: text for people, JSON for machines.
@@ -25,7 +28,7 @@ func newLog(s settings, component string) (*slog.Logger, error) {
 	default:
 		return nil, usage(fmt.Errorf("RAILHEAD_LOG_FORMAT is %q: use text or json", s.LogFormat))
 	}
-	return slog.New(handler).With("component", component, "worker_id", s.WorkerID), nil
+	return slog.New(withTrace{handler}).With("component", component, "worker_id", s.WorkerID), nil
 }
 
 func handlerFor(file *os.File, options *slog.HandlerOptions) slog.Handler {
@@ -39,3 +42,18 @@ func isTerminal(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
+
+// withTrace adds the trace to a line that was written inside of one.
+type withTrace struct{ slog.Handler }
+
+func (h withTrace) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		record.AddAttrs(slog.String("trace_id", span.TraceID().String()))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h withTrace) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withTrace{h.Handler.WithAttrs(attrs)}
+}
+func (h withTrace) WithGroup(name string) slog.Handler { return withTrace{h.Handler.WithGroup(name)} }

@@ -14,14 +14,14 @@ func newReaper(ctx context.Context, s settings, log *slog.Logger) (component, fu
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2})
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
 	one, err := reaper.New(reaper.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Every: s.ReapEvery, Zombie: s.Zombie, StartWithin: s.StartWithin,
-		HeartbeatStale: s.HeartbeatStale, Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout,
+		HeartbeatStale: s.HeartbeatStale, Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout, Tracer: s.traces.Tracer(),
 	}, store, nil, log)
 	if err != nil {
 		store.Close()

@@ -25,7 +25,7 @@ func newRelayer(ctx context.Context, s settings, log *slog.Logger) (component, f
 	}
 	// One connection each for the turn, heartbeats and tests of the bell, and the
 	// pause of a rail in trouble.
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4})
+	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -42,7 +42,7 @@ func newRelayer(ctx context.Context, s settings, log *slog.Logger) (component, f
 		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
 		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain,
 		HeartbeatEvery: s.HeartbeatEvery, HeartbeatStale: s.HeartbeatStale, RefreshEvery: s.RefreshEvery,
-		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"),
+		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
 	}, store, bell, open, nil, log)
 	if err != nil {
 		store.Close()

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/railhead-pay/railhead/internal/tracing/export"
 )
 
 // serviceCommands are the ones that stay up.
@@ -81,6 +83,11 @@ func serve(ctx context.Context, kinds ...string) error {
 		if err != nil {
 			return err
 		}
+		each.traces, err = export.Open(ctx, os.Getenv, kind, buildVersion(), each.WorkerID, log)
+		if err != nil {
+			return usage(err)
+		}
+		defer each.traces.Close(ctx)
 		one, end, err := makers()[kind](ctx, each, log)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)

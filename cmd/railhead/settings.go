@@ -10,6 +10,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/migrations"
 )
 
@@ -56,6 +57,8 @@ type settings struct {
 	ReapEvery      time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
 	ReapGrace      time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
 	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
+
+	traces *export.Traces // where a component's spans go
 }
 
 // readSettings reads the environment; every fault of it comes back at once.

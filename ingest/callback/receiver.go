@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/callback"
 )
@@ -48,6 +50,8 @@ type Receiver struct {
 	timeout  time.Duration
 	watch    Observer
 	log      *slog.Logger
+	// Tracer makes the span of each callback, if it is set before the first one.
+	Tracer trace.Tracer
 }
 
 // New takes the readers by rail. Timeout bounds one recording.
@@ -79,6 +83,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "no callbacks are taken for this rail", http.StatusNotFound)
 		return
 	}
+	ctx, span := r.begin(request.Context(), railType)
+	defer span.End()
+	request = request.WithContext(ctx)
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, callback.MaxBody))
 	if err != nil {
 		r.watch.Received(railType, Unreadable)
@@ -108,7 +115,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), r.timeout)
 	defer cancel()
+	r.nameInstruction(ctx, event)
 	verdict, err := r.store.RecordLate(ctx, r.outcome(railType, event))
+	endRecord(ctx, verdict, err)
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
 		r.watch.Received(railType, NotOurs)

@@ -53,7 +53,7 @@ func TestImports(t *testing.T) {
 			case other == "cmd":
 				t.Errorf("%s imports %s: nobody imports cmd", file, ours)
 			case other == tree, !listed:
-			case !slices.Contains(allowed, other) && !isFaultPoint(ours):
+			case !slices.Contains(allowed, other) && !isHook(ours):
 				t.Errorf("%s imports %s: %s may import only %v", file, ours, tree, allowed)
 			}
 		}
@@ -65,9 +65,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// isFaultPoint allows the hooks that crash tests stop a process at; they do
-// nothing in any other build.
-func isFaultPoint(ours string) bool { return ours == "internal/faultpoint" }
+// isHook allows the hooks that crash tests stop a process at, which do nothing in
+// any other build, and what every component makes its spans with.
+func isHook(ours string) bool { return ours == "internal/faultpoint" || ours == "internal/tracing" }
 
 // TestNothingUnfinished refuses marks of unfinished work.
 func TestNothingUnfinished(t *testing.T) {

@@ -1,0 +1,55 @@
+package callback
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/railhead-pay/railhead/internal/tracing"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/callback"
+)
+
+// headersStore is a Store that knows the headers of an instruction, and so the
+// trace of whoever enqueued it.
+type headersStore interface {
+	Headers(ctx context.Context, outboxID payment.ID) ([]byte, error)
+}
+
+// begin makes the root of a trace. What the rail says of a trace of its own is
+// not looked at: a third party does not decide what we keep.
+func (r *Receiver) begin(ctx context.Context, railType string) (context.Context, trace.Span) {
+	if r.Tracer == nil {
+		return ctx, tracing.None
+	}
+	return r.Tracer.Start(ctx, tracing.Callback, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(tracing.RailType.String(railType), tracing.WorkerID.String(r.workerID)))
+}
+
+// nameInstruction says which instruction a callback is about, once its signature
+// was found good, and links to the trace of whoever enqueued it.
+func (r *Receiver) nameInstruction(ctx context.Context, event callback.Event) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(tracing.OutboxID.String(event.OutboxID.String()), tracing.Result.String(string(event.Result)))
+	store, ok := r.store.(headersStore)
+	if !ok {
+		return
+	}
+	// A callback is recorded whether or not its trace is whole.
+	if headers, err := store.Headers(ctx, event.OutboxID); err == nil {
+		if caller := tracing.Caller(headers); caller.IsValid() {
+			span.AddLink(trace.Link{SpanContext: caller})
+		}
+	}
+}
+
+func endRecord(ctx context.Context, verdict payment.Verdict, err error) {
+	span := trace.SpanFromContext(ctx)
+	if span.IsRecording() && err == nil {
+		span.SetAttributes(tracing.Verdict.String(string(verdict)))
+	}
+	tracing.Fail(span, err)
+}
