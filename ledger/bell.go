@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,8 @@ type Bell struct {
 	doze    *pgx.Conn
 	dozing  bool
 	dozeSQL string
+
+	listening atomic.Bool // LISTEN was said and the session has not broken since
 
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
@@ -71,6 +74,7 @@ func (b *Bell) Listen(ctx context.Context, ring func()) {
 		Connect:        b.connect,
 		ReconnectDelay: bellReconnect,
 		LogError: func(_ context.Context, err error) {
+			b.listening.Store(false)
 			if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 				b.log.Warn("listening session broke; polling goes on", "error", err)
 			}
@@ -82,6 +86,10 @@ func (b *Bell) Listen(ctx context.Context, ring func()) {
 		b.log.Error("listening ended; polling goes on", "error", err)
 	}
 }
+
+// Listening reports whether the session stands, as far as anybody knows: whether
+// it hears is for Test to find out.
+func (b *Bell) Listening() bool { return b.listening.Load() }
 
 func (b *Bell) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, b.config)
@@ -117,6 +125,7 @@ func (h bellHandler) HandleNotification(_ context.Context, n *pgconn.Notificatio
 
 // HandleBacklog runs after every LISTEN: whatever rang before was missed.
 func (h bellHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.bell.listening.Store(true)
 	h.ring()
 	return nil
 }

@@ -95,13 +95,19 @@ func scanFound(row pgx.CollectableRow) (Found, error) {
 // look runs reads in one round trip and one snapshot, so that what they say fits
 // together. Statistics may be stale; no plan of theirs may scan a table for it.
 func (r *Reader) look(ctx context.Context, queue func(*pgx.Batch)) error {
+	return r.lookWithin(ctx, LookTimeout, queue)
+}
+
+// lookWithin is look with another end for each statement. Just-in-time
+// compilation would cost more than any of them.
+func (r *Reader) lookWithin(ctx context.Context, timeout time.Duration, queue func(*pgx.Batch)) error {
 	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return fmt.Errorf("beginning to look: %w", err)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true)",
-		fmt.Sprintf("%dms", LookTimeout.Milliseconds()))
+	batch.Queue("SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)",
+		fmt.Sprintf("%dms", timeout.Milliseconds()))
 	queue(batch)
 	err = tx.SendBatch(ctx, batch).Close()
 	return errors.Join(err, ignoreClosed(tx.Rollback(context.WithoutCancel(ctx))))

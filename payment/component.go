@@ -19,10 +19,13 @@ type RailRow struct {
 	Paused         bool   // itself, or everything
 }
 
+// ComponentKinds lists the kinds of components that beat.
+func ComponentKinds() []string { return []string{"relayer", "reaper", "callback", "ingest"} }
+
 // Heartbeat is one sign of life of a component.
 type Heartbeat struct {
 	Name     string // its worker id
-	Kind     string // relayer, reaper or ingest
+	Kind     string // one of ComponentKinds
 	Host     string
 	Version  string
 	Status   string // starting, running, draining, stopped or held

@@ -54,6 +54,11 @@ const (
 	VerdictConflict Verdict = "CONFLICT" // contradicts what is recorded
 )
 
+// Verdicts lists every word.
+func Verdicts() []Verdict {
+	return []Verdict{VerdictMine, VerdictIn, VerdictSettled, VerdictLate, VerdictRepeated, VerdictConflict}
+}
+
 // Errors that a caller of the ledger branches on.
 var (
 	// ErrCommitUnknown: the transaction may or may not have committed. Outcomes

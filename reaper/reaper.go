@@ -51,16 +51,24 @@ type Store interface {
 
 // Observer counts what happens, for metrics.
 type Observer interface {
-	Repaired(railType string, decision payment.Decision)
+	Repaired(outcome payment.Outcome) // an open claim was answered
+	// Weighed is told of a repair that was not needed: late evidence ended the
+	// claim (SETTLED), or somebody else has answered it.
+	Weighed(outcome payment.Outcome, verdict payment.Verdict)
 	Expired(n int)
-	Turn(result Result, d time.Duration)
+	Turn(result Result, d time.Duration) // one turn that worked
+	TurnFailed()
+	CommitUnknown() // the answer to a commit was lost
 }
 
 type silent struct{}
 
-func (silent) Repaired(string, payment.Decision) {}
-func (silent) Expired(int)                       {}
-func (silent) Turn(Result, time.Duration)        {}
+func (silent) Repaired(payment.Outcome)                 {}
+func (silent) Weighed(payment.Outcome, payment.Verdict) {}
+func (silent) Expired(int)                              {}
+func (silent) Turn(Result, time.Duration)               {}
+func (silent) TurnFailed()                              {}
+func (silent) CommitUnknown()                           {}
 
 // Result is what one turn did.
 type Result struct {
@@ -116,6 +124,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 			return err
 		case err != nil && ctx.Err() == nil:
 			failures++
+			r.watch.TurnFailed()
 			r.ready.Store(new("the last turn did not work: " + err.Error()))
 			r.log.WarnContext(ctx, "turn did not work", "error", err, "failures", failures)
 		case err == nil:

@@ -51,6 +51,9 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 // first, for what is stuck has been so for long.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
 	turn, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes})
+	if errors.Is(err, payment.ErrCommitUnknown) {
+		r.watch.CommitUnknown()
+	}
 	switch {
 	case err != nil && len(outcomes) > 1 && refused(err):
 		half := len(outcomes) / 2
@@ -76,23 +79,26 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 // recordLate weighs a repair against what was appended since.
 func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result *Result) error {
 	verdict, err := r.store.RecordLate(ctx, outcome)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case verdict == payment.VerdictIn:
+	}
+	if verdict == payment.VerdictIn {
 		r.repaired(ctx, outcome, result)
-	case verdict == payment.VerdictSettled:
+		return nil
+	}
+	if verdict == payment.VerdictSettled {
 		result.Proven++
-	default:
+	} else {
 		result.Outrun++
 	}
+	r.watch.Weighed(outcome, verdict)
 	return nil
 }
 
 func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *Result) {
 	result.Repaired++
 	r.noteRepair(ctx, outcome)
-	r.watch.Repaired(outcome.Claim.RailType, outcome.Decision)
+	r.watch.Repaired(outcome)
 }
 
 // refused reports whether the server answered with a refusal: then nothing

@@ -1,6 +1,7 @@
 package relayer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,38 +24,42 @@ func (r *stream) dispatch(sends context.Context, reserved map[string]*reservatio
 // launch starts a goroutine for each claimed instruction. Begun is from before
 // the claim statement, so that a claim never looks younger than it is.
 func (r *stream) launch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+	committed := time.Now()
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
+		r.watch.Claimed(claims)
 	}
 	r.flight.began(claims)
-	count := make(map[string]int)
 	for _, claim := range claims {
 		held := reserved[claim.RailType]
 		permit := held.take()
-		count[claim.RailType]++
+		held.lane.calls.Add(1)
 		r.flight.sending.Go(func() {
-			outcome := r.call(sends, held.lane, claim, permit, begun)
+			outcome := r.call(sends, held.lane, claim, permit, begun, committed)
+			held.lane.calls.Add(-1)
 			r.flight.answer(outcome)
 			signal(r.wake)
 		})
-	}
-	for name, n := range count {
-		r.watch.Claimed(name, n)
 	}
 }
 
 // call carries one claim out and decides what follows. It never fails: an
 // unknown outcome is an outcome.
-func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun time.Time) payment.Outcome {
+func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun, committed time.Time) payment.Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errors.New("the rail's send budget is used up"))
 	defer cancel()
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
 	result := r.speak(ctx, l, claim, begun)
 	permit.Settle(result)
+	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unlisted {
-		r.watch.Unlisted(claim.RailType, result.CodeTable)
+		call.UnlistedIn = cmp.Or(result.CodeTable, "none")
 	}
+	if result.FirstByte {
+		call.Latency, call.TraceID = time.Since(committed), traceID(span)
+	}
+	r.watch.Called(call)
 	outcome := r.outcomeOf(l, claim, result, begun)
 	if result.FirstByte {
 		outcome.Latency = time.Since(sent)

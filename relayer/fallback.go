@@ -57,11 +57,14 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
+	begun := time.Now()
 	result, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes, Finished: finished})
 	if err == nil {
 		r.settle(outcomes, result.Late)
+		r.watch.Turn(len(outcomes), time.Since(begun))
 		return nil
 	}
+	r.doubt(err)
 	if away(err) {
 		r.flight.back(outcomes)
 		return err
@@ -70,6 +73,7 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	for n, outcome := range outcomes {
 		one := []payment.Outcome{outcome}
 		result, err := r.store.Turn(ctx, payment.Turn{Outcomes: one})
+		r.doubt(err)
 		switch {
 		case err == nil:
 			// Its claim's row is closed by the reaper, which looks.
@@ -114,6 +118,7 @@ func (r *stream) claimHalves(ctx, sends context.Context, name string, held *rese
 func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
 	claims, err := r.store.ClaimOnly(ctx, claim, only)
+	r.doubt(err)
 	if errors.Is(err, payment.ErrCommitUnknown) {
 		r.doubts = append(r.doubts, claim.ClaimID)
 	}

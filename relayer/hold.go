@@ -68,7 +68,10 @@ func (h *hold) see(server payment.Server, accepted func() (bool, error), log *sl
 		log.Error("lanes held after a failover or a restore", "was_system", h.known.SystemIdentifier, "was_timeline", h.known.Timeline,
 			"is_system", now.SystemIdentifier, "is_timeline", now.Timeline, "last_seen_ago", h.seenAgo.Round(time.Second))
 	}
+	// Asking may take long, and only one goroutine ever comes here.
+	h.mu.Unlock()
 	ok, err := accepted()
+	h.mu.Lock()
 	if err != nil || !ok {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -25,8 +26,9 @@ type lane struct {
 	rail    rails.Rail
 	guard   *rails.Guard
 	paused  bool
-	turns   int       // for the share of the oldest
-	stopped time.Time // not claimed before: its rows can't be claimed
+	calls   *atomic.Int64 // under way, those of the profile before included
+	turns   int           // for the share of the oldest
+	stopped time.Time     // not claimed before: its rows can't be claimed
 }
 
 // lanes are the rails that this process serves, by name.
@@ -105,10 +107,12 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
 	// A call that is under way keeps the adapter and the guard it began with.
+	calls := new(atomic.Int64)
 	if current != nil {
 		closeRail(current.rail)
+		calls = current.calls
 	}
-	l.byRail[row.RailType] = &lane{profile: profile, rail: rail, guard: guard, paused: row.Paused}
+	l.byRail[row.RailType] = &lane{profile: profile, rail: rail, guard: guard, calls: calls, paused: row.Paused}
 	r.watch.Breaker(row.RailType, guard.State())
 	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
 		"concurrency", guard.Limit(), "render_version", rail.RenderVersion())
@@ -194,7 +198,6 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 			continue
 		}
 		permits := one.guard.Reserve(left)
-		r.watch.InFlight(name, one.guard.InFlight()-len(permits), one.guard.Limit())
 		if len(permits) == 0 {
 			continue
 		}

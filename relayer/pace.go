@@ -80,6 +80,7 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 		p.polled = true
 		r.watch.Poll()
 	case <-r.rung:
+		r.watch.Bell()
 		// The first bell acts at once; more of them soon after are gathered.
 		if gap := r.config.Coalesce - time.Since(p.bellAt); gap > 0 {
 			sleep(ctx, gap)

@@ -164,10 +164,7 @@ func (r *Relayer) checkServer(ctx context.Context) error {
 	return r.hold.see(server, func() (bool, error) { return r.store.TimelineAccepted(ctx, server) }, r.log)
 }
 
-func (r *Relayer) ring() {
-	r.watch.Bell()
-	signal(r.rung)
-}
+func (r *Relayer) ring() { signal(r.rung) }
 
 // Ready reports whether the relayer can work, or why it can't.
 func (r *Relayer) Ready() error {

@@ -36,6 +36,14 @@ func (s spans) call(ctx context.Context, claim payment.Claim) (context.Context, 
 	return ctx, span
 }
 
+// traceID is the trace that a recorded span belongs to, or empty.
+func traceID(span trace.Span) string {
+	if at := span.SpanContext(); at.IsSampled() && at.HasTraceID() {
+		return at.TraceID().String()
+	}
+	return ""
+}
+
 // endCall ends the span of a call with what was decided. No rail's text is in it.
 func endCall(span trace.Span, outcome payment.Outcome) {
 	if span.IsRecording() {

@@ -2,7 +2,6 @@ package relayer
 
 import (
 	"context"
-	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -68,30 +67,3 @@ type Dozer interface {
 // OpenRail makes the adapter of a rail. It returns ErrNotServed for a rail that
 // this process has no configuration for.
 type OpenRail func(profile rails.Profile) (rails.Rail, error)
-
-// Observer counts what happens, for metrics. Its methods must be quick.
-type Observer interface {
-	Bell()                                      // a bell woke this relayer
-	Poll()                                      // the poll did
-	BellDeaf(deaf bool)                         // what the last test of LISTEN said
-	Claimed(railType string, n int)             // rows claimed in one turn
-	Turn(outcomes, claims int, d time.Duration) // one committed turn
-	Recorded(outcome payment.Outcome)           // an outcome that is durable
-	Late(railType string, v payment.Verdict)    // an outcome by the slow path
-	Unlisted(railType, table string)            // a code that no table has
-	Breaker(railType string, to rails.BreakerState)
-	InFlight(railType string, inFlight, limit int)
-}
-
-type silent struct{}
-
-func (silent) Bell()                              {}
-func (silent) Poll()                              {}
-func (silent) BellDeaf(bool)                      {}
-func (silent) Claimed(string, int)                {}
-func (silent) Turn(int, int, time.Duration)       {}
-func (silent) Recorded(payment.Outcome)           {}
-func (silent) Late(string, payment.Verdict)       {}
-func (silent) Unlisted(string, string)            {}
-func (silent) Breaker(string, rails.BreakerState) {}
-func (silent) InFlight(string, int, int)          {}

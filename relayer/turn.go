@@ -19,6 +19,7 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
 	defer cancel()
 	if err := r.upkeep(work); err != nil {
+		r.failed(err)
 		return 0, err
 	}
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
@@ -30,6 +31,9 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 	turn := payment.Turn{Outcomes: outcomes, Finished: finished, Claim: r.request(reserved)}
 
 	result, err := r.store.Turn(work, turn)
+	if err != nil {
+		r.failed(err)
+	}
 	switch {
 	case err == nil:
 		r.settle(outcomes, result.Late)
@@ -37,7 +41,7 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 			signal(r.more)
 		}
 		r.dispatch(sends, reserved, result.Claims, begun)
-		r.watch.Turn(len(outcomes), len(result.Claims), time.Since(begun))
+		r.watch.Turn(len(outcomes), time.Since(begun))
 		return len(result.Claims), nil
 	case errors.Is(err, payment.ErrCommitUnknown):
 		// Crash or cut at the commit. The outcomes are recorded again: the ledger
@@ -162,9 +166,10 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 		r.log.WarnContext(ctx, "outcome came after the fence", "outbox_id", outcome.Claim.OutboxID,
 			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "verdict", verdict)
 	}
-	if err == nil {
-		r.watch.Late(outcome.Claim.RailType, verdict)
+	if err != nil {
+		verdict = Forgotten
 	}
+	r.watch.Late(outcome, verdict)
 	r.flight.recorded([]payment.Outcome{outcome})
 	if _, err := r.store.CloseClaims(ctx, []payment.ID{outcome.Claim.ClaimID}); err != nil {
 		// The reaper removes it: every member is answered.
@@ -184,6 +189,9 @@ func (r *stream) resolveDoubts(ctx context.Context) error {
 		}
 		r.doubts = slices.Delete(r.doubts, 0, 1)
 		r.flight.began(claims)
+		if len(claims) > 0 {
+			r.watch.Claimed(claims)
+		}
 		for _, claim := range claims {
 			r.flight.answer(r.outcome(claim, notSent("the commit of the claim was unknown"), 0))
 		}

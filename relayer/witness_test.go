@@ -9,6 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/relayer"
 )
 
 // witness hears what a relayer does, so that tests wait for events.
@@ -85,16 +86,17 @@ func (s *witness) awaitCount(t *testing.T, what string, n int) {
 	})
 }
 
-func (s *witness) Bell()                                   { s.note("bell") }
-func (s *witness) Poll()                                   { s.note("poll") }
-func (s *witness) BellDeaf(deaf bool)                      { s.note(fmt.Sprintf("deaf %v", deaf)) }
-func (s *witness) Claimed(string, int)                     { s.note("claimed") }
-func (s *witness) Turn(int, int, time.Duration)            { s.note("turn") }
-func (s *witness) Recorded(payment.Outcome)                { s.note("recorded") }
-func (s *witness) Late(_ string, v payment.Verdict)        { s.note("late " + string(v)) }
-func (s *witness) Unlisted(string, string)                 { s.note("unlisted") }
-func (s *witness) Breaker(_ string, to rails.BreakerState) { s.note("breaker " + string(to)) }
-func (s *witness) InFlight(string, int, int)               {}
+func (s *witness) Bell()                                     { s.note("bell") }
+func (s *witness) Poll()                                     { s.note("poll") }
+func (s *witness) BellDeaf(deaf bool)                        { s.note(fmt.Sprintf("deaf %v", deaf)) }
+func (s *witness) Claimed([]payment.Claim)                   { s.note("claimed") }
+func (s *witness) Turn(int, time.Duration)                   { s.note("turn") }
+func (s *witness) TurnFailed(kind relayer.Failure)           { s.note("failed " + string(kind)) }
+func (s *witness) CommitUnknown()                            { s.note("commit unknown") }
+func (s *witness) Recorded(payment.Outcome)                  { s.note("recorded") }
+func (s *witness) Late(_ payment.Outcome, v payment.Verdict) { s.note("late " + string(v)) }
+func (s *witness) Called(call relayer.Call)                  { s.note("called " + string(call.Result)) }
+func (s *witness) Breaker(_ string, to rails.BreakerState)   { s.note("breaker " + string(to)) }
 
 func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))

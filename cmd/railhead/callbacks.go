@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -27,7 +30,7 @@ type callbacks struct {
 }
 
 // newCallbacks wires the endpoint to its own login.
-func newCallbacks(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
 	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +47,7 @@ func newCallbacks(ctx context.Context, s settings, log *slog.Logger) (component,
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	receiver, err := callback.New(readers, store, s.WorkerID, s.StoreTimeout, nil, log)
+	receiver, err := callback.New(readers, store, s.WorkerID, s.StoreTimeout, set.Callbacks(slices.Collect(maps.Keys(readers))), log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)

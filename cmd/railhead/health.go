@@ -17,10 +17,10 @@ type probe interface {
 	Ready() error
 }
 
-// serveHealth answers /healthz (the process lives) and /readyz (every component
-// can work, else 503 and why) until the context ends. The bound address goes
+// serveHealth answers /healthz (the process lives), /readyz (every component can
+// work, else 503 and why) and /metrics until the context ends. The bound address goes
 // to addrFile, if one is named, once it listens.
-func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, log *slog.Logger) error {
+func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler, log *slog.Logger) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return usage(fmt.Errorf("listening on RAILHEAD_HTTP_ADDR %s: %w", addr, err))
@@ -33,6 +33,7 @@ func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]p
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { sayReady(w, probes) })
+	mux.Handle("GET /metrics", metrics)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,

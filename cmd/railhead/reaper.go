@@ -4,12 +4,13 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
 // newReaper wires a reaper to its own login.
-func newReaper(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
 	url, err := s.url("RAILHEAD_REAPER_URL", s.ReaperURL)
 	if err != nil {
 		return nil, nil, err
@@ -22,7 +23,7 @@ func newReaper(ctx context.Context, s settings, log *slog.Logger) (component, fu
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Every: s.ReapEvery, Zombie: s.Zombie, StartWithin: s.StartWithin,
 		HeartbeatStale: s.HeartbeatStale, Grace: s.ReapGrace, StoreTimeout: 3 * s.StoreTimeout, Tracer: s.traces.Tracer(),
-	}, store, nil, log)
+	}, store, set.Reaper(), log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -14,7 +15,7 @@ import (
 )
 
 // newRelayer wires a relayer to its own login, its listening session and its rails.
-func newRelayer(ctx context.Context, s settings, log *slog.Logger) (component, func(), error) {
+func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
 	url, err := s.url("RAILHEAD_RELAYER_URL", s.RelayerURL)
 	if err != nil {
 		return nil, nil, err
@@ -43,11 +44,12 @@ func newRelayer(ctx context.Context, s settings, log *slog.Logger) (component, f
 		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain,
 		HeartbeatEvery: s.HeartbeatEvery, HeartbeatStale: s.HeartbeatStale, RefreshEvery: s.RefreshEvery,
 		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
-	}, store, bell, open, nil, log)
+	}, store, bell, open, set.Relayer(), log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
 	}
+	set.Watch(one)
 	return one, store.Close, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	stdlog "log"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 )
 
@@ -59,8 +61,8 @@ type component interface {
 }
 
 // makers wire each kind of component to its own login.
-func makers() map[string]func(context.Context, settings, *slog.Logger) (component, func(), error) {
-	return map[string]func(context.Context, settings, *slog.Logger) (component, func(), error){
+func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error) {
+	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error){
 		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks,
 	}
 }
@@ -75,6 +77,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	if err != nil {
 		return err
 	}
+	set := metrics.New(buildVersion(), kinds...)
 	components := make(map[string]component)
 	for _, kind := range kinds {
 		each := s
@@ -88,7 +91,7 @@ func serve(ctx context.Context, kinds ...string) error {
 			return usage(err)
 		}
 		defer each.traces.Close(ctx)
-		one, end, err := makers()[kind](ctx, each, log)
+		one, end, err := makers()[kind](ctx, each, set, log)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
@@ -99,10 +102,15 @@ func serve(ctx context.Context, kinds ...string) error {
 	if err != nil {
 		return err
 	}
-	return runAll(ctx, s, components, log)
+	database, end, err := newDatabaseMetrics(ctx, s, kinds[0], set, log)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return runAll(ctx, s, components, database, set.Handler(log), log)
 }
 
-func runAll(ctx context.Context, s settings, components map[string]component, log *slog.Logger) error {
+func runAll(ctx context.Context, s settings, components map[string]component, database *metrics.Database, scrape http.Handler, log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The endpoints outlive the components, so that a drain can be watched.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,7 +126,11 @@ func runAll(ctx context.Context, s settings, components map[string]component, lo
 		defer stopWatch()
 		return working.Wait()
 	})
-	group.Go(func() error { return serveHealth(watch, s.HTTPAddr, s.HTTPFile, probes, log) })
+	group.Go(func() error {
+		database.Run(watch)
+		return nil
+	})
+	group.Go(func() error { return serveHealth(watch, s.HTTPAddr, s.HTTPFile, probes, scrape, log) })
 	if err := group.Wait(); err != nil {
 		return err
 	}

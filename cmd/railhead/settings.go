@@ -28,6 +28,7 @@ type settings struct {
 	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
 	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_executor
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
+	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the component's own
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
@@ -57,6 +58,9 @@ type settings struct {
 	ReapEvery      time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
 	ReapGrace      time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
 	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
+	MetricsEvery   time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
+	// DatabaseSizeLimit is what the disk can hold, in bytes; 0: nobody has said.
+	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT"`
 
 	traces *export.Traces // where a component's spans go
 }

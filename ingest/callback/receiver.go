@@ -27,11 +27,13 @@ type Store interface {
 // Observer counts what happens, for metrics.
 type Observer interface {
 	Received(railType, what string)
+	Recorded(outcome payment.Outcome, verdict payment.Verdict) // evidence that is durable
 }
 
 type silent struct{}
 
-func (silent) Received(string, string) {}
+func (silent) Received(string, string)                   {}
+func (silent) Recorded(payment.Outcome, payment.Verdict) {}
 
 // What was made of a callback, for the Observer, beside the ledger's verdicts.
 const (
@@ -115,8 +117,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), r.timeout)
 	defer cancel()
+	outcome := r.outcome(railType, event)
 	r.nameInstruction(ctx, event)
-	verdict, err := r.store.RecordLate(ctx, r.outcome(railType, event))
+	verdict, err := r.store.RecordLate(ctx, outcome)
 	endRecord(ctx, verdict, err)
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
@@ -130,6 +133,7 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		http.Error(w, "not recorded, send it again", http.StatusServiceUnavailable)
 	default:
 		r.watch.Received(railType, string(verdict))
+		r.watch.Recorded(outcome, verdict)
 		level := slog.LevelInfo
 		if verdict == payment.VerdictConflict {
 			level = slog.LevelError

@@ -57,6 +57,8 @@ func (s *switched) RecordLate(ctx context.Context, outcome payment.Outcome) (pay
 }
 
 // Received makes the world the receiver's observer.
+func (w *world) Recorded(payment.Outcome, payment.Verdict) {}
+
 func (w *world) Received(railType, what string) { w.heard <- what }
 
 func newWorld(t *testing.T) *world {

@@ -17,7 +17,7 @@ BEGIN
       HINT = 'Use a rail_type of payment_rails, or * for everything.';
   END IF;
   UPDATE {cell}.payment_rails r
-  SET paused = true, paused_by = session_user, paused_at = clock_timestamp(),
+  SET paused = true, paused_by_itself = false, paused_by = session_user, paused_at = clock_timestamp(),
     pause_reason = left(pause_rail.reason, 500), updated_at = clock_timestamp()
   WHERE r.rail_type = pause_rail.rail_type;
   PERFORM {cell}.log_operator_act('PAUSE_RAIL', pause_rail.rail_type, NULL, pause_rail.reason);

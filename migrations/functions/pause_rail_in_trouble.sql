@@ -10,7 +10,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   UPDATE {cell}.payment_rails r
-  SET paused = true, paused_by = session_user, paused_at = clock_timestamp(),
+  SET paused = true, paused_by_itself = true, paused_by = session_user, paused_at = clock_timestamp(),
     pause_reason = left(pause_rail_in_trouble.reason, 500), updated_at = clock_timestamp()
   WHERE r.rail_type = pause_rail_in_trouble.rail_type AND r.rail_type <> '*' AND NOT r.paused;
   IF NOT FOUND THEN

@@ -78,6 +78,9 @@ CREATE INDEX payment_outbox_pending_due
 CREATE INDEX payment_outbox_pending_expiry
   ON {cell}.payment_outbox_pending (expires_at)
   WHERE expires_at IS NOT NULL AND NOT outcome_unknown;
+-- Few are unknown, and how many is asked every few seconds.
+CREATE INDEX payment_outbox_pending_unknown
+  ON {cell}.payment_outbox_pending (rail_type) WHERE outcome_unknown;
 
 CREATE TABLE {cell}.payment_outbox_claims (
   claim_id    uuid        NOT NULL,

@@ -18,6 +18,7 @@ CREATE TABLE {cell}.payment_rails (
   rail_type       text        NOT NULL,
   profile_version integer,
   paused          boolean     NOT NULL DEFAULT false,
+  paused_by_itself boolean    NOT NULL DEFAULT false,
   paused_by       text,
   paused_at       timestamptz,
   pause_reason    text,
@@ -29,6 +30,8 @@ CREATE TABLE {cell}.payment_rails (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_rails IS
   'The rails that this cell knows, the profile in force, and whether they are paused. The row ''*'' pauses everything. Claims honour it.';
+COMMENT ON COLUMN {cell}.payment_rails.paused_by_itself IS
+  'If paused: a relayer did it because the rail refuses us as a whole; paused_by is that relayer''s login.';
 INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
 
 CREATE TABLE {cell}.payment_paused_participants (

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+
+	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/ledger"
+)
+
+// newDatabaseMetrics wires the reading of what only the database knows to a
+// connection of its own, so that it never waits for a turn, nor a turn for it.
+// A component's own login may read all of it; RAILHEAD_METRICS_URL names another.
+func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger) (*metrics.Database, func(), error) {
+	own := map[string]string{"relayer": s.RelayerURL, "reaper": s.ReaperURL, "callbacks": s.CallbacksURL}
+	url, err := s.url("RAILHEAD_METRICS_URL", cmp.Or(s.MetricsURL, own[kind]))
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-metrics", MaxConns: 1})
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	database, err := set.Database(metrics.DatabaseConfig{
+		Every: s.MetricsEvery, SizeLimit: s.DatabaseSizeLimit,
+		Query: ledger.GaugeQuery{Zombie: s.Zombie, HeartbeatStale: s.HeartbeatStale},
+	}, reader, log)
+	if err != nil {
+		reader.Close()
+		return nil, nil, usage(err)
+	}
+	return database, reader.Close, nil
+}

@@ -1,0 +1,268 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Source reads the database.
+type Source interface {
+	Gauges(ctx context.Context, query ledger.GaugeQuery) (ledger.Gauges, error)
+}
+
+// DatabaseConfig says how the database is read.
+type DatabaseConfig struct {
+	Every     time.Duration // between readings, at least 10 ms; 0 is 5 s
+	Timeout   time.Duration // of one reading; 0 is 5 s
+	SizeLimit int64         // bytes that the disk can hold; 0: nobody has said
+	Query     ledger.GaugeQuery
+}
+
+// Database keeps what the last reading of the database said. Run reads.
+type Database struct {
+	config DatabaseConfig
+	source Source
+	log    *slog.Logger
+	begun  time.Time
+
+	mu      sync.Mutex
+	last    *ledger.Gauges // nil: none has worked yet
+	readAt  time.Time
+	up      bool
+	holders map[holder]time.Time // first seen
+}
+
+type holder struct{ holder, xid string }
+
+// Database makes the metrics that come from the database.
+func (s *Set) Database(config DatabaseConfig, source Source, log *slog.Logger) (*Database, error) {
+	if config.Every == 0 {
+		config.Every = 5 * time.Second
+	}
+	if config.Timeout == 0 {
+		config.Timeout = 5 * time.Second
+	}
+	if config.Every < 10*time.Millisecond || config.Every > 10*time.Minute {
+		return nil, errors.New("the database must be read every 10 ms to 10 min")
+	}
+	if config.SizeLimit < 0 {
+		return nil, errors.New("the limit of the database's size must not be negative")
+	}
+	d := &Database{config: config, source: source, log: log, begun: time.Now(), holders: make(map[holder]time.Time)}
+	s.registry.MustRegister(d)
+	return d, nil
+}
+
+// Run reads until the context ends.
+func (d *Database) Run(ctx context.Context) {
+	tick := time.NewTicker(d.config.Every)
+	defer tick.Stop()
+	for {
+		d.read(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// read keeps what it learns. A reading that fails changes nothing but up.
+func (d *Database) read(ctx context.Context) {
+	one, cancel := context.WithTimeout(ctx, d.config.Timeout)
+	defer cancel()
+	g, err := d.source.Gauges(one, d.config.Query)
+	if ctx.Err() != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		if d.up || d.last == nil {
+			d.log.WarnContext(ctx, "the database can't be read for metrics; gauges keep their values", "error", err)
+		}
+		d.up = false
+		return
+	}
+	d.up, d.last, d.readAt = true, &g, time.Now()
+	d.follow(g.Holders, d.readAt)
+}
+
+// follow remembers since when each holder of old rows has been there: the server
+// tells a plain role whose snapshot is how old, but not since when.
+func (d *Database) follow(now []ledger.Holder, at time.Time) {
+	seen := make(map[holder]time.Time, len(now))
+	for _, each := range now {
+		key := holder{each.Holder, each.XID}
+		since := at.Add(-each.Known)
+		if before, ok := d.holders[key]; ok && before.Before(since) {
+			since = before
+		}
+		seen[key] = since
+	}
+	d.holders = seen
+}
+
+// oldestHolder is how long vacuum has been held back.
+func (d *Database) oldestHolder() time.Duration {
+	var oldest time.Duration
+	for _, since := range d.holders {
+		oldest = max(oldest, d.readAt.Sub(since))
+	}
+	return oldest
+}
+
+var (
+	depth        = desc("outbox_pending_depth", "Instructions that wait in pending.", "rail")
+	oldestDue    = desc("oldest_pending_age_seconds", "How long the longest due instruction has been due.", "rail")
+	letters      = desc("dlq_depth", "Open dead letters.", "reason")
+	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the zombie threshold.")
+	unknown      = desc("railhead_unknown_open", "Instructions in pending with an unknown outcome.", "rail")
+	railLetters  = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
+	conflicts    = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
+	paused       = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
+	components   = desc("railhead_components", "Running components by the age of their heartbeat.", "kind", "status")
+	heartbeat    = desc("railhead_component_heartbeat_age_seconds", "Age of the youngest heartbeat of a running component.", "kind")
+	deadTuples   = desc("railhead_pending_dead_tuples", "Dead rows of pending that vacuum has not removed.")
+	oldestHolder = desc("railhead_oldest_transaction_age_seconds", "How long vacuum has been held back.")
+	monthsAhead  = desc("railhead_partition_months_ahead", "Months after this one that have a partition.")
+	defaultRows  = desc("railhead_partition_default_rows", "Estimate of the rows in the archive's DEFAULT partition.")
+	size         = desc("railhead_database_size_bytes", "Size of the database.")
+	sizeLimit    = desc("railhead_database_size_limit_bytes", "Size that the disk can hold, as configured; 0 if it is not.")
+	expiring     = desc("railhead_expiring_soon", "Instructions in pending that expire within 15 minutes.")
+	clockOffset  = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
+	up           = desc("railhead_database_up", "Whether the last reading of the database worked.")
+	statsAge     = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
+)
+
+// Describe implements prometheus.Collector.
+func (d *Database) Describe(ch chan<- *prometheus.Desc) {
+	for _, each := range []*prometheus.Desc{
+		depth, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, components, heartbeat, deadTuples,
+		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, clockOffset, up, statsAge,
+	} {
+		ch <- each
+	}
+}
+
+// Collect implements prometheus.Collector. It takes what was read last.
+func (d *Database) Collect(ch chan<- prometheus.Metric) {
+	d.mu.Lock()
+	g, readAt, isUp, held := d.last, d.readAt, d.up, d.oldestHolder()
+	d.mu.Unlock()
+	gauge(ch, up, flag(isUp))
+	gauge(ch, sizeLimit, float64(d.config.SizeLimit))
+	if g == nil {
+		gauge(ch, statsAge, time.Since(d.begun).Seconds())
+		return
+	}
+	gauge(ch, statsAge, time.Since(readAt).Seconds())
+	gauge(ch, clockOffset, g.ClockOffset.Seconds())
+	gauge(ch, stuck, float64(g.Stuck))
+	gauge(ch, expiring, float64(g.ExpiringSoon))
+	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
+	gauge(ch, oldestHolder, held.Seconds())
+	gauge(ch, monthsAhead, float64(g.MonthsAhead))
+	gauge(ch, defaultRows, float64(g.DefaultRows))
+	gauge(ch, size, float64(g.DatabaseBytes))
+	collectRails(ch, g.Rails)
+	collectLetters(ch, g)
+	collectComponents(ch, g.Components)
+}
+
+func collectRails(ch chan<- prometheus.Metric, all []ledger.RailGauges) {
+	for _, rail := range boundRails(all) {
+		gauge(ch, paused, flag(rail.Paused && !rail.PausedByItself), rail.RailType, "person")
+		gauge(ch, paused, flag(rail.PausedByItself), rail.RailType, "itself")
+		if rail.RailType == everyRail {
+			continue
+		}
+		gauge(ch, depth, float64(rail.Depth), rail.RailType)
+		gauge(ch, oldestDue, rail.OldestDue.Seconds(), rail.RailType)
+		gauge(ch, unknown, float64(rail.Unknown), rail.RailType)
+	}
+}
+
+// boundRails adds up what is beyond the bound of rails.
+func boundRails(all []ledger.RailGauges) []ledger.RailGauges {
+	var bounded []ledger.RailGauges
+	var rest *ledger.RailGauges
+	for _, rail := range all {
+		if rail.RailType == everyRail || len(bounded) < railsMax && rail.RailType != otherRail && railShape.MatchString(rail.RailType) {
+			bounded = append(bounded, rail)
+			continue
+		}
+		if rest == nil {
+			rest = &ledger.RailGauges{RailType: otherRail}
+		}
+		rest.Depth += rail.Depth
+		rest.Unknown += rail.Unknown
+		rest.OldestDue = max(rest.OldestDue, rail.OldestDue)
+		rest.Paused = rest.Paused || rail.Paused
+		rest.PausedByItself = rest.PausedByItself || rail.PausedByItself
+	}
+	if rest != nil {
+		bounded = append(bounded, *rest)
+	}
+	return bounded
+}
+
+func collectLetters(ch chan<- prometheus.Metric, g *ledger.Gauges) {
+	type key struct {
+		rail   string
+		reason payment.DeadReason
+	}
+	known := make(map[string]bool)
+	byRail := make(map[key]int64)
+	for _, rail := range boundRails(g.Rails) {
+		if rail.RailType == everyRail {
+			continue
+		}
+		known[rail.RailType] = true
+		for _, reason := range payment.DeadReasons() {
+			byRail[key{rail.RailType, reason}] = 0
+		}
+	}
+	byReason := make(map[payment.DeadReason]int64)
+	for _, each := range g.Letters {
+		byReason[each.Reason] += each.Open
+		rail := each.RailType
+		if !known[rail] {
+			rail = otherRail
+		}
+		byRail[key{rail, each.Reason}] += each.Open
+	}
+	for _, reason := range payment.DeadReasons() {
+		gauge(ch, letters, float64(byReason[reason]), string(reason))
+	}
+	for at, open := range byRail {
+		gauge(ch, railLetters, float64(open), at.rail, string(at.reason))
+	}
+	gauge(ch, conflicts, float64(byReason[payment.DeadConflict]))
+}
+
+func collectComponents(ch chan<- prometheus.Metric, all []ledger.ComponentGauge) {
+	for _, kind := range payment.ComponentKinds() {
+		youngest := math.Inf(1)
+		counts := map[ledger.Freshness]int64{ledger.Fresh: 0, ledger.Warning: 0, ledger.Stale: 0}
+		for _, each := range all {
+			if each.Kind == kind {
+				counts[each.Status] += each.Count
+				youngest = min(youngest, each.Youngest.Seconds())
+			}
+		}
+		for status, n := range counts {
+			gauge(ch, components, float64(n), kind, string(status))
+		}
+		gauge(ch, heartbeat, youngest, kind)
+	}
+}

@@ -1,0 +1,102 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// Serving is a relayer that says how it serves its rails.
+type Serving interface {
+	Lanes() []relayer.LaneState
+	Bell() relayer.BellState
+}
+
+// Watch exports how a relayer serves its rails, read at each scrape.
+func (s *Set) Watch(serving Serving) { s.registry.MustRegister(lanes{serving}) }
+
+type lanes struct{ serving Serving }
+
+var (
+	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
+	laneLimit = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.", "rail")
+	freeSlots = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
+	breaker   = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
+	laneHeld  = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
+	bellState = desc("railhead_bell_state", "State of the listening session.", "state")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func flag(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Describe implements prometheus.Collector.
+func (l lanes) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, breaker, laneHeld, bellState} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l lanes) Collect(ch chan<- prometheus.Metric) {
+	for _, lane := range boundLanes(l.serving.Lanes()) {
+		gauge(ch, inFlight, float64(lane.Calls), lane.RailType)
+		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
+		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
+		gauge(ch, laneHeld, flag(lane.Held), lane.RailType)
+		for _, state := range rails.BreakerStates() {
+			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
+		}
+	}
+	now := l.serving.Bell()
+	for _, state := range relayer.BellStates() {
+		gauge(ch, bellState, flag(now == state), string(state))
+	}
+}
+
+// boundLanes adds up what is beyond the bound of rails: there the worst breaker
+// stands for all.
+func boundLanes(all []relayer.LaneState) []relayer.LaneState {
+	slices.SortFunc(all, func(a, b relayer.LaneState) int { return strings.Compare(a.RailType, b.RailType) })
+	var bounded []relayer.LaneState
+	var rest *relayer.LaneState
+	for _, lane := range all {
+		if railShape.MatchString(lane.RailType) && lane.RailType != otherRail && len(bounded) < railsMax {
+			bounded = append(bounded, lane)
+			continue
+		}
+		if rest == nil {
+			rest = &relayer.LaneState{RailType: otherRail, Breaker: rails.BreakerClosed}
+		}
+		rest.Calls += lane.Calls
+		rest.Limit += lane.Limit
+		rest.Held = rest.Held || lane.Held
+		if worse(lane.Breaker, rest.Breaker) {
+			rest.Breaker = lane.Breaker
+		}
+	}
+	if rest != nil {
+		bounded = append(bounded, *rest)
+	}
+	return bounded
+}
+
+func worse(a, b rails.BreakerState) bool {
+	order := []rails.BreakerState{rails.BreakerClosed, rails.BreakerHalfOpen, rails.BreakerOpen}
+	return slices.Index(order, a) > slices.Index(order, b)
+}

@@ -1,0 +1,114 @@
+// Package metrics exports what components do and how the database is, for
+// Prometheus. docs/metrics.md is its catalogue, and a test holds both together.
+//
+// What a component does is counted where it happens, by counters that are looked
+// up once. What only the database knows is read in the background and kept:
+// answering a scrape never waits for the database.
+package metrics
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Set is all metrics of one process.
+type Set struct {
+	registry *prometheus.Registry
+	// What several components of one process count together.
+	rows          map[payment.State]prometheus.Counter
+	commitUnknown prometheus.Counter
+}
+
+// New makes the metrics of a process that runs these components: relayer, reaper
+// or callbacks.
+func New(version string, components ...string) *Set {
+	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
+	s.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	info := s.gauges("railhead_build_info", "What runs here.", "version", "go_version", "component")
+	for _, component := range components {
+		info.WithLabelValues(version, runtime.Version(), component).Set(1)
+	}
+	rows := s.counters("attempts_total", "Rows that this process appended to the archive, by state.", "state")
+	for _, state := range payment.States() {
+		s.rows[state] = rows.WithLabelValues(string(state))
+	}
+	s.commitUnknown = s.counter("railhead_commit_unknown_total", "Commits whose answer was lost.")
+	return s
+}
+
+// Bounds of one scrape.
+const (
+	scrapesMax    = 4
+	scrapeTimeout = 5 * time.Second
+)
+
+// Handler answers scrapes, in OpenMetrics where it is asked for.
+func (s *Set) Handler(log *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		Registry: nil, EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: scrapesMax, Timeout: scrapeTimeout, ErrorLog: errorLog{log},
+	})
+}
+
+// errorLog passes what a scrape complains of to the log.
+type errorLog struct{ log *slog.Logger }
+
+func (l errorLog) Println(all ...any) {
+	l.log.Error("answering a scrape", "error", fmt.Sprint(all...))
+}
+
+func (s *Set) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	s.registry.MustRegister(c)
+	return c
+}
+
+func (s *Set) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	s.registry.MustRegister(c)
+	return c
+}
+
+func (s *Set) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	s.registry.MustRegister(g)
+	return g
+}
+
+func (s *Set) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(histogramOpts(name, help, buckets))
+	s.registry.MustRegister(h)
+	return h
+}
+
+func (s *Set) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(histogramOpts(name, help, buckets), labels)
+	s.registry.MustRegister(h)
+	return h
+}
+
+// histogramOpts has classic buckets for those who ask for them, and native ones.
+func histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+var (
+	latencyBuckets = []float64{5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000}
+	turnBuckets    = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	batchBuckets   = []float64{1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000}
+)

@@ -1,0 +1,57 @@
+package metrics
+
+import (
+	"maps"
+	"regexp"
+	"sync"
+	"sync/atomic"
+)
+
+// railsMax bounds the values of the label rail; all others together are otherRail.
+const (
+	railsMax  = 100
+	otherRail = "other"
+)
+
+// everyRail is the row of payment_rails that pauses everything.
+const everyRail = "*"
+
+// railShape is what the schema allows as rail_type.
+var railShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// perRail keeps something for each rail, made when the rail is first heard of.
+// Looking it up takes no lock.
+type perRail[T any] struct {
+	make func(rail string) T
+	mu   sync.Mutex
+	all  atomic.Pointer[map[string]T]
+}
+
+func newPerRail[T any](make func(rail string) T) *perRail[T] {
+	p := &perRail[T]{make: make}
+	p.all.Store(&map[string]T{})
+	return p
+}
+
+// of gives what belongs to a rail, or what all rails beyond the bound share.
+func (p *perRail[T]) of(rail string) T {
+	if one, ok := (*p.all.Load())[rail]; ok {
+		return one
+	}
+	if !railShape.MatchString(rail) {
+		rail = otherRail
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := *p.all.Load()
+	if _, ok := known[rail]; !ok && len(known) >= railsMax {
+		rail = otherRail
+	}
+	if one, ok := known[rail]; ok {
+		return one
+	}
+	grown := maps.Clone(known)
+	grown[rail] = p.make(rail)
+	p.all.Store(&grown)
+	return grown[rail]
+}

@@ -1,0 +1,90 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/reaper"
+)
+
+// Reaper counts what a reaper does. It is a reaper.Observer.
+type Reaper struct {
+	set        *Set
+	requeues   prometheus.Counter
+	ok, failed prometheus.Counter
+	cycles     prometheus.Histogram
+	expired    prometheus.Counter
+	repairs    map[string]prometheus.Counter
+}
+
+// What became of the open claim of a lost worker.
+const (
+	requeued   = "requeued" // to be sent again
+	inquired   = "inquired" // to be asked about
+	parked     = "parked"
+	dispatched = "dispatched" // by late proof
+	outrun     = "outrun"     // answered by somebody else meanwhile
+)
+
+// Reaper makes the metrics of a reaper.
+func (s *Set) Reaper() *Reaper {
+	cycles := s.counters("railhead_reaper_cycles_total", "Turns of the reaper.", "result")
+	r := &Reaper{
+		set:      s,
+		requeues: s.counter("reaper_requeues_total", "Open claims of lost workers that went back to pending."),
+		ok:       cycles.WithLabelValues("ok"), failed: cycles.WithLabelValues("failed"),
+		cycles:  s.histogram("railhead_reaper_cycle_duration_seconds", "Time of one turn of the reaper that worked.", turnBuckets),
+		expired: s.counter("railhead_reaper_expired_total", "Instructions ended because they had expired."),
+		repairs: make(map[string]prometheus.Counter),
+	}
+	repairs := s.counters("railhead_reaper_repairs_total", "Open claims of lost workers, by what became of them.", "result")
+	for _, result := range []string{requeued, inquired, parked, dispatched, outrun} {
+		r.repairs[result] = repairs.WithLabelValues(result)
+	}
+	return r
+}
+
+// Repaired implements reaper.Observer, as do all that follow.
+func (r *Reaper) Repaired(outcome payment.Outcome) {
+	r.set.appended(outcome)
+	switch {
+	case !outcome.Decision.Requeue:
+		r.repairs[parked].Inc()
+		return
+	case outcome.Decision.NextAction == payment.ActionInquire:
+		r.repairs[inquired].Inc()
+	default:
+		r.repairs[requeued].Inc()
+	}
+	r.requeues.Inc()
+}
+
+// Weighed counts a repair that was not needed.
+func (r *Reaper) Weighed(outcome payment.Outcome, verdict payment.Verdict) {
+	r.set.weighed(outcome, verdict)
+	if verdict == payment.VerdictSettled {
+		r.repairs[dispatched].Inc()
+		return
+	}
+	r.repairs[outrun].Inc()
+}
+
+// Expired counts what was ended.
+func (r *Reaper) Expired(n int) {
+	r.expired.Add(float64(n))
+	r.set.rows[payment.Failed].Add(float64(n))
+}
+
+// Turn counts a turn that worked.
+func (r *Reaper) Turn(_ reaper.Result, d time.Duration) {
+	r.ok.Inc()
+	r.cycles.Observe(d.Seconds())
+}
+
+// TurnFailed counts one that did not.
+func (r *Reaper) TurnFailed() { r.failed.Inc() }
+
+// CommitUnknown counts a commit whose answer was lost.
+func (r *Reaper) CommitUnknown() { r.set.commitUnknown.Inc() }

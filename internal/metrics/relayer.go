@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// Relayer counts what a relayer does. It is a relayer.Observer.
+type Relayer struct {
+	set           *Set
+	bells, polls  prometheus.Counter
+	heard, missed prometheus.Counter
+	claims        prometheus.Counter
+	claimSize     prometheus.Histogram
+	recordSize    prometheus.Histogram
+	turns         prometheus.Histogram
+	failures      map[relayer.Failure]prometheus.Counter
+	rails         *perRail[relayerRail]
+}
+
+// relayerRail is what is counted of one rail.
+type relayerRail struct {
+	latency   prometheus.ExemplarObserver
+	sends     map[payment.Result]prometheus.Counter
+	inquiries map[payment.Result]prometheus.Counter
+	unlisted  map[string]prometheus.Counter
+	late      map[payment.Verdict]prometheus.Counter
+}
+
+// Relayer makes the metrics of a relayer.
+func (s *Set) Relayer() *Relayer {
+	tests := s.counters("railhead_bell_tests_total", "Tests in which the relayer rang its own bell.", "result")
+	r := &Relayer{
+		set:        s,
+		bells:      s.counter("notify_wakeups_total", "Wake-ups of the relayer by a bell (NOTIFY)."),
+		polls:      s.counter("railhead_poll_wakeups_total", "Wake-ups of the relayer by its poll."),
+		heard:      tests.WithLabelValues("heard"),
+		missed:     tests.WithLabelValues("missed"),
+		claims:     s.counter("claim_batches_total", "Committed claims that took at least one instruction."),
+		claimSize:  s.histogram("railhead_claim_batch_size", "Instructions that one claim took.", batchBuckets),
+		recordSize: s.histogram("railhead_record_batch_size", "Outcomes that one transaction recorded.", batchBuckets),
+		turns:      s.histogram("railhead_turn_duration_seconds", "Time of one committed turn, record and claim together.", turnBuckets),
+		failures:   make(map[relayer.Failure]prometheus.Counter),
+	}
+	failures := s.counters("railhead_turn_failures_total", "Turns that did not work.", "kind")
+	for _, kind := range relayer.Failures() {
+		r.failures[kind] = failures.WithLabelValues(string(kind))
+	}
+	latency := s.histograms("dispatch_latency_ms", "Milliseconds from the commit of a claim to the end of its send.", latencyBuckets, "rail")
+	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by what came of it.", "rail", "result")
+	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by what it said.", "rail", "result")
+	unlisted := s.counters("railhead_rail_unlisted_codes_total", "Answers with a code that the table does not class.", "rail", "table")
+	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence, by what the ledger did with them.", "rail", "verdict")
+	r.rails = newPerRail(func(rail string) relayerRail {
+		one := relayerRail{
+			latency:   latency.WithLabelValues(rail).(prometheus.ExemplarObserver),
+			sends:     byWord(sends, rail, append(payment.SendResults(), stopped)),
+			inquiries: byWord(inquiries, rail, payment.InquiryResults()),
+			unlisted:  byWord(unlisted, rail, append(codes.Names(), otherTable)),
+			late:      byWord(late, rail, append(payment.Verdicts(), relayer.Forgotten)),
+		}
+		return one
+	})
+	return r
+}
+
+const (
+	// stopped is the result of sends that a check of our own stopped.
+	stopped payment.Result = "STOPPED"
+	// otherTable is any code table that is not built in.
+	otherTable = "other"
+)
+
+// byWord makes a counter for each word of a closed list.
+func byWord[W ~string](vec *prometheus.CounterVec, rail string, words []W) map[W]prometheus.Counter {
+	all := make(map[W]prometheus.Counter, len(words))
+	for _, word := range words {
+		all[word] = vec.WithLabelValues(rail, strings.ToLower(string(word)))
+	}
+	return all
+}
+
+// count adds one for the word, or for the one that stands for all others.
+func count[W ~string](all map[W]prometheus.Counter, word, other W) {
+	c, ok := all[word]
+	if !ok {
+		c = all[other]
+	}
+	c.Inc()
+}
+
+// Bell implements relayer.Observer, as do all that follow.
+func (r *Relayer) Bell() { r.bells.Inc() }
+
+// Poll counts a wake-up by the poll.
+func (r *Relayer) Poll() { r.polls.Inc() }
+
+// BellDeaf counts a test of the bell.
+func (r *Relayer) BellDeaf(deaf bool) {
+	if deaf {
+		r.missed.Inc()
+		return
+	}
+	r.heard.Inc()
+}
+
+// Claimed counts the claim rows of one claim.
+func (r *Relayer) Claimed(claims []payment.Claim) {
+	sends := 0
+	for n := range claims {
+		if claims[n].Action.ClaimState() == payment.Dispatching {
+			sends++
+		}
+	}
+	r.claims.Inc()
+	r.claimSize.Observe(float64(len(claims)))
+	r.set.rows[payment.Dispatching].Add(float64(sends))
+	r.set.rows[payment.Inquiring].Add(float64(len(claims) - sends))
+}
+
+// Turn counts a committed turn.
+func (r *Relayer) Turn(outcomes int, d time.Duration) {
+	r.turns.Observe(d.Seconds())
+	if outcomes > 0 {
+		r.recordSize.Observe(float64(outcomes))
+	}
+}
+
+// TurnFailed counts a turn that did not work.
+func (r *Relayer) TurnFailed(kind relayer.Failure) { r.failures[kind].Inc() }
+
+// CommitUnknown counts a commit whose answer was lost.
+func (r *Relayer) CommitUnknown() { r.set.commitUnknown.Inc() }
+
+// Recorded counts the rows of an outcome.
+func (r *Relayer) Recorded(outcome payment.Outcome) { r.set.appended(outcome) }
+
+// Late counts an outcome that lost the fence.
+func (r *Relayer) Late(outcome payment.Outcome, verdict payment.Verdict) {
+	count(r.rails.of(outcome.Claim.RailType).late, verdict, payment.VerdictLate)
+	r.set.weighed(outcome, verdict)
+}
+
+// Called counts what came of a claim.
+func (r *Relayer) Called(call relayer.Call) {
+	rail := r.rails.of(call.RailType)
+	if call.UnlistedIn != "" {
+		table, _, _ := strings.Cut(call.UnlistedIn, "@")
+		count(rail.unlisted, table, otherTable)
+	}
+	if call.Action == payment.ActionInquire {
+		count(rail.inquiries, call.Result, payment.ResultUnavailable)
+		return
+	}
+	count(rail.sends, call.Result, stopped)
+	if call.Latency <= 0 {
+		return
+	}
+	millis := float64(call.Latency) / float64(time.Millisecond)
+	if call.TraceID == "" {
+		rail.latency.(prometheus.Observer).Observe(millis)
+		return
+	}
+	rail.latency.ObserveWithExemplar(millis, prometheus.Labels{"trace_id": call.TraceID})
+}
+
+// Breaker makes sure that the rail's counters are there from the start; the state
+// itself is read when it is asked for.
+func (r *Relayer) Breaker(railType string, _ rails.BreakerState) { r.rails.of(railType) }

@@ -1,0 +1,10 @@
+-- Open dead letters by rail and reason, from the index of the open ones; each
+-- reason's count ends at $2. $1 reasons
+SELECT w.rail_type, v.reason, count(*) AS open
+FROM unnest($1::text[]) AS v(reason)
+CROSS JOIN LATERAL (
+  SELECT d.rail_type
+  FROM {cell}.payment_dead_letters d
+  WHERE d.reason = v.reason AND d.status NOT IN ('manual_replay', 'resolved')
+  LIMIT $2) w
+GROUP BY w.rail_type, v.reason

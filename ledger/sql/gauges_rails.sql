@@ -1,0 +1,24 @@
+-- What waits, by rail, for gauges that are read every few seconds: an index-only
+-- count that ends at $1, and a probe a priority for the longest due row. The
+-- unknown ones have an index of their own.
+SELECT r.rail_type, r.paused, r.paused AND r.paused_by_itself AS paused_by_itself, d.depth, u.unknown,
+  CASE WHEN o.next_attempt_at <= statement_timestamp()
+    THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms
+FROM {cell}.payment_rails r
+CROSS JOIN LATERAL (
+  SELECT count(*) AS depth
+  FROM (SELECT FROM {cell}.payment_outbox_pending p WHERE p.rail_type = r.rail_type LIMIT $1) w) d
+CROSS JOIN LATERAL (
+  SELECT count(*) AS unknown
+  FROM (SELECT FROM {cell}.payment_outbox_pending p WHERE p.rail_type = r.rail_type AND p.outcome_unknown LIMIT $1) w) u
+CROSS JOIN LATERAL (
+  SELECT min(first.next_attempt_at) AS next_attempt_at
+  FROM (VALUES (0::smallint), (1), (2)) AS v(priority)
+  CROSS JOIN LATERAL (
+    SELECT p.next_attempt_at
+    FROM {cell}.payment_outbox_pending p
+    WHERE p.rail_type = r.rail_type AND p.priority = v.priority
+    ORDER BY p.next_attempt_at
+    LIMIT 1) first) o
+ORDER BY r.rail_type
+LIMIT $2

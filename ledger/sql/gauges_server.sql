@@ -1,0 +1,23 @@
+-- The server's own numbers. A partition that never held a row has no page.
+-- $1 where the count of what expires soon ends
+SELECT clock_timestamp() AS now,
+  pg_database_size(current_database()) AS database_bytes,
+  pg_stat_get_live_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_live,
+  pg_stat_get_dead_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_dead,
+  (SELECT count(*)
+    FROM (
+      SELECT FROM {cell}.payment_outbox_pending p
+      WHERE p.expires_at <= statement_timestamp() + interval '15 minutes' AND NOT p.outcome_unknown
+        AND p.next_attempt_at < 'infinity'
+      LIMIT $1) w) AS expiring_soon,
+  coalesce((
+    SELECT CASE WHEN pg_relation_size(c.oid) = 0 THEN 0
+      ELSE greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 1) END
+    FROM pg_partitioned_table t
+    JOIN pg_class c ON c.oid = t.partdefid
+    WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass), 0)::bigint AS default_rows,
+  ARRAY(
+    SELECT pg_get_expr(c.relpartbound, c.oid)
+    FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = '{cell}.payment_outbox_attempts'::regclass) AS bounds

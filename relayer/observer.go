@@ -1,0 +1,155 @@
+package relayer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Observer counts what happens, for metrics. Its methods are called on the way
+// of every payment and must be quick; they may be called at once.
+type Observer interface {
+	Bell()                              // a bell woke this relayer
+	Poll()                              // the poll did
+	BellDeaf(deaf bool)                 // what a test of LISTEN said
+	Claimed(claims []payment.Claim)     // a committed claim that took some
+	Turn(outcomes int, d time.Duration) // one committed turn
+	TurnFailed(kind Failure)
+	CommitUnknown()                   // the answer to a commit was lost
+	Recorded(outcome payment.Outcome) // an outcome that is durable
+	// Late is told of outcomes that lost the fence; Recorded is as well where the
+	// verdict is IN or MINE.
+	Late(outcome payment.Outcome, verdict payment.Verdict)
+	Called(call Call) // a claim was carried out
+	// Breaker is told of every change, and of the state in which a lane begins.
+	Breaker(railType string, to rails.BreakerState)
+}
+
+// Forgotten is Late's verdict where the database no longer knows the instruction.
+const Forgotten payment.Verdict = "FORGOTTEN"
+
+// Call is what came of one claim.
+type Call struct {
+	RailType string
+	Action   payment.Action
+	Result   payment.Result
+	// UnlistedIn is the code table that has not the rail's code; empty: none.
+	UnlistedIn string
+	// Latency is from the commit of the claim to the end of the call; 0: no byte left.
+	Latency time.Duration
+	// TraceID is 32 hexadecimal digits, or empty: the call belongs to no trace.
+	TraceID string
+}
+
+// Failure says why a turn did not work.
+type Failure string
+
+// The kinds of failure.
+const (
+	FailedLink          Failure = "link"         // the server could not be worked with
+	FailedLock          Failure = "lock_timeout" // somebody else holds a lock
+	FailedServer        Failure = "server_changed"
+	FailedRefused       Failure = "refused" // the server refused what it was given
+	FailedCommitUnknown Failure = "commit_unknown"
+)
+
+// Failures lists every kind.
+func Failures() []Failure {
+	return []Failure{FailedLink, FailedLock, FailedServer, FailedRefused, FailedCommitUnknown}
+}
+
+func failureOf(err error) Failure {
+	switch {
+	case errors.Is(err, payment.ErrCommitUnknown):
+		return FailedCommitUnknown
+	case errors.Is(err, payment.ErrServerChanged):
+		return FailedServer
+	case errors.Is(err, payment.ErrLockTimeout):
+		return FailedLock
+	case away(err):
+		return FailedLink
+	default:
+		return FailedRefused
+	}
+}
+
+// failed tells of a turn that did not work, and of a lost commit.
+func (r *Relayer) failed(err error) {
+	r.watch.TurnFailed(failureOf(err))
+	r.doubt(err)
+}
+
+// doubt tells of a lost commit.
+func (r *Relayer) doubt(err error) {
+	if errors.Is(err, payment.ErrCommitUnknown) {
+		r.watch.CommitUnknown()
+	}
+}
+
+// LaneState is how one rail is served right now.
+type LaneState struct {
+	RailType string
+	Calls    int // under way
+	Limit    int // the most that may be
+	Breaker  rails.BreakerState
+	Held     bool // not claimed: a failover that nobody accepted, or rows that can't be claimed
+}
+
+// Lanes says how every rail is served. It never waits for the database.
+func (r *Relayer) Lanes() []LaneState {
+	l := &r.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	states := make([]LaneState, 0, len(l.byRail))
+	now := time.Now()
+	for name, one := range l.byRail {
+		states = append(states, LaneState{
+			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
+			Held: now.Before(one.stopped) || !r.hold.allows(one.profile.Policy),
+		})
+	}
+	return states
+}
+
+// BellState is how the listening session is.
+type BellState string
+
+// The states of the bell.
+const (
+	BellListening    BellState = "listening"
+	BellIsDeaf       BellState = "deaf" // our own bell was not heard
+	BellDisconnected BellState = "disconnected"
+)
+
+// BellStates lists every state.
+func BellStates() []BellState { return []BellState{BellListening, BellIsDeaf, BellDisconnected} }
+
+// Bell says how the listening session is. It never waits for the database.
+func (r *Relayer) Bell() BellState {
+	session, ok := r.bell.(interface{ Listening() bool })
+	switch {
+	case ok && !session.Listening():
+		return BellDisconnected
+	case r.bellDeaf():
+		return BellIsDeaf
+	default:
+		return BellListening
+	}
+}
+
+// silent is an Observer that nobody asks.
+type silent struct{}
+
+func (silent) Bell()                                 {}
+func (silent) Poll()                                 {}
+func (silent) BellDeaf(bool)                         {}
+func (silent) Claimed([]payment.Claim)               {}
+func (silent) Turn(int, time.Duration)               {}
+func (silent) TurnFailed(Failure)                    {}
+func (silent) CommitUnknown()                        {}
+func (silent) Recorded(payment.Outcome)              {}
+func (silent) Late(payment.Outcome, payment.Verdict) {}
+func (silent) Called(Call)                           {}
+func (silent) Breaker(string, rails.BreakerState)    {}
