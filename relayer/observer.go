@@ -139,17 +139,39 @@ func (r *Relayer) Bell() BellState {
 	}
 }
 
-// silent is an Observer that nobody asks.
-type silent struct{}
+// Silent is an Observer that hears nothing. Whoever wants to hear some of it
+// embeds it.
+type Silent struct{}
 
-func (silent) Bell()                                 {}
-func (silent) Poll()                                 {}
-func (silent) BellDeaf(bool)                         {}
-func (silent) Claimed([]payment.Claim)               {}
-func (silent) Turn(int, time.Duration)               {}
-func (silent) TurnFailed(Failure)                    {}
-func (silent) CommitUnknown()                        {}
-func (silent) Recorded(payment.Outcome)              {}
-func (silent) Late(payment.Outcome, payment.Verdict) {}
-func (silent) Called(Call)                           {}
-func (silent) Breaker(string, rails.BreakerState)    {}
+// Bell implements Observer, as do all that follow.
+func (Silent) Bell() {}
+
+// Poll hears nothing.
+func (Silent) Poll() {}
+
+// BellDeaf hears nothing.
+func (Silent) BellDeaf(bool) {}
+
+// Claimed hears nothing.
+func (Silent) Claimed([]payment.Claim) {}
+
+// Turn hears nothing.
+func (Silent) Turn(int, time.Duration) {}
+
+// TurnFailed hears nothing.
+func (Silent) TurnFailed(Failure) {}
+
+// CommitUnknown hears nothing.
+func (Silent) CommitUnknown() {}
+
+// Recorded hears nothing.
+func (Silent) Recorded(payment.Outcome) {}
+
+// Late hears nothing.
+func (Silent) Late(payment.Outcome, payment.Verdict) {}
+
+// Called hears nothing.
+func (Silent) Called(Call) {}
+
+// Breaker hears nothing.
+func (Silent) Breaker(string, rails.BreakerState) {}

@@ -59,7 +59,7 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 		return nil, err
 	}
 	if watch == nil {
-		watch = silent{}
+		watch = Silent{}
 	}
 	if config.Tracer != nil {
 		store = tracedStore{store, config.Tracer}

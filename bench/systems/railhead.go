@@ -240,7 +240,7 @@ func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 
 // recorded hears of outcomes after their commit.
 type recorded struct {
-	silent
+	relayer.Silent
 	watch Watch
 }
 
@@ -249,16 +249,3 @@ func (r *recorded) Recorded(o payment.Outcome) {
 		r.watch.Done(1)
 	}
 }
-
-// silent is the rest of a relayer's observer.
-type silent struct{}
-
-func (silent) Bell()                              {}
-func (silent) Poll()                              {}
-func (silent) BellDeaf(bool)                      {}
-func (silent) Claimed(string, int)                {}
-func (silent) Turn(int, int, time.Duration)       {}
-func (silent) Late(string, payment.Verdict)       {}
-func (silent) Unlisted(string, string)            {}
-func (silent) Breaker(string, rails.BreakerState) {}
-func (silent) InFlight(string, int, int)          {}
