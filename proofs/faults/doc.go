@@ -21,4 +21,14 @@
 // the seed gives the same faults at the same counts of the same points, and the
 // machine decides the rest. A fault that no process ever met proves nothing:
 // then the run fails.
+//
+// Every run becomes a line of the evidence, build/evidence/faults/runs.jsonl,
+// with the digest of the programs that were run; lines are only appended. By
+// itself a series counts runs of this very build, and makes those that are not
+// there: its sum is about the code as it is. With -any-build (make faults
+// SEEDS=20 ANY_BUILD=1) a seed that went well on an earlier build counts as run,
+// and the line before the sum says from how many builds the runs are and how
+// many are of this one. What went badly never drops out: it is made again on this
+// build and told of, whatever came of the repetition; and what this build itself
+// has lost, doubled or said falsely stays in its sum for good.
 package faults

@@ -13,12 +13,18 @@ import (
 	"sync"
 )
 
-// Evidence is the file of all runs. It is appended to, so that a long series of
-// runs can be broken off and gone on with.
+// Evidence is the file of all runs, those that went badly too. It is only ever
+// appended to, so that a long series of runs can be broken off and gone on with.
 type Evidence struct {
 	mu   sync.Mutex
 	file *os.File
-	done map[string]Report // good ones, by fault, seed and digest
+	runs map[task][]Report // in the order of the file
+}
+
+// task is one run to be made.
+type task struct {
+	fault string
+	seed  uint64
 }
 
 // OpenEvidence makes or continues the file in a folder.
@@ -30,28 +36,77 @@ func OpenEvidence(dir string) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the evidence: %w", err)
 	}
-	e := &Evidence{file: file, done: make(map[string]Report)}
+	e := &Evidence{file: file, runs: make(map[task][]Report)}
 	in := bufio.NewScanner(file)
 	in.Buffer(nil, 4<<20)
 	for in.Scan() {
 		var report Report
-		if json.Unmarshal(in.Bytes(), &report) == nil && report.Good() {
-			e.done[evidenceOf(report.Fault, report.Seed, report.Digest)] = report
+		if json.Unmarshal(in.Bytes(), &report) == nil {
+			e.note(report)
 		}
 	}
 	return e, in.Err()
 }
 
-func evidenceOf(fault string, seed uint64, digest string) string {
-	return fmt.Sprintf("%s %d %s", fault, seed, digest)
+func (e *Evidence) note(r Report) {
+	each := task{r.Fault, r.Seed}
+	e.runs[each] = append(e.runs[each], r)
 }
 
-// Done gives the good run of a fault, seed and code that was made before.
-func (e *Evidence) Done(fault string, seed uint64, digest string) (Report, bool) {
+// Reach is which runs of the evidence count.
+type Reach int
+
+const (
+	// ThisBuild counts runs of the very programs under test: what they show is
+	// about the code as it is.
+	ThisBuild Reach = iota
+	// AnyBuild counts good runs of earlier programs as well. One that went badly
+	// is made again.
+	AnyBuild
+)
+
+// Standing gives the run by which a fault and seed are judged, false if it is
+// still to be made. A run of this build that lost, doubled or lied is final:
+// chance decides how processes interleave, and a better day takes nothing back.
+func (e *Evidence) Standing(fault string, seed uint64, digest string, reach Reach) (Report, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	report, ok := e.done[evidenceOf(fault, seed, digest)]
-	return report, ok
+	var own, other *Report
+	spoilt := false
+	for n := range e.runs[task{fault, seed}] {
+		report := &e.runs[task{fault, seed}][n]
+		switch {
+		case report.Digest == digest && report.offends():
+			return *report, true
+		case !report.Good():
+			spoilt = true
+		case report.Digest == digest:
+			own = report
+		default:
+			other = report
+		}
+	}
+	switch {
+	case own != nil:
+		return *own, true
+	case reach == AnyBuild && !spoilt && other != nil:
+		return *other, true
+	default:
+		return Report{}, false
+	}
+}
+
+// Bad gives the runs of a fault and seed that went badly, within reach.
+func (e *Evidence) Bad(fault string, seed uint64, digest string, reach Reach) []Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var bad []Report
+	for _, report := range e.runs[task{fault, seed}] {
+		if !report.Good() && (reach == AnyBuild || report.Digest == digest) {
+			bad = append(bad, report)
+		}
+	}
+	return bad
 }
 
 // Add appends a run, good or not.
@@ -62,9 +117,7 @@ func (e *Evidence) Add(report Report) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if report.Good() {
-		e.done[evidenceOf(report.Fault, report.Seed, report.Digest)] = report
-	}
+	e.note(report)
 	// A line of its own, whatever a run that was broken off has left.
 	if _, err := e.file.Write(append(append([]byte("\n"), line...), '\n')); err != nil {
 		return fmt.Errorf("writing the evidence: %w", err)
@@ -88,28 +141,4 @@ func digestOf(paths ...string) (string, error) {
 		all = append(all, err, file.Close())
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:12]), errors.Join(all...)
-}
-
-// Total adds runs up.
-type Total struct {
-	Runs, Seeds, Injected, Hit, Lost, Doubled, False, Bad int
-}
-
-// Add counts one run.
-func (t *Total) Add(r Report) {
-	t.Runs++
-	t.Injected += r.Injected
-	t.Hit += r.Hit
-	t.Lost += r.Verdict.Lost
-	t.Doubled += r.Verdict.Doubled + r.Verdict.Unexpected
-	t.False += r.Verdict.False()
-	if !r.Good() {
-		t.Bad++
-	}
-}
-
-// String is the line that everything is judged by.
-func (t Total) String() string {
-	return fmt.Sprintf("faults: run=%d seeds=%d injected=%d hit=%d lost=%d doubled=%d false=%d",
-		t.Runs, t.Seeds, t.Injected, t.Hit, t.Lost, t.Doubled, t.False)
 }

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -57,46 +56,5 @@ func TestTable(t *testing.T) {
 	}
 	if standard("x", 1).draws().Uint64() == standard("y", 1).draws().Uint64() {
 		t.Error("two faults of one seed draw the same")
-	}
-}
-
-// TestEvidenceIsResumed: a good run of this fault, seed and code is not made
-// again; a bad one, one of other code, and a torn line are.
-func TestEvidenceIsResumed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	evidence, err := OpenEvidence(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := Report{Fault: "x", Seed: 7, Digest: "d", Hit: 2}
-	for _, report := range []Report{good, {Fault: "x", Seed: 8, Digest: "d"}} {
-		if err := evidence.Add(report); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := evidence.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "runs.jsonl")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(text, []byte(`{"fault": "x", "se`)...), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if evidence, err = OpenEvidence(dir); err != nil {
-		t.Fatal(err)
-	}
-	defer evidence.Close()
-	if report, ok := evidence.Done("x", 7, "d"); !ok || report.Hit != 2 {
-		t.Error("the good run is forgotten")
-	}
-	if _, ok := evidence.Done("x", 8, "d"); ok {
-		t.Error("a bad run counts as made")
-	}
-	if _, ok := evidence.Done("x", 7, "other"); ok {
-		t.Error("a run of other code counts as made")
 	}
 }

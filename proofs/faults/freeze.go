@@ -58,7 +58,7 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error 
 		if err != nil {
 			return err
 		}
-		if err := victim.Freeze(); err != nil {
+		if err := victim.Freeze(ctx); err != nil {
 			return err
 		}
 		hold.Go() // heard once it goes on
@@ -80,29 +80,51 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error 
 	return other.retire(w.Options.Drain)
 }
 
-// noneSentLate wants every payment to have left while its claim was young: a
-// worker that comes back looks at the clock once more. What is paused between
-// that look and the first byte only the rail's own de-duplication can catch.
+// noneSentLate wants every payment to have left while a claim that it is the send
+// of was young: a worker that comes back looks at the clock once more. What is
+// paused between that look and the first byte only the rail's own de-duplication
+// can catch.
 func noneSentLate(w *World, f Facts) {
-	const stall = time.Second // of the machine, between the look and the bank
-	claims := make(map[string][]time.Time)
+	const stall = 1500 * time.Millisecond // of the machine, between the look and the bank
 	instructions := make(map[string]string)
 	for _, key := range f.Keys {
 		instructions[key.OutboxID] = key.InstructionID
 	}
+	claims, sends := make(map[string][]time.Time), make(map[string][]time.Time)
 	for _, row := range f.Rows {
 		if row.State == payment.Dispatching && row.Claimed != nil {
 			claims[instructions[row.OutboxID]] = append(claims[instructions[row.OutboxID]], *row.Claimed)
 		}
 	}
 	for _, request := range f.Heard {
-		if request.Op == "payment" && !slices.ContainsFunc(claims[request.Reference], func(at time.Time) bool {
-			age := request.Time.Sub(at)
-			return age > -stall && age < w.Options.StartWithin+stall
-		}) {
-			w.Broken("%s reached the bank at %s, when no claim of it was young", request.Reference, request.Time)
+		if request.Op == "payment" {
+			sends[request.Reference] = append(sends[request.Reference], request.Time)
 		}
 	}
+	for reference, all := range sends {
+		for _, late := range unclaimed(claims[reference], all, w.Options.StartWithin+stall) {
+			w.Broken("%s reached the bank at %s, when no claim of it was young that had not been sent", reference, late)
+		}
+	}
+}
+
+// unclaimed gives the sends that are left when each is put to a claim of its own
+// that was made before it, and not longer before than so.
+func unclaimed(claims, sends []time.Time, within time.Duration) []time.Time {
+	slices.SortFunc(claims, time.Time.Compare)
+	slices.SortFunc(sends, time.Time.Compare)
+	var left []time.Time
+	for _, send := range sends {
+		for len(claims) > 0 && send.Sub(claims[0]) >= within {
+			claims = claims[1:]
+		}
+		if len(claims) == 0 || send.Before(claims[0]) {
+			left = append(left, send)
+			continue
+		}
+		claims = claims[1:]
+	}
+	return left
 }
 
 // takenOver waits until a frozen worker is older than the zombie threshold and
@@ -150,7 +172,7 @@ func freezeReaper(ctx context.Context, w *World, point faultpoint.Point) error {
 		if err != nil {
 			return err
 		}
-		if err := victim.Freeze(); err != nil {
+		if err := victim.Freeze(ctx); err != nil {
 			return err
 		}
 		hold.Go()

@@ -93,7 +93,7 @@ func blowKillReaper(ctx context.Context, w *World) error {
 func blowFreeze(ctx context.Context, w *World) error {
 	w.Injected++
 	victim := w.living(w.relayers)
-	if err := victim.Freeze(); err != nil {
+	if err := victim.Freeze(ctx); err != nil {
 		return err
 	}
 	pause(ctx, time.Duration(500+w.draws.IntN(5000))*time.Millisecond)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,5 +136,28 @@ func TestReportIsGoodOnlyIfTheFaultWasHit(t *testing.T) {
 	}
 	if (Report{Hit: 1, Verdict: Verdict{FalseFailed: 1}}).Good() || (Report{Hit: 1, Error: "x"}).Good() {
 		t.Error("a false word or an error is good")
+	}
+}
+
+// TestUnclaimed: a send is as old as the claim that it is the send of.
+func TestUnclaimed(t *testing.T) {
+	t.Parallel()
+	at := func(seconds ...int) (all []time.Time) {
+		for _, s := range seconds {
+			all = append(all, time.Unix(int64(s), 0))
+		}
+		return all
+	}
+	for _, one := range []struct{ claims, sends, left []time.Time }{
+		{at(10, 30), at(11, 31), nil},
+		{at(10, 30), at(31), nil},        // the first one was never sent
+		{at(10, 30), at(31, 32), at(32)}, // the first one was sent late
+		{at(10), at(15), at(15)},         // and here nobody claimed it again
+		{at(10, 30), at(29, 31), at(29)}, // or not yet
+		{nil, at(1), at(1)},
+	} {
+		if left := unclaimed(one.claims, one.sends, 5*time.Second); !slices.Equal(left, one.left) {
+			t.Errorf("claims %v, sends %v: %v are left, want %v", one.claims, one.sends, left, one.left)
+		}
 	}
 }

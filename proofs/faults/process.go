@@ -79,8 +79,37 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Freeze stops it where it is; Thaw lets it go on.
-func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
+// frozenWithin bounds how long the kernel may take to stop every thread.
+const frozenWithin = 10 * time.Second
+
+// Freeze stops it where it is; Thaw lets it go on. The signal is for one thread,
+// and on a busy machine the others run on until that one is given time: it is
+// frozen when all of them are.
+func (p *Process) Freeze(ctx context.Context) error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return await(ctx, frozenWithin, p.Name+" to be frozen", func() (bool, error) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		if err != nil || len(threads) == 0 {
+			return false, errors.Join(err, fmt.Errorf("%s has no threads", p.Name))
+		}
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // it has ended
+			}
+			if err != nil {
+				return false, err
+			}
+			// pid (name) state ...; a name may hold anything.
+			if _, state, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), " "); !strings.HasPrefix(state, "T") {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
 
 // Thaw ends a freeze.
 func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }

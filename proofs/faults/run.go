@@ -43,8 +43,26 @@ type Report struct {
 
 // Good reports whether every rule held and the fault was met.
 func (r Report) Good() bool {
-	return r.Error == "" && r.Hit > 0 && len(r.Verdict.Broken) == 0 &&
-		r.Verdict.Lost+r.Verdict.Doubled+r.Verdict.Unexpected+r.Verdict.False() == 0
+	return r.Error == "" && r.Hit > 0 && len(r.Verdict.Broken) == 0 && !r.offends()
+}
+
+// offends reports whether money was lost or doubled, or something false was said.
+func (r Report) offends() bool {
+	return r.Verdict.Lost+r.Verdict.Doubled+r.Verdict.Unexpected+r.Verdict.False() > 0
+}
+
+// What is what did not go well, in a few words.
+func (r Report) What() string {
+	switch {
+	case len(r.Verdict.Broken) > 0:
+		return r.Verdict.Broken[0]
+	case r.Error != "":
+		return r.Error
+	case r.Hit == 0:
+		return "the fault was never hit"
+	default:
+		return "nothing"
+	}
 }
 
 // String is the run in one line.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // Series is many runs: every fault with every seed.
@@ -15,11 +16,12 @@ type Series struct {
 	Built    Binaries
 	Lanes    int       // that run beside each other
 	Evidence *Evidence // nil: nothing is kept or skipped
+	Reach    Reach     // of the evidence: what needs no run any more
 	Out      io.Writer
 }
 
-// task is one run to be made.
-type task struct {
+// job is one run to be made.
+type job struct {
 	fault Fault
 	seed  uint64
 }
@@ -27,14 +29,17 @@ type task struct {
 // Run makes every run that the evidence does not have yet.
 func (s Series) Run(ctx context.Context) (Total, error) {
 	var mu sync.Mutex // total, failed and Out
-	total := Total{Seeds: len(s.Seeds)}
+	total := newTotal(len(s.Seeds), s.Built.Digest)
 	var failed []error
 	out := lockedWriter{mu: &sync.Mutex{}, to: s.Out}
 	note := func(report Report, old bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(report)
-		if old {
+		if !old || report.Good() {
+			total.Repeated += s.remember(report, out)
+		}
+		if old && report.Good() {
 			return
 		}
 		word := "good"
@@ -51,9 +56,16 @@ func (s Series) Run(ctx context.Context) (Total, error) {
 		if report.Hit == 0 {
 			fmt.Fprintf(out, "     the fault was never hit\n")
 		}
-		fmt.Fprintf(out, "     %s\n     logs and ledgers: %s\n", report.Error, report.Folder)
+		if report.Error != "" {
+			fmt.Fprintf(out, "     %s\n", report.Error)
+		}
+		if old {
+			fmt.Fprintf(out, "     from the evidence, of %s: what this build has lost, doubled or said falsely stays in the sum\n", report.At.Format(time.RFC3339))
+			return
+		}
+		fmt.Fprintf(out, "     logs and ledgers: %s\n", report.Folder)
 	}
-	tasks := make(chan task)
+	tasks := make(chan job)
 	var lanes sync.WaitGroup
 	for range s.Lanes {
 		lanes.Go(func() {
@@ -69,13 +81,13 @@ func (s Series) Run(ctx context.Context) (Total, error) {
 	for _, seed := range s.Seeds {
 		for _, fault := range s.Faults {
 			if s.Evidence != nil {
-				if report, ok := s.Evidence.Done(fault.Name, seed, s.Built.Digest); ok {
+				if report, ok := s.Evidence.Standing(fault.Name, seed, s.Built.Digest, s.Reach); ok {
 					note(report, true)
 					continue
 				}
 			}
 			select {
-			case tasks <- task{fault, seed}:
+			case tasks <- job{fault, seed}:
 			case <-ctx.Done():
 			}
 		}
@@ -85,8 +97,25 @@ func (s Series) Run(ctx context.Context) (Total, error) {
 	return total, errors.Join(append(failed, context.Cause(ctx))...)
 }
 
+// remember tells of the runs that went badly before this one, 1 if there are any
+// and this one went well.
+func (s Series) remember(now Report, out io.Writer) int {
+	if s.Evidence == nil {
+		return 0
+	}
+	bad := s.Evidence.Bad(now.Fault, now.Seed, s.Built.Digest, s.Reach)
+	for _, report := range bad {
+		fmt.Fprintf(out, "past %s seed=%d of build %s at %s went badly: %s\n",
+			report.Fault, report.Seed, report.Digest, report.At.Format(time.RFC3339), report.What())
+	}
+	if len(bad) > 0 && now.Good() {
+		return 1
+	}
+	return 0
+}
+
 // lane makes runs on a cluster of its own.
-func (s Series) lane(ctx context.Context, tasks <-chan task, out io.Writer, note func(Report, bool)) (err error) {
+func (s Series) lane(ctx context.Context, tasks <-chan job, out io.Writer, note func(Report, bool)) (err error) {
 	var lane *Lane
 	defer func() {
 		if lane != nil {

@@ -64,6 +64,7 @@ func series(ctx context.Context, args []string) int {
 	root := flags.String("root", ".", "`folder` of the module")
 	bin := flags.String("bin", "build/faults", "`folder` for the programs under test")
 	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips nothing")
+	anyBuild := flags.Bool("any-build", false, "let good runs of earlier builds in the evidence count too; without it only those of this build do")
 	list := flags.Bool("list", false, "print the faults and end")
 	if flags.Parse(args) != nil {
 		return exitUsage
@@ -74,6 +75,9 @@ func series(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	s := faults.Series{Lanes: *lanes, Out: os.Stdout}
+	if *anyBuild {
+		s.Reach = faults.AnyBuild
+	}
 	for _, fault := range faults.All() {
 		if *name == "" || pattern.MatchString(fault.Name) {
 			s.Faults = append(s.Faults, fault)
@@ -116,7 +120,7 @@ func carryOut(ctx context.Context, s faults.Series, root, bin, evidence string) 
 		defer func() { err = errors.Join(err, s.Evidence.Close()) }()
 	}
 	total, err := s.Run(ctx)
-	fmt.Printf("faults: took %s, %d runs did not go well\n%s\n", time.Since(begun).Round(time.Second), total.Bad, total)
+	fmt.Printf("faults: took %s, %d runs did not go well\n%s\n%s\n", time.Since(begun).Round(time.Second), total.Bad, total.Origin(), total)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,48 @@
+package faults
+
+import "fmt"
+
+// Total adds runs up, one for each fault and seed.
+type Total struct {
+	Runs, Seeds, Injected, Hit, Lost, Doubled, False, Bad int
+	// ThisBuild of them are runs of the programs under test.
+	ThisBuild int
+	// Repeated went badly at first, and then well.
+	Repeated int
+
+	digest string
+	builds map[string]bool
+}
+
+// newTotal is a sum for so many seeds with the programs of a digest under test.
+func newTotal(seeds int, digest string) Total {
+	return Total{Seeds: seeds, digest: digest, builds: make(map[string]bool)}
+}
+
+// Add counts one run.
+func (t *Total) Add(r Report) {
+	t.Runs++
+	t.Injected += r.Injected
+	t.Hit += r.Hit
+	t.Lost += r.Verdict.Lost
+	t.Doubled += r.Verdict.Doubled + r.Verdict.Unexpected
+	t.False += r.Verdict.False()
+	if !r.Good() {
+		t.Bad++
+	}
+	t.builds[r.Digest] = true
+	if r.Digest == t.digest {
+		t.ThisBuild++
+	}
+}
+
+// Origin says from where the runs are.
+func (t Total) Origin() string {
+	return fmt.Sprintf("faults: builds=%d this_build=%d repeated=%d", len(t.builds), t.ThisBuild, t.Repeated)
+}
+
+// String is the line that everything is judged by.
+func (t Total) String() string {
+	return fmt.Sprintf("faults: run=%d seeds=%d injected=%d hit=%d lost=%d doubled=%d false=%d",
+		t.Runs, t.Seeds, t.Injected, t.Hit, t.Lost, t.Doubled, t.False)
+}
