@@ -85,10 +85,15 @@ bench-scale: postgres ## Measure Railhead with 0, 1 and 10 million rows in its a
 	$(BIN)/bench -scale $(ARGS)
 
 .PHONY: faults
-faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2)
+faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES))
+	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
+
+.PHONY: mutants
+mutants: postgres ## Take each guard out of a copy in turn, and see what notices (MUTANT=pattern)
+	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
+	@$(PGRUN) -- $(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)')
 
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)

@@ -1,0 +1,112 @@
+package mutants
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var root = filepath.Join("..", "..")
+
+// TestListApplies: every edit finds its text exactly once in the tree as it is,
+// and can be taken back.
+func TestListApplies(t *testing.T) {
+	t.Parallel()
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 12 {
+		t.Errorf("%d mutants, want at least 12", len(all))
+	}
+	dir := t.TempDir()
+	if err := copyTree(root, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		undo, err := m.apply(dir)
+		if err := errors.Join(err, undo()); err != nil {
+			t.Error(err)
+		}
+		for _, edit := range m.Edits {
+			was, err1 := os.ReadFile(filepath.Join(root, edit.File))
+			is, err2 := os.ReadFile(filepath.Join(dir, edit.File))
+			if err := errors.Join(err1, err2); err != nil || string(was) != string(is) {
+				t.Errorf("%s leaves %s changed (%v)", m.Name, edit.File, err)
+			}
+		}
+	}
+}
+
+// TestCheapMutantsAreCaught removes a few guards for real. All of them are
+// `make mutants`.
+func TestCheapMutantsAreCaught(t *testing.T) {
+	t.Parallel()
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	bench, err := NewBench(root, t.TempDir(), &said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caught := 0
+	for _, m := range all {
+		if !m.Cheap {
+			continue
+		}
+		if err := bench.Catch(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+		caught++
+	}
+	if caught == 0 {
+		t.Error("no mutant is cheap")
+	}
+	t.Log(said.String())
+}
+
+// TestBenchFindsWhatIsMissed: a mutant that nothing notices, one that no longer
+// applies, one that does not compile and a catcher that is not there are errors.
+func TestBenchFindsWhatIsMissed(t *testing.T) {
+	t.Parallel()
+	bench, err := NewBench(root, t.TempDir(), &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := Edit{File: "payment/currency.go", Old: "package payment\n", New: "package payment\n\n// Nothing is gone.\n"}
+	catcher := Catcher{Package: "./payment", Test: "TestWordLists"}
+	for _, one := range []struct {
+		name   string
+		mutant Mutant
+		says   string
+	}{
+		{"missed", Mutant{Name: "m", Edits: []Edit{edit}, Catcher: catcher}, ErrMissed.Error()},
+		{"outdated", Mutant{Name: "m", Edits: []Edit{{File: edit.File, Old: "never there", New: "x"}}, Catcher: catcher}, "0 times"},
+		{"broken", Mutant{Name: "m", Edits: []Edit{{File: edit.File, Old: edit.Old, New: "package other\n"}}, Catcher: catcher}, "does not compile"},
+		{"no such test", Mutant{Name: "m", Edits: []Edit{edit}, Catcher: Catcher{Package: "./payment", Test: "TestOfNothing"}}, "no such test"},
+	} {
+		if err := bench.Catch(t.Context(), one.mutant); err == nil || !strings.Contains(err.Error(), one.says) {
+			t.Errorf("%s: %v, want %q", one.name, err, one.says)
+		}
+	}
+}
+
+func TestListIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct{ text, says string }{
+		{"- mutant: A", "no name"},
+		{"- mutant: some\n  guard: g", "needs a guard and edits"},
+		{"- mutant: some\n  guard: g\n  edits: [{file: a, old: x, new: y}]", "catcher"},
+		{"- mutant: some\n  guard: g\n  edits: [{file: a, old: x, new: x}]\n  catcher: {fault: f}", "changes nothing"},
+		{"- mutant: some\n  guard: g\n  edits: [{file: ../a, old: x, new: y}]\n  catcher: {fault: f}", "changes nothing"},
+		{"- misspelt: some", "misspelt"},
+	} {
+		if _, err := parse([]byte(one.text)); err == nil || !strings.Contains(err.Error(), one.says) {
+			t.Errorf("%q: %v, want %q", one.text, err, one.says)
+		}
+	}
+}
