@@ -50,8 +50,14 @@ postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that v
 run: build $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server)
 	exec $(BIN)/railhead dev $(if $(ONCE),--once)
 
+# Installed where what is tested needs it; RAILHEAD_WITHOUT_PROMETHEUS=1 goes without. A test that does not find it fails.
+.PHONY: prometheus
+prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
+	@$(if $(RAILHEAD_WITHOUT_PROMETHEUS),true,scripts/install-prometheus.sh >/dev/null || \
+	  { echo 'RAILHEAD_WITHOUT_PROMETHEUS=1 goes without the tests that need it' >&2; exit 1; })
+
 .PHONY: test
-test: postgres ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
 

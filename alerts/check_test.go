@@ -1,0 +1,132 @@
+package alerts
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func metricsDoc(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestEverythingFits holds rules, tests, dashboards, runbooks and docs/metrics.md
+// against each other.
+func TestEverythingFits(t *testing.T) {
+	t.Parallel()
+	b, err := load(Files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range b.check() {
+		t.Error(fault)
+	}
+}
+
+// TestWhatDoesNotFitIsNoticed breaks one thing at a time.
+func TestWhatDoesNotFitIsNoticed(t *testing.T) {
+	t.Parallel()
+	const bell = "RailheadBellDead"
+	for name, c := range map[string]struct {
+		file, old, new string
+		want           string
+	}{
+		"a metric that nobody exports":       {RulesFile, "max by (cell) (stuck_dispatching_count)", "max by (cell) (stuck_dispatches)", "stuck_dispatches is not in docs/metrics.md"},
+		"a metric misspelt in a window":      {RulesFile, "min_over_time(dlq_depth[15m])", "min_over_time(dlq_depths[15m])", "dlq_depths is not in docs/metrics.md"},
+		"a label that is not there":          {RulesFile, `railhead_rail_paused{by="itself"}`, `railhead_rail_paused{who="itself"}`, "has no label who"},
+		"a value that never comes":           {RulesFile, `status="stale"`, `status="dead"`, `never "dead"`},
+		"a value of several that never come": {RulesFile, `deaf|disconnected`, `deaf|unplugged`, `never "unplugged"`},
+		"a recorded name misspelt":           {RulesFile, "cell_rail:railhead_sends_slow:ratio_1h > 14.4", "cell_rail:railhead_sends_slow:ratio_2h > 14.4", "ratio_2h is not in docs/metrics.md"},
+		"a metric of a dashboard":            {"dashboards/overview.json", "notify_wakeups_total", "notify_wakeups", "notify_wakeups is not in docs/metrics.md"},
+		"no severity":                        {RulesFile, "labels: {severity: page}", "labels: {team: payments}", `severity ""`},
+		"a summary without the value":        {RulesFile, "{{ $value }} payments are parked", "payments are parked", "the summary lacks the value"},
+		"no description":                     {RulesFile, "          description:", "          words:", "no description"},
+		"another alert's runbook":            {RulesFile, "runbooks/" + bell + ".md#", "runbooks/Railhead.md#", "runbook_url"},
+		"a dashboard that is not there":      {RulesFile, "'/d/railhead-rail?", "'/d/railhead-rails?", "no dashboard has the uid"},
+		"a runbook without its heading":      {"runbooks/" + bell + ".md", "# " + bell, "# Bell", "does not begin with its heading"},
+		"a runbook without a section":        {"runbooks/" + bell + ".md", "## Impact in money", "## Impact", "has the sections"},
+		"a runbook without a command":        {"runbooks/" + bell + ".md", "```console", "```text", "no command to look with"},
+		"a metric of a runbook's command":    {"runbooks/" + bell + ".md", "(railhead_bell_state)", "(railhead_bell)", "railhead_bell is not in docs/metrics.md"},
+		"no runbook":                         {"runbooks/" + bell + ".md", "", "", bell + ": no runbook"},
+		"no tests":                           {"rules/tests/" + bell + ".yaml", "", "", bell + ": no tests"},
+		"no test that fires":                 {"rules/tests/" + bell + ".yaml", "name: fires", "name: burns", `no test "fires"`},
+		"a test that expects nothing":        {"rules/tests/" + bell + ".yaml", "exp_alerts:\n", "exp_alerts: []\n        other:\n", `no test "fires"`},
+		"no test that stays silent":          {"rules/tests/" + bell + ".yaml", "name: stays silent", "name: silent", `no test "stays silent"`},
+		"no test for the first event":        {"rules/tests/" + bell + ".yaml", "name: first event ever", "name: first", `no test "first event ever"`},
+		"a first event after a zero":         {"rules/tests/" + bell + ".yaml", "'_x3 1x10'", "'0 0 0 1x10'", `no test "first event ever"`},
+		"a panel without a title":            {"dashboards/rail.json", `"title": "In flight`, `"titles": "In flight`, "has no title"},
+		"a panel of two ids":                 {"dashboards/rail.json", `"id": 2,`, `"id": 1,`, "its id is not its own"},
+		"one uid twice":                      {"dashboards/rail.json", `"uid": "railhead-rail"`, `"uid": "railhead-overview"`, "that of overview.json too"},
+		"SQL where PromQL is asked":          {"dashboards/rail.json", `"expr":`, `"rawSql":`, "as its data source does"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := load(broken(t, c.file, c.old, c.new), metricsDoc(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			faults := strings.Join(b.check(), "\n")
+			if !strings.Contains(faults, c.want) {
+				t.Errorf("found:\n%s\nwant %q", faults, c.want)
+			}
+		})
+	}
+}
+
+// TestOrphansAreNoticed adds what belongs to no alert.
+func TestOrphansAreNoticed(t *testing.T) {
+	t.Parallel()
+	files := copied(t)
+	files["runbooks/RailheadGone.md"] = &fstest.MapFile{Data: []byte("# RailheadGone\n")}
+	files["rules/tests/RailheadGone.yaml"] = &fstest.MapFile{Data: []byte("tests: []\n")}
+	b, err := load(files, metricsDoc(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := strings.Join(b.check(), "\n")
+	for _, want := range []string{"RailheadGone.md: a runbook of no alert", "RailheadGone.yaml: tests of no alert"} {
+		if !strings.Contains(faults, want) {
+			t.Errorf("found:\n%s\nwant %q", faults, want)
+		}
+	}
+}
+
+// broken is the committed files with old replaced by new in one; both empty: without the file.
+func broken(t *testing.T, file, old, new string) fs.FS {
+	t.Helper()
+	files := copied(t)
+	if old == "" {
+		delete(files, file)
+		return files
+	}
+	text := string(files[file].Data)
+	if !strings.Contains(text, old) {
+		t.Fatalf("%s holds no %q: nothing was broken", file, old)
+	}
+	files[file] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, old, new))}
+	return files
+}
+
+func copied(t *testing.T) fstest.MapFS {
+	t.Helper()
+	files := make(fstest.MapFS)
+	err := fs.WalkDir(Files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(Files, name)
+		files[name] = &fstest.MapFile{Data: text}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
