@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -64,7 +66,7 @@ func TestLooksDoNotGrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := uuid(last.OutboxID)
+	id, highest := uuid(last.OutboxID), uuid(payment.ID(bytes.Repeat([]byte{0xff}, 16)))
 	looks := map[string][]any{
 		"find":                {id, "i-b", foundMax},
 		"timeline_head":       {id},
@@ -77,6 +79,8 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"status_letters":      {CountMax},
 		"status_participants": {participantsMax},
 		"status_heartbeats":   {beatsMax},
+		"list_chunk":          {"recent", highest, uuid(payment.ID{}), "", 2},
+		"tail_flight":         {0, nil, nil, nil, tailFlightMax},
 	}
 	conn := cell.Conn(t, celltest.Readonly)
 	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
@@ -95,6 +99,64 @@ func TestLooksDoNotGrow(t *testing.T) {
 			t.Logf("%s: %d pages, then %d", name, small[name], large)
 		}
 	}
+}
+
+// TestListAndTailReadByIndex reads the plans of what lists and follows: by the
+// registry's and pending's order, by participant, by the time of the last rows,
+// and by probes. With statistics of an empty cell and of a large one.
+func TestListAndTailReadByIndex(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec("ANALYZE")
+	cell.Exec(grow)
+	loaded, err := loadStatements(cell.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	highest, lowest := uuid(payment.ID(bytes.Repeat([]byte{0xff}, 16))), uuid(payment.ID{})
+	for _, when := range []string{"SELECT 1", "ANALYZE"} {
+		cell.Exec(when)
+		conn := cell.Conn(t, celltest.Readonly)
+		if _, err := conn.Exec(t.Context(), "SET enable_seqscan = off"); err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+			if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = "+mode); err != nil {
+				t.Fatal(err)
+			}
+			for _, look := range []struct {
+				name string
+				args []any
+			}{
+				{"list_chunk", []any{"recent", highest, lowest, "", 10}},
+				{"list_chunk", []any{"waiting", highest, lowest, "", 10}},
+				{"list_chunk", []any{"participant", highest, lowest, "old", 10}},
+				{"tail", []any{time.Now().Add(time.Hour), lowest, 0, nil, nil, nil, 10}},
+				{"headers", []any{highest}},
+			} {
+				text := planOf(t, conn, loaded[look.name], look.args)
+				if strings.Contains(text, "Seq Scan") {
+					t.Errorf("%s %v, %s, %s: a scan\n%s", look.name, look.args[0], when, mode, text)
+				}
+				if pages := pagesTouched(t, conn, loaded[look.name], look.args); pages > 400 {
+					t.Errorf("%s %v, %s, %s: %d pages\n%s", look.name, look.args[0], when, mode, pages, text)
+				}
+			}
+		}
+	}
+}
+
+func planOf(t *testing.T, conn *pgx.Conn, sql string, args []any) string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+sql, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // pagesTouched runs a statement and adds up the pages that it looked at, those of

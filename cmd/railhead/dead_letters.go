@@ -94,7 +94,7 @@ func toneOfReason(reason payment.DeadReason) tone {
 // shownLetter is a timeline whose dead letter is what one came for.
 type shownLetter struct {
 	shown
-	Remedy string `json:"remedy"`
+	Remedy string `json:"remedy"` // of a closed one too
 }
 
 func letterShowCommand() *cobra.Command {

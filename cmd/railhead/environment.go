@@ -11,7 +11,7 @@ func environmentTopic() *cobra.Command {
   RAILHEAD_ADMIN_URL     migrate, roles                  a superuser
   RAILHEAD_INGEST_URL    enqueue                         a member of railhead_ingest
   RAILHEAD_OPERATOR_URL  every act of an operator        a member of railhead_operator
-  RAILHEAD_READER_URL    payment show, status, lists     a member of railhead_readonly
+  RAILHEAD_READER_URL    payment, status, lists           a member of railhead_readonly
   RAILHEAD_AUDITOR_URL   prove                           a member of railhead_auditor
   RAILHEAD_RELAYER_URL   relayer                         a member of railhead_executor
   RAILHEAD_REAPER_URL    reaper                          a member of railhead_executor

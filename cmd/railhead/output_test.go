@@ -65,7 +65,7 @@ func TestNextStep(t *testing.T) {
 	failed := []ledger.AttemptRow{{AttemptNo: 2, State: payment.Failed, RailCode: "AC04"}}
 	for want, line := range map[string]ledger.Timeline{
 		"SEND, due since 5.0s; never claimed before": {Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}},
-		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z; row 2 was UNKNOWN WORKER_LOST": {
+		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
 			Pending:  &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
 		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &ledger.PendingRow{SetAside: true}},

@@ -13,7 +13,7 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of an instruction, and cancel one", paymentShowCommand(), paymentCancelCommand())
+	return group("payment", "Show what became of instructions, follow them, and cancel one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentCancelCommand())
 }
 
 func paymentShowCommand() *cobra.Command {
@@ -21,7 +21,8 @@ func paymentShowCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "show ID", Short: "Show all that is known of one instruction",
 		Long: "Show all that is known of one instruction, in one snapshot: what it is, what is certain about the money,\n" +
-			"what happens next and why, every row of the archive, and what people did.\n\n" +
+			"what happens next and why, and its story in one line of time: the enqueue, every claim with its worker, every\n" +
+			"outcome, inquiry, repair and callback, what people did, and what a person has to do where one is waited for.\n\n" +
 			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. The payload is shown only\n" +
 			"when asked for. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
@@ -42,7 +43,10 @@ func paymentShowCommand() *cobra.Command {
 				if o.json {
 					return o.document(shownOf(line, withPayload))
 				}
-				return writeTimeline(o, line, withPayload)
+				if err := writeTimeline(o, line, withPayload); err != nil || !line.DeadLetter.Open() {
+					return err
+				}
+				return o.text("\n%s\n", remedy(line))
 			})
 		},
 	}
@@ -55,7 +59,7 @@ func severalFound(id string, found []ledger.Found) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%q means %d instructions; name one by its outbox id:", bounded(id, 128), len(found))
 	for _, one := range found {
-		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, key %s", one.OutboxID, one.ParticipantID, one.SequenceID, one.IdempotencyKey)
+		fmt.Fprintf(&text, "\n  %s  participant %s, sequence %d, enqueued %s", one.OutboxID, one.ParticipantID, one.SequenceID, clock(one.EnqueuedAt))
 	}
 	return errors.New(text.String())
 }
@@ -65,6 +69,8 @@ type shown struct {
 	ledger.Timeline
 	Money   moneyLine       `json:"money"`
 	Next    string          `json:"next"`
+	Remedy  string          `json:"remedy,omitempty"` // what a person has to do
+	Story   []event         `json:"timeline"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Headers json.RawMessage `json:"headers,omitempty"`
 }
@@ -76,7 +82,10 @@ type moneyLine struct {
 
 func shownOf(line ledger.Timeline, withPayload bool) shown {
 	word, why := line.Certainty()
-	s := shown{Timeline: line, Money: moneyLine{word, why}, Next: nextStep(line)}
+	s := shown{Timeline: line, Money: moneyLine{word, why}, Next: nextStep(line), Story: eventsOf(line)}
+	if line.DeadLetter.Open() {
+		s.Remedy = remedy(line)
+	}
 	if withPayload {
 		s.Payload, s.Headers = line.Payload, line.Headers
 	}
@@ -91,8 +100,10 @@ func nextStep(line ledger.Timeline) string {
 		return "nothing by itself: it could not be claimed and is set aside until a person looks"
 	case p != nil && p.Pause != nil:
 		return fmt.Sprintf("waits: %s is paused by %s since %s: %s", p.Pause.What, p.Pause.By, clock(p.Pause.At), oneLine(p.Pause.Reason))
+	case p != nil && p.DueInMS > 0 && last == nil:
+		return fmt.Sprintf("%s in %s: not before %s, by its caller", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt))
 	case p != nil && p.DueInMS > 0:
-		return fmt.Sprintf("%s in %s, at %s%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), because(last))
+		return fmt.Sprintf("%s in %s, at %s (%s)%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), waitingFor(p), because(last))
 	case p != nil:
 		return fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
 	case last != nil && last.State.IsClaim():
@@ -103,6 +114,18 @@ func nextStep(line ledger.Timeline) string {
 		return "nothing: it has ended"
 	default:
 		return "nothing: only its key is left"
+	}
+}
+
+// waitingFor says why it is not due yet.
+func waitingFor(p *ledger.PendingRow) string {
+	switch {
+	case p.Provisional:
+		return "the rail's final word is waited for"
+	case p.NextAction == "INQUIRE":
+		return "by the rail's inquiry schedule"
+	default:
+		return "back-off"
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/railhead-pay/railhead/ledger"
@@ -43,10 +42,7 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 			return err
 		}
 	}
-	if err := writeAttempts(o, line); err != nil {
-		return err
-	}
-	return writeActs(o, line.Acts)
+	return writeEvents(o, line)
 }
 
 func letterLine(d *ledger.DeadLetter) string {
@@ -61,47 +57,6 @@ func letterLine(d *ledger.DeadLetter) string {
 		text += ": " + oneLine(d.Note)
 	}
 	return text
-}
-
-func writeAttempts(o output, line ledger.Timeline) error {
-	if len(line.Attempts) == 0 {
-		return o.text("\nno attempt yet\n")
-	}
-	if line.Earlier {
-		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
-			return err
-		}
-	}
-	rows := make([][]cell, 0, len(line.Attempts))
-	for _, a := range line.Attempts {
-		latency := "-"
-		if a.LatencyMS != nil {
-			latency = strconv.Itoa(int(*a.LatencyMS)) + "ms"
-		}
-		rows = append(rows, []cell{
-			{text: clock(a.CreatedAt)}, {text: strconv.Itoa(a.AttemptNo)}, {string(a.State), toneOfState(string(a.State))},
-			{text: orDash(a.Result)}, {text: orDash(oneLine(a.RailCode))}, {text: orDash(oneLine(a.ErrorCode))}, {text: latency},
-			{text: orDash(oneLine(a.WorkerID))}, {text: orDash(oneLine(a.RailReference))}, {text: orDash(bounded(oneLine(a.ErrorMessage), 100))},
-		})
-	}
-	if err := o.text("\n"); err != nil {
-		return err
-	}
-	return o.table([]string{"TIME", "NO", "STATE", "RESULT", "RAIL CODE", "ERROR", "LATENCY", "WORKER", "REFERENCE", "MESSAGE"}, rows)
-}
-
-func writeActs(o output, acts []ledger.Act) error {
-	if len(acts) == 0 {
-		return nil
-	}
-	rows := make([][]cell, 0, len(acts))
-	for _, act := range acts {
-		rows = append(rows, plainCells(clock(act.At), act.Act, act.Actor, oneLine(act.Reason)))
-	}
-	if err := o.text("\n"); err != nil {
-		return err
-	}
-	return o.table([]string{"TIME", "ACT", "ACTOR", "REASON"}, rows)
 }
 
 // moneyWords are the words for people: "sent, outcome unknown".

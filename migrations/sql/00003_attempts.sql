@@ -71,6 +71,10 @@ CREATE UNIQUE INDEX payment_outbox_attempts_one_dispatched
   ON {cell}.payment_outbox_attempts (outbox_id) WHERE state = 'DISPATCHED';
 CREATE INDEX payment_outbox_attempts_reference
   ON {cell}.payment_outbox_attempts (rail_reference) WHERE rail_reference IS NOT NULL;
+-- What happened in the last minutes, for people who follow it (payment tail).
+-- Claims are left out: their answers say when and by whom they were claimed.
+CREATE INDEX payment_outbox_attempts_recent
+  ON {cell}.payment_outbox_attempts (created_at) WHERE state NOT IN ('DISPATCHING', 'INQUIRING');
 
 CREATE TRIGGER payment_outbox_attempts_append_only_rows
   BEFORE UPDATE OR DELETE ON {cell}.payment_outbox_attempts

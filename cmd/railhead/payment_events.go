@@ -1,0 +1,113 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// event is one line of the story of an instruction: a row of the archive, its
+// enqueue, or what a person did.
+type event struct {
+	At        time.Time `json:"at"`
+	AttemptNo int       `json:"attempt_no,omitempty"` // 0: no row of the archive
+	What      string    `json:"what"`
+	By        string    `json:"by,omitempty"`
+	row       *ledger.AttemptRow
+	note      string
+}
+
+// eventsOf are all of it in the order in which it happened.
+func eventsOf(line ledger.Timeline) []event {
+	var all []event
+	if !line.Earlier {
+		all = append(all, event{At: line.EnqueuedAt, What: "enqueued", By: line.EnqueuedBy})
+	}
+	claims := make(map[int]payment.State)
+	for n := range line.Attempts {
+		row := &line.Attempts[n]
+		if row.State.IsClaim() {
+			claims[row.AttemptNo] = row.State
+		}
+		all = append(all, event{
+			At: row.CreatedAt, AttemptNo: row.AttemptNo, What: whatOf(row, claims[row.AnswersAttemptNo]),
+			By: cmp.Or(row.WorkerID, row.Actor), row: row, note: row.ErrorMessage,
+		})
+	}
+	for _, act := range line.Acts {
+		all = append(all, event{At: act.At, What: "a person: " + strings.ToLower(strings.ReplaceAll(act.Act, "_", " ")), By: act.Actor, note: act.Reason})
+	}
+	// Rows keep the order of their numbers, which is the order of the truth.
+	slices.SortStableFunc(all, func(a, b event) int {
+		if a.AttemptNo > 0 && b.AttemptNo > 0 {
+			return cmp.Compare(a.AttemptNo, b.AttemptNo)
+		}
+		return a.At.Compare(b.At)
+	})
+	return all
+}
+
+// whatOf says in words what a row is.
+func whatOf(row *ledger.AttemptRow, answered payment.State) string {
+	switch {
+	case row.State == payment.Dispatching:
+		return "claimed to be sent"
+	case row.State == payment.Inquiring:
+		return "claimed to be asked about"
+	case row.State == payment.LateOutcome && strings.HasPrefix(row.ErrorMessage, "by callback "):
+		return "callback of the rail"
+	case row.State == payment.LateOutcome:
+		return "an outcome came late"
+	case row.State == payment.ZombieRequeue:
+		return fmt.Sprintf("the reaper repaired row %d", row.AnswersAttemptNo)
+	case row.ErrorCode == "NOT_SENT":
+		return "nothing was sent"
+	case answered == payment.Dispatching:
+		return "the send's outcome"
+	case answered == payment.Inquiring:
+		return "the inquiry's outcome"
+	case row.State == payment.Failed && row.ErrorCode == string(payment.DeadExpired):
+		return "it expired"
+	case row.State == payment.Parked:
+		return "left to a person"
+	case row.State == payment.Replayed:
+		return "a person sent it again"
+	case row.State == payment.Cancelled:
+		return "a person cancelled it"
+	default:
+		return "it was settled"
+	}
+}
+
+func writeEvents(o output, line ledger.Timeline) error {
+	if line.Earlier {
+		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
+			return err
+		}
+	}
+	all := eventsOf(line)
+	rows := make([][]cell, 0, len(all))
+	for _, e := range all {
+		cells := []cell{{text: clock(e.At)}, {text: "-"}, {text: e.What}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"},
+			{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.note), 100))}}
+		if a := e.row; a != nil {
+			cells[1], cells[3] = cell{text: strconv.Itoa(a.AttemptNo)}, cell{string(a.State), toneOfState(string(a.State))}
+			cells[4].text, cells[5].text = orDash(a.Result), orDash(oneLine(saidCodes(a.ErrorCode, a.RailCode)))
+			if a.LatencyMS != nil {
+				cells[6].text = strconv.Itoa(int(*a.LatencyMS)) + "ms"
+			}
+			cells[8].text = orDash(oneLine(a.RailReference))
+		}
+		rows = append(rows, cells)
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"TIME", "ROW", "WHAT", "STATE", "RESULT", "CODE", "LATENCY", "BY", "REFERENCE", "MESSAGE"}, rows)
+}

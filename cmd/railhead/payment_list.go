@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func paymentListCommand() *cobra.Command {
+	var filter ledger.ListFilter
+	var before, from, to string
+	command := &cobra.Command{
+		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
+		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and of --state PENDING\n" +
+			"all that wait. With --participant in the order of their sequence, the latest first.\n\n" +
+			"--state is what payment show says (PENDING, CONFLICT, DISPATCHED, ...) or the state of the last row, so that\n" +
+			"--state RETRYABLE finds what waits after a refusal. It looks at 20,000 instructions at most, whatever the archive\n" +
+			"holds, and says where to go on. No payload is shown but the amount. Connects by RAILHEAD_READER_URL.",
+		Example: "  railhead payment list --state UNKNOWN --rail bank\n" +
+			"  railhead payment list --participant p1 --newer-than 168h --older-than 1h --currency EUR --amount-from 1000",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := listFilter(&filter, before, from, to); err != nil {
+				return usage(err)
+			}
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				list, err := reader.List(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return writeList(outputOf(cmd), list)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&filter.State, "state", "", "only of this state")
+	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
+	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
+	flags.StringVar(&filter.Code, "code", "", "only with this error code or code of the rail in the last row")
+	flags.DurationVar(&filter.NewerThan, "newer-than", 0, "enqueued within this time (24h; all that wait with --state PENDING)")
+	flags.DurationVar(&filter.OlderThan, "older-than", 0, "enqueued before this time")
+	flags.StringVar(&filter.Currency, "currency", "", "only in this currency")
+	flags.StringVar(&from, "amount-from", "", "only of this amount or more; needs --currency")
+	flags.StringVar(&to, "amount-to", "", "only of this amount or less; needs --currency")
+	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", ledger.ListMax))
+	flags.StringVar(&before, "before", "", "go on behind this outbox id, as the page before says")
+	return command
+}
+
+// listFilter reads what the flags say in words.
+func listFilter(filter *ledger.ListFilter, before, from, to string) error {
+	filter.State = strings.ToUpper(filter.State)
+	known := append([]string{"PENDING", "CONFLICT"}, stateNames()...)
+	if filter.State != "" && !slices.Contains(known, filter.State) {
+		return fmt.Errorf("--state is %q: use one of %v", bounded(filter.State, 40), known)
+	}
+	if before != "" {
+		id, err := payment.ParseID(before)
+		if err != nil {
+			return fmt.Errorf("--before: %w", err)
+		}
+		filter.Before = id
+	}
+	if filter.Currency == "" && (from != "" || to != "") {
+		return fmt.Errorf("--amount-from and --amount-to need --currency: amounts of two currencies don't compare")
+	}
+	if filter.Currency != "" {
+		if _, err := payment.CurrencyOf(filter.Currency); err != nil {
+			return fmt.Errorf("--currency: %w", err)
+		}
+	}
+	for _, bound := range []struct {
+		flag, text string
+		into       *int64
+	}{{"--amount-from", from, &filter.AmountFrom}, {"--amount-to", to, &filter.AmountTo}} {
+		if bound.text == "" {
+			continue
+		}
+		amount, err := payment.ParseAmount(bound.text, filter.Currency)
+		if err != nil {
+			return fmt.Errorf("%s: %w", bound.flag, err)
+		}
+		*bound.into = amount.Minor
+	}
+	return nil
+}
+
+func stateNames() []string {
+	var names []string
+	for _, state := range payment.States() {
+		names = append(names, string(state))
+	}
+	return names
+}
+
+func writeList(o output, list ledger.List) error {
+	if o.json {
+		return o.document(list)
+	}
+	if len(list.Payments) > 0 {
+		rows := make([][]cell, 0, len(list.Payments))
+		for _, l := range list.Payments {
+			last := l.LastState
+			if l.OutcomeUnknown {
+				last += ", outcome unknown"
+			}
+			rows = append(rows, []cell{
+				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneOfState(l.State)}, {text: orDash(last)},
+				{text: strconv.Itoa(l.Attempts)}, {text: orDash(oneLine(saidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
+				{text: l.ParticipantID}, {text: bounded(l.InstructionID, 40)}, {text: orDash(strings.TrimSpace(l.Amount + " " + l.Currency))},
+			})
+		}
+		heading := []string{"OUTBOX ID", "AGE", "STATE", "LAST ROW", "ROWS", "CODE", "RAIL", "PARTICIPANT", "INSTRUCTION", "AMOUNT"}
+		if err := o.table(heading, rows); err != nil {
+			return err
+		}
+	}
+	window := "enqueued before " + clock(list.Until)
+	if list.Until.Sub(list.Since) < 10*365*24*time.Hour {
+		window = "enqueued from " + clock(list.Since) + " to " + clock(list.Until)
+	}
+	if err := o.text("%d shown, %d looked at, %s\n", len(list.Payments), list.Looked, window); err != nil {
+		return err
+	}
+	if list.Next.IsZero() {
+		return nil
+	}
+	return o.text("there may be more: --before %s\n", list.Next)
+}
+
+// saidCodes are what both sides say: NOT_SENT, AC04, RETRIES_EXHAUSTED/AM04.
+func saidCodes(own, rail string) string {
+	if own != "" && rail != "" && own != rail {
+		return own + "/" + rail
+	}
+	if own != "" {
+		return own
+	}
+	return rail
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func paymentTailCommand() *cobra.Command {
+	var filter ledger.TailFilter
+	var state string
+	var every time.Duration
+	var once bool
+	command := &cobra.Command{
+		Use: "tail", Short: "Follow what happens, as it commits",
+		Long: "Follow what happens, a line a row of the archive, as it commits: outcomes, repairs, callbacks, acts of people. A\n" +
+			"claim is told of once it has been in flight for a second; every outcome says when and by whom it was claimed.\n" +
+			"Ends by Ctrl-C with exit code 0.\n\n" +
+			"It asks by an index, so that it costs what happens and not what the archive holds. A row has its time from before\n" +
+			"its commit: each look reads the time that RAILHEAD_STORE_TIMEOUT allows, and 5 s more, once again. Connects by RAILHEAD_READER_URL.",
+		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter.State = payment.State(strings.ToUpper(state))
+			if state != "" && !slices.Contains(payment.States(), filter.State) {
+				return usage(fmt.Errorf("--state is %q: use one of %v", bounded(state, 40), stateNames()))
+			}
+			if every < 100*time.Millisecond || every > time.Minute {
+				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
+			}
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			filter.Settle = s.StoreTimeout + 5*time.Second
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				tail, err := reader.Tail(filter)
+				if err != nil {
+					return err
+				}
+				return follow(cmd, tail, every, once)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&state, "state", "", "only rows of this state")
+	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
+	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
+	flags.DurationVar(&filter.Since, "since", 0, "begin so far back; else now")
+	flags.DurationVar(&every, "every", time.Second, "time between two looks, 100ms to 1m")
+	flags.BoolVar(&once, "once", false, "look once and end")
+	return command
+}
+
+// follow looks until it is stopped, which is how it ends.
+func follow(cmd *cobra.Command, tail *ledger.Tail, every time.Duration, once bool) error {
+	o := outputOf(cmd)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		behind, err := tail.Look(cmd.Context(), func(row ledger.Happened) error { return writeHappened(o, row) })
+		switch {
+		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case behind:
+			fmt.Fprintln(cmd.ErrOrStderr(), "railhead: more happens than can be followed: rows that commit late may be missing here; narrow it down")
+		}
+		if once && !behind {
+			return nil
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func writeHappened(o output, row ledger.Happened) error {
+	if o.json {
+		return o.line(row)
+	}
+	what := o.paint(string(row.State), toneOfState(string(row.State)))
+	fields := []string{clock(row.CreatedAt), row.OutboxID.String(), fmt.Sprintf("row %d", row.AttemptNo), what}
+	if row.Result != "" && row.Result != string(row.State) {
+		fields = append(fields, row.Result)
+	}
+	if said := saidCodes(row.ErrorCode, row.RailCode); said != "" {
+		fields = append(fields, oneLine(said))
+	}
+	if row.LatencyMS != nil {
+		fields = append(fields, fmt.Sprintf("%dms", *row.LatencyMS))
+	}
+	if row.OutcomeUnknown {
+		fields = append(fields, o.paint("outcome unknown", alarm))
+	}
+	fields = append(fields, "rail="+row.RailType, "participant="+row.ParticipantID, "instruction="+bounded(row.InstructionID, 60))
+	if row.RailReference != "" {
+		fields = append(fields, "reference="+oneLine(row.RailReference))
+	}
+	if row.WorkerID != "" {
+		fields = append(fields, "worker="+oneLine(row.WorkerID))
+	}
+	return o.text("%s\n", strings.Join(fields, "  "))
+}

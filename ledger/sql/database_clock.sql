@@ -1,0 +1,2 @@
+-- The clock that ages are judged by.
+SELECT clock_timestamp()

@@ -1,0 +1,116 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+const tailRow = `
+	INSERT INTO railhead.payment_outbox_attempts
+	  (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
+	   created_at, outcome_unknown, provisional)
+	SELECT railhead.uuidv7(), railhead.uuidv7(), $1, 'p', 1, 'k', 'bank', 1, 'RETRYABLE', clock_timestamp() - $2::interval, false, false`
+
+// TestTailSeesLateCommits: a row that was written before others and commits after
+// them is told of, and nothing is told of twice.
+func TestTailSeesLateCommits(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	reader := d.reader()
+	tail, err := reader.Tail(ledger.TailFilter{Since: time.Hour, Settle: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	look := func() {
+		t.Helper()
+		behind, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+			told[row.InstructionID]++
+			return nil
+		})
+		if err != nil || behind {
+			t.Fatalf("%v, %v", behind, err)
+		}
+	}
+	late, err := d.Conn(t, "").Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Rollback(t.Context())
+	if _, err := late.Exec(t.Context(), tailRow, "late", "5 s"); err != nil {
+		t.Fatal(err)
+	}
+	d.do(tailRow, "first", "1 s")
+	look()
+	d.do(tailRow, "second", "0 s")
+	look()
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	look()
+	if got := fmt.Sprint(told); got != "map[first:1 late:1 second:1]" {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestTailPages: more rows of the same moment than one statement reads.
+func TestTailPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`INSERT INTO railhead.payment_outbox_attempts
+		(attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
+		 created_at, outcome_unknown, provisional)
+		SELECT railhead.uuidv7(), railhead.uuidv7(), 'i' || n, 'p', n, 'k', 'bank', 1, 'RETRYABLE', now(), false, false
+		FROM generate_series(1, 5000) n`)
+	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range 2 {
+		if _, err := tail.Look(t.Context(), func(ledger.Happened) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 5000 {
+		t.Errorf("told of %d rows, want 5000", n)
+	}
+}
+
+// TestTailTellsOfWhatHangs: a claim in flight is told of once, after a second.
+func TestTailTellsOfWhatHangs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	d.claim(lane("bank", 1, 1))
+	d.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = now() - interval '5 s'`)
+	tail, err := d.reader().Tail(ledger.TailFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []ledger.Happened
+	for range 3 {
+		if _, err := tail.Look(t.Context(), func(row ledger.Happened) error { told = append(told, row); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 || told[0].OutboxID != id || told[0].State != payment.Dispatching {
+		t.Errorf("told %+v", told)
+	}
+}
+
+func (d *desk) reader() *ledger.Reader {
+	d.t.Helper()
+	reader, err := ledger.OpenReader(d.t.Context(), ledger.Config{URL: d.URL(celltest.Readonly), Cell: d.Schema})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(reader.Close)
+	return reader
+}
