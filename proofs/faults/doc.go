@@ -11,7 +11,9 @@
 //
 // The oracle looks from outside: the banks' ledger files, which were on disk
 // before anybody was told, the caller's journal, and the rows of the database
-// read as its superuser. It takes the product's word for nothing.
+// read as its superuser. It takes the product's word for nothing. At the end the
+// auditors' proofs (package proofs) run over the cell too; one that fails counts
+// as something false.
 //
 // Every run prints its seed and all its options, and is repeated by
 //

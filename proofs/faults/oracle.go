@@ -27,12 +27,17 @@ type Verdict struct {
 	FalseFailed     int `json:"false_failed"`
 	FalseDispatched int `json:"false_dispatched"`
 
+	// The auditors' proofs over the cell at the end.
+	ProofsPassed int `json:"proofs_passed"`
+	ProofsFailed int `json:"proofs_failed"`
+
 	// Broken says every rule that did not hold.
 	Broken []string `json:"broken,omitempty"`
 }
 
-// False is how often the archive says what is not so.
-func (v Verdict) False() int { return v.FalseFailed + v.FalseDispatched }
+// False is how often the archive says what is not so, by the banks or by the
+// auditors' proofs.
+func (v Verdict) False() int { return v.FalseFailed + v.FalseDispatched + v.ProofsFailed }
 
 // brokenMax bounds what a verdict lists; the counts are complete.
 const brokenMax = 40

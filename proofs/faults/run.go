@@ -69,9 +69,9 @@ func (r Report) What() string {
 func (r Report) String() string {
 	v := r.Verdict
 	return fmt.Sprintf("%s seed=%d injected=%d hit=%d attempted=%d acknowledged=%d recovered=%d lost=%d doubled=%d unexpected=%d "+
-		"executed=%d dispatched=%d failed=%d parked=%d unknown=%d person_needed=%d false_failed=%d false_dispatched=%d healed=%s took=%s",
+		"executed=%d dispatched=%d failed=%d parked=%d unknown=%d person_needed=%d false_failed=%d false_dispatched=%d proofs=%d/%d healed=%s took=%s",
 		r.Fault, r.Seed, r.Injected, r.Hit, v.Attempted, v.Acknowledged, v.Recovered, v.Lost, v.Doubled, v.Unexpected,
-		v.Executed, v.Dispatched, v.Failed, v.Parked, v.Unknown, v.PersonNeeded, v.FalseFailed, v.FalseDispatched,
+		v.Executed, v.Dispatched, v.Failed, v.Parked, v.Unknown, v.PersonNeeded, v.FalseFailed, v.FalseDispatched, v.ProofsPassed, v.ProofsPassed+v.ProofsFailed,
 		r.Healed.Round(10*time.Millisecond), r.Took.Round(10*time.Millisecond))
 }
 
@@ -152,6 +152,11 @@ func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
 		return err
 	}
 	report.Verdict = Judge(facts)
+	audit, err := w.audit(ctx)
+	if err != nil {
+		return fmt.Errorf("running the proofs: %w", err)
+	}
+	report.Verdict.judgeAudit(audit)
 	if fault.Check != nil {
 		fault.Check(w, facts)
 	}
