@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -196,9 +198,13 @@ func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool
 	return slices.Contains(paused, true), nil
 }
 
-// Heartbeat says that a component is alive.
+// defaultStaleAfter is for components that say no other.
+const defaultStaleAfter = 15 * time.Second
+
+// Heartbeat says that a component is alive, and what its host's clock is.
 func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
-	_, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500))
+	_, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now())
 	if err != nil {
 		return fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
 	}

@@ -81,6 +81,13 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"status_heartbeats":   {beatsMax},
 		"list_chunk":          {"recent", highest, uuid(payment.ID{}), "", 2},
 		"tail_flight":         {0, nil, nil, nil, tailFlightMax},
+		"status_money":        {moneyMax},
+		"gauges_rails":        {DepthMax, gaugeRailsMax},
+		"gauges_letters":      {[]string{"FAILED", "CONFLICT"}, OpenLettersMax},
+		"gauges_components":   {15000, gaugeComponentsMax},
+		"gauges_stuck":        {1, StuckMax},
+		"gauges_server":       {DepthMax},
+		"gauges_holders":      {gaugeHoldersMax},
 	}
 	conn := cell.Conn(t, celltest.Readonly)
 	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_generic_plan"); err != nil {
@@ -209,6 +216,7 @@ func TestClaimsAreLookedUpByProbes(t *testing.T) {
 		"find_claim":    {uuid(payment.NewID())},
 		"close_claims":  {nil, 1000},
 		"status_flight": {membersMax},
+		"gauges_stuck":  {1, StuckMax},
 	} {
 		var text string
 		if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+loaded[name], args...).Scan(&text); err != nil {

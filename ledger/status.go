@@ -57,7 +57,9 @@ type Beat struct {
 	Activity  string    `json:"activity"`
 	StartedAt time.Time `json:"started_at"`
 	AgeMS     int64     `json:"age_ms"`
-	Freshness Freshness `json:"freshness"`
+	// ClockOffsetMS is the database's clock minus the host's at the last beat.
+	ClockOffsetMS int64     `json:"clock_offset_ms"`
+	Freshness     Freshness `json:"freshness"`
 }
 
 // Freshness classes the age of a heartbeat.
@@ -182,6 +184,6 @@ func scanPause(row pgx.CollectableRow) (Pause, error) {
 
 func scanBeat(row pgx.CollectableRow) (Beat, error) {
 	var b Beat
-	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS)
+	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS, &b.ClockOffsetMS)
 	return b, err
 }

@@ -30,4 +30,6 @@ type Heartbeat struct {
 	Version  string
 	Status   string // starting, running, draining, stopped or held
 	Activity string // what it does, for a person
+	// StaleAfter is the silence from which it counts as dead; 0 is 15 s.
+	StaleAfter time.Duration
 }

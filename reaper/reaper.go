@@ -245,6 +245,7 @@ func (r *Reaper) Ready() error {
 func (r *Reaper) beat(status string) payment.Heartbeat {
 	return payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
+		StaleAfter: r.config.HeartbeatStale,
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	at := time.Since(r.begun)
 	err := r.store.Heartbeat(ctx, payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
-		Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
+		StaleAfter: r.config.HeartbeatStale, Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 	})
 	if err == nil {
 		r.beatAt.Store(int64(at))

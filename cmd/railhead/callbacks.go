@@ -100,6 +100,7 @@ func (c *callbacks) beat(ctx context.Context, status string) {
 	defer cancel()
 	err := c.store.Heartbeat(ctx, payment.Heartbeat{
 		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status,
+		StaleAfter: c.settings.HeartbeatStale,
 	})
 	if err != nil {
 		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)

@@ -133,6 +133,8 @@ func TestStatusCommand(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET clock_offset_ms = -2500")
 	golden(t, "status", who.want(exitOK, "status").out)
+	golden(t, "status_money", who.want(exitOK, "status", "--money").out)
 	golden(t, "status_json", who.want(exitOK, "status", "-o", "json").out)
 }

@@ -11,11 +11,13 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	return &cobra.Command{
+	money := false
+	command := &cobra.Command{
 		Use: "status", Short: "Show how the cell is doing: rails, what waits, what is in flight, components",
 		Long: "Show how the cell is doing, in one snapshot: per rail what waits and since when, what is in flight, whose\n" +
 			"outcome is unknown, what waits for a person, and what is paused; then the components by the age of their\n" +
 			"heartbeat, which is stale after RAILHEAD_HEARTBEAT_STALE. It costs the same whatever the archive holds.\n" +
+			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
 			"Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,14 +30,56 @@ func statusCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				shown := statusAndMoney{Status: status}
+				if money {
+					if shown.Money, err = reader.Money(cmd.Context()); err != nil {
+						return err
+					}
+				}
 				o := outputOf(cmd)
 				if o.json {
-					return o.document(status)
+					return o.document(shown)
 				}
-				return writeStatus(o, s.Cell, status)
+				if err := writeStatus(o, s.Cell, status); err != nil || !money {
+					return err
+				}
+				return writeMoney(o, shown.Money)
 			})
 		},
 	}
+	command.Flags().BoolVar(&money, "money", false, "add up the amounts that wait, are in flight, or wait for a person")
+	return command
+}
+
+// statusAndMoney is the JSON of the command.
+type statusAndMoney struct {
+	ledger.Status
+	Money []ledger.Money `json:"money,omitempty"`
+}
+
+func writeMoney(o output, all []ledger.Money) error {
+	if len(all) == 0 {
+		return o.text("\nno money waits\n")
+	}
+	rows := make([][]cell, 0, len(all))
+	for _, money := range all {
+		more := ""
+		if money.AtLeast {
+			more = "+"
+		}
+		part := cell{text: money.Part}
+		if money.Part != "waiting" && money.Part != "in flight" {
+			part.tone = warn
+		}
+		rows = append(rows, []cell{
+			{text: money.RailType}, part, {text: strconv.FormatInt(money.Instructions, 10) + more},
+			{text: orDash(money.Amount) + more}, {text: oneLine(money.Currency)},
+		})
+	}
+	if err := o.text("\n"); err != nil {
+		return err
+	}
+	return o.table([]string{"RAIL", "MONEY", "INSTRUCTIONS", "AMOUNT", "CURRENCY"}, rows)
 }
 
 func writeStatus(o output, name string, status ledger.Status) error {
@@ -132,12 +176,24 @@ func writeHeartbeats(o output, beats []ledger.Beat) error {
 	rows := make([][]cell, 0, len(beats))
 	for _, beat := range beats {
 		rows = append(rows, []cell{
-			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))},
+			{text: beat.Kind}, {string(beat.Freshness), tones[beat.Freshness]}, {text: span(millis(beat.AgeMS))}, clockCell(beat.ClockOffsetMS),
 			{text: beat.Status}, {text: oneLine(beat.Name)}, {text: oneLine(beat.Host)}, {text: oneLine(beat.Version)}, {text: orDash(oneLine(beat.Activity))},
 		})
 	}
 	if err := o.text("\n"); err != nil {
 		return err
 	}
-	return o.table([]string{"COMPONENT", "HEARTBEAT", "AGE", "STATUS", "NAME", "HOST", "VERSION", "DOES"}, rows)
+	return o.table([]string{"COMPONENT", "HEARTBEAT", "AGE", "CLOCK", "STATUS", "NAME", "HOST", "VERSION", "DOES"}, rows)
+}
+
+// clockAlarm is from when clocks differ too much: sends start within seconds.
+const clockAlarm = 1000
+
+// clockCell shows by how much the database's clock is ahead of the host's.
+func clockCell(offsetMS int64) cell {
+	shown := cell{text: fmt.Sprintf("%+d ms", offsetMS)}
+	if offsetMS >= clockAlarm || offsetMS <= -clockAlarm {
+		shown.tone = warn
+	}
+	return shown
 }

@@ -85,11 +85,16 @@ CREATE TABLE {cell}.outbox_heartbeats (
   last_tick_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   status       text        NOT NULL,
   activity     text        NOT NULL DEFAULT '',
+  stale_after_ms  bigint   NOT NULL DEFAULT 15000,
+  clock_offset_ms bigint,
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
   CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that this component was told to count as death.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.clock_offset_ms IS
+  'The database''s clock minus that of the component''s host at the last beat, the way of the beat included.';
 
 CREATE TABLE {cell}.payment_operator_log (
   act_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),

@@ -1,4 +1,5 @@
--- One row per instruction, for people.
+-- What people look at: one row per instruction, and what waits in numbers. The
+-- counts end somewhere, so that no flood makes a look slow.
 
 CREATE VIEW {cell}.supervisor_outbox_status AS
 SELECT
@@ -43,3 +44,122 @@ LEFT JOIN LATERAL (
 LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = k.outbox_id;
 COMMENT ON VIEW {cell}.supervisor_outbox_status IS
   'One row per instruction: its state, age, attempts and last error. Runs with its owner''s rights, so that readers need no table behind it.';
+
+CREATE VIEW {cell}.v_outbox_backlog AS
+SELECT w.rail_type, w.state, count(*) AS count, max(w.waiting) >= 100000 AS at_least,
+  min(w.enqueued_at) AS oldest_enqueued_at, clock_timestamp() - min(w.enqueued_at) AS oldest_age, min(w.due_at) AS next_due_at
+FROM (
+  SELECT r.rail_type, p.created_at AS enqueued_at, nullif(p.next_attempt_at, 'infinity') AS due_at,
+    count(*) OVER (PARTITION BY r.rail_type) AS waiting,
+    CASE
+      WHEN p.next_attempt_at = 'infinity' THEN 'UNCLAIMABLE'
+      WHEN p.provisional THEN 'ACCEPTED'
+      WHEN p.outcome_unknown THEN 'UNKNOWN'
+      WHEN p.attempt_count > 0 THEN 'RETRYABLE'
+      ELSE 'PENDING'
+    END AS state
+  FROM {cell}.payment_rails r
+  CROSS JOIN LATERAL (
+    SELECT q.created_at, q.next_attempt_at, q.provisional, q.outcome_unknown, q.attempt_count
+    FROM {cell}.payment_outbox_pending q
+    WHERE q.rail_type = r.rail_type
+    LIMIT 100000) p
+  UNION ALL
+  SELECT a.rail_type, a.enqueued_at, NULL, 1, a.state::text
+  FROM (
+    SELECT m.outbox_id, m.attempt_no
+    FROM {cell}.payment_outbox_claims c
+    CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS m(outbox_id, attempt_no)
+    ORDER BY c.claimed_at
+    LIMIT 20000) f
+  CROSS JOIN LATERAL (
+    SELECT t.rail_type, t.enqueued_at, t.state
+    FROM {cell}.payment_outbox_attempts t
+    WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
+    LIMIT 1) a
+  WHERE (
+    SELECT true
+    FROM {cell}.payment_outbox_attempts z
+    WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
+    LIMIT 1) IS NULL) w
+GROUP BY w.rail_type, w.state;
+COMMENT ON VIEW {cell}.v_outbox_backlog IS
+  'What waits and what is in flight, by rail and state: PENDING was never sent, RETRYABLE was and provably not executed, UNKNOWN and '
+  'ACCEPTED wait for the rail''s word, UNCLAIMABLE was set aside, DISPATCHING and INQUIRING are claimed and unanswered. Looks at '
+  '100,000 pending rows a rail (then at_least) and at 20,000 claimed ones.';
+
+CREATE VIEW {cell}.v_dead_letter_summary AS
+SELECT d.reason, d.rail_type, d.status, count(*) AS count,
+  min(d.opened_at) AS oldest_opened_at, max(d.opened_at) AS latest_opened_at,
+  clock_timestamp() - min(d.opened_at) AS oldest_age
+FROM (
+  SELECT w.reason, w.rail_type, w.status, w.opened_at
+  FROM {cell}.payment_dead_letters w
+  WHERE w.status NOT IN ('manual_replay', 'resolved')
+  LIMIT 1000000) d
+GROUP BY d.reason, d.rail_type, d.status;
+COMMENT ON VIEW {cell}.v_dead_letter_summary IS 'Open dead letters by reason, rail and how far a person has come with them.';
+
+CREATE VIEW {cell}.v_queue_health AS
+WITH backlog AS MATERIALIZED (
+  SELECT b.rail_type, b.state, b.count, b.at_least
+  FROM {cell}.v_outbox_backlog b
+),
+rail AS MATERIALIZED (
+  SELECT r.rail_type, r.paused OR e.paused AS paused,
+    coalesce((SELECT sum(b.count) FROM backlog b
+      WHERE b.rail_type = r.rail_type AND b.state NOT IN ('DISPATCHING', 'INQUIRING')), 0)::bigint AS pending,
+    coalesce((SELECT bool_or(b.at_least) FROM backlog b WHERE b.rail_type = r.rail_type), false) AS at_least,
+    CASE WHEN d.due_at <= clock_timestamp() THEN clock_timestamp() - d.due_at END AS oldest_due_age,
+    coalesce((SELECT sum(b.count) FROM backlog b
+      WHERE b.rail_type = r.rail_type AND b.state IN ('DISPATCHING', 'INQUIRING')), 0)::bigint AS in_flight,
+    coalesce((SELECT sum(b.count) FROM backlog b
+      WHERE b.rail_type = r.rail_type AND b.state IN ('UNKNOWN', 'ACCEPTED')), 0)::bigint AS outcome_unknown,
+    coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type), 0)::bigint AS dead_letters
+  FROM {cell}.payment_rails r
+  CROSS JOIN (SELECT g.paused FROM {cell}.payment_rails g WHERE g.rail_type = '*') e
+  CROSS JOIN LATERAL (
+    SELECT min(f.next_attempt_at) AS due_at
+    FROM (VALUES (0::smallint), (1), (2)) AS v(priority)
+    CROSS JOIN LATERAL (
+      SELECT p.next_attempt_at
+      FROM {cell}.payment_outbox_pending p
+      WHERE p.rail_type = r.rail_type AND p.priority = v.priority
+      ORDER BY p.next_attempt_at
+      LIMIT 1) f) d
+  WHERE r.rail_type <> '*'
+),
+component AS MATERIALIZED (
+  SELECT h.name, h.kind, h.host, h.version, h.started_at, h.last_tick_at, h.clock_offset_ms,
+    concat_ws(', ', h.status, nullif(h.activity, '')) AS activity,
+    clock_timestamp() - h.last_tick_at AS age,
+    CASE
+      WHEN h.status = 'stopped' THEN 'stopped'
+      WHEN h.last_tick_at <= clock_timestamp() - h.stale_after_ms * interval '1 millisecond' THEN 'stale'
+      WHEN h.last_tick_at <= clock_timestamp() - h.stale_after_ms * interval '1 millisecond' / 2 THEN 'warning'
+      ELSE 'fresh'
+    END AS status
+  FROM {cell}.outbox_heartbeats h
+  WHERE h.last_tick_at > clock_timestamp() - CASE h.status WHEN 'stopped' THEN interval '1 hour' ELSE interval '1 day' END
+)
+SELECT 'cell' AS scope, '*' AS name,
+  CASE WHEN bool_or(r.paused) THEN 'paused' WHEN count(*) = 0 THEN 'no rails' ELSE 'running' END AS status,
+  sum(r.pending)::bigint AS pending, bool_or(r.at_least) AS at_least, max(r.oldest_due_age) AS oldest_due_age,
+  sum(r.in_flight)::bigint AS in_flight, (SELECT clock_timestamp() - min(c.claimed_at) FROM {cell}.payment_outbox_claims c) AS oldest_claim_age,
+  sum(r.outcome_unknown)::bigint AS outcome_unknown,
+  (SELECT coalesce(sum(s.count), 0) FROM {cell}.v_dead_letter_summary s)::bigint AS dead_letters,
+  NULL::text AS kind, NULL::text AS host, NULL::text AS version, NULL::timestamptz AS started_at, NULL::timestamptz AS last_beat_at,
+  NULL::interval AS beat_age, NULL::bigint AS clock_offset_ms, NULL::text AS activity
+FROM rail r
+UNION ALL
+SELECT 'rail', r.rail_type, CASE WHEN r.paused THEN 'paused' ELSE 'running' END,
+  r.pending, r.at_least, r.oldest_due_age, r.in_flight, NULL, r.outcome_unknown, r.dead_letters,
+  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM rail r
+UNION ALL
+SELECT 'component', c.name, c.status, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  c.kind, c.host, c.version, c.started_at, c.last_tick_at, c.age, c.clock_offset_ms, c.activity
+FROM component c;
+COMMENT ON VIEW {cell}.v_queue_health IS
+  'The first look of whoever is woken: a row for the cell, one for each rail, one for each component that beat within a day (one that '
+  'stopped in order: within an hour). A component is stale after its own stale_after_ms, and a warning after half of it.';

@@ -1,0 +1,162 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+var gaugeQuery = ledger.GaugeQuery{Zombie: time.Minute, HeartbeatStale: 15 * time.Second}
+
+// gaugesAs reads the gauges with a login.
+func gaugesAs(t *testing.T, cell *celltest.Cell, login string) ledger.Gauges {
+	t.Helper()
+	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: cell.URL(login), Cell: cell.Schema, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	g, err := reader.Gauges(t.Context(), gaugeQuery)
+	if err != nil {
+		t.Fatalf("as %s: %v", login, err)
+	}
+	return g
+}
+
+// TestGauges reads every number of a cell in which there is something of each,
+// as each role that exports metrics.
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.ApplyProfile("slow", celltest.BankProfile)
+	ingest, executor := openIngest(t, cell, 1), openExecutor(t, cell)
+	var all []payment.Instruction
+	for n := range 6 {
+		all = append(all, order(n))
+	}
+	if _, err := ingest.EnqueueBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	claims := claimAll(t, executor)
+	answer(t, executor, claims[:1], payment.ResultUnknown, payment.Outcome{})       // waits with its outcome unknown
+	answer(t, executor, claims[1:2], payment.ResultRefusedFinal, payment.Outcome{}) // a dead letter; four of the claim are unanswered
+	cell.Exec("UPDATE railhead.payment_outbox_claims SET claimed_at = now() - interval '2 minutes'")
+	for n := range 3 {
+		in := order(10 + n)
+		in.RailType = "slow"
+		if n == 0 {
+			in.NotBefore, in.ExpiresAt = time.Now().Add(5*time.Minute), time.Now().Add(10*time.Minute)
+		}
+		if _, err := ingest.Enqueue(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE rail_type = 'slow' AND expires_at IS NULL")
+	if _, err := executor.PauseRail(t.Context(), "slow", "it refuses us"); err != nil {
+		t.Fatal(err)
+	}
+	for _, login := range []string{celltest.Relayer, celltest.Readonly, celltest.Operator, celltest.Auditor} {
+		g := gaugesAs(t, cell, login)
+		got := map[string]any{"stuck": g.Stuck, "expiring": g.ExpiringSoon, "months": g.MonthsAhead, "default": g.DefaultRows}
+		for _, rail := range g.Rails {
+			got[rail.RailType] = fmt.Sprintf("%d waiting, %d unknown, paused %v, itself %v", rail.Depth, rail.Unknown, rail.Paused, rail.PausedByItself)
+			if want := rail.RailType == "slow"; (rail.OldestDue > 29*time.Second) != want || rail.OldestDue > time.Minute {
+				t.Errorf("%s: oldest due for %s", rail.RailType, rail.OldestDue)
+			}
+		}
+		for what, want := range map[string]any{
+			"stuck": int64(4), "expiring": int64(1), "months": 3, "default": int64(0),
+			"bank": "1 waiting, 1 unknown, paused false, itself false",
+			"slow": "3 waiting, 0 unknown, paused true, itself true",
+			"*":    "0 waiting, 0 unknown, paused false, itself false",
+		} {
+			if got[what] != want {
+				t.Errorf("as %s: %s is %v, want %v", login, what, got[what], want)
+			}
+		}
+		if len(g.Letters) != 1 || g.Letters[0] != (ledger.LetterGauge{RailType: "bank", Reason: payment.DeadFailed, Open: 1}) {
+			t.Errorf("as %s: letters %v", login, g.Letters)
+		}
+		if g.ClockOffset.Abs() > time.Second || g.DatabaseBytes < 1<<20 {
+			t.Errorf("as %s: clock %s, %d bytes", login, g.ClockOffset, g.DatabaseBytes)
+		}
+	}
+}
+
+// TestGaugesOfComponents: one that stopped in order is not counted, nor a silent
+// one after which another was started.
+func TestGaugesOfComponents(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	beat := func(name, kind, status string, started, ago time.Duration) {
+		cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, started_at, last_tick_at)
+			VALUES ($1, $2, 'h', 'v', $3, now() - make_interval(secs => $4), now() - make_interval(secs => $5))`,
+			name, kind, status, started.Seconds(), ago.Seconds())
+	}
+	components := func() []string {
+		var all []string
+		for _, each := range gaugesAs(t, cell, celltest.Relayer).Components {
+			all = append(all, fmt.Sprintf("%s %s %d %s", each.Kind, each.Status, each.Count, each.Youngest.Truncate(time.Second)))
+		}
+		slices.Sort(all)
+		return all
+	}
+	beat("fresh 1", "relayer", "running", time.Hour, time.Second)
+	beat("fresh 2", "relayer", "held", time.Hour, 2*time.Second)
+	beat("slow", "relayer", "running", time.Hour, 8*time.Second)
+	beat("silent", "relayer", "running", time.Hour, time.Minute)
+	beat("ended", "reaper", "stopped", time.Hour, time.Minute)
+	beat("long gone", "callback", "running", 50*time.Hour, 48*time.Hour)
+	want := []string{"relayer fresh 2 1s", "relayer stale 1 1m0s", "relayer warning 1 8s"}
+	if got := components(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	beat("the next", "relayer", "running", 30*time.Second, 0)
+	want = []string{"relayer fresh 3 0s", "relayer warning 1 8s"}
+	if got := components(); !slices.Equal(got, want) {
+		t.Errorf("after another was started: got %q, want %q", got, want)
+	}
+}
+
+// TestGaugesSeeAHeldSnapshot: a role without any right to look into other
+// sessions sees that one holds vacuum back, and sees the same one again.
+func TestGaugesSeeAHeldSnapshot(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	holding := cell.Conn(t, "")
+	for _, sql := range []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"} {
+		if _, err := holding.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pid int
+	if err := holding.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	held := func() (found ledger.Holder) {
+		for _, each := range gaugesAs(t, cell, celltest.Relayer).Holders {
+			if each.Holder == fmt.Sprintf("session %d", pid) {
+				found = each
+			}
+		}
+		return found
+	}
+	write := "UPDATE railhead.payment_outbox_settings SET batch_items_max = batch_items_max"
+	cell.Exec(write)
+	first := held()
+	cell.Exec(write)
+	if again := held(); first.XID == "" || again != first {
+		t.Errorf("seen as %+v, then as %+v", first, again)
+	}
+	if _, err := holding.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if after := held(); after.XID != "" {
+		t.Errorf("still there after it ended: %+v", after)
+	}
+}

@@ -1,0 +1,50 @@
+-- The money that waits, is in flight, or waits for a person, by rail and currency.
+-- What is set aside waits in pending and is counted there. $1 instructions of each
+-- rail and of each part that are looked at: where that many were found, there may
+-- be more.
+SELECT m.rail_type, m.part, m.payload->>'currency' AS currency, count(*) AS instructions,
+  sum(CASE WHEN m.payload->>'amount' ~ '^[0-9]{1,30}(\.[0-9]{1,10})?$' THEN (m.payload->>'amount')::numeric END)::text AS amount,
+  bool_or(m.found >= $1) AS at_least
+FROM (
+  SELECT r.rail_type, CASE WHEN p.outcome_unknown THEN 'waiting, outcome unknown' ELSE 'waiting' END AS part, p.payload,
+    count(*) OVER (PARTITION BY r.rail_type) AS found
+  FROM {cell}.payment_rails r
+  CROSS JOIN LATERAL (
+    SELECT q.outcome_unknown, q.payload
+    FROM {cell}.payment_outbox_pending q
+    WHERE q.rail_type = r.rail_type
+    LIMIT $1) p
+  UNION ALL
+  SELECT a.rail_type, 'in flight', a.payload, count(*) OVER ()
+  FROM (
+    SELECT n.outbox_id, n.attempt_no
+    FROM {cell}.payment_outbox_claims c
+    CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS n(outbox_id, attempt_no)
+    LIMIT $1) f
+  CROSS JOIN LATERAL (
+    SELECT t.rail_type, t.payload
+    FROM {cell}.payment_outbox_attempts t
+    WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
+    LIMIT 1) a
+  WHERE (
+    SELECT true
+    FROM {cell}.payment_outbox_attempts z
+    WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
+    LIMIT 1) IS NULL
+  UNION ALL
+  SELECT d.rail_type, 'dead letter ' || d.reason, a.payload, count(*) OVER ()
+  FROM (
+    SELECT l.outbox_id, l.rail_type, l.reason
+    FROM {cell}.payment_dead_letters l
+    WHERE l.status NOT IN ('manual_replay', 'resolved')
+    LIMIT $1) d
+  CROSS JOIN LATERAL (
+    SELECT t.payload
+    FROM {cell}.payment_outbox_attempts t
+    WHERE t.outbox_id = d.outbox_id AND t.payload IS NOT NULL
+    ORDER BY t.attempt_no DESC
+    LIMIT 1) a
+  WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = d.outbox_id LIMIT 1) IS NULL) m
+GROUP BY m.rail_type, m.part, m.payload->>'currency'
+ORDER BY m.rail_type, m.part, m.payload->>'currency'
+LIMIT 1000

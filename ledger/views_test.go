@@ -1,0 +1,74 @@
+package ledger_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestViews reads the three views of on-call as each role that may look, in a
+// cell in which there is something of everything.
+func TestViews(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, executor := openIngest(t, cell, 1), openExecutor(t, cell)
+	var all []payment.Instruction
+	for n := range 6 {
+		all = append(all, order(n))
+	}
+	if _, err := ingest.EnqueueBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	claims := claimAll(t, executor)
+	answer(t, executor, claims[:1], payment.ResultUnknown, payment.Outcome{})
+	answer(t, executor, claims[1:2], payment.ResultRefusedFinal, payment.Outcome{})
+	answer(t, executor, claims[2:3], payment.ResultAccepted, payment.Outcome{})
+	if _, err := ingest.Enqueue(t.Context(), order(10)); err != nil {
+		t.Fatal(err)
+	}
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE attempt_count = 0")
+	for _, beat := range []payment.Heartbeat{
+		{Name: "a", Kind: "relayer", Host: "h", Version: "v", Status: "running"},
+		{Name: "b", Kind: "reaper", Host: "h", Version: "v", Status: "running"},
+		{Name: "c", Kind: "relayer", Host: "h", Version: "v", Status: "stopped"},
+	} {
+		if err := executor.Heartbeat(t.Context(), beat); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '10 seconds' WHERE name = 'b'")
+	looks := map[string]string{
+		`SELECT state || ' ' || count || ' ' || (next_due_at < now())::text FROM railhead.v_outbox_backlog WHERE rail_type = 'bank' ORDER BY 1`: "<null>|PENDING 1 true|UNKNOWN 1 false",
+		`SELECT state || ' ' || count || ' ' || at_least FROM railhead.v_outbox_backlog ORDER BY 1`:                                             "DISPATCHING 3 false|PENDING 1 false|UNKNOWN 1 false",
+		`SELECT reason || ' ' || rail_type || ' ' || status || ' ' || count FROM railhead.v_dead_letter_summary`:                                "FAILED bank pending 1",
+		`SELECT concat_ws(' ', scope, name, status, pending, in_flight, outcome_unknown, dead_letters,
+			extract(epoch FROM oldest_due_age)::int / 10, activity) FROM railhead.v_queue_health ORDER BY 1`: "cell * running 2 3 1 1 3|component a fresh running|component b warning running|component c stopped stopped|rail bank running 2 3 1 1 3",
+		`SELECT (clock_offset_ms BETWEEN -60000 AND 60000)::text FROM railhead.v_queue_health WHERE name = 'a'`: "true",
+	}
+	for _, login := range []string{celltest.Control, celltest.Readonly, celltest.Auditor, celltest.Operator} {
+		conn := cell.Conn(t, login)
+		for sql, want := range looks {
+			rows, err := conn.Query(t.Context(), sql)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+				var line *string
+				err := row.Scan(&line)
+				if line == nil {
+					return "<null>", err
+				}
+				return *line, err
+			})
+			slices.Sort(lines)
+			if got := strings.Join(lines, "|"); err != nil || got != want {
+				t.Errorf("as %s: %s\n got %q, %v\nwant %q", login, sql, got, err, want)
+			}
+		}
+	}
+}
