@@ -80,15 +80,26 @@ lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 vuln: ## Look for known vulnerabilities in what we call
 	@GO=$(GO) scripts/vuln.sh
 
-.PHONY: bench
-bench: postgres ## Measure Railhead beside River, graphile-worker and bare SQL (MODES=drain,e2e ARGS=-quick)
+.PHONY: bench-build
+bench-build:
+	@mkdir -p $(BIN)
 	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+
+.PHONY: bench
+bench: postgres bench-build ## Measure Railhead beside River, graphile-worker and bare SQL, about 20 min (MODES=drain,e2e ARGS=-quick)
 	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: postgres ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
-	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
 	$(BIN)/bench -scale $(ARGS)
+
+.PHONY: bench-docs
+bench-docs: bench-build ## Put the kept figures into docs/performance.md
+	$(BIN)/bench -docs
+
+.PHONY: bench-smoke
+bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of every mode
+	cd bench && $(GO) test -count=1 -timeout 5m $(ARGS) ./...
 
 .PHONY: faults
 faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)

@@ -20,11 +20,13 @@ type bench struct {
 	options
 	systems   []systems.System
 	skipped   []string // what is not run, and why
+	failed    []error  // what was run in vain
 	plain     *server.Server
 	slow      *server.Server // nil until a mode needs it, or if it can't be had
 	templates map[template]string
 	samples   []figures.Sample
 	round     int
+	facts     facts
 	begun     time.Time
 	temp      string
 }
@@ -53,6 +55,9 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 		b.systems = append(b.systems, each)
 	}
 	var err error
+	if b.facts, err = lookAround(o.root); err != nil {
+		return nil, err
+	}
 	if b.plain, err = server.Start(ctx, server.Options{Root: o.root, Statements: o.evidence != "", Settings: o.postgres}); err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func (b *bench) startSlow(ctx context.Context) error {
 		return err
 	}
 	b.slow, err = server.Start(ctx, server.Options{
-		Root: b.root, Preload: library, Environment: slowflush.Environment(slowDelay), Settings: b.postgres,
+		Root: b.root, Preload: library, Environment: slowflush.Environment(b.size.flush), Settings: b.postgres,
 	})
 	return err
 }
@@ -118,6 +123,20 @@ func (b *bench) skip(format string, args ...any) {
 	b.say("%s", text)
 }
 
+// skipOnce is for what is found missing in every round.
+func (b *bench) skipOnce(text string) {
+	if !slices.Contains(b.skipped, "not run: "+text) {
+		b.skip("%s", text)
+	}
+}
+
+// fail notes that a measurement broke. The others still tell something; the run
+// as a whole has failed.
+func (b *bench) fail(err error) {
+	b.failed = append(b.failed, err)
+	b.say("FAILED: %v", err)
+}
+
 // rounds runs every mode of every round. Within a round each mode runs on every
 // system before the next mode; who comes first alternates.
 func (b *bench) rounds(ctx context.Context) error {
@@ -128,8 +147,10 @@ func (b *bench) rounds(ctx context.Context) error {
 					continue
 				}
 				b.say("round %d of %d: %s, %s", b.round+1, b.options.rounds, each.name, system.Name())
-				if err := each.run(ctx, b, system); err != nil {
-					return fmt.Errorf("%s of %s: %w", each.name, system.Name(), err)
+				if err := each.run(ctx, b, system); ctx.Err() != nil {
+					return errors.New("interrupted")
+				} else if err != nil {
+					b.fail(fmt.Errorf("round %d: %s of %s: %w", b.round+1, each.name, system.Name(), err))
 				}
 			}
 		}

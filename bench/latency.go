@@ -13,8 +13,12 @@ import (
 )
 
 func latency(ctx context.Context, b *bench, system systems.System) error {
+	return b.latencyOn(ctx, b.plain, system, "latency")
+}
+
+func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems.System, name string) error {
 	o := systems.Options{Producers: producers, Sparse: true}
-	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
 		tally := systems.NewTally()
 		stop, err := session.Work(ctx, tally.Watch())
 		if err != nil {
@@ -22,7 +26,7 @@ func latency(ctx context.Context, b *bench, system systems.System) error {
 		}
 		err = b.warmUp(ctx, db, session, tally)
 		if err == nil {
-			_, err = b.trickle(ctx, system, db, session, tally, "latency", warm)
+			_, err = b.trickle(ctx, system, db, session, tally, name, warm)
 		}
 		return errors.Join(err, stop())
 	})

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,7 +20,9 @@ import (
 // options are what the command line says.
 type options struct {
 	quick    bool
+	whole    bool // every mode, system and size, as often as it should be
 	scale    bool
+	docs     bool
 	rounds   int
 	modes    []string
 	systems  []string
@@ -34,7 +37,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parse(os.Args[1:])
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.docs:
+		err = writeDocs(".")
+	default:
 		err = run(ctx, o)
 	}
 	if err != nil {
@@ -49,6 +56,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "one short round, for tuning; the figures are not kept")
 	flags.BoolVar(&o.scale, "scale", false, "measure Railhead with archives of growing size instead")
+	flags.BoolVar(&o.docs, "docs", false, "measure nothing: put the kept figures into "+docsFile)
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds (3; 1 with -quick)")
 	flags.StringVar(&modeList, "modes", "", "modes to run, by commas: "+strings.Join(modeNames(), ","))
 	flags.StringVar(&systemList, "systems", "", "systems to run, by commas")
@@ -77,6 +85,7 @@ func parse(args []string) (options, error) {
 	if o.quick {
 		o.size = quickSize()
 	}
+	o.whole = !o.quick && o.rounds == 0 && modeList+systemList+archive+o.evidence == "" && len(o.postgres) == 0
 	if o.rounds == 0 {
 		o.rounds = 3
 		if o.quick {
@@ -87,9 +96,6 @@ func parse(args []string) (options, error) {
 		o.out = defaultOut(o)
 	}
 	o.modes = modeNames()
-	if o.quick {
-		o.modes = []string{"drain", "e2e"}
-	}
 	var err error
 	if modeList != "" {
 		if o.modes, err = choose("mode", modeList, modeNames()); err != nil {
@@ -110,11 +116,14 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// defaultOut keeps figures of a whole run only: a quick one must not pass for it.
+// defaultOut keeps figures of a whole run only: a quick one, one of some modes
+// or one of an experiment must not pass for it.
 func defaultOut(o options) string {
 	switch {
-	case o.quick || len(o.postgres) > 0:
+	case o.quick:
 		return "build/bench/quick.json"
+	case !o.whole:
+		return "build/bench/part.json"
 	case o.scale:
 		return "bench/results/scale.json"
 	default:
@@ -169,5 +178,11 @@ func run(ctx context.Context, o options) error {
 	if err := measure(ctx); err != nil {
 		return err
 	}
-	return b.report(ctx)
+	if err := b.report(ctx); err != nil {
+		return err
+	}
+	if len(b.failed) > 0 {
+		return fmt.Errorf("%d measurement(s) failed: %w", len(b.failed), errors.Join(b.failed...))
+	}
+	return nil
 }

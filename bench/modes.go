@@ -33,9 +33,11 @@ func modes() []mode {
 		{"e2e", "8 producers, one payment a transaction, while the workers run; from the first enqueue to the last durable outcome", everybody, endToEnd},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
-		{"slow", "end to end with 1 ms more in every flush of the server", everybody, slowEndToEnd},
-		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot", only("railhead", "river", "floor"), enqueueAlone},
+		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
+		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
+		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
+		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"), byPgbench},
 	}
 }
 
@@ -52,8 +54,12 @@ func (b *bench) chosenModes() []mode {
 }
 
 func drain(ctx context.Context, b *bench, system systems.System) error {
-	return b.in(ctx, b.plain, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {
-		return b.drainOnce(ctx, system, db, session, "drain", 0)
+	return b.drainOn(ctx, b.plain, system, "drain")
+}
+
+func (b *bench) drainOn(ctx context.Context, on *server.Server, system systems.System, name string) error {
+	return b.in(ctx, on, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {
+		return b.drainOnce(ctx, system, db, session, name, 0)
 	})
 }
 
@@ -107,20 +113,23 @@ func (b *bench) metered(ctx context.Context, db server.Database, system systems.
 }
 
 func endToEnd(ctx context.Context, b *bench, system systems.System) error {
-	n := b.size.endToEnd(system.Name(), b.size.e2e)
-	return b.in(ctx, b.plain, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
-		return b.endToEndOnce(ctx, system, db, session, "e2e", n)
+	return b.endToEndOn(ctx, b.plain, system, "e2e", b.size.endToEnd(system.Name(), b.size.e2e))
+}
+
+func (b *bench) endToEndOn(ctx context.Context, on *server.Server, system systems.System, name string, n int) error {
+	return b.in(ctx, on, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
+		return b.endToEndOnce(ctx, system, db, session, name, n)
 	})
 }
 
-func slowEndToEnd(ctx context.Context, b *bench, system systems.System) error {
+func slow(ctx context.Context, b *bench, system systems.System) error {
 	if b.slow == nil {
 		return nil // said already
 	}
-	n := b.size.endToEnd(system.Name(), b.size.slow)
-	return b.in(ctx, b.slow, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
-		return b.endToEndOnce(ctx, system, db, session, "slow e2e", n)
-	})
+	return errors.Join(
+		b.drainOn(ctx, b.slow, system, "slow drain"),
+		b.endToEndOn(ctx, b.slow, system, "slow e2e", b.size.endToEnd(system.Name(), b.size.slow)),
+		b.latencyOn(ctx, b.slow, system, "slow latency"))
 }
 
 func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, n int) error {
@@ -181,40 +190,6 @@ func produce(ctx context.Context, session systems.Session, first, n int) error {
 	}
 	all.Wait()
 	return errors.Join(errors.Join(failed...), ctx.Err())
-}
-
-func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
-	for _, name := range []string{"enqueue free", "enqueue held"} {
-		err := b.in(ctx, b.plain, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
-			if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
-				return err
-			}
-			if name == "enqueue held" {
-				release, err := db.Hold(ctx)
-				if err != nil {
-					return err
-				}
-				defer release()
-			}
-			var took time.Duration
-			used, err := b.metered(ctx, db, system, name, func() error {
-				begun := time.Now()
-				err := produce(ctx, session, warm, b.size.enqueue)
-				took = time.Since(begun)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			b.add(system, name, "payments/s", figures.Higher, float64(b.size.enqueue)/took.Seconds())
-			b.cost(system, name, used, b.size.enqueue)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func pair(ctx context.Context, b *bench, system systems.System) error {

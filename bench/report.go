@@ -4,13 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/railhead-pay/railhead/bench/figures"
@@ -25,6 +21,13 @@ var selves = map[string]string{
 	"held p99":     "latency p99",
 	"held CPU":     "latency CPU",
 	"held e2e":     "e2e",
+	"held drain":   "drain",
+	"slow drain":   "drain",
+	"slow e2e":     "e2e",
+	"enqueue hot":  "enqueue free",
+	// The floor by another client.
+	"pgbench drain":   "drain",
+	"pgbench enqueue": "enqueue free",
 }
 
 // targets are the numbers to reach.
@@ -58,11 +61,13 @@ type results struct {
 	Measured   time.Time         `json:"measured"`
 	Quick      bool              `json:"quick"`
 	Rounds     int               `json:"rounds"`
-	Machine    string            `json:"machine"`
+	Took       string            `json:"took"`
+	Machine    facts             `json:"machine"`
 	PostgreSQL string            `json:"postgresql"`
 	Settings   string            `json:"settings"`
 	Systems    map[string]string `json:"systems"`
 	NotRun     []string          `json:"not_run,omitempty"`
+	Failed     []string          `json:"failed,omitempty"`
 	Figures    []figures.Row     `json:"figures"`
 	Targets    []judged          `json:"targets,omitempty"`
 }
@@ -84,24 +89,36 @@ func (b *bench) report(ctx context.Context) error {
 	}
 	r := results{
 		Measured: b.begun.UTC().Truncate(time.Second), Quick: b.quick, Rounds: b.options.rounds,
-		Machine: machine(), PostgreSQL: b.plain.Version(), Settings: settings,
+		Took: time.Since(b.begun).Round(time.Second).String(), Machine: b.facts, PostgreSQL: b.plain.Version(), Settings: settings,
 		Systems: make(map[string]string), NotRun: b.skipped, Figures: figures.Rows(b.samples, self),
 	}
 	for _, each := range b.systems {
 		r.Systems[each.Name()] = each.Configured()
 	}
+	for _, err := range b.failed {
+		r.Failed = append(r.Failed, err.Error())
+	}
 	for _, target := range goals {
-		at := slices.IndexFunc(r.Figures, func(row figures.Row) bool { return row.System == target.System && row.Mode == target.Mode })
-		if at < 0 {
-			continue // the mode was not run
+		row, ok := r.row(target.System, target.Mode)
+		if !ok && !b.whole {
+			continue // it was not asked for
 		}
-		verdict, ratio := target.Judge(r.Figures[at])
+		verdict, ratio := target.Judge(row)
 		r.Targets = append(r.Targets, judged{target, ratio, verdict})
 	}
 	if err := b.print(os.Stdout, r); err != nil {
 		return err
 	}
 	return write(b.out, r)
+}
+
+// row is what a system did in a mode.
+func (r results) row(system, mode string) (figures.Row, bool) {
+	at := slices.IndexFunc(r.Figures, func(row figures.Row) bool { return row.System == system && row.Mode == mode })
+	if at < 0 {
+		return figures.Row{}, false
+	}
+	return r.Figures[at], true
 }
 
 func write(path string, r results) error {
@@ -114,65 +131,4 @@ func write(path string, r results) error {
 	}
 	fmt.Fprintln(os.Stderr, "figures in", path)
 	return os.WriteFile(path, append(text, '\n'), 0o644)
-}
-
-func (b *bench) print(out io.Writer, r results) error {
-	fmt.Fprintf(out, "\n%s; PostgreSQL %s\n%s\n\n", r.Machine, r.PostgreSQL, r.Settings)
-	for _, each := range b.systems {
-		fmt.Fprintf(out, "%-10s %s\n", each.Name(), r.Systems[each.Name()])
-	}
-	for _, each := range b.chosenModes() {
-		if !b.options.scale {
-			fmt.Fprintf(out, "%-10s %s\n", each.name, each.what)
-		}
-	}
-	for _, line := range r.NotRun {
-		fmt.Fprintln(out, line)
-	}
-	fmt.Fprintf(out, "\nMedian [least - most] of %d round(s). Ratios are medians of the rounds' own.\n\n", r.Rounds)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "what\tsystem\tmedian\t[least - most]\tunit\tx river\tx floor\tx self\t")
-	last := ""
-	for _, row := range r.Figures {
-		what := row.Mode
-		if what == last {
-			what = ""
-		}
-		last = row.Mode
-		fmt.Fprintf(table, "%s\t%s\t%s\t[%s - %s]\t%s\t%s\t%s\t%s\t\n", what, row.System, figures.Short(row.Median),
-			figures.Short(row.Min), figures.Short(row.Max), row.Unit, times(row.RatioRiver), times(row.RatioFloor), times(row.RatioSelf))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if len(r.Targets) == 0 {
-		return nil
-	}
-	fmt.Fprintln(out, "\nTargets")
-	table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, t := range r.Targets {
-		fmt.Fprintf(table, "  %s\t%s\tis %.2f\t%s\n", t.Mode, t.Target, t.Ratio, t.Verdict)
-	}
-	return table.Flush()
-}
-
-func times(ratio *float64) string {
-	if ratio == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", *ratio)
-}
-
-// machine says what this was measured on.
-func machine() string {
-	model := runtime.GOARCH
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d CPUs (%s), %s, clients and server share them", runtime.NumCPU(), model, runtime.GOOS)
 }

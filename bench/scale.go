@@ -17,7 +17,7 @@ import (
 // greater figure is better.
 var scaleModes = map[string]figures.Better{
 	"drain": figures.Higher, "enqueue": figures.Higher, "claim p50": figures.Lower, "claim p99": figures.Lower,
-	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "payment show": figures.Lower,
+	"reaper idle": figures.Lower, "reaper 500 dead": figures.Lower, "status": figures.Lower, "metrics": figures.Lower, "payment show": figures.Lower,
 }
 
 // sized is a database with an archive. It is filled once and used in every
@@ -33,6 +33,9 @@ func (b *bench) scale(ctx context.Context) error {
 	system := systems.Railhead{Quick: true}
 	template, err := b.template(ctx, b.plain, system)
 	if err != nil {
+		return err
+	}
+	if err := b.checkDisk(); err != nil {
 		return err
 	}
 	var all []sized
@@ -52,7 +55,11 @@ func (b *bench) scale(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.say("archive of %d rows is filled, in %s", rows, time.Since(begun).Round(time.Second))
+		bytes, err := db.Size(ctx)
+		if err != nil {
+			return err
+		}
+		b.say("archive of %d rows is filled, in %s; its database has %d MB", rows, time.Since(begun).Round(time.Second), bytes/1_000_000)
 		all = append(all, sized{rows, db})
 	}
 	for b.round = range b.options.rounds {
@@ -66,6 +73,35 @@ func (b *bench) scale(ctx context.Context) error {
 				return fmt.Errorf("archive of %d rows: %w", each.rows, err)
 			}
 		}
+	}
+	return nil
+}
+
+// What an archive takes on the disk, its keys and indexes included, and what the
+// rest of a run does: WAL up to max_wal_size, and what the measurements add.
+const (
+	bytesRow  = 750
+	bytesRest = 6_000_000_000
+)
+
+// checkDisk refuses to start what would fill the disk.
+func (b *bench) checkDisk() error {
+	root := b.root
+	if root == "" {
+		root = "/tmp"
+	}
+	need := int64(bytesRest)
+	for _, rows := range b.size.archives {
+		need += int64(rows) * bytesRow
+	}
+	free, err := freeBytes(root)
+	if err != nil {
+		return err
+	}
+	b.say("needs about %d GB below %s, of which %d GB are free", need/1_000_000_000+1, root, free/1_000_000_000)
+	if free < need {
+		return fmt.Errorf("%s has %d GB free, and this needs %d GB: name another folder with -root, or smaller archives with -archive=0,1000000",
+			root, free/1_000_000_000, need/1_000_000_000+1)
 	}
 	return nil
 }
@@ -86,28 +122,29 @@ func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized
 	if err != nil {
 		return err
 	}
-	idle, repairing, err := systems.ReaperTurns(ctx, session, enqueued)
+	idle, repairing, err := systems.ReaperTurns(ctx, session, enqueued, b.size.deaths)
 	if err != nil {
 		return err
 	}
-	b.add(system, name("reaper idle"), "ms", figures.Lower, idle.Seconds()*1000)
-	b.add(system, name("reaper 500 dead"), "ms", figures.Lower, repairing.Seconds()*1000)
+	b.add(system, name("reaper idle"), "ms", figures.Lower, figures.Median(idle))
+	b.add(system, name("reaper 500 dead"), "ms", figures.Lower, figures.Median(repairing))
 	if err := b.finishRest(ctx, session, enqueued); err != nil {
 		return err
 	}
-	status, show, err := systems.Looks(ctx, session, each.rows)
+	looked, err := systems.Looks(ctx, session, each.rows)
 	if err != nil {
 		return err
 	}
-	b.add(system, name("status"), "ms", figures.Lower, figures.Median(status))
-	b.add(system, name("payment show"), "ms", figures.Lower, figures.Median(show))
+	b.add(system, name("status"), "ms", figures.Lower, figures.Median(looked.Status))
+	b.add(system, name("metrics"), "ms", figures.Lower, figures.Median(looked.Gauges))
+	b.add(system, name("payment show"), "ms", figures.Lower, figures.Median(looked.Show))
 	return nil
 }
 
 // scaleThroughput measures enqueue, drain and the way to the rail at a low rate.
 func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db server.Database, session systems.Session,
 	name func(string) string) (int, error) {
-	single := b.size.drain / 2
+	single := b.size.enqueue / 4
 	if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
 		return 0, err
 	}
@@ -116,8 +153,8 @@ func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db s
 		return 0, err
 	}
 	b.add(system, name("enqueue"), "payments/s", figures.Higher, float64(single)/time.Since(begun).Seconds())
-	n := b.size.drain
-	if err := errors.Join(session.Fill(ctx, warm+single, n-warm-single), db.Settle(ctx)); err != nil {
+	n := warm + single + b.size.drain
+	if err := errors.Join(session.Fill(ctx, warm+single, b.size.drain), db.Settle(ctx)); err != nil {
 		return 0, err
 	}
 	tally := systems.NewTally()
@@ -143,15 +180,16 @@ func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db s
 
 // finishRest lets workers finish what the reaper gave back.
 func (b *bench) finishRest(ctx context.Context, session systems.Session, enqueued int) error {
+	abandoned := b.size.deaths * systems.DeadClaims
 	tally := systems.NewTally()
 	stop, err := session.Work(ctx, tally.Watch())
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(tally.AwaitIn(ctx, session, systems.DeadClaims), stop()); err != nil {
+	if err := errors.Join(tally.AwaitIn(ctx, session, abandoned), stop()); err != nil {
 		return err
 	}
-	return check(ctx, session, enqueued+systems.DeadClaims)
+	return check(ctx, session, enqueued+abandoned)
 }
 
 // scaleSelves compares every size with the first.

@@ -11,37 +11,45 @@ type size struct {
 	latency  time.Duration // at latencyRate
 	churn    int           // payments under the held snapshot
 	archives []int         // rows in the archive, for -scale
+	deaths   int           // workers whose claims the reaper repairs, for -scale
+	flush    time.Duration // what the slow server's flushes wait
 }
 
 const (
 	producers   = 8
 	latencyRate = 50 // payments a second
-	slowDelay   = time.Millisecond
 	churnBatch  = 500
 	churnAhead  = 1000 // most payments waiting during the churn
 )
 
 func fullSize() size {
 	return size{
-		drain: 20_000, e2e: 20_000, slow: 10_000, enqueue: 100_000, latency: 20 * time.Second, churn: 100_000,
-		archives: []int{0, 1_000_000, 10_000_000},
+		drain: 50_000, e2e: 20_000, slow: 10_000, enqueue: 100_000, latency: 20 * time.Second, churn: 100_000,
+		archives: []int{0, 1_000_000, 10_000_000}, deaths: 5, flush: time.Millisecond,
 	}
 }
 
 func quickSize() size {
 	return size{
-		drain: 10_000, e2e: 5_000, slow: 3_000, enqueue: 20_000, latency: 5 * time.Second, churn: 30_000,
-		archives: []int{0, 200_000},
+		drain: 10_000, e2e: 3_000, slow: 1_000, enqueue: 10_000, latency: 3 * time.Second, churn: 20_000,
+		archives: []int{0, 200_000}, deaths: 1, flush: time.Millisecond,
 	}
 }
 
-// slowest bounds the end to end run of a system that needs minutes for what the
-// others do in seconds; its rate is no other with more.
-var slowest = map[string]int{"graphile": 5_000}
+// Systems that need minutes for what the others do in seconds get less of it;
+// their rates are no other with more.
+var (
+	mostEndToEnd = map[string]int{"graphile": 5_000}
+	mostEnqueues = map[string]int{"river": 30_000}
+)
 
-func (s size) endToEnd(system string, n int) int {
-	if most, ok := slowest[system]; ok {
-		return min(n, most)
+func (s size) endToEnd(system string, n int) int { return atMost(mostEndToEnd, system, n) }
+
+func (s size) enqueues(system string) int { return atMost(mostEnqueues, system, s.enqueue) }
+
+func atMost(most map[string]int, system string, n int) int {
+	if limit, ok := most[system]; ok {
+		return min(n, limit)
 	}
 	return n
 }

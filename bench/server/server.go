@@ -99,6 +99,16 @@ func (s *Server) Stop(ctx context.Context) error {
 // Version is the server's own version line.
 func (s *Server) Version() string { return s.postgres.Binaries().Version }
 
+// Program is the path of a program that came with this PostgreSQL; "": it did
+// not come.
+func (s *Server) Program(name string) string {
+	path := s.postgres.Binaries().Path(name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
 // PID is the postmaster's.
 func (s *Server) PID() int { return s.postgres.PID() }
 
@@ -161,6 +171,14 @@ func (d Database) Settle(ctx context.Context) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")
 		return err
 	})
+}
+
+// Size is what the database takes on the disk, in bytes.
+func (d Database) Size(ctx context.Context) (bytes int64, err error) {
+	err = d.Do(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&bytes)
+	})
+	return bytes, err
 }
 
 // Do runs f on one connection of the superuser.

@@ -61,17 +61,20 @@ const DeadClaims = 500
 // budget is long enough for the call of a worker that died: see quickProfile.
 const budget = 1500 * time.Millisecond
 
-// ReaperTurns measures one turn that finds nothing, and one that repairs the
-// claims of a worker that died. It leaves DeadClaims payments pending, numbered
-// from first.
-func ReaperTurns(ctx context.Context, session Session, first int) (idle, repairing time.Duration, err error) {
+// idleTurns is how many turns that find nothing make one figure.
+const idleTurns = 21
+
+// ReaperTurns measures turns that find nothing, and turns that repair the claims
+// of workers that died one after the other, in milliseconds. It leaves deaths
+// times DeadClaims payments pending, numbered from first.
+func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle, repairing []float64, err error) {
 	s, ok := session.(*railheadSession)
 	if !ok {
-		return 0, 0, errors.New("only Railhead has a reaper")
+		return nil, nil, errors.New("only Railhead has a reaper")
 	}
 	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: s.db.URL(relayerLogin), Cell: cell, MaxConns: 2})
 	if err != nil {
-		return 0, 0, err
+		return nil, nil, err
 	}
 	defer store.Close()
 	one, err := reaper.New(reaper.Config{
@@ -79,12 +82,12 @@ func ReaperTurns(ctx context.Context, session Session, first int) (idle, repairi
 		Grace: 10 * time.Millisecond, HeartbeatStale: time.Second, Every: time.Minute, Batch: DeadClaims,
 	}, store, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return 0, 0, err
+		return nil, nil, err
 	}
-	turn := func(want int) (time.Duration, error) {
+	turn := func(want int) (float64, error) {
 		begun := time.Now()
 		result, err := one.RunOnce(ctx)
-		took := time.Since(begun)
+		took := milliseconds(begun)
 		if err == nil && result.Repaired != want {
 			err = fmt.Errorf("the reaper repaired %d claims, want %d (%+v)", result.Repaired, want, result)
 		}
@@ -92,66 +95,56 @@ func ReaperTurns(ctx context.Context, session Session, first int) (idle, repairi
 	}
 	// The first turn plans its statements and looks after partitions.
 	if _, err := turn(0); err != nil {
-		return 0, 0, err
+		return nil, nil, err
 	}
-	if idle, err = turn(0); err != nil {
-		return 0, 0, err
+	for range idleTurns {
+		took, err := turn(0)
+		if err != nil {
+			return nil, nil, err
+		}
+		idle = append(idle, took)
 	}
-	if err := s.Fill(ctx, first, DeadClaims); err != nil {
-		return 0, 0, err
+	for range deaths {
+		if err := s.Fill(ctx, first, DeadClaims); err != nil {
+			return nil, nil, err
+		}
+		first += DeadClaims
+		if err := abandon(ctx, store); err != nil {
+			return nil, nil, err
+		}
+		took, err := turn(DeadClaims)
+		if err != nil {
+			return nil, nil, err
+		}
+		repairing = append(repairing, took)
 	}
+	return idle, repairing, nil
+}
+
+// abandon claims DeadClaims payments, as a worker that then dies, and waits until
+// the reaper may take it.
+func abandon(ctx context.Context, store *ledger.Executor) error {
 	claimed, err := store.Turn(ctx, payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "bench-dead",
 		Lanes: []payment.Lane{{RailType: railType, Free: DeadClaims, ProfileVersion: 1, RenderVersion: "noop/1"}},
 	}})
-	if err != nil || len(claimed.Claims) != DeadClaims {
-		return 0, 0, errors.Join(err, fmt.Errorf("claimed %d to abandon, want %d", len(claimed.Claims), DeadClaims))
+	if err != nil {
+		return err
+	}
+	if len(claimed.Claims) != DeadClaims {
+		return fmt.Errorf("claimed %d to abandon, want %d", len(claimed.Claims), DeadClaims)
 	}
 	time.Sleep(budget)
-	repairing, err = turn(DeadClaims)
-	return idle, repairing, err
+	return nil
 }
 
-// Looks measures what people look at: the status of the cell, and one payment
-// of the archive as `railhead payment show` reads it. Medians are the caller's.
-func Looks(ctx context.Context, session Session, archive int) (status, show []float64, err error) {
-	s, ok := session.(*railheadSession)
-	if !ok {
-		return nil, nil, errors.New("only Railhead is looked at")
-	}
-	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: s.db.URL(readerLogin), Cell: cell})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer reader.Close()
-	milliseconds := func(begun time.Time) float64 { return float64(time.Since(begun).Microseconds()) / 1000 }
-	random := rand.New(rand.NewPCG(20, 26))
-	for range looks {
-		begun := time.Now()
-		if _, err := reader.Status(ctx, 15*time.Second); err != nil {
-			return nil, nil, err
-		}
-		status = append(status, milliseconds(begun))
+func milliseconds(begun time.Time) float64 { return float64(time.Since(begun).Microseconds()) / 1000 }
 
-		id := instruction(s.options.Base + random.IntN(warmInstructions)).InstructionID
-		if archive > 0 {
-			id = fmt.Sprintf("archive-%d", random.IntN(archive/rowsEach))
-		}
-		begun = time.Now()
-		found, err := reader.Find(ctx, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		line, err := reader.Timeline(ctx, found[0].OutboxID)
-		if err != nil {
-			return nil, nil, err
-		}
-		show = append(show, milliseconds(begun))
-		if len(line.Attempts) < rowsEach {
-			return nil, nil, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), rowsEach)
-		}
-	}
-	return status, show, nil
+// Looked is what the looks took, in milliseconds each.
+type Looked struct {
+	Status []float64 // the status of the cell, as `railhead status` reads it
+	Gauges []float64 // what a component reads of the database for its metrics
+	Show   []float64 // one payment of the archive, as `railhead payment show` reads it
 }
 
 // looks is how often each is looked at.
@@ -160,3 +153,59 @@ const looks = 100
 // warmInstructions is how many of a session's first instructions are sure to be
 // there when it is looked at.
 const warmInstructions = 80
+
+// heartbeatStale is what components judge each other by, as by default.
+const heartbeatStale = 15 * time.Second
+
+// Looks measures what people and scrapers look at.
+func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
+	var all Looked
+	s, ok := session.(*railheadSession)
+	if !ok {
+		return all, errors.New("only Railhead is looked at")
+	}
+	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: s.db.URL(readerLogin), Cell: cell})
+	if err != nil {
+		return all, err
+	}
+	defer reader.Close()
+	random := rand.New(rand.NewPCG(20, 26))
+	for n := range looks + 1 {
+		if n == 1 {
+			all = Looked{} // the first connects, and reads the catalogue
+		}
+		begun := time.Now()
+		if _, err := reader.Status(ctx, heartbeatStale); err != nil {
+			return all, err
+		}
+		all.Status = append(all.Status, milliseconds(begun))
+
+		begun = time.Now()
+		if _, err := reader.Gauges(ctx, ledger.GaugeQuery{Zombie: 2 * time.Minute, HeartbeatStale: heartbeatStale}); err != nil {
+			return all, err
+		}
+		all.Gauges = append(all.Gauges, milliseconds(begun))
+
+		id := s.instruction(random.IntN(warmInstructions)).InstructionID
+		if archive > 0 {
+			id = fmt.Sprintf("archive-%d", random.IntN(archive/rowsEach))
+		}
+		begun = time.Now()
+		found, err := reader.Find(ctx, id)
+		if err != nil {
+			return all, err
+		}
+		if len(found) == 0 {
+			return all, fmt.Errorf("no instruction %s", id)
+		}
+		line, err := reader.Timeline(ctx, found[0].OutboxID)
+		if err != nil {
+			return all, err
+		}
+		all.Show = append(all.Show, milliseconds(begun))
+		if len(line.Attempts) < rowsEach {
+			return all, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), rowsEach)
+		}
+	}
+	return all, nil
+}

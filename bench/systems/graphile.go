@@ -38,6 +38,9 @@ const (
 	graphileOlder  = "0.17.3"
 )
 
+// npmWithin bounds the installation.
+const npmWithin = 2 * time.Minute
+
 // NewGraphile installs graphile-worker below dir, once, if Node and npm are there.
 func NewGraphile(ctx context.Context, dir string) *Graphile {
 	node, err := exec.CommandContext(ctx, "node", "--version").Output()
@@ -58,15 +61,29 @@ func NewGraphile(ctx context.Context, dir string) *Graphile {
 }
 
 func (g *Graphile) install(ctx context.Context) error {
-	if err := os.MkdirAll(g.dir, 0o755); err != nil {
+	if _, err := os.Stat(g.dir); err == nil {
+		return g.writeWorker()
+	}
+	// An installation that breaks off must not pass for one.
+	part := g.dir + ".part"
+	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(g.dir, "node_modules", "graphile-worker")); err != nil {
-		npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", g.dir, "graphile-worker@"+g.version)
-		if output, err := npm.CombinedOutput(); err != nil {
-			return fmt.Errorf("npm could not install graphile-worker %s: %w: %.300s", g.version, err, output)
-		}
+	ctx, cancel := context.WithTimeout(ctx, npmWithin)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", part, "graphile-worker@"+g.version)
+	npm.WaitDelay = time.Second // its own children may keep the pipe open
+	if output, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm could not install graphile-worker %s within %s: %w: %.300s", g.version, npmWithin,
+			errors.Join(err, ctx.Err()), strings.Join(strings.Fields(string(output)), " "))
 	}
+	if err := os.Rename(part, g.dir); err != nil {
+		return err
+	}
+	return g.writeWorker()
+}
+
+func (g *Graphile) writeWorker() error {
 	return os.WriteFile(filepath.Join(g.dir, "worker.mjs"), graphileWorker, 0o644)
 }
 

@@ -133,10 +133,15 @@ type railheadSession struct {
 
 func (s *railheadSession) Close() { s.ingest.Close() }
 
-func instruction(n int) payment.Instruction {
-	number := strconv.Itoa(n)
+// instruction is the payment of a number within the session.
+func (s *railheadSession) instruction(n int) payment.Instruction {
+	n += s.options.Base
+	number, participant := strconv.Itoa(n), Participant(n)
+	if s.options.OneParticipant {
+		participant = Participant(0)
+	}
 	return payment.Instruction{
-		InstructionID: number, ParticipantID: Participant(n), IdempotencyKey: "key-" + number,
+		InstructionID: number, ParticipantID: participant, IdempotencyKey: "key-" + number,
 		RailType: railType, Payload: Payload(n),
 	}
 }
@@ -145,7 +150,7 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 	for done := 0; done < n; {
 		batch := make([]payment.Instruction, min(fillBatch, n-done))
 		for i := range batch {
-			batch[i] = instruction(s.options.Base + first + done + i)
+			batch[i] = s.instruction(first + done + i)
 		}
 		receipts, err := s.ingest.EnqueueBatch(ctx, batch)
 		if err != nil {
@@ -162,7 +167,7 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 }
 
 func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
-	_, err := s.ingest.Enqueue(ctx, instruction(s.options.Base+n))
+	_, err := s.ingest.Enqueue(ctx, s.instruction(n))
 	return err
 }
 

@@ -32,6 +32,8 @@ type Options struct {
 	Sparse bool
 	// Base is added to the numbers of payments, where a database is used again.
 	Base int
+	// OneParticipant gives every payment to the same one.
+	OneParticipant bool
 }
 
 // Session is a system at work in one database.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/bench/figures"
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/bench/systems"
+)
+
+// enqueueAlone measures the producers' side with nobody working.
+func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
+	return errors.Join(
+		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue free", nil),
+		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue held", server.Database.Hold),
+		b.enqueueBatches(ctx, system))
+}
+
+// enqueueHot sends every payment through the row that numbers one participant's.
+func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
+	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot", nil)
+}
+
+// enqueueOnce measures one run; hold, if any, takes a snapshot for its time.
+func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o systems.Options, name string,
+	hold func(server.Database, context.Context) (func(), error)) error {
+	n := b.size.enqueues(system.Name())
+	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+		if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
+			return err
+		}
+		if hold != nil {
+			release, err := hold(db, ctx)
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
+		var took time.Duration
+		used, err := b.metered(ctx, db, system, name, func() error {
+			begun := time.Now()
+			err := produce(ctx, session, warm, n)
+			took = time.Since(begun)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.add(system, name, "payments/s", figures.Higher, float64(n)/took.Seconds())
+		b.cost(system, name, used, n)
+		return nil
+	})
+}
+
+// enqueueBatches measures the fastest way in, on one connection.
+func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error {
+	n := b.size.enqueue
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 1}, func(db server.Database, session systems.Session) error {
+		if err := errors.Join(session.Fill(ctx, 0, warm), db.Settle(ctx)); err != nil {
+			return err
+		}
+		var took time.Duration
+		used, err := b.metered(ctx, db, system, "enqueue batch", func() error {
+			begun := time.Now()
+			err := session.Fill(ctx, warm, n)
+			took = time.Since(begun)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.add(system, "enqueue batch", "payments/s", figures.Higher, float64(n)/took.Seconds())
+		b.cost(system, "enqueue batch", used, n)
+		return nil
+	})
+}
+
+// byPgbench runs the floor's statements from a client that is no Go program: a
+// floor that its own driver holds back would flatter everybody else.
+func byPgbench(ctx context.Context, b *bench, system systems.System) error {
+	pgbench := b.plain.Program("pgbench")
+	if pgbench == "" {
+		b.skipOnce("mode pgbench: no pgbench beside this PostgreSQL")
+		return nil
+	}
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {
+		n := b.size.drain
+		if err := errors.Join(session.Fill(ctx, 0, n), db.Settle(ctx)); err != nil {
+			return err
+		}
+		rate, err := systems.PgbenchDrain(ctx, pgbench, db, n)
+		if err == nil {
+			err = check(ctx, session, n)
+		}
+		if err != nil {
+			return fmt.Errorf("drain: %w", err)
+		}
+		b.add(system, "pgbench drain", "payments/s", figures.Higher, rate)
+		if rate, err = systems.PgbenchEnqueue(ctx, pgbench, db, producers, b.size.enqueue); err != nil {
+			return fmt.Errorf("enqueue: %w", err)
+		}
+		b.add(system, "pgbench enqueue", "payments/s", figures.Higher, rate)
+		return nil
+	})
+}

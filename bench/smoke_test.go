@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// tiny is enough to go through every line of the benchmark, and for no figure.
+func tiny() size {
+	return size{
+		drain: 300, e2e: 100, slow: 60, enqueue: 400, latency: 200 * time.Millisecond, churn: 1500,
+		archives: []int{0, 2000}, deaths: 1, flush: 50 * time.Microsecond,
+	}
+}
+
+// runTiny runs one round and reads what it wrote. Node is left out: it would
+// have to be installed from the network.
+func runTiny(t *testing.T, o options) results {
+	t.Helper()
+	o.rounds, o.size, o.whole = 1, tiny(), true
+	o.modes, o.systems = modeNames(), []string{"railhead", "river", "floor"}
+	o.out = filepath.Join(t.TempDir(), "figures.json")
+	if err := run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(o.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept results
+	if err := json.Unmarshal(raw, &kept); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+func TestEveryModeRuns(t *testing.T) {
+	kept := runTiny(t, options{})
+	for _, each := range []struct{ system, mode string }{
+		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
+		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"},
+	} {
+		if row, ok := kept.row(each.system, each.mode); !ok || row.Median <= 0 {
+			t.Errorf("%s of %s is %v, want a figure", each.mode, each.system, row.Median)
+		}
+	}
+	for _, target := range kept.Targets {
+		if target.Ratio <= 0 && !slices.Contains(kept.NotRun, "not run: mode slow: no cc to build the shim with") {
+			t.Errorf("%s was not measured", target.Mode)
+		}
+	}
+	if want := len(targets()); len(kept.Targets) != want {
+		t.Errorf("%d targets are judged, want %d", len(kept.Targets), want)
+	}
+}
+
+func TestEverySizeOfArchiveRuns(t *testing.T) {
+	kept := runTiny(t, options{scale: true})
+	for _, mode := range slices.Sorted(maps.Keys(scaleModes)) {
+		row, ok := kept.row("railhead", scaledMode(mode, 2000))
+		if !ok || row.RatioSelf == nil {
+			t.Errorf("%s is not compared with no archive", mode)
+		}
+	}
+}
