@@ -12,12 +12,13 @@ const (
 // functions: the rows that an act appends, what waits then, the dead letter; or
 // the refusal and its sentence. The order of the columns is that of hands.
 var operatorTable = map[string][]string{
-	// Whatever waits and can't have been paid may be cancelled.
-	"pending, never sent":      withoutLetter("PENDING", "+ CANCELLED"),
-	"pending, refused for now": withoutLetter("PENDING", "+ CANCELLED"),
-	// The rail's evidence ends it, not a person's wish.
-	"pending, outcome unknown":   withoutLetter("PENDING", mayBePaid),
-	"pending, to be asked about": withoutLetter("PENDING", mayBePaid),
+	// Whatever waits and can't have been paid may be cancelled. If it was paid
+	// after all, because a failover forgot its send, proof of that ends it.
+	"pending, never sent":      waits("+ CANCELLED"),
+	"pending, refused for now": waits("+ CANCELLED"),
+	// Evidence ends it, not a person's wish.
+	"pending, outcome unknown":   waits(mayBePaid),
+	"pending, to be asked about": waits(mayBePaid),
 	"claimed":                    withoutLetter("DISPATCHING", "RH020 the instruction is DISPATCHING and can't be cancelled"),
 	"DISPATCHED":                 withoutLetter("DISPATCHED", "RH020 the instruction is DISPATCHED and can't be cancelled"),
 	"CANCELLED":                  withoutLetter("CANCELLED", "RH020 the instruction is CANCELLED and can't be cancelled"),
@@ -78,7 +79,7 @@ var operatorTable = map[string][]string{
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE escalated",
 		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE manual_replay",
-		"RH020 the instruction is PENDING" + resolvable, "RH020 the instruction is PENDING" + resolvable,
+		"+ DISPATCHED, letter UNCLAIMABLE resolved", "RH020 the instruction is PENDING" + resolvable,
 	},
 	// Neither cancelled, as it may have been paid, nor without an end.
 	"UNCLAIMABLE, outcome unknown": {
@@ -92,8 +93,15 @@ var operatorTable = map[string][]string{
 	"REPLAYED": {
 		"+ CANCELLED, letter FAILED resolved", isClosed, isClosed, isClosed,
 		"RH020 the instruction is PENDING and its dead letter is closed already (manual_replay)",
-		"RH020 the instruction is PENDING" + resolvable, "RH020 the instruction is PENDING" + resolvable,
+		"+ DISPATCHED, letter FAILED resolved", "RH020 the instruction is PENDING" + resolvable,
 	},
+}
+
+// waits is what meets every act on what waits to be sent or asked about.
+func waits(cancel string) []string {
+	all := withoutLetter("PENDING", cancel)
+	all[5] = "+ DISPATCHED" // resolve executed
+	return all
 }
 
 // withoutLetter is what meets every act but cancel where no person was asked.

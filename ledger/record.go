@@ -26,7 +26,7 @@ func recordArguments(turn payment.Turn) []any {
 	messages, renders, parks := make([]pgtype.Text, n), make([]pgtype.Text, n), make([]pgtype.UUID, n)
 	reasons, actions, delays := make([]pgtype.Text, n), make([]pgtype.Text, n), make([]pgtype.Int8, n)
 	unknowns, provisionals, counts := make([]bool, n), make([]bool, n), make([]bool, n)
-	sends, inquiries := make([]int32, n), make([]int32, n)
+	sends, inquiries, claimed := make([]int32, n), make([]int32, n), make([]pgtype.Timestamptz, n)
 	worker := ""
 	for i, o := range outcomes {
 		d := o.Decision
@@ -43,7 +43,7 @@ func recordArguments(turn payment.Turn) []any {
 			actions[i], delays[i] = text(string(d.NextAction)), pgtype.Int8{Int64: d.Delay.Milliseconds(), Valid: true}
 		}
 		unknowns[i], provisionals[i], counts[i] = d.OutcomeUnknown, d.Provisional && d.OutcomeUnknown, d.CountsSend
-		sends[i], inquiries[i] = int32(d.SendCount), int32(d.InquiryCount)
+		sends[i], inquiries[i], claimed[i] = int32(d.SendCount), int32(d.InquiryCount), timestamp(o.Claim.ClaimedAt)
 		worker = o.WorkerID
 	}
 	return []any{
@@ -51,12 +51,17 @@ func recordArguments(turn payment.Turn) []any {
 		codes, tables, errorCodes, messages, latencies,
 		profiles, renders, parks, reasons, actions,
 		delays, unknowns, provisionals, counts, sends, inquiries,
-		worker, uuids(turn.Finished),
+		worker, uuids(turn.Finished), claimed,
 	}
 }
 
 func latency(d time.Duration) pgtype.Int4 {
 	return pgtype.Int4{Int32: int32(min(d.Milliseconds(), 1<<31-1)), Valid: d > 0}
+}
+
+// timestamp is null for the zero time.
+func timestamp(at time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: at, Valid: !at.IsZero()}
 }
 
 func version(v int) pgtype.Int4 { return pgtype.Int4{Int32: int32(v), Valid: v > 0} }
@@ -87,6 +92,7 @@ type lateOutcome struct {
 	CountsSend     bool        `json:"counts_send"`
 	SendCount      int         `json:"send_count"`
 	InquiryCount   int         `json:"inquiry_count"`
+	ClaimedAt      *time.Time  `json:"claimed_at"`
 }
 
 func lateOutcomeOf(o payment.Outcome) lateOutcome {
@@ -101,7 +107,7 @@ func lateOutcomeOf(o payment.Outcome) lateOutcome {
 		SendCount: d.SendCount, InquiryCount: d.InquiryCount,
 	}
 	if o.Claim.AttemptNo > 0 {
-		late.ClaimNo = new(o.Claim.AttemptNo)
+		late.ClaimNo, late.ClaimedAt = new(o.Claim.AttemptNo), new(o.Claim.ClaimedAt)
 	}
 	if o.ProfileVersion > 0 {
 		late.ProfileVersion = new(o.ProfileVersion)

@@ -6,11 +6,14 @@
 -- $8 rail_code[], $9 code_table[], $10 error_code[], $11 error_message[], $12 latency_ms[],
 -- $13 profile_version[], $14 render_version[], $15 park_attempt_id[], $16 dead_reason[], $17 next_action[],
 -- $18 delay_ms[], $19 outcome_unknown[], $20 provisional[], $21 counts_send[], $22 send_count[],
--- $23 inquiry_count[], $24 worker_id, $25 finished claim_id[]
+-- $23 inquiry_count[], $24 worker_id, $25 finished claim_id[], $26 claimed_at[]
 --
 -- One worker may answer two claims of one instruction at once, an old one that
 -- was taken from it and the one that followed: what follows goes by the row that
 -- went in, attempt_id, and never by the instruction.
+--
+-- A failover that forgets a claim gives its number away again: the claim is the
+-- row with this number and this time, and an answer to one that is gone is late.
 --
 -- ON CONFLICT has no target, so that the one-DISPATCHED index can't abort the
 -- turn either. Every insert is in outbox_id order: unordered ones deadlock on
@@ -20,22 +23,23 @@ WITH o AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[],
     $8::text[], $9::text[], $10::text[], $11::text[], $12::integer[],
     $13::integer[], $14::text[], $15::uuid[], $16::text[], $17::text[],
-    $18::bigint[], $19::boolean[], $20::boolean[], $21::boolean[], $22::integer[], $23::integer[])
+    $18::bigint[], $19::boolean[], $20::boolean[], $21::boolean[], $22::integer[], $23::integer[], $26::timestamptz[])
     AS t(claim_id, attempt_id, outbox_id, claim_no, state, result, rail_reference,
       rail_code, code_table, error_code, error_message, latency_ms,
       profile_version, render_version, park_attempt_id, dead_reason, next_action,
-      delay_ms, outcome_unknown, provisional, counts_send, send_count, inquiry_count)
+      delay_ms, outcome_unknown, provisional, counts_send, send_count, inquiry_count, claimed_at)
 ),
 c AS MATERIALIZED (
-  SELECT o.*, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.claimed_at,
+  SELECT o.*, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
     a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.first_sent_at, a.last_sent_at,
     a.render_version AS claimed_render_version
   FROM o
   CROSS JOIN LATERAL (
-    SELECT t.instruction_id, t.participant_id, t.sequence_id, t.idempotency_key, t.rail_type, t.claimed_at,
+    SELECT t.instruction_id, t.participant_id, t.sequence_id, t.idempotency_key, t.rail_type,
       t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version
     FROM {cell}.payment_outbox_attempts t
-    WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.state IN ('DISPATCHING', 'INQUIRING')
+    WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.claimed_at = o.claimed_at
+      AND t.state IN ('DISPATCHING', 'INQUIRING')
     LIMIT 1) a
 ),
 answered AS (

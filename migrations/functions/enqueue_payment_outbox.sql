@@ -45,6 +45,10 @@ BEGIN
             ELSE 'The first instruction belongs to another participant.' END,
           HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.';
       END IF;
+      -- The first call's commit may be here and not yet on a synchronous standby:
+      -- its wait can be cut short, and then its row shows. A transaction that only
+      -- reads waits for nobody, and this answer must outlive a failover too.
+      PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
       RETURN QUERY SELECT known.outbox_id, known.sequence_id, known.created_at,
         {cell}.payment_outbox_state(known.outbox_id), true;
       RETURN;

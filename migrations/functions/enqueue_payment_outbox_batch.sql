@@ -118,6 +118,11 @@ BEGIN
     END;
   END LOOP;
 
+  -- As enqueue_payment_outbox: an answer about rows of others waits for them to
+  -- be on the standby as well.
+  IF cardinality(fresh) = 0 THEN
+    PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
+  END IF;
   RETURN QUERY
   SELECT b.item,
     CASE WHEN v.code IS NULL THEN k.outbox_id END,

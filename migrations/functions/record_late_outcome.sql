@@ -53,10 +53,11 @@ BEGIN
     SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
     -- A claim that the archive does not know was lost in a failover: its evidence
-    -- counts, its number means nothing.
+    -- counts, its number means nothing, though another claim may bear it by now.
     claim_no := (
       SELECT a.attempt_no FROM {cell}.payment_outbox_attempts a
-      WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.state IN ('DISPATCHING', 'INQUIRING'));
+      WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.claimed_at = o.claimed_at
+        AND a.state IN ('DISPATCHING', 'INQUIRING'));
     is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
@@ -67,7 +68,7 @@ BEGIN
       AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
 
     BEGIN
-      IF is_claimed AND (o.claim_no IS NULL OR o.claim_no = claim.attempt_no) THEN
+      IF is_claimed AND (o.claim_no IS NULL OR claim_no = claim.attempt_no) THEN
         RETURN {cell}.answer_open_claim(o, claim, last_no);
       END IF;
 

@@ -2,7 +2,8 @@
 --   Ends what the machine parked, what it set aside with an unknown outcome, or
 --   what contradicts itself, with a person's evidence: appends the true outcome as
 --   DISPATCHED or FAILED, with the actor. A FAILED one keeps its dead letter, to be
---   replayed or closed.
+--   replayed or closed. Proof of execution also ends what waits in pending: after a
+--   failover that forgot its send, that is all that keeps it from being sent again.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
@@ -18,6 +19,7 @@ AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;
   aside   boolean := false;
+  waits   boolean := false;
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
   verdict text := CASE WHEN resolve_payment.executed THEN 'DISPATCHED' ELSE 'FAILED' END;
@@ -48,13 +50,17 @@ BEGIN
     FOR UPDATE;
     aside := FOUND;
   END IF;
-  IF letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
-    OR NOT coalesce(aside OR last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
+  IF resolve_payment.executed AND NOT aside THEN
+    PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id FOR UPDATE;
+    waits := FOUND;
+  END IF;
+  IF NOT waits AND (letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
+    OR NOT coalesce(aside OR last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Resolve is for what waits for a person with an unknown outcome and for conflicts. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE of which nothing was sent is replayed or cancelled.';
+      HINT = 'Resolve is for what waits for a person with an unknown outcome, for conflicts, and with proof of execution for what waits to be sent. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE of which nothing was sent is replayed or cancelled.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a
@@ -65,11 +71,8 @@ BEGIN
       HINT = 'Leave the conflict open, so that nobody pays again, and escalate it: the books are put right outside of Railhead.';
   END IF;
 
-  IF aside THEN
-    DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
-  END IF;
-  IF last.state::text <> verdict THEN
-    SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
+  IF last.state::text IS DISTINCT FROM verdict THEN
+    SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
     o.error_message := format('%s (%s, %s)', resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
@@ -80,6 +83,9 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
       CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
   END IF;
+  IF aside OR waits THEN
+    DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
+  END IF;
   IF resolve_payment.executed THEN
     PERFORM {cell}.close_letter(resolve_payment.outbox_id, 'resolved', resolve_payment.reason);
   ELSE
@@ -88,7 +94,8 @@ BEGIN
       actor = session_user, updated_at = clock_timestamp()
     WHERE d.outbox_id = resolve_payment.outbox_id;
   END IF;
-  PERFORM {cell}.log_operator_act('RESOLVE', last.instruction_id, resolve_payment.outbox_id, resolve_payment.reason,
+  PERFORM {cell}.log_operator_act('RESOLVE', (SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = resolve_payment.outbox_id),
+    resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
       'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document,
       'letter', letter.reason, 'was', last.state));

@@ -134,6 +134,6 @@ CREATE TYPE {cell}.outbox_outcome AS (
   latency_ms integer, worker_id text, profile_version integer, render_version text,
   park_attempt_id uuid, dead_reason text, next_action text, delay_ms bigint,
   outcome_unknown boolean, provisional boolean, counts_send boolean,
-  send_count integer, inquiry_count integer
+  send_count integer, inquiry_count integer, claimed_at timestamptz
 );
 COMMENT ON TYPE {cell}.outbox_outcome IS 'What a worker, the reaper or a callback appends for an instruction, and what follows from it.';
