@@ -26,7 +26,15 @@ type Facts struct {
 	Snapshots []archive // of the archive, from before and between the faults
 	// Patience is the age below which no claim may be taken from its worker.
 	Patience time.Duration
+	// Window is what a failover may have lost; nil: nothing.
+	Window *Window
 }
+
+// Window is the time whose commits an asynchronous standby did not have when it
+// took over.
+type Window struct{ From, To time.Time }
+
+func (w *Window) holds(at time.Time) bool { return w != nil && !at.Before(w.From) && !at.After(w.To) }
 
 type keyRow struct {
 	OutboxID      string
@@ -101,7 +109,7 @@ const (
 func (w *World) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		Orders: w.orders, Pending: make(map[string]pendingRow), Letters: make(map[string]letterRow), Snapshots: w.snapshots,
-		Patience: w.Options.patience(),
+		Patience: w.Options.patience(), Window: w.window,
 	}
 	for plan := 1; plan <= w.plans; plan++ {
 		entries, err := readJournal(w.journal(plan))

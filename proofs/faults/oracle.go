@@ -11,12 +11,13 @@ import (
 
 // Verdict is what a run amounts to. The first words are Jepsen's.
 type Verdict struct {
-	Attempted    int `json:"attempted"`    // instructions that a caller tried to enqueue
-	Acknowledged int `json:"acknowledged"` // of which it was told that they are in
-	Recovered    int `json:"recovered"`    // in, though the caller was never told
-	Lost         int `json:"lost"`         // in, or acknowledged, and neither ended nor with a person
-	Doubled      int `json:"doubled"`      // executed twice, or one key that became two instructions
-	Unexpected   int `json:"unexpected"`   // executed, or in, and never ordered; or executed otherwise than ordered
+	Attempted    int `json:"attempted"`                // instructions that a caller tried to enqueue
+	Acknowledged int `json:"acknowledged"`             // of which it was told that they are in
+	Recovered    int `json:"recovered"`                // in, though the caller was never told
+	Lost         int `json:"lost"`                     // in, or acknowledged, and neither ended nor with a person
+	Doubled      int `json:"doubled"`                  // executed twice, or one key that became two instructions
+	LostInWindow int `json:"lost_in_window,omitempty"` // acknowledged within the window that an asynchronous failover forgot, and gone
+	Unexpected   int `json:"unexpected"`               // executed, or in, and never ordered; or executed otherwise than ordered
 
 	Executed        int `json:"executed"` // by the banks
 	Dispatched      int `json:"dispatched"`
@@ -83,7 +84,10 @@ func Judge(f Facts) Verdict {
 
 // judgeCallers holds the keys against the callers' journals.
 func (v *Verdict) judgeCallers(f Facts) {
-	type told struct{ outboxID string }
+	type told struct {
+		outboxID string
+		at       time.Time
+	}
 	attempted, acked := make(map[string]bool), make(map[string]told)
 	for _, e := range f.Journal {
 		switch e.Kind {
@@ -94,7 +98,7 @@ func (v *Verdict) judgeCallers(f Facts) {
 				v.Doubled++
 				v.breaks("%s was acknowledged as %s and as %s", e.InstructionID, before.outboxID, e.OutboxID)
 			}
-			acked[e.InstructionID] = told{e.OutboxID}
+			acked[e.InstructionID] = told{e.OutboxID, e.At}
 		case Refusal:
 			v.breaks("%s was refused: %s", e.InstructionID, e.Error)
 		}
@@ -115,7 +119,11 @@ func (v *Verdict) judgeCallers(f Facts) {
 		}
 	}
 	for instruction, receipt := range acked {
-		if in[instruction] != receipt.outboxID {
+		switch {
+		case in[instruction] == receipt.outboxID:
+		case f.Window.holds(receipt.at):
+			v.LostInWindow++
+		default:
 			v.Lost++
 			v.breaks("%s was acknowledged as %s and is not in", instruction, receipt.outboxID)
 		}

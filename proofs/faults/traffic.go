@@ -31,7 +31,7 @@ func (w *World) call(plan int, points []faultpoint.Point) (*Process, error) {
 		env = append(env, faultpoint.EnvPoints+"="+string(point))
 	}
 	p, err := startProcess(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env,
-		"caller", "-url", w.Lane.Server.URL(w.database, loginIngest), "-cell", cell,
+		"caller", "-url", w.url(loginIngest), "-cell", cell,
 		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
 		"-pace", w.Options.Pace.String())
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,6 +45,10 @@ type World struct {
 	snapshots []archive
 	peaks     map[string]int64
 	broken    []string // rules that the fault itself found broken
+	window    *Window  // within which a failover may have lost what was acknowledged
+	// reach is how processes find the database, where that is not the lane's socket.
+	reach func(login string) string
+	ends  []func(context.Context) error // of what a fault has started, last first
 }
 
 // NewWorld starts everything and waits until it can work.
@@ -67,13 +72,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if w.database, err = lane.newDatabase(ctx); err != nil {
 		return nil, err
 	}
-	config, err := pgxpool.ParseConfig(lane.Server.URL(w.database, ""))
-	if err != nil {
-		return nil, err
-	}
-	config.MaxConns = 3
-	config.ConnConfig.RuntimeParams["application_name"] = "oracle"
-	if w.admin, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	if err = w.openAdmin(ctx); err != nil {
 		return nil, err
 	}
 	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", o.KeyWindow.String()); err != nil {
@@ -98,6 +97,25 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	return w, nil
 }
 
+// openAdmin gives the oracle its own way to the lane's server.
+func (w *World) openAdmin(ctx context.Context) error {
+	config, err := pgxpool.ParseConfig(w.Lane.Server.URL(w.database, ""))
+	if err != nil {
+		return err
+	}
+	config.MaxConns = 3
+	config.ConnConfig.RuntimeParams["application_name"] = "oracle"
+	opened, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	if w.admin != nil {
+		w.admin.Close()
+	}
+	w.admin = opened
+	return nil
+}
+
 func (w *World) addrFile(name string) string { return filepath.Join(w.dir, name+".addr") }
 
 func (w *World) railsFile() string { return filepath.Join(w.dir, "rails.yaml") }
@@ -106,18 +124,31 @@ func (w *World) applyRails(ctx context.Context) error {
 	if err := writeRails(w.railsFile(), w.Dedupes.URL, w.Bare.URL, w.Options); err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, w.Lane.built.Railhead, "rail", "apply", w.railsFile(), "--reason", "fault run")
-	command.Env = append(clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.Lane.Server.URL(w.database, loginOperator))
+	return w.operate(ctx, "rail", "apply", w.railsFile(), "--reason", "fault run")
+}
+
+// operate runs one command as an operator.
+func (w *World) operate(ctx context.Context, args ...string) error {
+	command := exec.CommandContext(ctx, w.Lane.built.Railhead, args...)
+	command.Env = append(clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(loginOperator))
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying the profiles: %w\n%s", err, output)
+		return fmt.Errorf("railhead %s: %w\n%s", strings.Join(args, " "), err, output)
 	}
 	return nil
+}
+
+// url is how a login reaches the database of the run.
+func (w *World) url(login string) string {
+	if w.reach != nil {
+		return w.reach(login)
+	}
+	return w.Lane.Server.URL(w.database, login)
 }
 
 // StartRelayer starts one more, which tells of the points, and waits until it
 // can work.
 func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
-	url := w.Lane.Server.URL(w.database, loginRelayer)
+	url := w.url(loginRelayer)
 	var wire *Wire
 	if w.Options.ThroughProxy {
 		var err error
@@ -139,7 +170,7 @@ func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*
 // StartReaper starts one more, which tells of the points, and waits until it
 // can work.
 func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
-	p, err := w.startService(ctx, "reaper", "RAILHEAD_REAPER_URL="+w.Lane.Server.URL(w.database, loginReaper), points)
+	p, err := w.startService(ctx, "reaper", "RAILHEAD_REAPER_URL="+w.url(loginReaper), points)
 	if p != nil {
 		w.reapers = append(w.reapers, p)
 	}
@@ -258,10 +289,14 @@ func (w *World) Close(ctx context.Context) error {
 	if w.admin != nil {
 		w.admin.Close()
 	}
-	if w.database == "" || w.Lane.Server.PID() == 0 {
-		return nil
+	var all []error
+	for _, end := range slices.Backward(w.ends) {
+		all = append(all, end(ctx))
 	}
-	return w.Lane.dropDatabase(ctx, w.database)
+	if w.database != "" && w.Lane.Server.PID() != 0 {
+		all = append(all, w.Lane.dropDatabase(ctx, w.database))
+	}
+	return errors.Join(all...)
 }
 
 // Discard removes the folder of a run that went well.

@@ -1,0 +1,389 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// failoverFaults lose the primary and promote its streaming standby.
+func failoverFaults() []Fault {
+	// The processes are started once there are two servers to be found.
+	late := func(o *Options) {
+		o.Relayers, o.Reapers, o.Wave, o.Callers, o.Rounds = 0, 0, 160, 6, 1
+		o.HealWithin = time.Minute
+	}
+	return []Fault{
+		{
+			Name:   "failover_async",
+			About:  "the standby stalls under load, the primary and one of two relayers die, the standby takes over: what was acknowledged meanwhile is gone, and nothing is paid twice",
+			Adjust: late, Inject: failoverAsync, Quiet: true,
+		},
+		{
+			Name:   "failover_sync",
+			About:  "the primary of a synchronous standby dies under load, with the standby streaming or stalled, and the standby takes over: nothing is lost",
+			Adjust: late, Inject: failoverSync, Quiet: true,
+		},
+		{
+			Name:   "failover_cancelled_wait",
+			About:  "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as success, and then the standby takes over: nothing was sent on such a claim",
+			Adjust: late, Inject: failoverCancelled, Quiet: true,
+		},
+		{
+			Name:   "failover_switchover",
+			About:  "the primary is stopped in order, the standby takes over, and the old primary comes back at its address as a standby",
+			Adjust: late, Inject: switchover, Quiet: true,
+		},
+		{
+			Name:   "primary_read_only",
+			About:  "the primary turns read-only under live connections, as one that was demoted behind its address (25006)",
+			Adjust: func(o *Options) { o.Wave, o.Rounds = 40, 2 },
+			Inject: readOnlyPrimary,
+		},
+	}
+}
+
+// paired starts the pair of servers, the processes that find them, and traffic.
+func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
+	s, err := w.follow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.Options.Relayers, w.Options.Reapers = relayers, 1
+	for range relayers {
+		if _, err := w.StartRelayer(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.StartReaper(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return nil, err
+	}
+	pause(ctx, time.Duration(300+w.draws.IntN(500))*time.Millisecond)
+	// What is remembered now must be there for ever: the standby has to have it.
+	if err := w.Snapshot(ctx); err != nil {
+		return nil, err
+	}
+	var seen string
+	if err := w.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&seen); err != nil {
+		return nil, err
+	}
+	return s, await(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
+		var has bool
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(replay_lsn >= $1::pg_lsn), false)
+		  FROM pg_stat_replication WHERE application_name = 'standby'`, seen).Scan(&has)
+		return has, err
+	})
+}
+
+// dies kills the primary with all its processes, and lets the standby take over.
+func (w *World) dies(ctx context.Context, s *standby) (last time.Time, err error) {
+	if err := w.Lane.Server.Kill9(); err != nil {
+		return last, err
+	}
+	return w.promote(ctx, s)
+}
+
+func failoverAsync(ctx context.Context, w *World) error {
+	s, err := w.paired(ctx, 2)
+	if err != nil {
+		return err
+	}
+	w.Injected++
+	s.wire.Cut()
+	pause(ctx, time.Duration(200+w.draws.IntN(600))*time.Millisecond)
+	died := make(chan error, 1)
+	go func() { died <- w.relayers[0].Kill() }() // its memory of answers goes with the primary
+	last, err := w.dies(ctx, s)
+	if err := errors.Join(err, <-died); err != nil {
+		return err
+	}
+	// Acknowledged before the last commit that the standby had: was there. What is
+	// acknowledged later than now is the new server's.
+	w.window = &Window{From: last, To: time.Now()}
+	if err := w.heldUntilAccepted(ctx); err != nil {
+		return err
+	}
+	facts, err := w.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	w.Hit += Judge(facts).LostInWindow
+	return nil
+}
+
+func failoverSync(ctx context.Context, w *World) error {
+	s, err := w.paired(ctx, 2)
+	if err != nil {
+		return err
+	}
+	if err := w.synchronous(ctx, []string{"on", "remote_apply"}[w.draws.IntN(2)]); err != nil {
+		return err
+	}
+	w.Injected++
+	before, err := w.acknowledged()
+	if err != nil {
+		return err
+	}
+	pause(ctx, time.Duration(300+w.draws.IntN(400))*time.Millisecond)
+	after, err := w.acknowledged()
+	if err != nil {
+		return err
+	}
+	if w.draws.IntN(2) == 0 {
+		s.wire.Cut() // the standby stalls: from now on nobody is told anything
+		pause(ctx, time.Duration(100+w.draws.IntN(300))*time.Millisecond)
+	}
+	w.Hit += after - before
+	if _, err := w.dies(ctx, s); err != nil {
+		return err
+	}
+	return w.heldUntilAccepted(ctx)
+}
+
+// synchronous makes every commit wait for the standby.
+func (w *World) synchronous(ctx context.Context, how string) error {
+	for _, sql := range []string{
+		"ALTER SYSTEM SET synchronous_commit = '" + how + "'", "ALTER SYSTEM SET synchronous_standby_names = 'standby'",
+		"SELECT pg_reload_conf()",
+	} {
+		if _, err := w.admin.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return await(ctx, startedWithin, "the standby to be synchronous", func() (bool, error) {
+		var sync bool
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(sync_state = 'sync'), false) FROM pg_stat_replication`).Scan(&sync)
+		return sync, err
+	})
+}
+
+// acknowledged counts what the callers were told.
+func (w *World) acknowledged() (int, error) {
+	n := 0
+	for plan := 1; plan <= w.plans; plan++ {
+		entries, err := readJournal(w.journal(plan))
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			if e.Kind == Ack {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+func failoverCancelled(ctx context.Context, w *World) error {
+	s, err := w.paired(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := w.synchronous(ctx, "on"); err != nil {
+		return err
+	}
+	s.wire.Cut()
+	// Calls that were made on claims that the standby has come to their end; then
+	// the banks hear of nothing new.
+	pause(ctx, sendBudget)
+	before, err := w.paymentsHeard()
+	if err != nil {
+		return err
+	}
+	until := time.Now().Add(4 * time.Second)
+	for time.Now().Before(until) {
+		var cancelled int
+		if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM (SELECT pg_cancel_backend(pid) AS done FROM pg_stat_activity
+		  WHERE wait_event = 'SyncRep' AND application_name = 'railhead-relayer' AND datname = current_database()) c WHERE done`).Scan(&cancelled); err != nil {
+			return err
+		}
+		w.Injected += cancelled
+		pause(ctx, 20*time.Millisecond)
+	}
+	var claimed int
+	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts a WHERE a.state = 'DISPATCHING'
+	  AND a.claimed_at > clock_timestamp() - interval '5 seconds'`).Scan(&claimed); err != nil {
+		return err
+	}
+	w.Hit += min(w.Injected, claimed)
+	after, err := w.paymentsHeard()
+	if err != nil {
+		return err
+	}
+	if after != before {
+		w.Broken("%d payments were sent on claims that no standby had", after-before)
+	}
+	if _, err := w.dies(ctx, s); err != nil {
+		return err
+	}
+	return w.heldUntilAccepted(ctx)
+}
+
+// paymentsHeard counts the sends that reached the banks.
+func (w *World) paymentsHeard() (int, error) {
+	n := 0
+	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
+		heard, err := bank.heard()
+		if err != nil {
+			return 0, err
+		}
+		for _, request := range heard {
+			if request.Op == "payment" {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// heldUntilAccepted is what has to follow a failover: rails that de-duplicate by
+// key go on by themselves, the others wait for a person, who compares with the
+// bank's statement and then lets them go on.
+func (w *World) heldUntilAccepted(ctx context.Context) error {
+	var since time.Time
+	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&since); err != nil {
+		return err
+	}
+	wave := w.Options.Wave
+	if _, err := w.Traffic(wave / 4); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	const byKey = `rail_type IN ('` + Keyed + `', '` + Asked + `')`
+	begun := time.Now()
+	err := await(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
+		var left int
+		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE `+byKey).Scan(&left)
+		return left == 0, err
+	})
+	if err != nil {
+		w.Broken("after the failover: %v", err)
+	}
+	pause(ctx, max(0, 2*time.Second-time.Since(begun))) // the others had the time to go wrong
+	var waiting, claimed int
+	if err := w.admin.QueryRow(ctx, `SELECT
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE NOT `+byKey+`),
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE NOT `+byKey+` AND state IN ('DISPATCHING', 'INQUIRING') AND claimed_at > $1)`,
+		since).Scan(&waiting, &claimed); err != nil {
+		return err
+	}
+	if claimed > 0 || waiting == 0 {
+		w.Broken("%d claims on rails that do not de-duplicate before a person has looked, %d wait", claimed, waiting)
+	}
+	return w.person(ctx)
+}
+
+// person compares what waits with the bank's statement, resolves what the bank
+// has executed, and accepts the new server.
+func (w *World) person(ctx context.Context) error {
+	moved, err := w.Bare.moved()
+	if err != nil {
+		return err
+	}
+	executed := make(map[string]string)
+	for _, record := range moved {
+		if record.Kind == railsim.Executed {
+			executed[record.Reference] = record.ID
+		}
+	}
+	type row struct{ OutboxID, InstructionID string }
+	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.payment_outbox_pending ORDER BY outbox_id`
+	waiting, err := collect[row](ctx, w, waitingSQL)
+	if err != nil {
+		return err
+	}
+	for _, each := range waiting {
+		reference, ok := executed[each.InstructionID]
+		if !ok {
+			continue
+		}
+		err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--executed", "--rail-reference", reference,
+			"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten in the failover")
+		if err != nil {
+			return err
+		}
+	}
+	return w.operate(ctx, "timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the bank's ledger", len(waiting)))
+}
+
+func switchover(ctx context.Context, w *World) error {
+	s, err := w.paired(ctx, 1)
+	if err != nil {
+		return err
+	}
+	w.Injected++
+	old := w.Lane.Server
+	if err := old.Halt(ctx); err != nil {
+		return err
+	}
+	if _, err := w.promote(ctx, s); err != nil {
+		return err
+	}
+	// The old one comes back where it was, and follows: whoever finds it first
+	// must go on to the other.
+	wire, err := newWire("old", s.server.TCPAddr())
+	if err != nil {
+		return err
+	}
+	w.ends = append(w.ends, func(context.Context) error { wire.close(); return nil })
+	if err := w.returns(ctx, old, wire); err != nil {
+		return err
+	}
+	w.Hit++
+	return w.heldUntilAccepted(ctx)
+}
+
+func readOnlyPrimary(ctx context.Context, w *World) error {
+	for range w.Options.Rounds {
+		if _, err := w.Traffic(w.Options.Wave); err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(200+w.draws.IntN(400))*time.Millisecond)
+		if err := w.readOnly(ctx, true); err != nil {
+			return err
+		}
+		w.Injected++
+		pause(ctx, time.Duration(1500+w.draws.IntN(2000))*time.Millisecond)
+		pending, _, err := w.waiting(ctx)
+		if err != nil {
+			return err
+		}
+		// It was met if what should move could not.
+		if pending > 0 {
+			w.Hit++
+		}
+		if err := w.readOnly(ctx, false); err != nil {
+			return err
+		}
+		begun := time.Now()
+		if err := await(ctx, 30*time.Second, "the relayer to be back", func() (bool, error) {
+			now, err := w.beats(ctx, w.relayers[0].Name)
+			return now.After(begun), err
+		}); err != nil {
+			w.Broken("30 s after the server could be written to again: %v", err)
+		}
+	}
+	return nil
+}
+
+// readOnly turns every session of the server, those that are open too.
+func (w *World) readOnly(ctx context.Context, on bool) error {
+	sql := "ALTER SYSTEM RESET default_transaction_read_only"
+	if on {
+		sql = "ALTER SYSTEM SET default_transaction_read_only = on"
+	}
+	for _, each := range []string{"SET default_transaction_read_only = off", sql, "SELECT pg_reload_conf()"} {
+		if _, err := w.admin.Exec(ctx, each); err != nil {
+			return fmt.Errorf("%s: %w", each, err)
+		}
+	}
+	return nil
+}

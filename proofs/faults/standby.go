@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/pgserver"
+)
+
+// standby is a streaming standby of the lane's server. What it receives comes
+// over a wire that can be cut: then the primary goes on and the standby does not.
+type standby struct {
+	server *pgserver.Server
+	wire   *Wire
+}
+
+// follow gives the run a streaming standby, and lets every process find
+// whichever of the two servers can be written to. The run then has no processes
+// yet: those that follow get an address with two hosts.
+func (w *World) follow(ctx context.Context) (*standby, error) {
+	primary := w.Lane.Server
+	if err := primary.AllowTCP(ctx, pgserver.Superuser); err != nil {
+		return nil, err
+	}
+	// The server runs as another account when this process is root.
+	if err := os.Chmod(w.dir, 0o755); err != nil {
+		return nil, err
+	}
+	// Whatever becomes of the run: nobody goes on with a server that has been one
+	// of a pair.
+	w.ends = append(w.ends, func(context.Context) error { return primary.Kill9() })
+	// A server that was stopped in order is copied as it lies there.
+	data := filepath.Join(w.dir, "standby")
+	if err := primary.Halt(ctx); err != nil {
+		return nil, err
+	}
+	if output, err := exec.CommandContext(ctx, "cp", "-a", primary.DataDir(), data).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("copying the primary: %w\n%s", err, output)
+	}
+	if err := primary.Restart(ctx); err != nil {
+		return nil, err
+	}
+	s := &standby{}
+	var err error
+	if s.wire, err = newWire("standby", primary.TCPAddr()); err != nil {
+		return nil, err
+	}
+	w.ends = append(w.ends, func(context.Context) error { s.wire.close(); return nil })
+	if s.server, err = startStandby(ctx, data, primary.TCPURL(s.wire.Addr(), "postgres", "")+"&application_name=standby"); err != nil {
+		return nil, err
+	}
+	w.ends = append(w.ends, s.server.Stop)
+	hosts := primary.TCPAddr() + "," + s.server.TCPAddr()
+	w.reach = func(login string) string {
+		return primary.TCPURL(hosts, w.database, login) + "&target_session_attrs=read-write"
+	}
+	return s, await(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
+}
+
+// startStandby starts a server on a copy of another one's data, which follows it.
+func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, error) {
+	signal := filepath.Join(data, "standby.signal")
+	if err := os.WriteFile(signal, nil, 0o644); err != nil {
+		return nil, err
+	}
+	return pgserver.Start(ctx, pgserver.Options{
+		DataDir: data, TCP: "127.0.0.1:0",
+		Settings: map[string]string{"max_connections": "90", "primary_conninfo": primary, "wal_retrieve_retry_interval": "200ms"},
+	})
+}
+
+// streams reports whether the standby has all that the primary has written.
+func (w *World) streams(ctx context.Context) (bool, error) {
+	var all bool
+	err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(replay_lsn >= pg_current_wal_lsn()), false)
+	  FROM pg_stat_replication WHERE application_name = 'standby'`).Scan(&all)
+	return all, err
+}
+
+// promote makes the standby the run's server, and tells up to which commit it
+// had the old one's.
+func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err error) {
+	conn, err := pgx.Connect(ctx, s.server.URL("postgres", ""))
+	if err != nil {
+		return last, fmt.Errorf("connecting to the standby: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := await(ctx, startedWithin, "the standby to replay what it has", func() (bool, error) {
+		var all bool
+		err := conn.QueryRow(ctx, `SELECT pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn(),
+		  coalesce(pg_last_xact_replay_timestamp(), 'epoch')`).Scan(&all, &last)
+		return all, err
+	}); err != nil {
+		return last, err
+	}
+	var done bool
+	if err := conn.QueryRow(ctx, `SELECT pg_promote(true, 60)`).Scan(&done); err != nil {
+		return last, fmt.Errorf("promoting the standby: %w", err)
+	}
+	if !done {
+		return last, errors.New("the standby was not promoted within a minute")
+	}
+	w.Lane = &Lane{Server: s.server, built: w.Lane.built}
+	return last, w.openAdmin(ctx)
+}
+
+// returns starts the old primary again, at its old address, as a standby of the
+// new one.
+func (w *World) returns(ctx context.Context, old *pgserver.Server, through *Wire) error {
+	if err := os.WriteFile(filepath.Join(old.DataDir(), "standby.signal"), nil, 0o644); err != nil {
+		return err
+	}
+	// What ALTER SYSTEM writes wins over the settings that a start writes. The
+	// password is that of the superuser on both.
+	conninfo := "primary_conninfo = '" + old.TCPURL(through.Addr(), "postgres", "") + "'\n"
+	file, err := os.OpenFile(filepath.Join(old.DataDir(), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(conninfo)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return old.Restart(ctx)
+}
