@@ -13,21 +13,21 @@ import (
 
 // enqueueAlone measures the producers' side with nobody working.
 func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
+	n := b.size.enqueues(system.Name())
 	return errors.Join(
-		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue free", nil),
-		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue held", server.Database.Hold),
+		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue free", n, nil),
+		b.enqueueOnce(ctx, system, systems.Options{Producers: producers}, "enqueue held", n, server.Database.Hold),
 		b.enqueueBatches(ctx, system))
 }
 
 // enqueueHot sends every payment through the row that numbers one participant's.
 func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
-	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot", nil)
+	return b.enqueueOnce(ctx, system, systems.Options{Producers: producers, OneParticipant: true}, "enqueue hot", b.size.enqueue/4, nil)
 }
 
 // enqueueOnce measures one run; hold, if any, takes a snapshot for its time.
-func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o systems.Options, name string,
+func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o systems.Options, name string, n int,
 	hold func(server.Database, context.Context) (func(), error)) error {
-	n := b.size.enqueues(system.Name())
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
 		if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o system
 
 // enqueueBatches measures the fastest way in, on one connection.
 func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error {
-	n := b.size.enqueue
+	n := b.size.enqueue / 2
 	return b.in(ctx, b.plain, system, systems.Options{Producers: 1}, func(db server.Database, session systems.Session) error {
 		if err := errors.Join(session.Fill(ctx, 0, warm), db.Settle(ctx)); err != nil {
 			return err

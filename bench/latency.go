@@ -13,10 +13,10 @@ import (
 )
 
 func latency(ctx context.Context, b *bench, system systems.System) error {
-	return b.latencyOn(ctx, b.plain, system, "latency")
+	return b.latencyOn(ctx, b.plain, system, "latency", b.size.latency)
 }
 
-func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems.System, name string) error {
+func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems.System, name string, lasting time.Duration) error {
 	o := systems.Options{Producers: producers, Sparse: true}
 	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
 		tally := systems.NewTally()
@@ -26,7 +26,7 @@ func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems
 		}
 		err = b.warmUp(ctx, db, session, tally)
 		if err == nil {
-			_, err = b.trickle(ctx, system, db, session, tally, name, warm)
+			_, err = b.trickle(ctx, system, db, session, tally, name, warm, lasting)
 		}
 		return errors.Join(err, stop())
 	})
@@ -35,8 +35,8 @@ func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems
 // trickle enqueues at latencyRate and notes how long each takes to its rail. It
 // returns how many it enqueued.
 func (b *bench) trickle(ctx context.Context, system systems.System, db server.Database, session systems.Session,
-	tally *systems.Tally, name string, first int) (int, error) {
-	n := int(b.size.latency.Seconds() * latencyRate)
+	tally *systems.Tally, name string, first int, lasting time.Duration) (int, error) {
+	n := int(lasting.Seconds() * latencyRate)
 	used, err := b.metered(ctx, db, system, name, func() error {
 		if err := pour(ctx, session, tally, first, n); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db s
 	if err := db.Settle(ctx); err != nil {
 		return 0, err
 	}
-	n, err := b.trickle(ctx, system, db, session, tally, "held", next)
+	n, err := b.trickle(ctx, system, db, session, tally, "held", next, b.size.latency)
 	if err != nil {
 		return 0, err
 	}

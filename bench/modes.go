@@ -129,7 +129,7 @@ func slow(ctx context.Context, b *bench, system systems.System) error {
 	return errors.Join(
 		b.drainOn(ctx, b.slow, system, "slow drain"),
 		b.endToEndOn(ctx, b.slow, system, "slow e2e", b.size.endToEnd(system.Name(), b.size.slow)),
-		b.latencyOn(ctx, b.slow, system, "slow latency"))
+		b.latencyOn(ctx, b.slow, system, "slow latency", b.size.latency/2))
 }
 
 func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, n int) error {

@@ -7,8 +7,8 @@ type size struct {
 	drain    int           // payments preloaded
 	e2e      int           // payments from the producers
 	slow     int           // the same on the slow disk
-	enqueue  int           // enqueues with nobody working
-	latency  time.Duration // at latencyRate
+	enqueue  int           // enqueues with nobody working; a quarter of it of one participant
+	latency  time.Duration // at latencyRate; half of it on the slow disk
 	churn    int           // payments under the held snapshot
 	archives []int         // rows in the archive, for -scale
 	deaths   int           // workers whose claims the reaper repairs, for -scale
@@ -24,7 +24,7 @@ const (
 
 func fullSize() size {
 	return size{
-		drain: 50_000, e2e: 20_000, slow: 10_000, enqueue: 100_000, latency: 20 * time.Second, churn: 100_000,
+		drain: 30_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 16 * time.Second, churn: 100_000,
 		archives: []int{0, 1_000_000, 10_000_000}, deaths: 5, flush: time.Millisecond,
 	}
 }
