@@ -1,0 +1,143 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// source is a database that says what a test tells it to.
+type source struct {
+	say func(ctx context.Context, n int) (ledger.Gauges, error) // n counts readings from 1
+	n   int
+}
+
+func (s *source) Gauges(ctx context.Context, _ ledger.GaugeQuery) (ledger.Gauges, error) {
+	s.n++
+	return s.say(ctx, s.n)
+}
+
+// reading starts to read a source every 5 s, for as long as the test lasts.
+func reading(t *testing.T, say func(context.Context, int) (ledger.Gauges, error)) *metrics.Set {
+	t.Helper()
+	set := metrics.New("v1", "reaper")
+	database, err := set.Database(metrics.DatabaseConfig{}, &source{say: say}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		database.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return set
+}
+
+func someGauges() ledger.Gauges {
+	return ledger.Gauges{
+		Rails:   []ledger.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Paused: true, PausedByItself: true}},
+		Letters: []ledger.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2}, {RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
+	}
+}
+
+// TestReadingFails: the gauges keep what they were, and their age grows.
+func TestReadingFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := reading(t, func(_ context.Context, n int) (ledger.Gauges, error) {
+			if n > 2 {
+				return ledger.Gauges{}, errors.New("away")
+			}
+			return someGauges(), nil
+		})
+		time.Sleep(7 * time.Second) // the bubble's time
+		check := func(age, up float64) {
+			t.Helper()
+			err := read(t, set, "text/plain").want(map[string]float64{
+				"railhead_database_stats_age_seconds": age, "railhead_database_up": up,
+				`outbox_pending_depth{rail="bank"}`: 7, `dlq_depth{reason="CONFLICT"}`: 3, `dlq_depth{reason="FAILED"}`: 0,
+				`railhead_dead_letters_open{rail="bank",reason="CONFLICT"}`:  2,
+				`railhead_dead_letters_open{rail="other",reason="CONFLICT"}`: 1,
+				`railhead_rail_paused{by="itself",rail="bank"}`:              1, `railhead_rail_paused{by="person",rail="bank"}`: 0,
+				"railhead_conflicts_open": 3,
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		check(2, 1)
+		time.Sleep(time.Minute)
+		check(62, 0)
+	})
+}
+
+// TestScrapeDoesNotWait: a database that never answers holds up no scrape, and
+// its reading ends by itself.
+func TestScrapeDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Int64
+		set := reading(t, func(ctx context.Context, _ int) (ledger.Gauges, error) {
+			<-ctx.Done()
+			ended.Add(1)
+			return ledger.Gauges{}, ctx.Err()
+		})
+		time.Sleep(2 * time.Second)
+		begun := time.Now()
+		e := read(t, set, "text/plain")
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the scrape waited for %s", took)
+		}
+		err := e.want(map[string]float64{"railhead_database_up": 0, "railhead_database_stats_age_seconds": 2})
+		if err != nil || e.types["dlq_depth"] != "" {
+			t.Errorf("%v; what nobody has read is exported: %v", err, e.types["dlq_depth"] != "")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if ended.Load() == 0 {
+			t.Error("the reading goes on for ever")
+		}
+	})
+}
+
+// TestHeldBack: the server says which snapshot is old, and the time is ours, from
+// when it was first seen; what the server knows itself counts more.
+func TestHeldBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var held atomic.Pointer[[]ledger.Holder]
+		held.Store(new([]ledger.Holder))
+		set := reading(t, func(context.Context, int) (ledger.Gauges, error) { return ledger.Gauges{Holders: *held.Load()}, nil })
+		time.Sleep(time.Second) // readings are at 0, 5, 10 s and so on
+		for n, step := range []struct {
+			holders []ledger.Holder
+			want    float64 // after two readings
+		}{
+			{[]ledger.Holder{{Holder: "session 1", XID: "700"}}, 5},
+			{[]ledger.Holder{{Holder: "session 1", XID: "700"}}, 15},
+			{[]ledger.Holder{{Holder: "session 1", XID: "701"}}, 5},
+			{[]ledger.Holder{{Holder: "prepared x", XID: "9", Known: time.Hour}, {Holder: "session 1", XID: "701"}}, 3605},
+			{nil, 0},
+		} {
+			held.Store(&step.holders)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if got := read(t, set, "text/plain").samples["railhead_oldest_transaction_age_seconds"]; got != step.want {
+				t.Errorf("step %d: held back for %v s, want %v", n, got, step.want)
+			}
+		}
+	})
+}
