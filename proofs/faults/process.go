@@ -123,6 +123,12 @@ func (p *Process) Stop(within time.Duration) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
+	return p.ends(within)
+}
+
+// ends waits for a process that was asked to end; the error says that it did not.
+func (p *Process) ends(within time.Duration) error {
+	p.told = true
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {

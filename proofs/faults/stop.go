@@ -57,7 +57,8 @@ func gracefulStop(ctx context.Context, w *World) error {
 			return err
 		}
 		hold.Go()
-		if err := victim.Stop(w.Options.Drain + w.Options.RecordWithin + 10*time.Second); err != nil {
+		// A second signal would end it at once.
+		if err := victim.ends(w.Options.Drain + w.Options.RecordWithin + 10*time.Second); err != nil {
 			w.Broken("%v", err)
 		}
 		w.Hit++

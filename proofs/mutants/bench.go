@@ -169,14 +169,23 @@ func tail(text []byte) string {
 var noise = []string{"run:", "good", "past", "faults:", "BAD", "---", "===", "the fault was never hit", "logs and ledgers:",
 	"exit status", "time=", "{", "To reproduce", "Failed test output", "faultsrun:", "FAIL"}
 
-// reason is the first line that says what was noticed, "" if none does.
+// reason is the first line that says what was noticed, "" if none does: what a
+// test reports with its place, or else anything.
 func reason(output string) string {
+	first := ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		isNoise := func(start string) bool { return strings.HasPrefix(line, start) }
-		if line != "" && !slices.ContainsFunc(noise, isNoise) && !strings.Contains(line, "[rapid]") {
-			return line[:min(len(line), 160)]
+		if line == "" || slices.ContainsFunc(noise, isNoise) || strings.Contains(line, "[rapid]") {
+			continue
+		}
+		line = line[:min(len(line), 160)]
+		if strings.Contains(line, "_test.go:") {
+			return line
+		}
+		if first == "" {
+			first = line
 		}
 	}
-	return ""
+	return first
 }

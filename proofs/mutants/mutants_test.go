@@ -110,3 +110,17 @@ func TestListIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct{ output, want string }{
+		{"run: {Fault:x}\nBAD  x seed=1\n     the bank executed i1 2 times\n     logs and ledgers: /tmp/x\n", "the bank executed i1 2 times"},
+		{"BAD  x seed=1 hit=0\n     the fault was never hit\n     logs and ledgers: /tmp/x\nexit status 8\n", ""},
+		{"--- FAIL: TestX\nhalf a line\n    x_test.go:7: got 1, want 2\nFAIL\n", "x_test.go:7: got 1, want 2"},
+		{"    x_test.go:7: [rapid] failed after 3 tests\npanic: out of range\n", "panic: out of range"},
+	} {
+		if got := reason(one.output); got != one.want {
+			t.Errorf("%q: %q, want %q", one.output, got, one.want)
+		}
+	}
+}
