@@ -128,6 +128,7 @@ func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only
 // isolate finds out whether single rows are at fault, by claiming each of those
 // that a claim takes first alone. If one can be claimed, those that could not are
 // set aside for a person; if none can, the lane is at fault, and why comes back.
+// A row that somebody else holds says neither: the next turn looks again.
 func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation) error {
 	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	one := map[string]*reservation{name: held}
 	var suspects []payment.ID
 	var cause error
-	works := false
+	works, elsewhere := false, false
 	for _, id := range heads {
 		claim := r.request(one)
 		if len(held.permits) == 0 {
@@ -147,7 +148,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 		claims, err := r.claimOnce(ctx, claim, []payment.ID{id})
 		switch {
 		case err == nil:
-			works = works || len(claims) > 0 // none: another relayer was faster
+			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
 		case rowsFault(err):
 			suspects, cause = append(suspects, id), err
@@ -155,10 +156,14 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 			return err
 		}
 	}
-	if !works {
+	switch {
+	case works:
+		return r.setAside(ctx, suspects, cause)
+	case elsewhere:
+		return nil
+	default:
 		return cause
 	}
-	return r.setAside(ctx, suspects, cause)
 }
 
 func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {

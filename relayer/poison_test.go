@@ -106,6 +106,32 @@ func TestLaneAtFault(t *testing.T) {
 	same(t, "rows", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE rail_type = 'bank'`), 0)
 }
 
+// TestPoisonBesideALock: where the only neighbour of a bad row is in somebody's
+// hand, nobody can tell whether the lane is at fault. It does not stop: both are
+// settled as soon as the neighbour is free.
+func TestPoisonBesideALock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	w.poison("bad")
+	good := w.enqueue("good")
+	elsewhere := w.cell.Conn(t, "")
+	tx, err := elsewhere.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), `SELECT FROM railhead.payment_outbox_pending WHERE outbox_id = $1 FOR UPDATE`, [16]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	w.run(oneStream())
+	w.awaitTurns(3)
+	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitStates(good, "DISPATCHING DISPATCHED")
+}
+
 // TestRecordedThoughTheClaimFails: answers in hand do not wait for a claim that
 // can't work.
 func TestRecordedThoughTheClaimFails(t *testing.T) {
