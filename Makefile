@@ -112,6 +112,12 @@ mutants: postgres ## Take each guard out of a copy in turn, and see what notices
 	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
 	@$(PGRUN) -- $(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)')
 
+.PHONY: nemesis
+nemesis: postgres ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
+
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
 	rm -rf $(BIN)

@@ -84,10 +84,15 @@ func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Write
 	if fault.Adjust != nil {
 		fault.Adjust(&o)
 	}
-	report := Report{Fault: fault.Name, Seed: seed, Digest: lane.built.Digest, Options: o, At: time.Now().UTC()}
 	fmt.Fprintf(out, "run: %s\n", o)
 	ctx, cancel := context.WithTimeoutCause(ctx, runWithin, fmt.Errorf("%w: the run took longer than %s", errNotInTime, runWithin))
 	defer cancel()
+	return runOn(ctx, lane, fault, o)
+}
+
+// runOn makes one run with these options, within the context's bound.
+func runOn(ctx context.Context, lane *Lane, fault Fault, o Options) Report {
+	report := Report{Fault: o.Fault, Seed: o.Seed, Digest: lane.built.Digest, Options: o, At: time.Now().UTC()}
 	w, err := NewWorld(ctx, lane, o)
 	if err == nil {
 		report.Folder = w.dir

@@ -129,8 +129,17 @@ func (w *World) applyRails(ctx context.Context) error {
 
 // operate runs one command as an operator.
 func (w *World) operate(ctx context.Context, args ...string) error {
+	return w.command(ctx, "RAILHEAD_OPERATOR_URL="+w.url(loginOperator), args...)
+}
+
+// administer runs one command as the superuser.
+func (w *World) administer(ctx context.Context, args ...string) error {
+	return w.command(ctx, "RAILHEAD_ADMIN_URL="+w.Lane.Server.URL(w.database, ""), args...)
+}
+
+func (w *World) command(ctx context.Context, env string, args ...string) error {
 	command := exec.CommandContext(ctx, w.Lane.built.Railhead, args...)
-	command.Env = append(clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(loginOperator))
+	command.Env = append(clean(os.Environ()), env, "RAILHEAD_CELL="+cell)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("railhead %s: %w\n%s", strings.Join(args, " "), err, output)
 	}

@@ -1,0 +1,45 @@
+package faults
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nemesisSeeds are of runs that found something, and one that does for a start.
+var nemesisSeeds = []uint64{1}
+
+// TestNemesis mixes every fault for a few seconds. The long one is `make nemesis`.
+func TestNemesis(t *testing.T) {
+	t.Parallel()
+	built, err := Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range nemesisSeeds {
+		var log strings.Builder
+		report, err := Nemesis{Seed: seed, Lasting: 8 * time.Second, PerSec: 15, Relayers: 2, Reapers: 2}.Run(t.Context(), built, &log)
+		if err != nil || !report.Good() {
+			t.Errorf("%v\n%s\n%s\n%q\n%s\nits folder: %s", err, log.String(), report.Report, report.Verdict.Broken, report.Error, report.Folder)
+		}
+		if report.Payments < 30 || report.Injected < 2 {
+			t.Errorf("%s: too little to tell anything", report)
+		}
+		t.Log(report)
+	}
+}
+
+// TestDeck: every blow is drawn, the likely ones more often.
+func TestDeck(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]int)
+	for _, each := range deckOf(blows()) {
+		seen[each.name]++
+	}
+	for _, each := range blows() {
+		if each.weight < 1 || seen[each.name] != each.weight {
+			t.Errorf("%q is %d times in the deck, want %d", each.name, seen[each.name], each.weight)
+		}
+	}
+}
