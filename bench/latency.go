@@ -32,6 +32,27 @@ func (b *bench) latencyOn(ctx context.Context, on *server.Server, system systems
 	})
 }
 
+// lanes is latency while another rail hangs with all the calls that it takes.
+func lanes(ctx context.Context, b *bench, system systems.System) error {
+	o := systems.Options{Producers: producers, Sparse: true}
+	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+		letGo, err := systems.Hang(ctx, session)
+		if err != nil {
+			return err
+		}
+		tally := systems.NewTally()
+		stop, err := session.Work(ctx, tally.Watch())
+		if err != nil {
+			return err
+		}
+		err = b.warmUp(ctx, db, session, tally)
+		if err == nil {
+			_, err = b.trickle(ctx, system, db, session, tally, "lanes", warm, b.size.latency)
+		}
+		return errors.Join(err, letGo(), stop())
+	})
+}
+
 // trickle enqueues at latencyRate and notes how long each takes to its rail. It
 // returns how many it enqueued.
 func (b *bench) trickle(ctx context.Context, system systems.System, db server.Database, session systems.Session,

@@ -36,6 +36,7 @@ func modes() []mode {
 		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
 		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
 		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
+		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
 		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"), byPgbench},
 	}

@@ -25,6 +25,8 @@ var selves = map[string]string{
 	"slow drain":   "drain",
 	"slow e2e":     "e2e",
 	"enqueue hot":  "enqueue free",
+	"lanes p50":    "latency p50",
+	"lanes p99":    "latency p99",
 	// The floor by another client.
 	"pgbench drain":   "drain",
 	"pgbench enqueue": "enqueue free",
@@ -53,6 +55,7 @@ func targets() []figures.Target {
 	atMost("held CPU", figures.ToRiver, 0.2)
 	atLeast("enqueue held", figures.ToSelf, 0.7)
 	atLeast("two relayers", figures.ToSelf, 1)
+	atMost("lanes p99", figures.ToSelf, 1.2)
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,13 +46,13 @@ const (
 
 // profile is what an operator would apply for such a rail: everything is the
 // default but what has none, and the calls in flight.
-func (r Railhead) profile() []byte {
+func (r Railhead) profile(railType string, concurrency int) []byte {
 	timeouts := ""
 	if r.Quick {
 		timeouts = `, "timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}`
 	}
 	return fmt.Appendf(nil, `{"rail_type": %q, "acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY",
-		"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d%s}`, railType, rails.MaxConcurrency, timeouts)
+		"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d%s}`, railType, concurrency, timeouts)
 }
 
 // Name implements System.
@@ -96,12 +97,16 @@ func (r Railhead) Install(ctx context.Context, db server.Database) error {
 	if err != nil {
 		return err
 	}
+	return applyRail(ctx, db, railType, r.profile(railType, rails.MaxConcurrency))
+}
+
+func applyRail(ctx context.Context, db server.Database, name string, profile []byte) error {
 	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: db.URL(operatorLogin), Cell: cell})
 	if err != nil {
 		return err
 	}
 	defer operator.Close()
-	parsed, err := rails.ParseProfile(r.profile())
+	parsed, err := rails.ParseProfile(profile)
 	if err != nil {
 		return err
 	}
@@ -109,7 +114,7 @@ func (r Railhead) Install(ctx context.Context, db server.Database) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = operator.ApplyRailProfile(ctx, railType, stored, "benchmark")
+	_, _, err = operator.ApplyRailProfile(ctx, name, stored, "benchmark")
 	return err
 }
 
@@ -121,14 +126,16 @@ func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Sessio
 	if err != nil {
 		return nil, err
 	}
-	return &railheadSession{db: db, ingest: ingest, options: o, since: payment.NewID()}, nil
+	return &railheadSession{db: db, ingest: ingest, options: o, since: payment.NewID(), release: make(chan struct{})}, nil
 }
 
 type railheadSession struct {
 	db      server.Database
 	ingest  *ledger.Ingest
 	options Options
-	since   payment.ID // everything that is enqueued here comes after it
+	since   payment.ID    // everything that is enqueued here comes after it
+	release chan struct{} // closed: the hanging rail answers
+	hanging atomic.Int64  // calls in flight on it
 }
 
 func (s *railheadSession) Close() { s.ingest.Close() }
@@ -173,8 +180,8 @@ func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
 
 func (s *railheadSession) Count(ctx context.Context) (n int, err error) {
 	err = s.db.Do(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED' AND outbox_id >= $1",
-			[16]byte(s.since)).Scan(&n)
+		return conn.QueryRow(ctx, "SELECT count(*) FROM "+cell+".payment_outbox_attempts WHERE state = 'DISPATCHED' AND outbox_id >= $1 AND rail_type = $2",
+			[16]byte(s.since), railType).Scan(&n)
 	})
 	return n, err
 }
@@ -216,6 +223,9 @@ func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*led
 	}
 	open := func(p rails.Profile) (rails.Rail, error) {
 		inner, err := noop.Open(p)
+		if p.RailType == hangingType {
+			return &hangingRail{Rail: inner, session: s}, err
+		}
 		return &watchedRail{Rail: inner, watch: watch, base: s.options.Base}, err
 	}
 	one, err := relayer.New(relayer.Config{WorkerID: fmt.Sprintf("%s-%s", name, payment.NewID())},
@@ -250,7 +260,7 @@ type recorded struct {
 }
 
 func (r *recorded) Recorded(o payment.Outcome) {
-	if o.Decision.State == payment.Dispatched {
+	if o.Decision.State == payment.Dispatched && o.Claim.RailType == railType {
 		r.watch.Done(1)
 	}
 }
