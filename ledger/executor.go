@@ -22,6 +22,7 @@ type Executor struct {
 	cell   string
 	sql    statements
 	server atomic.Pointer[serverIdentity] // the one that CheckServer saw last
+	looks  looks
 }
 
 // OpenExecutor connects lazily: it succeeds while the server is away.
@@ -43,97 +44,146 @@ func (e *Executor) Pool() *pgxpool.Pool { return e.pool }
 // one flush, for many payments. Either part may be empty. After an error other
 // than ErrCommitUnknown nothing of it happened.
 func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
-	var result payment.TurnResult
-	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
-		result = payment.TurnResult{}
-		batch := &pgx.Batch{}
-		batch.Queue(boundSQL, lockTimeout)
+	var answered map[payment.ID]bool
+	var late []payment.Outcome
+	claims, err := e.turn(ctx, turn.Claim, nil, func(batch *pgx.Batch) {
 		if len(turn.Outcomes) > 0 {
-			e.queueRecord(batch, turn, &result)
+			e.queueRecord(batch, turn, &answered)
 		}
-		if len(turn.Claim.Lanes) > 0 {
-			if err := e.sameServer(ctx, tx); err != nil {
-				return err
-			}
-			e.queueClaim(batch, turn.Claim, nil, &result)
+	}, func(conn *pgx.Conn) error {
+		if len(turn.Outcomes) == 0 {
+			return nil
 		}
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-			return err
+		faultpoint.Reach(faultpoint.Recording)
+		late = lateOnes(turn.Outcomes, answered)
+		if len(late) == 0 {
+			return nil
 		}
-		if len(result.Claims) > 0 {
-			faultpoint.Reach(faultpoint.Claimed)
-		}
-		if len(turn.Outcomes) > 0 {
-			faultpoint.Reach(faultpoint.Recording)
-		}
-		return nil
+		return e.closeOthers(ctx, conn, turn.Finished, late)
 	})
 	if err != nil {
-		return payment.TurnResult{}, explain(fmt.Errorf("turn of %d outcomes and %d lanes: %w",
-			len(turn.Outcomes), len(turn.Claim.Lanes), err))
+		return payment.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
 	}
-	return result, nil
+	return payment.TurnResult{Late: late, Claims: claims}, nil
+}
+
+func lateOnes(outcomes []payment.Outcome, answered map[payment.ID]bool) []payment.Outcome {
+	var late []payment.Outcome
+	for _, outcome := range outcomes {
+		if !answered[outcome.AttemptID] {
+			late = append(late, outcome)
+		}
+	}
+	return late
+}
+
+// closeOthers removes the finished claims of a turn in which some outcomes were
+// late, but for those that the slow path still has to answer.
+func (e *Executor) closeOthers(ctx context.Context, conn *pgx.Conn, finished []payment.ID, late []payment.Outcome) error {
+	finished = slices.DeleteFunc(slices.Clone(finished), func(id payment.ID) bool {
+		return slices.ContainsFunc(late, func(o payment.Outcome) bool { return o.Claim.ClaimID == id })
+	})
+	if len(finished) == 0 {
+		return nil
+	}
+	_, err := conn.Exec(ctx, e.sql["close_claims"], uuids(finished), len(finished))
+	return err
 }
 
 // ClaimOnly claims as Turn does, of the lanes' due instructions only those that
 // are named: the way round a row that can't be claimed. Nil: any.
 func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
-	var result payment.TurnResult
-	err := transact(ctx, e.pool, func(tx pgx.Tx) error {
-		result = payment.TurnResult{}
-		if err := e.sameServer(ctx, tx); err != nil {
-			return err
-		}
-		batch := &pgx.Batch{}
-		batch.Queue(boundSQL, lockTimeout)
-		e.queueClaim(batch, claim, only, &result)
-		return tx.SendBatch(ctx, batch).Close()
-	})
+	claims, err := e.turn(ctx, claim, only, func(*pgx.Batch) {}, func(*pgx.Conn) error { return nil })
 	if err != nil {
-		return nil, explain(fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err))
+		return nil, fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err)
 	}
-	return result.Claims, nil
+	return claims, nil
 }
 
-func (e *Executor) queueClaim(batch *pgx.Batch, claim payment.ClaimRequest, only []payment.ID, result *payment.TurnResult) {
+// turn runs a claim of any number of lanes beside what queue and then do.
+func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
+	var looks []look
+	var claimed []dueClaim
+	if len(claim.Lanes) > 0 {
+		looks = e.looks.plan(claim.Lanes, only != nil)
+	}
+	var walked int64
+	begin, err := e.together(ctx, len(claim.Lanes) > 0, func(batch *pgx.Batch) {
+		queue(batch)
+		if len(claim.Lanes) > 0 {
+			batch.Queue(e.sql["claim"], claimArguments(claim, only, looks)...).Query(func(rows pgx.Rows) (err error) {
+				claimed, err = pgx.CollectRows(rows, scanDueClaim)
+				return err
+			})
+			batch.Queue(e.sql["walked"]).QueryRow(func(row pgx.Row) error { return row.Scan(&walked) })
+		}
+	}, func(conn *pgx.Conn) error {
+		if len(claimed) > 0 {
+			faultpoint.Reach(faultpoint.Claimed)
+		}
+		return then(conn)
+	})
+	if err != nil {
+		e.looks.forget(looks)
+		return nil, err
+	}
+	e.looks.learn(looks, claimed, begin.at, walked-begin.walked)
+	claims := make([]payment.Claim, len(claimed))
+	for i := range claimed {
+		claims[i] = claimed[i].Claim
+	}
+	return claims, nil
+}
+
+func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look) []any {
 	n := len(claim.Lanes)
-	rails, free, oldest := make([]string, n), make([]int32, n), make([]int32, n)
+	rails, free, oldest, fair := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n)
 	profiles, renders := make([]int32, n), make([]pgtype.Text, n)
+	var since, behind [priorities][]pgtype.Timestamptz
+	for p := range priorities {
+		since[p], behind[p] = make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
+	}
+	apartRails, apart := []string{}, []string{}
 	for i, lane := range claim.Lanes {
-		rails[i], free[i], oldest[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest)
+		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(looks[i].fair)
 		profiles[i], renders[i] = int32(lane.ProfileVersion), text(lane.RenderVersion)
+		for p := range priorities {
+			since[p][i], behind[p][i] = orBeginning(looks[i].since[p]), orBeginning(looks[i].behind[p])
+		}
+		for _, participant := range looks[i].apart {
+			apartRails, apart = append(apartRails, lane.RailType), append(apart, participant)
+		}
 	}
 	var ids any // null: any
 	if only != nil {
 		ids = uuids(only)
 	}
-	batch.Queue(e.sql["claim"], rails, free, oldest, profiles, renders,
-		claim.WorkerID, uuid(claim.ClaimID), ids).
-		Query(func(rows pgx.Rows) error {
-			claims, err := pgx.CollectRows(rows, scanClaim)
-			result.Claims = claims
-			return err
-		})
+	return []any{
+		rails, free, oldest, profiles, renders, claim.WorkerID, uuid(claim.ClaimID), ids, fair,
+		since[0], since[1], since[2], behind[0], behind[1], behind[2], apartRails, apart,
+	}
 }
 
-func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, result *payment.TurnResult) {
-	batch.Queue(e.sql["record"], recordArguments(turn)...).
-		Query(func(rows pgx.Rows) error {
-			late := make(map[payment.ID]bool)
-			for rows.Next() {
-				var attemptID pgtype.UUID
-				if err := rows.Scan(&attemptID); err != nil {
-					return err
-				}
-				late[payment.ID(attemptID.Bytes)] = true
-			}
-			for _, outcome := range turn.Outcomes {
-				if late[outcome.AttemptID] {
-					result.Late = append(result.Late, outcome)
-				}
-			}
-			return rows.Err()
+// queueRecord records by the cheap statement where nothing follows from any of
+// the outcomes, which is nearly always.
+func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, answered *map[payment.ID]bool) {
+	name, arguments := "record_done", recordDoneArguments
+	if slices.ContainsFunc(turn.Outcomes, somethingFollows) {
+		name, arguments = "record", recordArguments
+	}
+	batch.Queue(e.sql[name], arguments(turn)...).Query(func(rows pgx.Rows) error {
+		*answered = make(map[payment.ID]bool, len(turn.Outcomes))
+		var attemptID pgtype.UUID
+		_, err := pgx.ForEachRow(rows, []any{&attemptID}, func() error {
+			(*answered)[payment.ID(attemptID.Bytes)] = true
+			return nil
 		})
+		return err
+	})
+}
+
+func somethingFollows(o payment.Outcome) bool {
+	return o.Decision.Park || o.Decision.Requeue || o.Decision.Reason != ""
 }
 
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has

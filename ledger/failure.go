@@ -67,12 +67,17 @@ var beginQuery = fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeo
 const transactTries = 5
 
 // transact runs one transaction. It returns ErrCommitUnknown where the commit's
-// answer was lost, or came with a warning (a cancelled wait for synchronous
-// replication reports success that way).
+// answer was lost, or came with a warning; see settle.
 func transact(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	return again(pool, func() error { return transactOnce(ctx, pool, do) })
+}
+
+// again repeats a transaction that lost a race, and forgets every connection to
+// a server that can't be written to any more.
+func again(pool *pgxpool.Pool, once func() error) error {
 	var err error
 	for range transactTries {
-		err = transactOnce(ctx, pool, do)
+		err = once()
 		if !transient(err) {
 			break
 		}
@@ -97,20 +102,7 @@ func transactOnce(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error
 		// The connection is closed by pgx if this fails; nothing was committed.
 		return errors.Join(err, ignoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
 	}
-	before := warningsOn(conn.Conn())
-	if err := tx.Commit(ctx); err != nil {
-		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" {
-			return fmt.Errorf("committing: %w", err)
-		}
-		if errors.Is(err, pgx.ErrTxCommitRollback) {
-			return fmt.Errorf("committing: %w", err)
-		}
-		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
-	}
-	if warningsOn(conn.Conn()) != before {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
-	}
-	return nil
+	return settle(ctx, conn.Conn(), tx.Commit)
 }
 
 func ignoreClosed(err error) error {

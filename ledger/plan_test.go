@@ -15,7 +15,12 @@ import (
 // planned are the statements whose cost must not grow with pending or with the
 // archive, with arguments of the kind that they get.
 var planned = map[string]string{
-	"claim": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[])`,
+	"claim": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[], ARRAY[24],
+		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
+		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'])`,
+	"record_done": `(ARRAY[gen_random_uuid()], ARRAY[gen_random_uuid()], ARRAY[1], ARRAY['DISPATCHED'], ARRAY['ACCEPTED'], ARRAY[NULL::text],
+		ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[1],
+		ARRAY[1], ARRAY['render/1'], ARRAY[false], ARRAY[false], 'worker', ARRAY[gen_random_uuid()], ARRAY[now()])`,
 	"record": `(ARRAY[gen_random_uuid()], ARRAY[gen_random_uuid()], ARRAY[gen_random_uuid()], ARRAY[1], ARRAY['UNKNOWN'], ARRAY['UNKNOWN'], ARRAY[NULL::text],
 		ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[1],
 		ARRAY[1], ARRAY['render/1'], ARRAY[NULL::uuid], ARRAY[NULL::text], ARRAY['SEND'],

@@ -55,6 +55,17 @@ func recordArguments(turn payment.Turn) []any {
 	}
 }
 
+// recordDoneArguments are record_done.sql's, which lacks what follows.
+func recordDoneArguments(turn payment.Turn) []any {
+	all := recordArguments(turn)
+	const (
+		follows = 14 // park_attempt_id and on, in the order of recordArguments
+		flags   = 18 // outcome_unknown and provisional
+		worker  = 23
+	)
+	return slices.Concat(all[1:follows], all[flags:flags+2], all[worker:])
+}
+
 func latency(d time.Duration) pgtype.Int4 {
 	return pgtype.Int4{Int32: int32(min(d.Milliseconds(), 1<<31-1)), Valid: d > 0}
 }

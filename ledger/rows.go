@@ -83,6 +83,29 @@ func scanClaim(row pgx.CollectableRow) (payment.Claim, error) {
 	return targets.value(), nil
 }
 
+// dueClaim is a claim with when it was due.
+type dueClaim struct {
+	payment.Claim
+	due time.Time
+}
+
+func scanDueClaim(row pgx.CollectableRow) (dueClaim, error) {
+	var targets claimTargets
+	var due pgtype.Timestamptz
+	if err := row.Scan(append(targets.columns(), &due)...); err != nil {
+		return dueClaim{}, err
+	}
+	return dueClaim{targets.value(), orZero(due)}, nil
+}
+
+// orBeginning makes the zero time the beginning of all times.
+func orBeginning(t time.Time) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	return pgtype.Timestamptz{Time: t, Valid: true}
+}
+
 func scanID(row pgx.CollectableRow) (payment.ID, error) {
 	var id pgtype.UUID
 	err := row.Scan(&id)

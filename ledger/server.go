@@ -71,16 +71,16 @@ const identityKey = "railhead.server"
 // one that CheckServer saw: between two checks the pool may have reconnected
 // after a failover, to a server that forgot what was sent. A connection is asked
 // once: it never changes its server, nor the server its timeline under it.
-func (e *Executor) sameServer(ctx context.Context, tx pgx.Tx) error {
+func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn) error {
 	checked := e.server.Load()
 	if checked == nil {
 		return nil // nobody asked yet, so nobody relies on it
 	}
-	data := tx.Conn().PgConn().CustomData()
+	data := conn.PgConn().CustomData()
 	behind, known := data[identityKey].(serverIdentity)
 	if !known {
 		var timeline pgtype.Int8
-		if err := tx.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.system, &timeline); err != nil {
+		if err := conn.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.system, &timeline); err != nil {
 			return err
 		}
 		behind.timeline = timeline.Int64

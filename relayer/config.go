@@ -17,7 +17,8 @@ type Config struct {
 	Version  string
 	// Poll is the fallback when no bell rings, 50 ms to 1 min; default 500 ms.
 	Poll time.Duration
-	// Coalesce gathers bells after the first one, up to 1 s; default 30 ms.
+	// Coalesce is how long instructions and answers gather for a turn while they
+	// stream, up to 1 s; default 10 ms. A trickle is claimed at once.
 	Coalesce time.Duration
 	// Pace is the shortest time between the starts of two turns, up to 1 s, so
 	// that outcomes gather and commits are shared; default 2 ms.
@@ -63,7 +64,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	fill(&c.Poll, 500*time.Millisecond)
-	fill(&c.Coalesce, 30*time.Millisecond)
+	fill(&c.Coalesce, 10*time.Millisecond)
 	fill(&c.Pace, 2*time.Millisecond)
 	fill(&c.Zombie, 120*time.Second)
 	fill(&c.StartWithin, 5*time.Second)

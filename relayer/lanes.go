@@ -28,6 +28,7 @@ type lane struct {
 	paused  bool
 	calls   *atomic.Int64 // under way, those of the profile before included
 	turns   int           // for the share of the oldest
+	more    bool          // as far as is known, more is due than there were slots for
 	stopped time.Time     // not claimed before: its rows can't be claimed
 }
 
@@ -180,50 +181,86 @@ func (l *lanes) stop(railType string, until time.Time) {
 // reservation is what one lane may claim in a turn.
 type reservation struct {
 	lane    *lane
-	turn    int // of the lane's turns, as counted under the lock
+	oldest  bool // this turn takes what is longest due
 	permits []*rails.Permit
 }
 
 // reserve takes permits in every lane that may be claimed now. Permits come
 // before the claim, so that an open breaker or a full rail leaves instructions
-// in pending and burns no attempts.
+// in pending and burns no attempts. What one turn may claim is shared evenly;
+// what a lane can't use of its part goes to the others.
 func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	reserved := make(map[string]*reservation, len(l.byRail))
-	left := r.config.ClaimMax
 	for name, one := range l.byRail {
-		if one.paused || now.Before(one.stopped) || !r.hold.allows(one.profile.Policy) {
+		if !one.paused && !now.Before(one.stopped) && r.hold.allows(one.profile.Policy) {
+			reserved[name] = &reservation{lane: one}
+		}
+	}
+	left := r.config.ClaimMax
+	for _, part := range []int{left / max(len(reserved), 1), left} {
+		for _, each := range reserved {
+			permits := each.lane.guard.Reserve(min(part, left))
+			each.permits = append(each.permits, permits...)
+			left -= len(permits)
+		}
+	}
+	for name, each := range reserved {
+		if len(each.permits) == 0 {
+			each.lane.more = true // nobody looked
+			delete(reserved, name)
 			continue
 		}
-		permits := one.guard.Reserve(left)
-		if len(permits) == 0 {
-			continue
-		}
-		left -= len(permits)
-		one.turns++
-		reserved[name] = &reservation{lane: one, turn: one.turns, permits: permits}
+		each.lane.turns++
+		each.oldest = each.lane.more && each.lane.turns%oldestShare == 0
 	}
 	return reserved
 }
 
-// oldestShare is one in how many slots goes to the row that is longest due.
+// claimed notes which lanes had more than they could take.
+func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := make(map[string]int, len(reserved))
+	for i := range claims {
+		got[claims[i].RailType]++
+	}
+	for name, each := range reserved {
+		each.lane.more = got[name] >= len(each.permits)
+	}
+}
+
+// backlog reports whether some lane may have more due than it had slots for, and
+// has a slot now.
+func (l *lanes) backlog() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.byRail {
+		if one.more && !one.paused && one.guard.InFlight() < one.guard.Limit() && one.guard.State() != rails.BreakerOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// oldestShare is one in how many turns of a lane that can't take all that is due
+// goes to the rows that are longest due, whatever their priority.
 const oldestShare = 8
 
 // request turns reservations into a claim.
 func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest {
 	claim := payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
 	for name, each := range reserved {
-		free := len(each.permits)
-		oldest := free / oldestShare
-		if free%oldestShare != 0 && each.turn%oldestShare < free%oldestShare {
-			oldest++
-		}
-		claim.Lanes = append(claim.Lanes, payment.Lane{
-			RailType: name, Free: free, Oldest: min(oldest, free),
+		lane := payment.Lane{
+			RailType: name, Free: len(each.permits),
 			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(),
-		})
+		}
+		if each.oldest {
+			lane.Oldest = lane.Free
+		}
+		claim.Lanes = append(claim.Lanes, lane)
 	}
 	return claim
 }

@@ -5,91 +5,109 @@ import (
 	"time"
 )
 
-// pacer decides when the next turn starts: at once for a first bell, a free
-// slot or a finished call, later for what can wait, and after a pause when the
-// database is in trouble.
+// pacer decides when the next turn starts, and whether it looks for due
+// instructions or only records: at once for a bell, a finished call or a free
+// slot; after a short rest, so that commits are shared, while instructions
+// stream; and after a pause when the database is in trouble.
 type pacer struct {
-	last     time.Time     // start of the last turn
-	gap      time.Duration // between the starts of the last two
-	polled   bool          // the last wait ended by the poll
-	bellAt   time.Time     // the last bell that was acted on
-	followUp bool          // the last claim was not empty: look again soon
+	last     time.Time // start of the last turn
+	verify   bool      // the last wait ended by the poll: see that the bell is still ours
+	rung     bool      // the last wait ended by a bell
+	look     bool      // the next turn claims
+	again    bool      // rung, and nothing was found: look once more soon
 	failures int
 	skipWait bool
 	dozing   bool // every enqueue rings: nothing has to be looked for
-	busy     int  // turns in a row that came soon and found something
 }
 
-// When a relayer stays awake instead of being rung for each enqueue, and how
-// soon it looks again while something was enqueued silently.
 const (
-	busyGap    = 5 * time.Millisecond
-	busyTurns  = 4
+	// unrungWait is how soon a relayer looks again while something was enqueued
+	// silently and is not committed yet.
 	unrungWait = 25 * time.Millisecond
+	// againWait is how soon it does after a bell that led to nothing: another
+	// relayer was faster, or a long transaction has enqueued with a due time that
+	// only a whole look finds.
+	againWait = 100 * time.Millisecond
+	// deafWait is the poll of a relayer whose bell is not heard.
+	deafWait = 100 * time.Millisecond
 )
-
-// followUpWait is how soon a relayer looks again after a claim that found
-// something: whatever committed in between has no bell left to ring.
-const followUpWait = 20 * time.Millisecond
 
 // wait returns when there may be something to do, or the context ended.
 func (p *pacer) wait(ctx context.Context, r *stream) {
-	if p.failures > 0 {
+	p.rung, p.look = false, true
+	switch {
+	case p.failures > 0:
 		sleep(ctx, backOff(p.failures-1))
-		p.last = time.Now()
-		return
-	}
-	if !p.skipWait {
+	case p.skipWait:
+	case r.flow.add(0, time.Now()):
+		p.rest(ctx, r)
+	case r.primary:
 		p.waitForCause(ctx, r)
+	default:
+		p.waitForMore(ctx, r)
 	}
-	if gap := r.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil {
+	if gap := r.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil && p.failures == 0 {
 		sleep(ctx, gap)
 	}
-	p.gap = time.Since(p.last)
 	p.last = time.Now()
 }
 
-func (p *pacer) waitForCause(ctx context.Context, r *stream) {
-	if !r.primary {
-		p.waitForMore(ctx, r)
-		return
+// rest lets instructions and answers gather while they stream. Where a lane has
+// more due than it has slots, a slot that is free is used at once.
+func (p *pacer) rest(ctx context.Context, r *stream) {
+	if r.primary {
+		p.rouse(ctx, r)
 	}
+	var wake, more chan struct{}
+	backlog := r.lanes.backlog()
+	if backlog {
+		wake = r.wake
+	}
+	if !r.primary {
+		more = r.more
+	}
+	timer := time.NewTimer(max(r.config.Coalesce-time.Since(p.last), 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-more:
+		return
+	case <-timer.C:
+	}
+	p.look = r.primary || backlog
+}
+
+func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	limit := r.config.Poll
-	switch asleep, lookAgain := p.doze(ctx, r); {
+	asleep, lookAgain := p.doze(ctx, r)
+	p.verify = false
+	switch {
 	case lookAgain:
 		return
-	case asleep:
 	case r.bellDeaf():
-		limit = min(limit, 100*time.Millisecond)
-	default:
+		limit = min(limit, deafWait)
+	case !asleep:
 		limit = min(limit, unrungWait)
-	}
-	if p.followUp && !p.dozing {
-		limit = min(limit, followUpWait)
+	case p.again:
+		limit = min(limit, againWait)
 	}
 	if wake := r.lanes.wakeIn(); wake > 0 {
 		limit = min(limit, max(wake, time.Millisecond))
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	p.polled = false
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
+		// An answer to record. Whoever enqueues meanwhile rings.
+		p.look = !asleep || r.lanes.backlog()
 	case <-timer.C:
-		p.polled = true
+		p.verify = true
 		r.watch.Poll()
 	case <-r.rung:
 		r.watch.Bell()
-		// The first bell acts at once; more of them soon after are gathered.
-		if gap := r.config.Coalesce - time.Since(p.bellAt); gap > 0 {
-			sleep(ctx, gap)
-			select {
-			case <-r.rung:
-			default:
-			}
-		}
-		p.bellAt = time.Now()
+		p.rung = true
 	}
 }
 
@@ -101,13 +119,13 @@ func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 	if !ok {
 		return true, false
 	}
-	if r.bellDeaf() || p.followUp && !p.dozing {
+	if r.bellDeaf() {
 		return false, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if p.dozing {
-		if !p.polled || dozer.Dozing(ctx) == nil {
+		if !p.verify || dozer.Dozing(ctx) == nil {
 			return true, false
 		}
 		p.dozing = false
@@ -120,17 +138,10 @@ func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 	return rings, rings
 }
 
-// rouse lets enqueues be silent while turns follow each other anyway.
-func (p *pacer) rouse(ctx context.Context, r *stream, claimed int) {
-	if claimed == 0 || p.gap > busyGap+r.config.Pace {
-		p.busy = 0
-		return
-	}
-	if p.busy++; p.busy < busyTurns || !p.dozing {
-		return
-	}
+// rouse lets enqueues be silent: this relayer looks by itself.
+func (p *pacer) rouse(ctx context.Context, r *stream) {
 	dozer, ok := r.bell.(Dozer)
-	if !ok {
+	if !ok || !p.dozing {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -148,21 +159,27 @@ func (p *pacer) waitForMore(ctx context.Context, r *stream) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-r.wake:
 	case <-r.more:
+		return
+	case <-r.wake:
 	case <-timer.C:
 	}
+	p.look = r.lanes.backlog()
 }
 
 // after notes how the turn went.
 func (p *pacer) after(claimed int, err error, r *stream) {
-	p.followUp = claimed > 0
 	p.skipWait = false
 	if err != nil {
 		p.failures++
 		return
 	}
 	p.failures = 0
+	p.again = p.rung && claimed == 0
+	if p.again {
+		claimed = 1 // enqueues ring, whoever claims them
+	}
+	r.flow.add(claimed, time.Now())
 	// More outcomes than one turn records: go on.
 	p.skipWait = r.flight.waiting() >= r.config.RecordMax
 }

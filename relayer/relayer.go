@@ -40,6 +40,7 @@ type Relayer struct {
 	log    *slog.Logger
 
 	lanes   lanes
+	flow    flow
 	hold    hold
 	streams []*stream
 	rung    chan struct{} // size 1: the bell

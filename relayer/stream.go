@@ -36,9 +36,8 @@ func (r *stream) loop(ctx, sends context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		claimed, err := r.turn(ctx, sends)
+		claimed, err := r.turn(ctx, sends, pause.look)
 		pause.after(claimed, err, r)
-		pause.rouse(ctx, r, claimed)
 		if errors.Is(err, payment.ErrUnsafeServer) {
 			return err
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// turn records what has finished and claims what fits, then dispatches it. It
-// returns how many instructions were claimed.
-func (r *stream) turn(ctx, sends context.Context) (int, error) {
+// turn records what has finished and, where it looks, claims what fits, then
+// dispatches it. It returns how many instructions were claimed.
+func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	// A turn that has begun is finished, whatever is being stopped: its commit
 	// must not be cut off.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
@@ -24,7 +24,10 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 	}
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	begun := time.Now()
-	reserved := r.reserve(begun)
+	var reserved map[string]*reservation
+	if look {
+		reserved = r.reserve(begun)
+	}
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
 	}
@@ -37,7 +40,8 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 	switch {
 	case err == nil:
 		r.settle(outcomes, result.Late)
-		if asked := asked(turn.Claim); asked > 0 && len(result.Claims) == asked {
+		r.lanes.claimed(reserved, result.Claims)
+		if len(result.Claims) >= r.config.ClaimMax/helpShare && r.lanes.backlog() {
 			signal(r.more)
 		}
 		r.dispatch(sends, reserved, result.Claims, begun)
@@ -65,6 +69,10 @@ func (r *stream) turn(ctx, sends context.Context) (int, error) {
 		return r.fallBack(work, sends, reserved, err)
 	}
 }
+
+// helpShare is one in how many of ClaimMax a turn must have claimed for another
+// stream to help it: where a rail's slots are the limit it could not.
+const helpShare = 4
 
 // upkeep does what a turn needs first: profiles that are not too old, claims of
 // unknown commit looked up, outcomes that lost the fence recorded.
@@ -197,13 +205,4 @@ func (r *stream) resolveDoubts(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// asked counts the instructions that a claim has room for.
-func asked(claim payment.ClaimRequest) int {
-	n := 0
-	for _, lane := range claim.Lanes {
-		n += lane.Free
-	}
-	return n
 }

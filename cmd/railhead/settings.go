@@ -45,7 +45,7 @@ type settings struct {
 	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty
 
 	Poll           time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
-	Coalesce       time.Duration `env:"RAILHEAD_COALESCE" envDefault:"30ms"`
+	Coalesce       time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms"`
 	ClaimMax       int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
 	Zombie         time.Duration `env:"RAILHEAD_ZOMBIE" envDefault:"120s"`
 	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN" envDefault:"5s"`

@@ -4,28 +4,43 @@
 --
 -- $1 rail_type[], $2 free[], $3 oldest[], $4 profile_version[], $5 render_version[],
 -- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to claim and no others; null: any
+-- $9 fair[]: of the free, what goes to participants that are not set apart, before those that are
+-- $10 to $12 since[] by priority: where the look for them starts
+-- $13 to $15 behind[] by priority: where the look for those set apart starts; never later
+-- $16 rail_type[] and $17 participant_id[]: who is set apart in which lane
 --
 -- The due test uses statement_timestamp(), which can be an index condition;
--- clock_timestamp(), which can't, only stamps. = ANY (ARRAY(...)) keeps the
--- delete an index scan whatever the statistics say; a join would not.
+-- clock_timestamp(), which can't, only stamps. Its lower end is what the claimer
+-- remembers of its last looks: rows that were claimed and can't be vacuumed yet
+-- lie before it. What is committed there late is found by the next look without
+-- it (see ledger's looks). = ANY (ARRAY(...)) keeps the delete a scan of named
+-- rows whatever the statistics say; a join would not. An address is that of the
+-- row as this statement's snapshot sees it: what somebody changed since has
+-- another one, and is left to the next claim.
 WITH lane AS MATERIALIZED (
-  SELECT l.rail_type, l.free, l.oldest, l.profile_version, l.render_version
-  FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::text[])
-    AS l(rail_type, free, oldest, profile_version, render_version)
+  SELECT l.rail_type, l.free, l.oldest, l.profile_version, l.render_version, l.fair,
+    l.since_0, l.since_1, l.since_2, l.behind_0, l.behind_1, l.behind_2,
+    ARRAY(
+      SELECT f.participant_id
+      FROM unnest($16::text[], $17::text[]) AS f(rail_type, participant_id)
+      WHERE f.rail_type = l.rail_type) AS apart
+  FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $9::integer[],
+      $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[])
+    AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1, behind_2)
   WHERE NOT EXISTS (
     SELECT FROM {cell}.payment_rails r WHERE r.paused AND r.rail_type IN ('*', l.rail_type))
 ),
 longest AS MATERIALIZED (
-  SELECT l.rail_type, l.free, x.outbox_id, 0 AS part, x.next_attempt_at
+  SELECT l.rail_type, x.place
   FROM lane l
   CROSS JOIN LATERAL (
-    SELECT p.outbox_id, p.next_attempt_at
-    FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)
+    SELECT p.place
+    FROM (VALUES (0::smallint, l.behind_0), (1::smallint, l.behind_1), (2::smallint, l.behind_2)) AS level(priority, since)
     CROSS JOIN LATERAL (
-      SELECT q.outbox_id, q.next_attempt_at
+      SELECT q.ctid AS place, q.next_attempt_at, q.outbox_id
       FROM {cell}.payment_outbox_pending q
       WHERE q.rail_type = l.rail_type AND q.priority = level.priority
-        AND q.next_attempt_at <= statement_timestamp()
+        AND q.next_attempt_at >= level.since AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
@@ -34,37 +49,37 @@ longest AS MATERIALIZED (
       FOR UPDATE SKIP LOCKED) p
     ORDER BY p.next_attempt_at, p.outbox_id
     LIMIT l.oldest) x
+  WHERE l.oldest > 0
 ),
 urgent AS MATERIALIZED (
-  SELECT l.rail_type, l.free, x.outbox_id, 1 + x.priority AS part, x.next_attempt_at
+  SELECT x.place
   FROM lane l
   CROSS JOIN LATERAL (
-    SELECT p.outbox_id, level.priority, p.next_attempt_at
-    FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)
+    SELECT p.place
+    FROM (VALUES
+        (0::smallint, false, l.since_0, l.fair), (0::smallint, true, l.behind_0, l.free),
+        (1::smallint, false, l.since_1, l.fair), (1::smallint, true, l.behind_1, l.free),
+        (2::smallint, false, l.since_2, l.fair), (2::smallint, true, l.behind_2, l.free))
+      AS part(priority, apart, since, most)
     CROSS JOIN LATERAL (
-      SELECT q.outbox_id, q.next_attempt_at
+      SELECT q.ctid AS place
       FROM {cell}.payment_outbox_pending q
-      WHERE q.rail_type = l.rail_type AND q.priority = level.priority
-        AND q.next_attempt_at <= statement_timestamp()
+      WHERE q.rail_type = l.rail_type AND q.priority = part.priority
+        AND q.next_attempt_at >= part.since AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
+        AND (q.participant_id = ANY (l.apart)) = part.apart
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
+        AND q.ctid <> ALL (ARRAY(SELECT g.place FROM longest g))
       ORDER BY q.next_attempt_at, q.outbox_id
-      LIMIT l.free
+      LIMIT part.most
       FOR UPDATE SKIP LOCKED) p
-    LIMIT l.free) x
-),
-ranked AS (
-  SELECT u.outbox_id, u.free,
-    row_number() OVER (PARTITION BY u.rail_type ORDER BY u.part, u.next_attempt_at, u.outbox_id) AS place
-  FROM (
-    SELECT DISTINCT ON (b.outbox_id) b.outbox_id, b.rail_type, b.free, b.part, b.next_attempt_at
-    FROM (SELECT * FROM longest UNION ALL SELECT * FROM urgent) b
-    ORDER BY b.outbox_id, b.part) u
+    WHERE NOT part.apart OR l.apart <> '{}'
+    LIMIT l.free - (SELECT count(*) FROM longest g WHERE g.rail_type = l.rail_type)) x
 ),
 gone AS (
   DELETE FROM {cell}.payment_outbox_pending p
-  WHERE p.outbox_id = ANY (ARRAY(SELECT r.outbox_id FROM ranked r WHERE r.place <= r.free))
+  WHERE p.ctid = ANY (ARRAY(SELECT g.place FROM longest g UNION ALL SELECT u.place FROM urgent u))
   RETURNING p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type, p.payload,
     p.attempt_count, p.next_attempt_at, p.created_at, p.priority, p.expires_at, p.headers, p.next_action,
     p.outcome_unknown, p.provisional, p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count, p.render_version
@@ -76,9 +91,11 @@ claimed AS (
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
-    -- The archive is as old as this snapshot, the locked row is not: whoever
-    -- appended for it since has raised attempt_count under that lock.
-    greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1,
+    -- attempt_count is a cache, raised under the row's lock by whoever appends;
+    -- of a row that never left pending, nobody has.
+    CASE WHEN g.attempt_count = 0 AND g.send_count = 0 AND g.inquiry_count = 0 AND g.first_sent_at IS NULL THEN 1
+      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
+    END,
     (CASE g.next_action WHEN 'INQUIRE' THEN 'INQUIRING' ELSE 'DISPATCHING' END)::{cell}.outbox_attempt_state,
     (SELECT clock_timestamp()), $6, l.profile_version,
     CASE g.next_action WHEN 'INQUIRE' THEN g.render_version ELSE coalesce(g.render_version, l.render_version) END,
@@ -90,7 +107,7 @@ claimed AS (
   ORDER BY g.outbox_id
   RETURNING a.outbox_id, a.attempt_no, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
     a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.claimed_at, a.next_action, a.render_version,
-    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count
+    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at
 ),
 in_flight AS (
   INSERT INTO {cell}.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
@@ -102,5 +119,6 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   c.idempotency_key, c.rail_type, c.payload::text, c.headers::text,
   (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id) AS fingerprint,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
-  c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version
+  c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
+  c.next_attempt_at
 FROM claimed c

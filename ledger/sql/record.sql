@@ -106,10 +106,7 @@ letters AS (
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
   WHERE f.claim_id = ANY ($25::uuid[])
-    AND NOT EXISTS (
-      SELECT FROM o
-      WHERE o.claim_id = f.claim_id AND NOT EXISTS (SELECT FROM answered i WHERE i.attempt_id = o.attempt_id))
+    AND (SELECT count(*) FROM answered) = cardinality($2::uuid[])
 )
-SELECT o.attempt_id
-FROM o
-WHERE NOT EXISTS (SELECT FROM answered i WHERE i.attempt_id = o.attempt_id)
+SELECT i.attempt_id
+FROM answered i

@@ -1,0 +1,96 @@
+package relayer_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// counted notes what the turns of a relayer were.
+type counted struct {
+	relayer.Store
+	mu                         sync.Mutex
+	turns, recordings, claimed int
+}
+
+func (c *counted) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	result, err := c.Store.Turn(ctx, turn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turns++
+	c.claimed += len(result.Claims)
+	if len(turn.Claim.Lanes) == 0 {
+		c.recordings++
+	}
+	return result, err
+}
+
+func (c *counted) look() (turns, recordings, claimed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turns, c.recordings, c.claimed
+}
+
+// promptRail accepts everything at once.
+type promptRail struct{}
+
+func (promptRail) RenderVersion() string { return "prompt/1" }
+func (promptRail) Send(_ context.Context, s rails.Send) rails.Result {
+	return rails.Result{Result: payment.ResultAccepted, Reference: s.OutboxID.String()}
+}
+
+// TestAnAnswerIsRecordedWithoutALook: while every enqueue rings, an answer alone
+// is no reason to look for due instructions.
+func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	store := &counted{Store: w.store}
+	config := config()
+	config.Poll = time.Minute
+	w.runWith(config, store, w.bell())
+	w.seen.awaitMore(t, "bell", 1)
+	for n := range 3 {
+		w.asleep()
+		w.awaitStates(w.enqueue(fmt.Sprint(n)), "DISPATCHING DISPATCHED")
+	}
+	if _, recordings, _ := store.look(); recordings == 0 {
+		t.Error("every turn looked for due instructions")
+	}
+}
+
+// TestAStreamSharesTurns: many enqueues, one after the other, are claimed by few
+// turns; nothing is left, and the relayer sleeps again afterwards.
+func TestAStreamSharesTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.wrap = func(rails.Rail) rails.Rail { return promptRail{} }
+	store := &counted{Store: w.store}
+	config := config()
+	config.Poll, config.Coalesce, config.Streams = time.Minute, 100*time.Millisecond, 1
+	w.runWith(config, store, w.bell())
+	const transactions, each = 40, 10
+	w.ingesting()
+	begun := time.Now()
+	for i := range transactions {
+		_, err := w.ingest.Exec(t.Context(), `SELECT FROM generate_series(1, $2::integer) n, railhead.enqueue_payment_outbox($1 || n, 'participant', $1, 'bank',
+			'{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}')`, fmt.Sprintf("%d/", i), each)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.nothingLeft()
+	turns, _, claimed := store.look()
+	same(t, "claimed", claimed, transactions*each)
+	if most := 30 + int(time.Since(begun)/config.Coalesce); turns > most {
+		t.Errorf("%d turns for %d transactions in %s, want at most %d", turns, transactions, time.Since(begun), most)
+	}
+	w.awaitText("1", `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	w.awaitStates(w.enqueue("later"), "DISPATCHING DISPATCHED")
+}
