@@ -23,6 +23,7 @@ type Executor struct {
 	sql    statements
 	server atomic.Pointer[serverIdentity] // the one that CheckServer saw last
 	looks  looks
+	pooled bool // the connection string allows for a pooler
 }
 
 // OpenExecutor connects lazily: it succeeds while the server is away.
@@ -31,7 +32,11 @@ func OpenExecutor(ctx context.Context, config Config) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executor{pool: pool, cell: config.Cell, sql: loaded}, nil
+	// Statements kept by name need one session throughout: who asks for another
+	// mode may have a transaction pooler between.
+	mode := pool.Config().ConnConfig.DefaultQueryExecMode
+	pooled := mode != pgx.QueryExecModeCacheStatement
+	return &Executor{pool: pool, cell: config.Cell, sql: loaded, pooled: pooled}, nil
 }
 
 // Close ends every connection.

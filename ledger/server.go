@@ -70,7 +70,8 @@ const identityKey = "railhead.server"
 // sameServer refuses to claim through a connection to another server than the
 // one that CheckServer saw: between two checks the pool may have reconnected
 // after a failover, to a server that forgot what was sent. A connection is asked
-// once: it never changes its server, nor the server its timeline under it.
+// once: it never changes its server, nor the server its timeline under it. One
+// that leads to a pooler is asked each time, for the pooler changes its server.
 func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn) error {
 	checked := e.server.Load()
 	if checked == nil {
@@ -78,7 +79,7 @@ func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	data := conn.PgConn().CustomData()
 	behind, known := data[identityKey].(serverIdentity)
-	if !known {
+	if !known || e.pooled {
 		var timeline pgtype.Int8
 		if err := conn.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.system, &timeline); err != nil {
 			return err

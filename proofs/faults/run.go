@@ -149,6 +149,11 @@ func (w *World) play(ctx context.Context, fault Fault, report *Report) error {
 	if err := w.StopServices(); err != nil {
 		w.Broken("%v", err)
 	}
+	for _, end := range w.atRest {
+		if err := end(ctx); err != nil {
+			return err
+		}
+	}
 	if err := w.judgeSilence(ctx); err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ type World struct {
 	// reach is how processes find the database, where that is not the lane's socket.
 	reach func(login string) string
 	ends  []func(context.Context) error // of what a fault has started, last first
+	// atRest is what stands between services and server, and ends once they have.
+	atRest []func(context.Context) error
+	env    []string // more settings of the services
 }
 
 // NewWorld starts everything and waits until it can work.
@@ -194,7 +197,7 @@ func (w *World) startService(ctx context.Context, kind, url string, points []fau
 	for n, point := range points {
 		names[n] = string(point)
 	}
-	env := append(w.Options.environment(), url, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
+	env := append(append(w.Options.environment(), w.env...), url, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
 		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
 		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","))
 	p, err := startProcess(w.dir, name, w.Lane.built.Railhead, env, kind)

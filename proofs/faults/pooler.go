@@ -1,0 +1,143 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// poolerFaults put PgBouncer in transaction mode between everybody and the server.
+func poolerFaults() []Fault {
+	late := func(o *Options) { o.Relayers, o.Reapers, o.Wave = 0, 0, 60 }
+	return []Fault{
+		{
+			Name:   "pooler_restarted",
+			About:  "all work goes through PgBouncer in transaction mode, LISTEN beside it, and PgBouncer is killed and started under load",
+			Adjust: late, Quiet: true,
+			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, true, restartPooler) },
+			Check:  noneByName,
+		},
+		{
+			Name:   "pooler_deaf_listen",
+			About:  "LISTEN goes through the pooler too, which takes it and delivers nothing: the relayer finds out and polls",
+			Adjust: func(o *Options) { late(o); o.Rounds = 1; o.Poll = 20 * time.Second }, Quiet: true,
+			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, false, deafListen) },
+			Check:  noneByName,
+		},
+	}
+}
+
+// pooled starts the processes behind a pooler, and then the fault.
+func (w *World) pooled(ctx context.Context, listen bool, fault func(context.Context, *World, *bouncer) error) error {
+	b, err := w.newBouncer(ctx)
+	if err != nil {
+		return err
+	}
+	if listen {
+		w.env = append(w.env, "RAILHEAD_LISTEN_URL="+w.url(loginRelayer))
+	}
+	w.reach = func(login string) string { return b.url(w.database, login) }
+	w.Options.Relayers, w.Options.Reapers = 1, 1
+	if _, err := w.StartRelayer(ctx); err != nil {
+		return err
+	}
+	if _, err := w.StartReaper(ctx); err != nil {
+		return err
+	}
+	err = fault(ctx, w, b)
+	// What is judged at the end is the installation, and the pooler's sessions are
+	// not its own.
+	w.atRest = append(w.atRest, func(context.Context) error { b.kill(); return nil })
+	return err
+}
+
+func restartPooler(ctx context.Context, w *World, b *bouncer) error {
+	for range w.Options.Rounds {
+		if _, err := w.Traffic(w.Options.Wave); err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(200+w.draws.IntN(400))*time.Millisecond)
+		var through int
+		if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'railhead-%'
+		  AND client_port > 0`).Scan(&through); err != nil {
+			return err
+		}
+		w.Injected++
+		w.Hit += min(through, 1)
+		if err := b.restart(ctx, w.database); err != nil {
+			return err
+		}
+	}
+	return w.Snapshot(ctx)
+}
+
+func deafListen(ctx context.Context, w *World, _ *bouncer) error {
+	w.Injected++
+	err := await(ctx, 15*time.Second, "the relayer to find its bell deaf", func() (bool, error) {
+		state, err := w.metric(ctx, w.relayers[0], `railhead_bell_state\{[^}]*state="deaf"[^}]*\}`)
+		return state == "1", err
+	})
+	if err != nil {
+		w.Broken("%v", err)
+		return nil
+	}
+	w.Hit++
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	// The poll alone would take 20 s.
+	begun := time.Now()
+	if _, err := w.AwaitRest(ctx); err != nil || time.Since(begun) > 10*time.Second {
+		w.Broken("with a deaf bell it took %s to rest: %v", time.Since(begun), err)
+	}
+	return nil
+}
+
+// metric is what a process exports under a name that the pattern matches; empty
+// if there is none.
+func (w *World) metric(ctx context.Context, p *Process, pattern string) (string, error) {
+	addr, err := p.awaitFile(ctx, w.addrFile(p.Name))
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Timeout: 2 * time.Second}
+	answer, err := client.Get("http://" + addr + "/metrics")
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 8<<20))
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`(?m)^` + pattern + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		return "", nil
+	}
+	return string(found[1]), nil
+}
+
+// noneByName wants no process to have met a prepared statement that was another
+// session's, or none at all.
+func noneByName(w *World, _ Facts) {
+	for _, p := range w.processes() {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			w.Broken("%v", err)
+			continue
+		}
+		for _, code := range []string{"42P05", "26000"} {
+			if strings.Contains(string(text), code) {
+				w.Broken("%s", fmt.Sprintf("%s met SQLSTATE %s: a statement prepared by name", p.Name, code))
+			}
+		}
+	}
+}
