@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+)
+
+// noopRail has a rail that needs no bank, and takes callbacks for it.
+const noopRail = `
+allow_noop: true
+rails:
+  - rail_type: bank
+    adapter: noop
+    callback: {secrets: ["env:WEBHOOK_SECRET"], key: reference, status: status, statuses: {EXECUTED: EXECUTED}}
+`
+
+// TestEveryComponentServesMetrics starts each as a process and reads /metrics on
+// its health listener: its own metrics, those of the database, and who it is.
+func TestEveryComponentServesMetrics(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	for kind, own := range map[string][]string{
+		"relayer":   {"claim_batches_total", `railhead_build_info{component="relayer"`, `dispatch_latency_ms_count{rail="bank"}`},
+		"reaper":    {"railhead_reaper_cycles_total", `railhead_build_info{component="reaper"`},
+		"callbacks": {`railhead_callbacks_total{rail="bank"`, `railhead_build_info{component="callbacks"`},
+		"run":       {"claim_batches_total", "railhead_reaper_cycles_total", `component="reaper"`, `component="relayer"`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			url := start(t, kind, cell.URL(celltest.Relayer))
+			awaitMetrics(t, url, append(own, `outbox_pending_depth{rail="bank"} 0`, "railhead_database_up 1", `attempts_total{state="PARKED"} 0`)...)
+		})
+	}
+}
+
+// TestMetricsWithoutADatabase: a component that can't reach its database says so.
+func TestMetricsWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	url := start(t, "reaper", "postgres://nobody@127.0.0.1:1/nowhere")
+	awaitMetrics(t, url, "railhead_database_up 0", "railhead_database_stats_age_seconds", `railhead_reaper_cycles_total{result="failed"}`)
+}
+
+// start runs a component until the test ends, and returns where its metrics are.
+func start(t *testing.T, kind, database string) string {
+	t.Helper()
+	dir := t.TempDir()
+	addrFile, railsPath := filepath.Join(dir, "addr"), filepath.Join(dir, "rails.yaml")
+	if err := os.WriteFile(railsPath, []byte(noopRail), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := exec.Command(os.Args[0], kind) // it outlives the test's context, so that it can stop in order
+	one.Env = []string{
+		asCommand, "DATABASE_URL=" + database, "RAILHEAD_HTTP_ADDR_FILE=" + addrFile, "RAILHEAD_RAILS_FILE=" + railsPath,
+		"RAILHEAD_METRICS_EVERY=100ms", "RAILHEAD_DRAIN=100ms", "RAILHEAD_LOG_LEVEL=error",
+		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}
+	one.Stderr = t.Output()
+	if err := one.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := one.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Errorf("stopping %s: %v", kind, err)
+		}
+		if err := one.Wait(); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	})
+	var addr []byte
+	awaitThat(t, func() (err error) {
+		addr, err = os.ReadFile(addrFile)
+		return err
+	})
+	return "http://" + strings.TrimSpace(string(addr)) + "/metrics"
+}
+
+// awaitMetrics scrapes until each of these is there.
+func awaitMetrics(t *testing.T, url string, want ...string) {
+	t.Helper()
+	awaitThat(t, func() error {
+		answer, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s, %v: %.200s", answer.Status, err, text)
+		}
+		for _, each := range want {
+			if !strings.Contains(string(text), each) {
+				return fmt.Errorf("no %s", each)
+			}
+		}
+		return nil
+	})
+}
+
+// awaitThat looks every 50 ms, for half a minute.
+func awaitThat(t *testing.T, check func() error) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package relayer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/railsim"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// lane is how the rail is served now.
+func (r *running) lane(railType string) relayer.LaneState {
+	for _, lane := range r.Lanes() {
+		if lane.RailType == railType {
+			return lane
+		}
+	}
+	return relayer.LaneState{}
+}
+
+// awaitLane waits until a lane looks so.
+func (w *world) awaitLane(r *running, want relayer.LaneState) {
+	w.t.Helper()
+	w.seen.await(w.t, func() error {
+		if got := r.lane(want.RailType); got != want {
+			return fmt.Errorf("the lane is %+v, want %+v", got, want)
+		}
+		return nil
+	})
+}
+
+// TestLanes: calls under way, the breaker and what is held are told as they are.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 7, "breaker": {"minimum_requests": 2, "open_for": "1h"}`))
+	w.faults(railsim.Fault{Kind: railsim.HangBefore})
+	r := w.run(config())
+	idle := relayer.LaneState{RailType: "bank", Limit: 7, Breaker: rails.BreakerClosed}
+	w.awaitLane(r, idle)
+	w.enqueue("hangs")
+	w.enqueue("hangs too")
+	busy := idle
+	busy.Calls = 2
+	w.awaitLane(r, busy)
+	open := idle
+	open.Breaker = rails.BreakerOpen
+	w.awaitLane(r, open)
+}
+
+// TestHeldLane: a lane that a failover keeps from being claimed says so.
+func TestHeldLane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	config := config()
+	config.StateFile = filepath.Join(t.TempDir(), "server.json")
+	const another = `{"system_identifier": "another", "timeline": 1, "seen_at": "2026-01-01T00:00:00Z"}`
+	if err := os.WriteFile(config.StateFile, []byte(another), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitLane(w.run(config), relayer.LaneState{RailType: "bank", Limit: 32, Breaker: rails.BreakerClosed, Held: true})
+}
+
+// switched is a bell whose session and hearing a test decides.
+type switched struct {
+	deafBell
+	broken, hears atomic.Bool
+}
+
+func (b *switched) Listening() bool { return !b.broken.Load() }
+func (b *switched) Test(context.Context) error {
+	if b.hears.Load() {
+		return nil
+	}
+	return errors.New("not heard")
+}
+
+// TestBellState tells a session that hears from one that is deaf and from one
+// that is broken; the ledger's own bell listens soon after the start.
+func TestBellState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	quick := config()
+	quick.BellTestEvery = 100 * time.Millisecond
+	await := func(r *running, want relayer.BellState) {
+		t.Helper()
+		w.seen.await(t, func() error {
+			if got := r.Bell(); got != want {
+				return fmt.Errorf("the bell is %s, want %s", got, want)
+			}
+			return nil
+		})
+	}
+	real := w.run(quick)
+	await(real, relayer.BellListening)
+	bell := new(switched)
+	quick.WorkerID += "-2"
+	r := w.runWith(quick, w.store, bell)
+	await(r, relayer.BellIsDeaf)
+	bell.broken.Store(true)
+	await(r, relayer.BellDisconnected)
+	bell.broken.Store(false)
+	bell.hears.Store(true)
+	await(r, relayer.BellListening)
+}
+
+// TestFailures: every way in which a turn fails has its kind, and each lost
+// commit is told of.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[relayer.Failure]error{
+		relayer.FailedCommitUnknown: fmt.Errorf("in a test: %w", payment.ErrCommitUnknown),
+		relayer.FailedLink:          errors.New("broken pipe"),
+		relayer.FailedLock:          fmt.Errorf("in a test: %w", payment.ErrLockTimeout),
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, fastProfile)
+			w.runWith(config(), &failing{Store: w.store, err: err}, w.bell())
+			w.enqueue("waits")
+			w.seen.awaitMore(t, "failed "+string(want), 1)
+			if lost := w.seen.count("commit unknown") > 0; lost != errors.Is(err, payment.ErrCommitUnknown) {
+				t.Errorf("a lost commit was told of: %v", lost)
+			}
+		})
+	}
+}
+
+// failing is a store whose turns fail.
+type failing struct {
+	relayer.Store
+	err error
+}
+
+func (f *failing) Turn(context.Context, payment.Turn) (payment.TurnResult, error) {
+	return payment.TurnResult{}, f.err
+}
