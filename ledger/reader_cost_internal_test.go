@@ -253,3 +253,43 @@ func (p plan) probes(t *testing.T, name string) bool {
 	}
 	return found
 }
+
+// flood puts instructions into pending behind the planner's back.
+const flood = `
+	INSERT INTO railhead.payment_outbox_pending
+	  (instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, outcome_unknown, expires_at)
+	SELECT 'f-' || n, 'f', n, 'k', 'bank', '{}', n % 2 = 0, now() + interval '5 minutes'
+	FROM generate_series($1::integer, $2::integer) n`
+
+// TestGaugesDoNotGrowWithPending: beyond where its counts end, a gauge costs no
+// more, however much waits. Counting all would touch as many pages more as there
+// are instructions.
+func TestGaugesDoNotGrowWithPending(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	cell.Exec("ALTER TABLE railhead.payment_outbox_pending SET (autovacuum_enabled = false)")
+	loaded, err := loadStatements(cell.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := cell.Conn(t, celltest.Relayer)
+	for _, sql := range []string{"SET plan_cache_mode = force_generic_plan", "SET enable_seqscan = off"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := map[string][]any{"gauges_rails": {DepthMax, gaugeRailsMax}, "gauges_server": {DepthMax}}
+	cell.Exec(flood, 1, 3*DepthMax)
+	before := map[string]int{}
+	for name, args := range looks {
+		before[name] = pagesTouched(t, conn, loaded[name], args)
+	}
+	cell.Exec(flood, 3*DepthMax+1, 8*DepthMax)
+	for name, args := range looks {
+		if after := pagesTouched(t, conn, loaded[name], args); after > before[name]+DepthMax/20 {
+			t.Errorf("%s touches %d pages with %d pending, %d with far more", name, before[name], 3*DepthMax, after)
+		} else {
+			t.Logf("%s: %d pages, then %d", name, before[name], after)
+		}
+	}
+}
