@@ -50,7 +50,7 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 	defer cancel()
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
-	result := r.speak(ctx, l, claim, begun)
+	result := rails.Discreet(r.speak(ctx, l, claim, begun), claim.Payload, claim.IdempotencyKey)
 	permit.Settle(result)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unlisted {

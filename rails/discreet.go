@@ -1,0 +1,156 @@
+package rails
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// hidden stands for what an instruction says.
+const hidden = "[payload]"
+
+// Bounds of what is looked for: shorter words would blank any sentence, and
+// nobody is known by them alone.
+const (
+	hiddenMin  = 4 // characters
+	hiddenMost = 20_000
+)
+
+var (
+	word = regexp.MustCompile(`[\p{L}\p{N}]+(?:[.,]\d+)*`)
+	// repeats are several of them in a row.
+	repeats = regexp.MustCompile(regexp.QuoteMeta(hidden) + `(?:[^\p{L}\p{N}]{1,3}` + regexp.QuoteMeta(hidden) + `)+`)
+)
+
+// Discreet takes out of a rail's words what an instruction says: banks repeat
+// what they refuse, and so do errors of the network's layers. Every word of four
+// characters or more that is in a value of the payload, or in also, goes from the
+// message, whatever its case; a code with one of them is no code. The rail's
+// reference stays: money is looked up by it.
+func Discreet(result Result, payload []byte, also ...string) Result {
+	if isOwn(result.Message) && utf8.RuneCountInString(result.Code) < hiddenMin {
+		return result
+	}
+	said := wordsOf(payload, also)
+	result.Message = said.out(result.Message)
+	if said.out(result.Code) != result.Code {
+		result.Code = hidden
+	}
+	return result
+}
+
+// isOwn knows the one message that adapters give most often, by themselves.
+func isOwn(message string) bool {
+	status, ok := strings.CutPrefix(message, "HTTP ")
+	return message == "" || ok && len(status) == 3
+}
+
+// said are words, in lower case.
+type said map[string]bool
+
+func wordsOf(payload []byte, also []string) said {
+	s := make(said)
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	// A key is a field's name and not what the field says. Within an object every
+	// other token is a key, which the decoder does not tell by itself.
+	var inObject []bool
+	key := false
+	for len(s) < hiddenMost {
+		token, err := decoder.Token()
+		if err != nil {
+			if err != io.EOF {
+				s.add(string(payload)) // what can't be read is hidden whole
+			}
+			break
+		}
+		switch value := token.(type) {
+		case json.Delim:
+			if value == '{' || value == '[' {
+				inObject = append(inObject, value == '{')
+				key = value == '{'
+				continue
+			}
+			inObject = inObject[:len(inObject)-1]
+		case string:
+			if key {
+				key = false
+				continue
+			}
+			s.add(value)
+		case json.Number:
+			s.add(value.String())
+		}
+		key = len(inObject) > 0 && inObject[len(inObject)-1]
+	}
+	for _, text := range also {
+		s.add(text)
+	}
+	return s
+}
+
+func (s said) add(text string) {
+	for _, found := range word.FindAllString(text, hiddenMost) {
+		if utf8.RuneCountInString(found) < hiddenMin {
+			continue
+		}
+		s[strings.ToLower(found)] = true
+		if digits := strings.ReplaceAll(found, ".", ""); digits != found {
+			s[digits] = true // an amount in minor units
+		}
+	}
+}
+
+// out hides the words, and what a cut has left of the last one.
+func (s said) out(text string) string {
+	if text == "" || len(s) == 0 {
+		return text
+	}
+	found := false
+	text = replaceWords(text, func(one string, last bool) string {
+		lower := strings.ToLower(one)
+		if s[lower] || s[strings.Map(digitsOnly, lower)] || last && s.begins(lower) {
+			found = true
+			return hidden
+		}
+		return one
+	})
+	if !found {
+		return text
+	}
+	return repeats.ReplaceAllString(text, hidden)
+}
+
+func replaceWords(text string, with func(one string, last bool) string) string {
+	var out strings.Builder
+	from := 0
+	for _, at := range word.FindAllStringIndex(text, -1) {
+		out.WriteString(text[from:at[0]])
+		out.WriteString(with(text[at[0]:at[1]], at[1] == len(text)))
+		from = at[1]
+	}
+	out.WriteString(text[from:])
+	return out.String()
+}
+
+func digitsOnly(r rune) rune {
+	if r == '.' || r == ',' {
+		return -1
+	}
+	return r
+}
+
+func (s said) begins(start string) bool {
+	if utf8.RuneCountInString(start) < hiddenMin {
+		return false
+	}
+	for one := range s {
+		if strings.HasPrefix(one, start) {
+			return true
+		}
+	}
+	return false
+}
