@@ -105,7 +105,7 @@ bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of
 faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	@scripts/install-pgbouncer.sh || true # without it the pooler's faults fail, and say so
+	@scripts/install-fault-tools.sh || true # without them some faults fail, and say so
 	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
 
 .PHONY: mutants

@@ -89,6 +89,7 @@ func (s *Server) spawn() (*child, error) {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	s.acct.apply(cmd)
+	cmd.Env = append(cmd.Env, s.opts.Env...)
 	// A group of its own: Ctrl-C at the terminal is for us, who still need the database to wind down.
 	cmd.SysProcAttr.Setpgid = true
 	exited, err := startGuarded(cmd, syscall.SIGQUIT)

@@ -43,6 +43,8 @@ type Options struct {
 	// Settings are added to postgresql.conf, for example {"max_connections": "300"}. They replace those of
 	// an earlier run. Durability settings stay at PostgreSQL's safe defaults unless named here.
 	Settings map[string]string
+	// Env is added to the server's environment, for example {"LD_PRELOAD=..."}.
+	Env []string
 	// LogFile receives the server's log, appended; "" is a file in the temporary folder.
 	LogFile string
 	// TCP additionally opens a TCP port, for example "127.0.0.1:0" for any free one; "" opens none. Only

@@ -20,7 +20,7 @@ import (
 )
 
 // envBouncer names the program, where it is neither in the path nor unpacked by
-// scripts/install-pgbouncer.sh.
+// scripts/install-fault-tools.sh.
 const envBouncer = "RAILHEAD_PGBOUNCER"
 
 // findBouncer looks for PgBouncer. Its libraries may lie beside it.
@@ -28,10 +28,7 @@ func findBouncer() (program, libraries string, err error) {
 	if named := os.Getenv(envBouncer); named != "" {
 		return named, "", nil
 	}
-	for _, root := range []string{os.Getenv("RAILHEAD_PGBOUNCER_CACHE"), "/var/cache/railhead/pgbouncer", "build/pgbouncer", "../../build/pgbouncer"} {
-		if root == "" {
-			continue
-		}
+	for _, root := range []string{"/var/cache/railhead/pgbouncer", "build/pgbouncer", "../../build/pgbouncer"} {
 		if found, err := filepath.Glob(filepath.Join(root, "usr/lib/*/libcares.so.2")); err == nil && len(found) == 1 {
 			program, err := filepath.Abs(filepath.Join(root, "usr/sbin/pgbouncer"))
 			return program, filepath.Dir(found[0]), err
@@ -42,7 +39,7 @@ func findBouncer() (program, libraries string, err error) {
 			return found, "", nil
 		}
 	}
-	return "", "", errors.New("PgBouncer is not here: scripts/install-pgbouncer.sh unpacks it, or name it in " + envBouncer)
+	return "", "", errors.New("PgBouncer is not here: scripts/install-fault-tools.sh unpacks it, or name it in " + envBouncer)
 }
 
 // bouncer is a PgBouncer in transaction mode before the lane's server. It

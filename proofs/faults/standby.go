@@ -29,20 +29,9 @@ func (w *World) follow(ctx context.Context) (*standby, error) {
 	if err := primary.AllowTCP(ctx, pgserver.Superuser); err != nil {
 		return nil, err
 	}
-	// The server runs as another account when this process is root.
-	if err := os.Chmod(w.dir, 0o755); err != nil {
-		return nil, err
-	}
-	// Whatever becomes of the run: nobody goes on with a server that has been one
-	// of a pair.
-	w.ends = append(w.ends, func(context.Context) error { return primary.Kill9() })
-	// A server that was stopped in order is copied as it lies there.
 	data := filepath.Join(w.dir, "standby")
-	if err := primary.Halt(ctx); err != nil {
+	if err := w.copyServer(ctx, data); err != nil {
 		return nil, err
-	}
-	if output, err := exec.CommandContext(ctx, "cp", "-a", primary.DataDir(), data).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("copying the primary: %w\n%s", err, output)
 	}
 	if err := primary.Restart(ctx); err != nil {
 		return nil, err
@@ -64,6 +53,24 @@ func (w *World) follow(ctx context.Context) (*standby, error) {
 	return s, await(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
 }
 
+// copyServer stops the lane's server in order and copies it as it lies there.
+// Nobody goes on with it after the run.
+func (w *World) copyServer(ctx context.Context, data string) error {
+	server := w.Lane.Server
+	// The server runs as another account when this process is root.
+	if err := os.Chmod(w.dir, 0o755); err != nil {
+		return err
+	}
+	w.ends = append(w.ends, func(context.Context) error { return server.Kill9() })
+	if err := server.Halt(ctx); err != nil {
+		return err
+	}
+	if output, err := exec.CommandContext(ctx, "cp", "-a", server.DataDir(), data).CombinedOutput(); err != nil {
+		return fmt.Errorf("copying the server: %w\n%s", err, output)
+	}
+	return nil
+}
+
 // startStandby starts a server on a copy of another one's data, which follows it.
 func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, error) {
 	signal := filepath.Join(data, "standby.signal")
@@ -74,6 +81,31 @@ func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, 
 		DataDir: data, TCP: "127.0.0.1:0",
 		Settings: map[string]string{"max_connections": "90", "primary_conninfo": primary, "wal_retrieve_retry_interval": "200ms"},
 	})
+}
+
+// move lets the run go on with a server on a copy of the data, in a folder or an
+// environment of its own, and starts the processes on it.
+func (w *World) move(ctx context.Context, data string, env ...string) error {
+	if err := w.copyServer(ctx, data); err != nil {
+		return err
+	}
+	moved, err := pgserver.Start(ctx, pgserver.Options{
+		DataDir: data, Env: env, TCP: "127.0.0.1:0", Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms"},
+	})
+	if err != nil {
+		return err
+	}
+	w.ends = append(w.ends, moved.StopImmediate)
+	w.Lane = &Lane{Server: moved, built: w.Lane.built}
+	if err := w.openAdmin(ctx); err != nil {
+		return err
+	}
+	w.Options.Relayers, w.Options.Reapers = 1, 1
+	if _, err := w.StartRelayer(ctx); err != nil {
+		return err
+	}
+	_, err = w.StartReaper(ctx)
+	return err
 }
 
 // streams reports whether the standby has all that the primary has written.

@@ -8,7 +8,8 @@ import (
 // All is the table of faults, in the order in which they run.
 func All() []Fault {
 	return slices.Concat(killFaults(), freezeFaults(), stopFaults(), serverFaults(), networkFaults(), commitFaults(),
-		answerFaults(), windowFaults(), hangFaults(), bellFaults(), lockFaults(), callerFaults(), failoverFaults(), poolerFaults(), mixedFaults())
+		answerFaults(), windowFaults(), hangFaults(), bellFaults(), lockFaults(), callerFaults(), failoverFaults(), poolerFaults(),
+		clockFaults(), diskFaults(), schemaFaults(), starveFaults(), mixedFaults())
 }
 
 // Find gives the fault of a name.
