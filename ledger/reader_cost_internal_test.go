@@ -254,8 +254,8 @@ func (p plan) probes(t *testing.T, name string) bool {
 	return found
 }
 
-// flood puts instructions into pending behind the planner's back.
-const flood = `
+// inflow puts instructions into pending behind the planner's back.
+const inflow = `
 	INSERT INTO railhead.payment_outbox_pending
 	  (instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, outcome_unknown, expires_at)
 	SELECT 'f-' || n, 'f', n, 'k', 'bank', '{}', n % 2 = 0, now() + interval '5 minutes'
@@ -279,12 +279,12 @@ func TestGaugesDoNotGrowWithPending(t *testing.T) {
 		}
 	}
 	looks := map[string][]any{"gauges_rails": {DepthMax, gaugeRailsMax}, "gauges_server": {DepthMax}}
-	cell.Exec(flood, 1, 3*DepthMax)
+	cell.Exec(inflow, 1, 3*DepthMax)
 	before := map[string]int{}
 	for name, args := range looks {
 		before[name] = pagesTouched(t, conn, loaded[name], args)
 	}
-	cell.Exec(flood, 3*DepthMax+1, 8*DepthMax)
+	cell.Exec(inflow, 3*DepthMax+1, 8*DepthMax)
 	for name, args := range looks {
 		if after := pagesTouched(t, conn, loaded[name], args); after > before[name]+DepthMax/20 {
 			t.Errorf("%s touches %d pages with %d pending, %d with far more", name, before[name], 3*DepthMax, after)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	for n := range 300 {
 		rails300 = append(rails300, fmt.Sprintf("rail-%d", n))
 	}
-	for _, rail := range append(rails300, hostile...) {
+	for _, rail := range append(slices.Clone(hostile), rails300...) {
 		for _, word := range append([]string{"UNKNOWN"}, hostile...) {
 			for _, action := range []payment.Action{payment.ActionSend, payment.ActionInquire} {
 				r.Called(relayer.Call{RailType: rail, Action: action, Result: payment.Result(word), UnlistedIn: word + "!", Latency: time.Millisecond})
