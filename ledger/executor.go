@@ -113,7 +113,11 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 		looks = e.looks.plan(claim.Lanes, only != nil)
 	}
 	var walked int64
-	begin, err := e.together(ctx, len(claim.Lanes) > 0, func(batch *pgx.Batch) {
+	var on *payment.Server
+	if len(claim.Lanes) > 0 {
+		on = &claim.Server
+	}
+	begin, err := e.together(ctx, on, func(batch *pgx.Batch) {
 		queue(batch)
 		if len(claim.Lanes) > 0 {
 			batch.Queue(e.sql["claim"], claimArguments(claim, only, looks)...).Query(func(rows pgx.Rows) (err error) {

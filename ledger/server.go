@@ -68,14 +68,20 @@ type serverIdentity struct {
 const identityKey = "railhead.server"
 
 // sameServer refuses to claim through a connection to another server than the
-// one that CheckServer saw: between two checks the pool may have reconnected
-// after a failover, to a server that forgot what was sent. A connection is asked
+// one that it was decided for, which is the one that CheckServer saw last unless
+// the caller names it: between two checks the pool may have reconnected after a
+// failover, to a server that forgot what was sent, and between a check and what
+// the caller makes of it lanes may be claimed that should be held. A connection is asked
 // once: it never changes its server, nor the server its timeline under it. One
 // that leads to a pooler is asked each time, for the pooler changes its server.
-func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn) error {
+func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Server) error {
 	checked := e.server.Load()
 	if checked == nil {
 		return nil // nobody asked yet, so nobody relies on it
+	}
+	want := *checked
+	if on.SystemIdentifier != "" {
+		want = serverIdentity{on.SystemIdentifier, on.Timeline}
 	}
 	data := conn.PgConn().CustomData()
 	behind, known := data[identityKey].(serverIdentity)
@@ -87,10 +93,10 @@ func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn) error {
 		behind.timeline = timeline.Int64
 		data[identityKey] = behind
 	}
-	if behind != *checked {
+	if behind != want {
 		e.pool.Reset() // whichever of the two was the old one, nothing is kept of it
 		return fmt.Errorf("%w: it was %s on timeline %d and is %s on timeline %d", payment.ErrServerChanged,
-			checked.system, checked.timeline, behind.system, behind.timeline)
+			want.system, want.timeline, behind.system, behind.timeline)
 	}
 	return nil
 }

@@ -105,6 +105,15 @@ func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	if _, err := exec.Turn(t.Context(), claim); err != nil {
 		t.Errorf("a turn after the look: %v", err)
 	}
+	// What was decided before the look was decided for the other one.
+	claim.Claim.ClaimID, claim.Claim.Server = payment.NewID(), first
+	if _, err := exec.Turn(t.Context(), claim); !errors.Is(err, payment.ErrServerChanged) {
+		t.Errorf("a turn that was decided before the look: %v, want %v", err, payment.ErrServerChanged)
+	}
+	claim.Claim.Server = second
+	if _, err := exec.Turn(t.Context(), claim); err != nil {
+		t.Errorf("a turn that was decided after the look: %v", err)
+	}
 }
 
 func parse(t *testing.T, text string) *url.URL {

@@ -25,25 +25,26 @@ type mark struct {
 
 // together runs the statements that queue gives it as one transaction, in two
 // round trips: everything up to the commit, and the commit. Then, where it is not
-// nil, runs between the two, in the transaction. It repeats what lost a race.
-func (e *Executor) together(ctx context.Context, claims bool, queue func(*pgx.Batch), then func(*pgx.Conn) error) (mark, error) {
+// nil, runs between the two, in the transaction. It repeats what lost a race. On
+// is the server that it must be on; nil is any.
+func (e *Executor) together(ctx context.Context, on *payment.Server, queue func(*pgx.Batch), then func(*pgx.Conn) error) (mark, error) {
 	var begin mark
 	err := again(e.pool, func() (err error) {
-		begin, err = e.togetherOnce(ctx, claims, queue, then)
+		begin, err = e.togetherOnce(ctx, on, queue, then)
 		return err
 	})
 	return begin, explain(err)
 }
 
-func (e *Executor) togetherOnce(ctx context.Context, claims bool, queue func(*pgx.Batch), then func(*pgx.Conn) error) (begin mark, err error) {
+func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue func(*pgx.Batch), then func(*pgx.Conn) error) (begin mark, err error) {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return begin, fmt.Errorf("getting a connection: %w", err)
 	}
 	defer pooled.Release() // which closes a connection that is still in a transaction
 	conn := pooled.Conn()
-	if claims {
-		if err := e.sameServer(ctx, conn); err != nil {
+	if on != nil {
+		if err := e.sameServer(ctx, conn, *on); err != nil {
 			return begin, err
 		}
 	}
@@ -84,7 +85,7 @@ func giveUp(ctx context.Context, conn *pgx.Conn) error {
 
 // bounded runs one statement so, and returns how many rows it touched.
 func (e *Executor) bounded(ctx context.Context, sql string, arguments ...any) (rows int64, err error) {
-	_, err = e.together(ctx, false, func(batch *pgx.Batch) {
+	_, err = e.together(ctx, nil, func(batch *pgx.Batch) {
 		batch.Queue(sql, arguments...).Exec(func(tag pgconn.CommandTag) error {
 			rows = tag.RowsAffected()
 			return nil
@@ -95,7 +96,7 @@ func (e *Executor) bounded(ctx context.Context, sql string, arguments ...any) (r
 
 // boundedRows is bounded for a statement that returns rows.
 func boundedRows[T any](ctx context.Context, e *Executor, scan pgx.RowToFunc[T], sql string, arguments ...any) (all []T, err error) {
-	_, err = e.together(ctx, false, func(batch *pgx.Batch) {
+	_, err = e.together(ctx, nil, func(batch *pgx.Batch) {
 		batch.Queue(sql, arguments...).Query(func(rows pgx.Rows) (err error) {
 			all, err = pgx.CollectRows(rows, scan)
 			return err

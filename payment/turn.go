@@ -24,6 +24,9 @@ type ClaimRequest struct {
 	ClaimID  ID
 	WorkerID string
 	Lanes    []Lane
+	// Server is the one that the lanes were found free to be claimed on: a claim on
+	// any other is refused with ErrServerChanged. Zero is the one that was checked last.
+	Server Server
 }
 
 // Turn is what one transaction records and claims.

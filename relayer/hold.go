@@ -27,6 +27,7 @@ type hold struct {
 	mu      sync.Mutex
 	known   identity
 	saved   time.Time
+	server  payment.Server // that was seen last, and that held is about
 	held    bool
 	seenAgo time.Duration // at the change: how long before it the old server was last seen
 	why     string
@@ -54,6 +55,7 @@ func (h *hold) see(server payment.Server, accepted func() (bool, error), log *sl
 			return err
 		}
 	}
+	h.server = server // lanes that were allowed for another are claimed on no other
 	now := identity{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: time.Now()}
 	same := h.known.SystemIdentifier == now.SystemIdentifier && h.known.Timeline == now.Timeline
 	switch {
@@ -87,6 +89,14 @@ func (h *hold) allows(policy payment.Policy) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.held || policy.MayResend(h.seenAgo+time.Since(h.known.SeenAt.Add(h.seenAgo)))
+}
+
+// on is the server that allows speaks of; zero while none was seen or none is
+// remembered. Asked first, it can only be older than what allows says.
+func (h *hold) on() payment.Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.server
 }
 
 func (h *hold) reason() string {

@@ -22,10 +22,13 @@ type moved struct {
 	relayer.Store
 	over    atomic.Bool
 	changed atomic.Bool // a claim through a new connection is the first to notice
+	real    atomic.Int64
+	guessed atomic.Int64 // claims that do not say for which server they are
 }
 
 func (m *moved) CheckServer(ctx context.Context) (payment.Server, error) {
 	server, err := m.Store.CheckServer(ctx)
+	m.real.Store(server.Timeline)
 	if m.over.Load() {
 		server.Timeline++
 	}
@@ -34,10 +37,35 @@ func (m *moved) CheckServer(ctx context.Context) (payment.Server, error) {
 }
 
 func (m *moved) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
-	if m.changed.Load() && len(turn.Claim.Lanes) > 0 {
-		return payment.TurnResult{}, fmt.Errorf("%w: in a test", payment.ErrServerChanged)
+	if err := m.leads(&turn.Claim); err != nil {
+		return payment.TurnResult{}, err
 	}
 	return m.Store.Turn(ctx, turn)
+}
+
+func (m *moved) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+	if err := m.leads(&claim); err != nil {
+		return nil, err
+	}
+	return m.Store.ClaimOnly(ctx, claim, only)
+}
+
+// leads translates the server that a claim is for, as the ledger would refuse it.
+func (m *moved) leads(claim *payment.ClaimRequest) error {
+	if len(claim.Lanes) == 0 {
+		return nil
+	}
+	if claim.Server.SystemIdentifier == "" {
+		m.guessed.Add(1)
+	}
+	over := m.over.Load()
+	if m.changed.Load() || over != (claim.Server.Timeline > m.real.Load()) {
+		return fmt.Errorf("%w: in a test", payment.ErrServerChanged)
+	}
+	if over {
+		claim.Server.Timeline--
+	}
+	return nil
 }
 
 func (m *moved) TimelineAccepted(ctx context.Context, server payment.Server) (bool, error) {
@@ -96,6 +124,7 @@ func TestFailoverHoldsWhatCantBeRepeated(t *testing.T) {
 			})
 			w.awaitTurns(5)
 			same(t, "rows of the lane that is held", w.states(held), "")
+			same(t, "claims for any server", store.guessed.Load(), 0)
 			w.awaitText("held", `SELECT status FROM railhead.outbox_heartbeats ORDER BY started_at DESC LIMIT 1`)
 			if noticed == "claim" {
 				return // the look at the acceptance is a minute away

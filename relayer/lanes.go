@@ -180,6 +180,7 @@ func (l *lanes) stop(railType string, until time.Time) {
 
 // reservation is what one lane may claim in a turn.
 type reservation struct {
+	server  payment.Server // that the lane was free to be claimed on
 	lane    *lane
 	oldest  bool // this turn takes what is longest due
 	permits []*rails.Permit
@@ -193,10 +194,11 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	server := r.hold.on()
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		if !one.paused && !now.Before(one.stopped) && r.hold.allows(one.profile.Policy) {
-			reserved[name] = &reservation{lane: one}
+			reserved[name] = &reservation{lane: one, server: server}
 		}
 	}
 	left := r.config.ClaimMax
@@ -260,7 +262,7 @@ func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest
 		if each.oldest {
 			lane.Oldest = lane.Free
 		}
-		claim.Lanes = append(claim.Lanes, lane)
+		claim.Lanes, claim.Server = append(claim.Lanes, lane), each.server
 	}
 	return claim
 }
