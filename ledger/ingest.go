@@ -54,9 +54,9 @@ func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.R
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
 	}
 	var receipt payment.Receipt
-	err := transact(ctx, i.pool, func(tx pgx.Tx) error {
+	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
 		var err error
-		receipt, err = i.enqueue(ctx, tx, in)
+		receipt, err = i.enqueue(ctx, conn, in)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,12 @@ func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instructio
 	return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, refusal(err))
 }
 
-func (i *Ingest) enqueue(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
+// querier is a connection, or a transaction on one.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+}
+
+func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction) (payment.Receipt, error) {
 	headers, err := headersJSON(tracing.Carry(ctx, in.Headers))
 	if err != nil {
 		return payment.Receipt{}, err
@@ -94,7 +99,7 @@ func (i *Ingest) enqueue(ctx context.Context, tx pgx.Tx, in payment.Instruction)
 	var id pgtype.UUID
 	var state pgtype.Text
 	var receipt payment.Receipt
-	err = tx.QueryRow(ctx, i.sql["enqueue"],
+	err = on.QueryRow(ctx, i.sql["enqueue"],
 		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
 		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), headers).
 		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed)

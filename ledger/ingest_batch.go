@@ -136,15 +136,15 @@ func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
 		var id pgtype.UUID
 		var sequence pgtype.Int8
 		var created pgtype.Timestamptz
-		var state, code, message pgtype.Text
+		var state, code, message, hint pgtype.Text
 		var replayed pgtype.Bool
-		_, err = pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint}, func() error {
 			result := payment.ReceiptOrFault{Receipt: payment.Receipt{
 				OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
 				State: state.String, Replayed: replayed.Bool,
 			}}
 			if code.Valid {
-				result = payment.ReceiptOrFault{Fault: &payment.Fault{SQLState: code.String, Message: message.String}}
+				result = payment.ReceiptOrFault{Fault: &payment.Fault{SQLState: code.String, Message: message.String, Hint: hint.String}}
 			}
 			b.results[b.from[n-1]] = result
 			return nil

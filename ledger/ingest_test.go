@@ -107,6 +107,7 @@ func TestEnqueueRefuses(t *testing.T) {
 			test.change(&in)
 			_, err := ingest.Enqueue(t.Context(), in)
 			wantFault(t, err, test.state, test.want)
+			alone, _ := errors.AsType[*payment.Fault](err)
 
 			good := order(1)
 			results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in, good, in})
@@ -119,6 +120,9 @@ func TestEnqueueRefuses(t *testing.T) {
 					t.Fatalf("item %d went in: %+v", n, results[n].Receipt)
 				}
 				wantFault(t, results[n].Fault, test.state, test.want)
+				if fault := results[n].Fault; strings.HasPrefix(test.state, "RH") && (fault.Message != alone.Message || fault.Hint != alone.Hint) {
+					t.Errorf("the batch says %q, %q; alone it is %q, %q", fault.Message, fault.Hint, alone.Message, alone.Hint)
+				}
 			}
 		})
 	}

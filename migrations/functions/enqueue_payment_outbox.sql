@@ -11,10 +11,16 @@
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
--- reads:   payment_outbox_keys, payment_outbox_fault's and payment_outbox_state's tables.
+-- reads:   payment_outbox_keys, the tables that payment_outbox_fault and payment_outbox_state read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
 -- called by: ingest.
+--
+--   Four statements in the good case, and the bell: one look at all that the
+--   checks rest on, the participant's next number, the key, the instruction. No
+--   plan may scan a table or walk a participant's history, however old the
+--   statistics are that it was made with: hence the settings, and OFFSET 0, behind
+--   which only the index that begins with instruction_id is of use.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
@@ -22,26 +28,36 @@ CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
 RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
 AS $$
+#variable_conflict use_variable
 DECLARE
-  print bytea := {cell}.payment_outbox_fingerprint(
-    enqueue_payment_outbox.participant_id, enqueue_payment_outbox.rail_type, enqueue_payment_outbox.payload);
-  known {cell}.payment_outbox_keys;
+  seen  record;
   fault record;
-  other uuid;
 BEGIN
   FOR look IN 1..2 LOOP
-    SELECT k.* INTO known
-    FROM {cell}.payment_outbox_keys k
-    WHERE k.instruction_id = enqueue_payment_outbox.instruction_id
-      AND k.idempotency_key = enqueue_payment_outbox.idempotency_key;
-    IF FOUND THEN
-      IF known.fingerprint IS DISTINCT FROM print THEN
+    SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, s.allow_second_key,
+      r.rail_type IS NOT NULL
+      AND NOT EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(l.folded, '"' || f.key || '":') > 0)
+      AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
+        w.written, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, c.exponent) AS sound
+    INTO STRICT seen
+    FROM (
+      SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w
+    CROSS JOIN LATERAL (SELECT lower(w.written) AS folded OFFSET 0) l
+    JOIN {cell}.payment_outbox_settings s ON s.singleton
+    LEFT JOIN {cell}.payment_rails r ON r.rail_type = rail_type AND r.profile_version IS NOT NULL
+    LEFT JOIN {cell}.payment_currencies c ON c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string'
+    LEFT JOIN {cell}.payment_outbox_keys k ON k.instruction_id = instruction_id AND k.idempotency_key = idempotency_key;
+    IF seen.outbox_id IS NOT NULL THEN
+      IF seen.fingerprint IS DISTINCT FROM seen.print THEN
         RAISE EXCEPTION USING
           ERRCODE = 'RH001',
           MESSAGE = 'this instruction_id and idempotency_key were first used with other content',
-          DETAIL = CASE WHEN known.participant_id = enqueue_payment_outbox.participant_id
-            THEN format('The first instruction is outbox_id %s, sequence_id %s.', known.outbox_id, known.sequence_id)
+          DETAIL = CASE WHEN seen.participant_id = participant_id
+            THEN format('The first instruction is outbox_id %s, sequence_id %s.', seen.outbox_id, seen.sequence_id)
             ELSE 'The first instruction belongs to another participant.' END,
           HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.';
       END IF;
@@ -49,63 +65,78 @@ BEGIN
       -- its wait can be cut short, and then its row shows. A transaction that only
       -- reads waits for nobody, and this answer must outlive a failover too.
       PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
-      RETURN QUERY SELECT known.outbox_id, known.sequence_id, known.created_at,
-        {cell}.payment_outbox_state(known.outbox_id), true;
+      outbox_id := seen.outbox_id;
+      sequence_id := seen.sequence_id;
+      created_at := seen.created_at;
+      state := {cell}.payment_outbox_state(seen.outbox_id);
+      replayed := true;
+      RETURN NEXT;
       RETURN;
     END IF;
     -- After the second look the key's row is there but this snapshot can't see it.
     EXIT WHEN look = 2;
 
-    SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(
-      enqueue_payment_outbox.instruction_id, enqueue_payment_outbox.participant_id, enqueue_payment_outbox.idempotency_key,
-      enqueue_payment_outbox.rail_type, enqueue_payment_outbox.payload, enqueue_payment_outbox.not_before,
-      enqueue_payment_outbox.expires_at, enqueue_payment_outbox.priority, enqueue_payment_outbox.headers) f;
-    IF FOUND THEN
-      RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint;
+    IF seen.sound IS NOT TRUE THEN
+      SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(instruction_id, participant_id, idempotency_key,
+        rail_type, payload, not_before, expires_at, priority, headers) f;
+      IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint;
+      END IF;
     END IF;
 
     -- The participant's row is the lock: from here until the caller's end nobody
-    -- else allocates for this participant, so that the checks below hold.
-    sequence_id := {cell}.bump_participant_outbox_seq(enqueue_payment_outbox.participant_id);
+    -- else allocates for this participant, so that the checks below hold. Every
+    -- time but the first it is there, and needs no upsert.
+    UPDATE {cell}.participant_outbox_sequences s
+    SET next_sequence_id = s.next_sequence_id + 1
+    WHERE s.participant_id = participant_id
+    RETURNING s.next_sequence_id - 1 INTO sequence_id;
+    IF NOT FOUND THEN
+      sequence_id := {cell}.bump_participant_outbox_seq(participant_id);
+    END IF;
 
-    SELECT k.outbox_id INTO other
-    FROM {cell}.payment_outbox_keys k, {cell}.payment_outbox_settings s
-    WHERE k.instruction_id = enqueue_payment_outbox.instruction_id
-      AND k.participant_id = enqueue_payment_outbox.participant_id
-      AND k.idempotency_key <> enqueue_payment_outbox.idempotency_key
-      AND NOT s.allow_second_key
+    INSERT INTO {cell}.payment_outbox_keys AS k
+      (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
+    SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print
+    FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) m
+    WHERE seen.allow_second_key OR NOT EXISTS (
+      SELECT FROM (
+        SELECT o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
+        WHERE o.instruction_id = instruction_id OFFSET 0) o
+      WHERE o.participant_id = participant_id AND o.idempotency_key <> idempotency_key)
+    ON CONFLICT DO NOTHING
+    RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
+    IF FOUND THEN
+      INSERT INTO {cell}.payment_outbox_pending
+        (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
+         next_attempt_at, created_at, priority, expires_at, headers)
+      VALUES (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
+        greatest(not_before, created_at), created_at, priority, expires_at, headers);
+      state := 'PENDING';
+      replayed := false;
+      RETURN NEXT;
+      RETURN;
+    END IF;
+
+    SELECT o.outbox_id INTO outbox_id
+    FROM (
+      SELECT o.outbox_id, o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
+      WHERE o.instruction_id = instruction_id OFFSET 0) o
+    WHERE o.participant_id = participant_id AND o.idempotency_key <> idempotency_key AND NOT seen.allow_second_key
     LIMIT 1;
     IF FOUND THEN
       RAISE EXCEPTION USING
         ERRCODE = 'RH007',
         MESSAGE = 'this instruction_id is already enqueued under another idempotency_key',
-        DETAIL = format('The first instruction is outbox_id %s.', other),
+        DETAIL = format('The first instruction is outbox_id %s.', outbox_id),
         HINT = 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.';
-    END IF;
-
-    INSERT INTO {cell}.payment_outbox_keys AS k
-      (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
-    VALUES ({cell}.uuidv7(), enqueue_payment_outbox.instruction_id, enqueue_payment_outbox.idempotency_key,
-      enqueue_payment_outbox.participant_id, enqueue_payment_outbox.sequence_id, print)
-    ON CONFLICT DO NOTHING
-    RETURNING k.* INTO known;
-    IF FOUND THEN
-      INSERT INTO {cell}.payment_outbox_pending
-        (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
-         next_attempt_at, created_at, priority, expires_at, headers)
-      VALUES (known.outbox_id, known.instruction_id, known.participant_id, known.sequence_id, known.idempotency_key,
-        enqueue_payment_outbox.rail_type, enqueue_payment_outbox.payload,
-        greatest(enqueue_payment_outbox.not_before, known.created_at), known.created_at,
-        enqueue_payment_outbox.priority, enqueue_payment_outbox.expires_at, enqueue_payment_outbox.headers);
-      RETURN QUERY SELECT known.outbox_id, known.sequence_id, known.created_at, 'PENDING', false;
-      RETURN;
     END IF;
 
     -- The key came in beside us: give the number back (the row is still ours)
     -- and answer as known.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id - 1
-    WHERE s.participant_id = enqueue_payment_outbox.participant_id;
+    WHERE s.participant_id = participant_id;
   END LOOP;
   RAISE EXCEPTION USING
     ERRCODE = '40001',

@@ -1,32 +1,51 @@
 -- enqueue_payment_outbox_batch(items jsonb)
 --   -> (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
---       replayed boolean, error_code text, error_message text)
+--       replayed boolean, error_code text, error_message text, error_hint text)
 --   Takes many instructions, in the caller's transaction: a JSON array of objects
 --   with the names of enqueue_payment_outbox's arguments. One row per item, in
---   the array's order, counted from 1. A bad item carries its SQLSTATE and the
---   sentence; the others go in. Numbers follow the array's order within each
---   participant.
+--   the array's order, counted from 1. A bad item carries its SQLSTATE, the
+--   sentence and what to do; the others go in. Numbers follow the array's order
+--   within each participant.
 -- errors:  RH002 items is no array, RH005 more items than batch_items_max; 40001 and
 --          40P01 as enqueue_payment_outbox.
--- reads:   payment_outbox_keys, outbox_batch_item's and payment_outbox_state's tables.
+-- reads:   payment_outbox_keys, read_outbox_batch's and payment_outbox_state's tables.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participants' rows in participant_id order, then the keys' index
 --          entries in (participant, instruction, key) order: two batches can't deadlock.
 -- called by: ingest.
+--
+--   The planner knows neither how many items there are nor, with old statistics,
+--   how large the registry is. So it is told: LIMIT and OFFSET 0 make every look at
+--   keys a probe of the index that begins with instruction_id, one item at a time,
+--   never a join with the registry or a walk through a participant's history;
+--   items are joined with each other by hash or by sort, never by nested loops.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_batch(items jsonb)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-  replayed boolean, error_code text, error_message text)
+  replayed boolean, error_code text, error_message text, error_hint text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET enable_nestloop = off
+SET enable_memoize = off
+SET jit = off
 AS $$
 DECLARE
   tries_max CONSTANT integer := 3;
-  batch     {cell}.outbox_batch_item[];
   settings  {cell}.payment_outbox_settings;
-  fresh     integer[] := '{}';
+  batch     {cell}.outbox_batch_item[];
+  lockers   text[];    -- the participants, locked
+  firsts    bigint[];  -- the first number that each of them got
+  taken     bigint[];  -- and how many
+  used      bigint[];  -- of them
+  fresh     integer[];
+  fresh_ids uuid[];
+  fresh_nos bigint[];
+  fresh_ats timestamptz[];
   planned   integer;
 BEGIN
-  SELECT s.* INTO STRICT settings FROM {cell}.payment_outbox_settings s;
+  SELECT s.* INTO STRICT settings FROM {cell}.payment_outbox_settings s WHERE s.singleton;
   IF jsonb_typeof(items) IS DISTINCT FROM 'array' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'items must be a JSON array of instructions';
   END IF;
@@ -35,47 +54,71 @@ BEGIN
       MESSAGE = format('a batch holds %s items, more than %s', jsonb_array_length(items), settings.batch_items_max),
       HINT = 'Send it in parts.';
   END IF;
-  batch := ARRAY(
-    SELECT {cell}.outbox_batch_item(e.n::integer, e.value)
-    FROM jsonb_array_elements(items) WITH ORDINALITY AS e(value, n)
-    ORDER BY e.n);
+  batch := {cell}.read_outbox_batch(items);
+
+  -- Lock the participants first, in one order for everybody, and take as many
+  -- numbers as there may be new instructions. What follows sees all that was
+  -- committed before the locks came.
+  WITH wanted AS MATERIALIZED (
+    SELECT b.participant_id, count(*) AS n
+    FROM unnest(batch) b
+    LEFT JOIN LATERAL (
+      SELECT true AS known FROM {cell}.payment_outbox_keys k
+      WHERE k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
+      LIMIT 1) k ON true
+    WHERE b.error_code IS NULL AND k.known IS NULL
+    GROUP BY b.participant_id
+  ),
+  bumped AS (
+    INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+    SELECT w.participant_id, 1 + w.n
+    FROM wanted w
+    ORDER BY w.participant_id
+    ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+    DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
+    RETURNING s.participant_id, s.next_sequence_id
+  )
+  SELECT array_agg(w.participant_id), array_agg(b.next_sequence_id - w.n), array_agg(w.n)
+  INTO lockers, firsts, taken
+  FROM bumped b
+  JOIN wanted w ON w.participant_id = b.participant_id;
 
   FOR try IN 1..tries_max LOOP
-    -- Lock the participants first, in one order for everybody. What follows sees
-    -- all that was committed before the locks came.
-    INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
-    SELECT DISTINCT b.participant_id, 1
-    FROM unnest(batch) b
-    WHERE b.error_code IS NULL
-      AND NOT EXISTS (
-        SELECT FROM {cell}.payment_outbox_keys k
-        WHERE k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key)
-    ORDER BY 1
-    ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
-    DO UPDATE SET next_sequence_id = s.next_sequence_id;
-
     BEGIN
       WITH candidate AS MATERIALIZED (
-        SELECT b.*,
-          row_number() OVER (PARTITION BY b.instruction_id, b.idempotency_key ORDER BY b.item) AS nth_of_pair,
-          row_number() OVER (PARTITION BY b.participant_id, b.instruction_id ORDER BY b.item) AS nth_of_instruction
+        SELECT b.item, b.instruction_id, b.participant_id, b.idempotency_key, b.fingerprint,
+          floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros
         FROM unnest(batch) b
-        WHERE b.error_code IS NULL
-          AND NOT EXISTS (
-            SELECT FROM {cell}.payment_outbox_keys k
-            WHERE k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key)
-          AND (settings.allow_second_key OR NOT EXISTS (
-            SELECT FROM {cell}.payment_outbox_keys k
-            WHERE k.instruction_id = b.instruction_id AND k.participant_id = b.participant_id))
+        LEFT JOIN LATERAL (
+          SELECT true AS known FROM {cell}.payment_outbox_keys k
+          WHERE k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
+          LIMIT 1) k ON true
+        LEFT JOIN LATERAL (
+          SELECT true AS known
+          FROM (
+            SELECT o.participant_id FROM {cell}.payment_outbox_keys o
+            WHERE o.instruction_id = b.instruction_id OFFSET 0) o
+          WHERE o.participant_id = b.participant_id AND NOT settings.allow_second_key
+          LIMIT 1) o ON true
+        WHERE b.error_code IS NULL AND k.known IS NULL AND o.known IS NULL
+      ),
+      -- The first of each key in the batch, and of each instruction.
+      distinct_pair AS MATERIALIZED (
+        SELECT min(c.item) AS item FROM candidate c GROUP BY c.instruction_id, c.idempotency_key
+      ),
+      distinct_instruction AS MATERIALIZED (
+        SELECT min(c.item) AS item FROM candidate c
+        GROUP BY c.participant_id, c.instruction_id, CASE WHEN settings.allow_second_key THEN c.idempotency_key END
       ),
       numbered AS MATERIALIZED (
-        SELECT c.*, {cell}.uuidv7() AS new_outbox_id,
-          s.next_sequence_id + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS new_sequence_id
+        SELECT c.*, {cell}.uuidv7_from(c.micros) AS new_outbox_id, l.place,
+          l.first + row_number() OVER (PARTITION BY l.place ORDER BY c.item) - 1 AS new_sequence_id
         FROM candidate c
-        JOIN {cell}.participant_outbox_sequences s ON s.participant_id = c.participant_id
-        WHERE c.nth_of_pair = 1 AND (settings.allow_second_key OR c.nth_of_instruction = 1)
+        JOIN distinct_pair p ON p.item = c.item
+        JOIN distinct_instruction i ON i.item = c.item
+        JOIN unnest(lockers, firsts) WITH ORDINALITY AS l(participant_id, first, place) ON l.participant_id = c.participant_id
       ),
-      keyed AS (
+      keyed AS MATERIALIZED (
         INSERT INTO {cell}.payment_outbox_keys AS k
           (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
         SELECT n.new_outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.new_sequence_id, n.fingerprint
@@ -84,29 +127,32 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING k.outbox_id, k.created_at
       ),
+      entered AS MATERIALIZED (
+        SELECT n.item, n.new_sequence_id, k.outbox_id, k.created_at
+        FROM keyed k
+        JOIN numbered n ON n.new_outbox_id = k.outbox_id
+      ),
       waiting AS (
         INSERT INTO {cell}.payment_outbox_pending
           (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
            next_attempt_at, created_at, priority, expires_at, headers)
-        SELECT k.outbox_id, n.instruction_id, n.participant_id, n.new_sequence_id, n.idempotency_key, n.rail_type, n.payload,
-          greatest(n.not_before, k.created_at), k.created_at, n.priority, n.expires_at, n.headers
-        FROM keyed k
-        JOIN numbered n ON n.new_outbox_id = k.outbox_id
-      ),
-      bumped AS (
-        UPDATE {cell}.participant_outbox_sequences s
-        SET next_sequence_id = s.next_sequence_id + c.taken
-        FROM (SELECT n.participant_id, count(*) AS taken FROM numbered n GROUP BY n.participant_id) c
-        WHERE s.participant_id = c.participant_id
+        SELECT e.outbox_id, b.instruction_id, b.participant_id, e.new_sequence_id, b.idempotency_key, b.rail_type, b.payload,
+          greatest(b.not_before, e.created_at), e.created_at, b.priority, b.expires_at, b.headers
+        FROM unnest(batch) b
+        JOIN entered e ON e.item = b.item
       )
-      SELECT count(*), coalesce(array_agg(n.item) FILTER (WHERE k.outbox_id IS NOT NULL), '{}')
-      INTO planned, fresh
-      FROM numbered n
-      LEFT JOIN keyed k ON k.outbox_id = n.new_outbox_id;
+      SELECT (SELECT count(*) FROM numbered), array_agg(e.item), array_agg(e.outbox_id), array_agg(e.new_sequence_id), array_agg(e.created_at),
+        ARRAY(
+          SELECT coalesce(u.n, 0)
+          FROM generate_subscripts(lockers, 1) AS g(place)
+          LEFT JOIN (SELECT n.place, count(*) AS n FROM numbered n GROUP BY n.place) u ON u.place = g.place
+          ORDER BY g.place)
+      INTO planned, fresh, fresh_ids, fresh_nos, fresh_ats, used
+      FROM entered e;
 
       -- A key that another participant's call took beside us would leave a hole
       -- in the numbers: undo this try and look again.
-      IF planned <> cardinality(fresh) THEN
+      IF planned <> coalesce(cardinality(fresh), 0) THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
           MESSAGE = 'a key of this batch was enqueued beside it', HINT = 'Retry the transaction.';
       END IF;
@@ -118,30 +164,50 @@ BEGIN
     END;
   END LOOP;
 
+  -- Give back what repetitions within the batch, and keys that came in before the
+  -- locks, did not need. The rows are still ours.
+  IF used IS DISTINCT FROM taken THEN
+    INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+    SELECT g.participant_id, 1 + g.taken - g.used
+    FROM unnest(lockers, taken, used) AS g(participant_id, taken, used)
+    WHERE g.taken > g.used
+    ORDER BY g.participant_id
+    ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+    DO UPDATE SET next_sequence_id = s.next_sequence_id - EXCLUDED.next_sequence_id + 1;
+  END IF;
+
   -- As enqueue_payment_outbox: an answer about rows of others waits for them to
   -- be on the standby as well.
-  IF cardinality(fresh) = 0 THEN
+  IF fresh IS NULL THEN
     PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
   END IF;
   RETURN QUERY
   SELECT b.item,
-    CASE WHEN v.code IS NULL THEN k.outbox_id END,
-    CASE WHEN v.code IS NULL THEN k.sequence_id END,
-    CASE WHEN v.code IS NULL THEN k.created_at END,
-    CASE WHEN v.code IS NULL THEN
-      CASE WHEN b.item = ANY (fresh) THEN 'PENDING' ELSE {cell}.payment_outbox_state(k.outbox_id) END END,
-    CASE WHEN v.code IS NULL THEN b.item <> ALL (fresh) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, k.sequence_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, k.created_at) END,
+    CASE WHEN f.item IS NOT NULL THEN 'PENDING' WHEN v.code IS NULL THEN {cell}.payment_outbox_state(k.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN f.item IS NULL END,
     v.code,
     CASE v.code
       WHEN 'RH001' THEN 'this instruction_id and idempotency_key were first used with other content'
       WHEN 'RH007' THEN 'this instruction_id is already enqueued under another idempotency_key'
       ELSE b.error_message
+    END,
+    CASE v.code
+      WHEN 'RH001' THEN 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.'
+      WHEN 'RH007' THEN 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.'
+      ELSE b.error_hint
     END
   FROM unnest(batch) b
-  LEFT JOIN {cell}.payment_outbox_keys k
-    ON k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
+  LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at) ON f.item = b.item
+  LEFT JOIN LATERAL (
+    SELECT k.outbox_id, k.sequence_id, k.created_at, k.fingerprint FROM {cell}.payment_outbox_keys k
+    WHERE f.item IS NULL AND k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
+    LIMIT 1) k ON true
   CROSS JOIN LATERAL (
     SELECT CASE
+      WHEN f.item IS NOT NULL THEN NULL
       WHEN k.outbox_id IS NOT NULL AND k.fingerprint IS DISTINCT FROM b.fingerprint THEN 'RH001'
       WHEN k.outbox_id IS NOT NULL THEN NULL
       WHEN b.error_code IS NOT NULL THEN b.error_code

@@ -1,7 +1,8 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
---   Reads one item of a batch and checks it. What is wrong is in error_code and
---   error_message, never raised: a bad item must not take the others down.
--- reads:   payment_outbox_fault's tables.   called by: enqueue_payment_outbox_batch.
+--   Reads one item of a batch and checks it. What is wrong is in error_code,
+--   error_message and error_hint, never raised: a bad item must not take the
+--   others down.
+-- reads:   payment_outbox_fault's tables.   called by: read_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -13,6 +14,7 @@ DECLARE
 BEGIN
   i.item := outbox_batch_item.item;
   i.error_code := 'RH002';
+  i.error_hint := 'See docs/ingest.md for the form of an instruction.';
   IF jsonb_typeof(value) IS DISTINCT FROM 'object' THEN
     i.error_message := 'an item must be a JSON object';
     RETURN i;
@@ -55,8 +57,10 @@ BEGIN
   IF FOUND THEN
     i.error_code := fault.code;
     i.error_message := fault.message;
+    i.error_hint := fault.hint;
   ELSE
     i.error_code := NULL;
+    i.error_hint := NULL;
   END IF;
   RETURN i;
 END

@@ -1,7 +1,6 @@
 -- uuidv7() -> uuid
---   A version 7 UUID (RFC 9562, section 5.7) of this moment: 48 bits of Unix
---   milliseconds, 12 bits of the fraction of that millisecond, 62 random bits.
---   PostgreSQL 18 has one of its own, of the same meaning; before it this body.
+--   A version 7 UUID of this moment. PostgreSQL 18 has one of its own, of the same
+--   layout as uuidv7_from; before it this body.
 -- reads, writes, locks: nothing.   called by: owner's functions, executor.
 DO $install$
 BEGIN
@@ -17,10 +16,7 @@ BEGIN
     DECLARE
       micros bigint := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     BEGIN
-      RETURN encode(
-        int8send(((micros / 1000) << 16) | 28672 | ((micros % 1000) * 4096 / 1000))
-          || substring(uuid_send(gen_random_uuid()) FROM 9),
-        'hex')::uuid;
+      RETURN {cell}.uuidv7_from(micros);
     END
     $body$;
   END IF;

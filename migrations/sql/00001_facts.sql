@@ -1,5 +1,6 @@
 -- The facts that the schema's checks rest on, and the settings of this cell.
 
+{include uuidv7_from}
 {include uuidv7}
 {include uuidv7_floor}
 {include uuidv7_time}

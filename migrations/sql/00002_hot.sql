@@ -125,6 +125,6 @@ ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_p
 CREATE TYPE {cell}.outbox_batch_item AS (
   item integer, instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb,
-  fingerprint bytea, error_code text, error_message text
+  fingerprint bytea, error_code text, error_message text, error_hint text
 );
 COMMENT ON TYPE {cell}.outbox_batch_item IS 'One item of a batch enqueue, read and checked.';

@@ -4,8 +4,10 @@
 {include payment_outbox_fingerprint}
 {include payment_outbox_state}
 {include payment_outbox_fault}
+{include payment_outbox_sound}
 {include enqueue_payment_outbox}
 {include outbox_batch_item}
+{include read_outbox_batch}
 {include enqueue_payment_outbox_batch}
 {include partition_holds}
 {include attach_attempt_partition}

@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// alone runs one statement that is a transaction by itself: one round trip,
+// where transact takes three. Everything goes to the server in one write, the
+// commit included, so that it never waits for this process with a lock in its
+// hands. A lost race is retried as transact retries it.
+//
+// It returns ErrCommitUnknown where the statement may have reached the server
+// and no word of it came back, or where the answer came with a warning (a
+// cancelled wait for synchronous replication reports success that way).
+func alone(ctx context.Context, pool *pgxpool.Pool, do func(*pgx.Conn) error) error {
+	return again(pool, func() error { return aloneOnce(ctx, pool, do) })
+}
+
+func aloneOnce(ctx context.Context, pool *pgxpool.Pool, do func(*pgx.Conn) error) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("getting a connection: %w", err)
+	}
+	defer conn.Release()
+	before := warningsOn(conn.Conn())
+	switch err := do(conn.Conn()); {
+	case err == nil:
+	case refused(err), pgconn.SafeToRetry(err):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+	}
+	if warningsOn(conn.Conn()) != before {
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
+	}
+	return nil
+}
+
+// refused reports whether the server itself says that nothing was done: an
+// ERROR ends the transaction, whether a statement or the commit met it. A FATAL
+// may have come after the commit.
+func refused(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.SeverityUnlocalized == "ERROR"
+}

@@ -1,0 +1,38 @@
+-- payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
+--                      priority, headers, written, payload_bytes_max, headers_bytes_max, payload_depth_max, digits) -> boolean
+--   Whether an instruction is sound beyond doubt. Not true, null included, says
+--   nothing but that payment_outbox_fault has to look; true, that on a known rail
+--   and without a forbidden key in the text it would find no fault. The property
+--   test TestSoundHasNoFault holds the two against each other.
+--
+--   One expression that the planner puts in the caller's place, because the good
+--   case is nearly every case. For that it has no search_path of its own; its
+--   callers have. written is the payload's text; the limits are those of
+--   payment_outbox_settings; digits is the exponent of the payload's currency,
+--   null if it has none.
+-- reads, writes, locks: nothing.   called by: the enqueue functions.
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_sound(
+  instruction_id text, participant_id text, idempotency_key text, payload jsonb,
+  not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, written text,
+  payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL SAFE
+AS $$
+  SELECT
+    -- Three names of printable ASCII; those with a blank in them are doubtful.
+    octet_length($1) BETWEEN 1 AND 128 AND octet_length($2) BETWEEN 1 AND 128 AND octet_length($3) BETWEEN 1 AND 128
+    AND ($1 || $2 || $3) !~ '[^!-~]'
+    AND jsonb_typeof($4) = 'object'
+    AND $7 BETWEEN 0 AND 2
+    AND ($5 IS NULL OR isfinite($5) AND $5 <= clock_timestamp() + interval '366 days')
+    AND ($6 IS NULL OR isfinite($6) AND $6 > clock_timestamp() AND ($5 IS NULL OR $5 < $6))
+    AND ($8 = '{}' OR jsonb_typeof($8) = 'object' AND octet_length($8::text) <= $11
+      AND NOT jsonb_path_exists($8, 'strict $.* ? (@.type() <> "string")'))
+    AND octet_length($9) <= $10
+    -- With fewer brackets than levels it can't be too deep.
+    AND octet_length($9) - octet_length(replace(replace($9, '{', ''), '[', '')) < $12
+    -- At most 13 digits before the point and 4 after it stay far below the largest amount.
+    AND jsonb_typeof($4 -> 'amount') = 'string'
+    AND ($4 ->> 'amount') ~ '^(?:0|[1-9][0-9]{0,12})(?:\.[0-9]{1,4})?$'
+    AND ($4 ->> 'amount') ~ '[1-9]'
+    AND octet_length(split_part($4 ->> 'amount', '.', 2)) <= $13
+$$;
