@@ -74,9 +74,9 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 
 func lateOnes(outcomes []payment.Outcome, answered map[payment.ID]bool) []payment.Outcome {
 	var late []payment.Outcome
-	for _, outcome := range outcomes {
-		if !answered[outcome.AttemptID] {
-			late = append(late, outcome)
+	for i := range outcomes {
+		if !answered[outcomes[i].AttemptID] {
+			late = append(late, outcomes[i])
 		}
 	}
 	return late
@@ -108,7 +108,8 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, on
 // turn runs a claim of any number of lanes beside what queue and then do.
 func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
 	var looks []look
-	var claimed []dueClaim
+	var claims []payment.Claim
+	var due []time.Time
 	if len(claim.Lanes) > 0 {
 		looks = e.looks.plan(claim.Lanes, only != nil)
 	}
@@ -121,13 +122,13 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 		queue(batch)
 		if len(claim.Lanes) > 0 {
 			batch.Queue(e.sql["claim"], claimArguments(claim, only, looks)...).Query(func(rows pgx.Rows) (err error) {
-				claimed, err = pgx.CollectRows(rows, scanDueClaim)
+				claims, due, err = scanClaims(rows)
 				return err
 			})
 			batch.Queue(e.sql["walked"]).QueryRow(func(row pgx.Row) error { return row.Scan(&walked) })
 		}
 	}, func(conn *pgx.Conn) error {
-		if len(claimed) > 0 {
+		if len(claims) > 0 {
 			faultpoint.Reach(faultpoint.Claimed)
 		}
 		return then(conn)
@@ -136,11 +137,7 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 		e.looks.forget(looks)
 		return nil, err
 	}
-	e.looks.learn(looks, claimed, begin.at, walked-begin.walked)
-	claims := make([]payment.Claim, len(claimed))
-	for i := range claimed {
-		claims[i] = claimed[i].Claim
-	}
+	e.looks.learn(looks, claims, due, begin.at, walked-begin.walked)
 	return claims, nil
 }
 
@@ -177,8 +174,11 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 // the outcomes, which is nearly always.
 func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, answered *map[payment.ID]bool) {
 	name, arguments := "record_done", recordDoneArguments
-	if slices.ContainsFunc(turn.Outcomes, somethingFollows) {
-		name, arguments = "record", recordArguments
+	for i := range turn.Outcomes {
+		if somethingFollows(&turn.Outcomes[i].Decision) {
+			name, arguments = "record", recordArguments
+			break
+		}
 	}
 	batch.Queue(e.sql[name], arguments(turn)...).Query(func(rows pgx.Rows) error {
 		*answered = make(map[payment.ID]bool, len(turn.Outcomes))
@@ -191,9 +191,7 @@ func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, answered *ma
 	})
 }
 
-func somethingFollows(o payment.Outcome) bool {
-	return o.Decision.Park || o.Decision.Requeue || o.Decision.Reason != ""
-}
+func somethingFollows(d *payment.Decision) bool { return d.Park || d.Requeue || d.Reason != "" }
 
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has
 // answered. Empty: it did not commit; if it still does, the reaper has it.

@@ -111,26 +111,26 @@ func (l *laneLooks) plan(lane payment.Lane, now time.Time) look {
 	return plan
 }
 
-// learn takes in what committed claims have found. At is the database's clock
+// learn takes in what committed claims have found, and when it was due. At is the database's clock
 // from before them; walked are the entries of the due index that they read.
-func (l *looks) learn(plans []look, claims []dueClaim, at time.Time, walked int64) {
+func (l *looks) learn(plans []look, claims []payment.Claim, due []time.Time, at time.Time, walked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, plan := range plans {
 		if one := l.lanes[plan.lane.RailType]; one != nil && !plan.named {
-			one.learn(plan, claims, at.Add(-lookSlack), walked-int64(len(claims)))
+			one.learn(plan, claims, due, at.Add(-lookSlack), walked-int64(len(claims)))
 		}
 	}
 }
 
-func (l *laneLooks) learn(plan look, claims []dueClaim, end time.Time, inVain int64) {
+func (l *laneLooks) learn(plan look, claims []payment.Claim, due []time.Time, end time.Time, inVain int64) {
 	if !plan.begun.IsZero() {
 		l.walked = inVain
 	}
 	var found found
 	for i := range claims {
 		if claims[i].RailType == plan.lane.RailType {
-			found.add(&claims[i], slices.Contains(plan.apart, claims[i].ParticipantID))
+			found.add(&claims[i], due[i], slices.Contains(plan.apart, claims[i].ParticipantID))
 		}
 	}
 	if found.n < plan.lane.Free {
@@ -203,7 +203,7 @@ type found struct {
 	participants map[string]int
 }
 
-func (f *found) add(claim *dueClaim, apart bool) {
+func (f *found) add(claim *payment.Claim, due time.Time, apart bool) {
 	if f.participants == nil {
 		f.participants = make(map[string]int)
 	}
@@ -214,8 +214,8 @@ func (f *found) add(claim *dueClaim, apart bool) {
 		side = 1
 	}
 	f.count[p][side]++
-	if claim.due.After(f.last[p][side]) {
-		f.last[p][side] = claim.due
+	if due.After(f.last[p][side]) {
+		f.last[p][side] = due
 	}
 }
 

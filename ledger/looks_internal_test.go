@@ -9,6 +9,20 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
+// dueClaim is a claim with when it was due.
+type dueClaim struct {
+	payment.Claim
+	due time.Time
+}
+
+func (l *laneLooks) learnOf(plan look, claims []dueClaim, end time.Time, inVain int64) {
+	plain, due := make([]payment.Claim, len(claims)), make([]time.Time, len(claims))
+	for i, claim := range claims {
+		plain[i], due[i] = claim.Claim, claim.due
+	}
+	l.learn(plan, plain, due, end, inVain)
+}
+
 // dueAt are claims of a participant and priority, one a millisecond from then on.
 func dueAt(participant string, priority, n int, from time.Time) []dueClaim {
 	claims := make([]dueClaim, n)
@@ -45,7 +59,7 @@ func TestLooksAreWholeUntilTheyCost(t *testing.T) {
 			if first.begun.IsZero() {
 				t.Fatal("the first look is not whole")
 			}
-			l.learn(first, nil, noon, c.walked)
+			l.learnOf(first, nil, noon, c.walked)
 			next := l.plan(bankLane(10), now.Add(c.after))
 			if whole := !next.begun.IsZero(); whole != c.whole || whole != next.since[1].IsZero() {
 				t.Errorf("whole %v from %v, want %v", whole, next.since[1], c.whole)
@@ -58,7 +72,7 @@ func TestAFailedClaimIsForgotten(t *testing.T) {
 	t.Parallel()
 	var l looks
 	plans := l.plan([]payment.Lane{bankLane(10)}, false)
-	l.learn(plans, nil, noon, 100_000)
+	l.learn(plans, nil, nil, noon, 100_000)
 	if plan := l.plan([]payment.Lane{bankLane(10)}, false); plan[0].since[0].IsZero() {
 		t.Fatal("nothing is remembered")
 	}
@@ -92,7 +106,7 @@ func TestWhereTheNextLookBegins(t *testing.T) {
 			var l laneLooks
 			lane := bankLane(10)
 			lane.Oldest = c.oldest
-			l.learn(l.plan(lane, time.Now()), c.claims, end, 0)
+			l.learnOf(l.plan(lane, time.Now()), c.claims, end, 0)
 			if l.since != c.want {
 				t.Errorf("from %v, want %v", l.since, c.want)
 			}
@@ -107,7 +121,7 @@ func TestAFloodIsSetApart(t *testing.T) {
 	var l laneLooks
 	old := noon.Add(-time.Hour)
 	claim := func(claims ...dueClaim) look {
-		l.learn(l.plan(bankLane(16), time.Now()), claims, noon, 1_000_000)
+		l.learnOf(l.plan(bankLane(16), time.Now()), claims, noon, 1_000_000)
 		return l.plan(bankLane(16), time.Now())
 	}
 	mixed := append(dueAt("flood", 1, 9, old), dueAt("a", 1, 1, old)...)
@@ -138,7 +152,7 @@ func TestManyAlikeAreNoFlood(t *testing.T) {
 	for n := range 1000 {
 		var found found
 		for i := range 10 {
-			found.add(&dueAt(string(rune('a'+(n+i)%20)), 1, 1, noon)[0], false)
+			found.add(&dueAt(string(rune('a'+(n+i)%20)), 1, 1, noon)[0].Claim, noon, false)
 		}
 		if f.see(found, nil) {
 			t.Fatalf("set apart %v", f.apart)

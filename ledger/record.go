@@ -15,7 +15,11 @@ import (
 
 // recordArguments lays outcomes out as record.sql's arrays, in outbox_id order.
 func recordArguments(turn payment.Turn) []any {
-	outcomes := slices.SortedFunc(slices.Values(turn.Outcomes), func(a, b payment.Outcome) int {
+	outcomes := make([]*payment.Outcome, len(turn.Outcomes))
+	for i := range outcomes {
+		outcomes[i] = &turn.Outcomes[i]
+	}
+	slices.SortFunc(outcomes, func(a, b *payment.Outcome) int {
 		return slices.Compare(a.Claim.OutboxID[:], b.Claim.OutboxID[:])
 	})
 	n := len(outcomes)

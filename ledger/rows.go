@@ -83,19 +83,15 @@ func scanClaim(row pgx.CollectableRow) (payment.Claim, error) {
 	return targets.value(), nil
 }
 
-// dueClaim is a claim with when it was due.
-type dueClaim struct {
-	payment.Claim
-	due time.Time
-}
-
-func scanDueClaim(row pgx.CollectableRow) (dueClaim, error) {
+// scanClaims reads what a claim returns: the claims, and when each was due.
+func scanClaims(rows pgx.Rows) (claims []payment.Claim, due []time.Time, err error) {
 	var targets claimTargets
-	var due pgtype.Timestamptz
-	if err := row.Scan(append(targets.columns(), &due)...); err != nil {
-		return dueClaim{}, err
-	}
-	return dueClaim{targets.value(), orZero(due)}, nil
+	var at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, append(targets.columns(), &at), func() error {
+		claims, due = append(claims, targets.value()), append(due, orZero(at))
+		return nil
+	})
+	return claims, due, err
 }
 
 // orBeginning makes the zero time the beginning of all times.

@@ -103,6 +103,7 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
 		r.flight.sending.Wait() // adapters return as soon as their context ends
+		r.flight.dismiss()
 		close(done)
 	}()
 	for waiting := true; waiting; {

@@ -34,7 +34,7 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 		held := reserved[claim.RailType]
 		permit := held.take()
 		held.lane.calls.Add(1)
-		r.flight.sending.Go(func() {
+		r.flight.send(func() {
 			outcome := r.call(sends, held.lane, claim, permit, begun, committed)
 			held.lane.calls.Add(-1)
 			r.flight.answer(outcome)
@@ -43,10 +43,12 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 	}
 }
 
+var errBudget = errors.New("the rail's send budget is used up")
+
 // call carries one claim out and decides what follows. It never fails: an
 // unknown outcome is an outcome.
 func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun, committed time.Time) payment.Outcome {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errors.New("the rail's send budget is used up"))
+	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()

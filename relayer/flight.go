@@ -2,6 +2,7 @@ package relayer
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -16,14 +17,51 @@ type flight struct {
 	// slow are claims of which an answer went by the slow path: their row is
 	// removed by CloseClaims, which looks, and never by count.
 	slow map[payment.ID]bool
+	crew crew
 }
+
+// crew are the goroutines that make calls. One that has made its call waits for
+// the next, with the stack that it has grown: most of what a new one costs.
+type crew struct {
+	calls chan func() // unbuffered: taken by whoever waits
+	idle  atomic.Int32
+}
+
+// crewIdle bounds how many wait.
+const crewIdle = 64
+
+// send makes a call on a goroutine that has no other to make.
+func (f *flight) send(call func()) {
+	f.sending.Add(1)
+	select {
+	case f.crew.calls <- call:
+	default:
+		go f.serve(call)
+	}
+}
+
+func (f *flight) serve(call func()) {
+	for more := true; more; {
+		call()
+		f.sending.Done()
+		if f.crew.idle.Add(1) > crewIdle {
+			f.crew.idle.Add(-1)
+			return
+		}
+		call, more = <-f.crew.calls
+		f.crew.idle.Add(-1)
+	}
+}
+
+// dismiss lets the goroutines that wait end. Nothing is sent after it.
+func (f *flight) dismiss() { close(f.crew.calls) }
 
 // began notes a committed claim.
 func (f *flight) began(claims []payment.Claim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, claim := range claims {
-		f.open[claim.ClaimID]++
+	for i := range claims {
+		f.open[claims[i].ClaimID]++
 	}
 }
 
@@ -49,8 +87,8 @@ func (f *flight) collect(n int) ([]payment.Outcome, []payment.ID) {
 	outcomes := append([]payment.Outcome(nil), f.answered[:n]...)
 	f.answered = append(f.answered[:0], f.answered[n:]...)
 	here := make(map[payment.ID]int)
-	for _, outcome := range outcomes {
-		here[outcome.Claim.ClaimID]++
+	for i := range outcomes {
+		here[outcomes[i].Claim.ClaimID]++
 	}
 	var finished []payment.ID
 	for id, answers := range here {
@@ -72,8 +110,8 @@ func (f *flight) back(outcomes []payment.Outcome) {
 func (f *flight) recorded(outcomes []payment.Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, outcome := range outcomes {
-		id := outcome.Claim.ClaimID
+	for i := range outcomes {
+		id := outcomes[i].Claim.ClaimID
 		if f.open[id]--; f.open[id] <= 0 {
 			delete(f.open, id)
 			delete(f.slow, id)

@@ -25,6 +25,7 @@ type stream struct {
 func newStream(r *Relayer, primary bool) *stream {
 	s := &stream{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
 	s.flight.open, s.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
+	s.flight.crew.calls = make(chan func())
 	return s
 }
 

@@ -100,6 +100,13 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 	if len(outcomes) > 0 {
 		faultpoint.Reach(faultpoint.Recorded)
 	}
+	if len(late) == 0 {
+		for i := range outcomes {
+			r.watch.Recorded(outcomes[i])
+		}
+		r.flight.recorded(outcomes)
+		return
+	}
 	lost := make(map[payment.ID]bool, len(late))
 	for _, outcome := range late {
 		lost[outcome.AttemptID] = true
