@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// flood notices participants that fill a lane, so that the others' wait does not
+// floodWatch notices participants that fill a lane, so that the others' wait does not
 // depend on them.
 //
 // Rows of a lane are claimed by due time. Who enqueues 50,000 at once stands
@@ -20,7 +20,7 @@ import (
 //
 // A lane that can take all that is due sets nobody apart, and pays nothing for
 // this; with one, a claim is two scans of the same index instead of one.
-type flood struct {
+type floodWatch struct {
 	apart []string
 	seen  map[string]int
 	n     int
@@ -35,7 +35,7 @@ const (
 )
 
 // see counts a full claim, and reports whether somebody else is set apart now.
-func (f *flood) see(found found, apart []string) bool {
+func (f *floodWatch) see(found found, apart []string) bool {
 	if f.seen == nil {
 		f.seen = make(map[string]int)
 	}
@@ -61,7 +61,7 @@ func (f *flood) see(found found, apart []string) bool {
 }
 
 // halve lets what was counted long ago weigh less, and keeps the counts few.
-func (f *flood) halve() {
+func (f *floodWatch) halve() {
 	f.n = 0
 	for participant, n := range f.seen {
 		f.seen[participant] = n / 2

@@ -36,7 +36,7 @@ import (
 // becomes due is not among them: it was not due before. A claim of ours that did
 // not commit is followed by a whole look at once.
 //
-// The second thing that is remembered is who floods a lane; see flood.
+// The second thing that is remembered is who floods a lane; see floodWatch.
 type looks struct {
 	mu    sync.Mutex
 	lanes map[string]*laneLooks
@@ -59,7 +59,7 @@ type laneLooks struct {
 	whole  time.Time             // start of the last look from the beginning, our clock
 	walked int64                 // entries that it walked over in vain
 	turns  int
-	flood  flood
+	flood  floodWatch
 }
 
 // look is how one claim looks at one lane.
@@ -138,7 +138,7 @@ func (l *laneLooks) learn(plan look, claims []payment.Claim, due []time.Time, en
 		for p := range priorities {
 			l.since[p], l.behind[p] = end, end
 		}
-		l.flood = flood{}
+		l.flood = floodWatch{}
 		return
 	}
 	if plan.lane.Oldest > 0 {

@@ -148,7 +148,7 @@ func TestAFloodIsSetApart(t *testing.T) {
 // TestManyAlikeAreNoFlood: nobody is set apart where nobody stands out.
 func TestManyAlikeAreNoFlood(t *testing.T) {
 	t.Parallel()
-	var f flood
+	var f floodWatch
 	for n := range 1000 {
 		var found found
 		for i := range 10 {

@@ -43,13 +43,25 @@ func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue f
 	}
 	defer pooled.Release() // which closes a connection that is still in a transaction
 	conn := pooled.Conn()
-	if on != nil {
+	batch := &pgx.Batch{}
+	switch {
+	case on != nil && e.pooled:
+		// A pooler keeps its server within a transaction alone: look there.
+		_, err := conn.Exec(ctx, "BEGIN")
+		if err == nil {
+			err = e.sameServer(ctx, conn, *on)
+		}
+		if err != nil {
+			return begin, errors.Join(err, giveUp(ctx, conn))
+		}
+	case on != nil:
 		if err := e.sameServer(ctx, conn, *on); err != nil {
 			return begin, err
 		}
+		fallthrough
+	default:
+		batch.Queue("BEGIN")
 	}
-	batch := &pgx.Batch{}
-	batch.Queue("BEGIN")
 	batch.Queue(e.sql["bound"], lockTimeout, idleTimeout).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&begin.at, &begin.walked, nil, nil, nil, nil, nil)
 	})

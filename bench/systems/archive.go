@@ -23,6 +23,8 @@ var archiveSQL string
 const (
 	rowsEach     = 2 // a claim and its outcome
 	archiveBatch = 50_000
+	// archiveBase is where the archive's payments begin: no session counts so far.
+	archiveBase = 1_000_000_000
 )
 
 // FillArchive puts so many rows of finished instructions into a cell's archive,
@@ -34,25 +36,57 @@ func FillArchive(ctx context.Context, db server.Database, rows int, progress fun
 		if _, err := conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
 			return err
 		}
+		restore, err := withoutKeyIndexes(ctx, conn)
+		if err != nil {
+			return err
+		}
 		for first := 0; first < all; first += archiveBatch {
 			last := min(first+archiveBatch, all) - 1
-			if _, err := conn.Exec(ctx, archiveSQL, first, last, all); err != nil {
+			if _, err := conn.Exec(ctx, archiveSQL, first, last, all, archiveBase); err != nil {
 				return fmt.Errorf("filling the archive: %w", err)
 			}
 			progress((last + 1) * rowsEach)
 		}
-		_, err := conn.Exec(ctx, `INSERT INTO railhead.participant_outbox_sequences (participant_id, next_sequence_id)
+		_, err = conn.Exec(ctx, `INSERT INTO railhead.participant_outbox_sequences (participant_id, next_sequence_id)
 			SELECT 'participant-' || lpad(p::text, 4, '0'), ($1::integer + 999 - p) / 1000 + 1 FROM generate_series(0, 999) p`, all)
 		if err != nil {
 			return err
 		}
-		for _, statement := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
+		for _, statement := range append(restore, "VACUUM (ANALYZE)", "CHECKPOINT") {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// withoutKeyIndexes drops the unique constraints of the keys and gives the
+// statements that put them back: sorted at the end they cost a tenth.
+func withoutKeyIndexes(ctx context.Context, conn *pgx.Conn) (restore []string, err error) {
+	const table = cell + ".payment_outbox_keys"
+	rows, err := conn.Query(ctx, `
+		SELECT format('ALTER TABLE %1$s DROP CONSTRAINT %2$I', $1::text, conname),
+		  format('ALTER TABLE %1$s ADD CONSTRAINT %2$I %3$s', $1::text, conname, pg_get_constraintdef(oid))
+		FROM pg_constraint WHERE conrelid = $1::regclass AND contype = 'u' ORDER BY conname`, table)
+	if err != nil {
+		return nil, err
+	}
+	var drop []string
+	var dropOne, restoreOne string
+	_, err = pgx.ForEachRow(rows, []any{&dropOne, &restoreOne}, func() error {
+		drop, restore = append(drop, dropOne), append(restore, restoreOne)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range drop {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return nil, err
+		}
+	}
+	return append([]string{"SET maintenance_work_mem = '512MB'"}, restore...), nil
 }
 
 // DeadClaims is the number of claims that a reaper's turn repairs: as many as it takes at once.
@@ -188,7 +222,7 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 
 		id := s.instruction(random.IntN(warmInstructions)).InstructionID
 		if archive > 0 {
-			id = fmt.Sprintf("archive-%d", random.IntN(archive/rowsEach))
+			id = scattered(archiveBase + random.IntN(archive/rowsEach))
 		}
 		begun = time.Now()
 		found, err := reader.Find(ctx, id)

@@ -2,9 +2,12 @@ package systems
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,15 +143,30 @@ type railheadSession struct {
 
 func (s *railheadSession) Close() { s.ingest.Close() }
 
+// scattered names the payment of a number as callers do, who draw their ids:
+// neighbours in time are none in an index. The number is at its end.
+func scattered(n int) string {
+	number := strconv.Itoa(n)
+	sum := md5.Sum([]byte(number))
+	return hex.EncodeToString(sum[:8]) + "-" + number
+}
+
+// numberOf is the number of a payment by its name.
+func numberOf(name string) (int, bool) {
+	_, number, _ := strings.Cut(name, "-")
+	n, err := strconv.Atoi(number)
+	return n, err == nil
+}
+
 // instruction is the payment of a number within the session.
 func (s *railheadSession) instruction(n int) payment.Instruction {
 	n += s.options.Base
-	number, participant := strconv.Itoa(n), Participant(n)
+	name, participant := scattered(n), Participant(n)
 	if s.options.OneParticipant {
 		participant = Participant(0)
 	}
 	return payment.Instruction{
-		InstructionID: number, ParticipantID: participant, IdempotencyKey: "key-" + number,
+		InstructionID: name, ParticipantID: participant, IdempotencyKey: "key-" + name,
 		RailType: railType, Payload: Payload(n),
 	}
 }
@@ -247,7 +265,7 @@ type watchedRail struct {
 // Send implements rails.Rail.
 func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 	at := time.Now()
-	if n, err := strconv.Atoi(s.InstructionID); err == nil {
+	if n, ok := numberOf(s.InstructionID); ok {
 		r.watch.Called(n-r.base, at)
 	}
 	return r.Rail.Send(ctx, s)

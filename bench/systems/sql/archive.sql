@@ -1,11 +1,11 @@
 -- Puts finished instructions into keys and archive, as if they had been enqueued,
 -- claimed and accepted in the course of this month. $1 first, $2 last number,
--- $3 how many there will be in all.
+-- $3 how many there will be in all, $4 what is added to a number for its name.
 --
 -- It writes past the functions, as superuser: a million through them would take
 -- minutes and leave the same rows.
 WITH made AS MATERIALIZED (
-  SELECT m.n, m.at,
+  SELECT m.n, m.at, left(md5((m.n + $4::integer)::text), 16) || '-' || m.n + $4::integer AS name,
     encode(int8send((floor(extract(epoch FROM m.at) * 1000)::bigint << 16) | 28672 | (m.n % 4096))
       || substring(uuid_send(gen_random_uuid()) FROM 9), 'hex')::uuid AS outbox_id,
     'participant-' || lpad((m.n % 1000)::text, 4, '0') AS participant_id,
@@ -19,19 +19,19 @@ WITH made AS MATERIALIZED (
 keys AS (
   INSERT INTO railhead.payment_outbox_keys
     (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, created_at)
-  SELECT m.outbox_id, 'archive-' || m.n, 'archive-key-' || m.n, m.participant_id, m.n / 1000 + 1, sha256(m.n::text::bytea), m.at
+  SELECT m.outbox_id, m.name, 'key-' || m.name, m.participant_id, m.n / 1000 + 1, sha256(m.n::text::bytea), m.at
   FROM made m
 )
 INSERT INTO railhead.payment_outbox_attempts
   (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
    answers_attempt_no, claimed_at, completed_at, created_at, result, rail_reference, latency_ms, worker_id, profile_version, render_version,
    outcome_unknown, provisional, payload, headers, priority, enqueued_at, next_attempt_at, next_action, send_count, inquiry_count)
-SELECT gen_random_uuid(), m.outbox_id, 'archive-' || m.n, m.participant_id, m.n / 1000 + 1, 'archive-key-' || m.n, 'noop', 1, 'DISPATCHING'::railhead.outbox_attempt_state,
+SELECT gen_random_uuid(), m.outbox_id, m.name, m.participant_id, m.n / 1000 + 1, 'key-' || m.name, 'noop', 1, 'DISPATCHING'::railhead.outbox_attempt_state,
   NULL::integer, m.at, NULL::timestamptz, m.at, NULL, NULL, NULL::integer, 'archive-worker', 1, 'noop/1',
   false, false, m.payload, '{}'::jsonb, 1, m.at, m.at, 'SEND', 0, 0
 FROM made m
 UNION ALL
-SELECT gen_random_uuid(), m.outbox_id, 'archive-' || m.n, m.participant_id, m.n / 1000 + 1, 'archive-key-' || m.n, 'noop', 2, 'DISPATCHED',
+SELECT gen_random_uuid(), m.outbox_id, m.name, m.participant_id, m.n / 1000 + 1, 'key-' || m.name, 'noop', 2, 'DISPATCHED',
   1, m.at, m.at, m.at, 'ACCEPTED', 'noop-rh' || replace(m.outbox_id::text, '-', ''), 3, 'archive-worker', 1, 'noop/1',
   false, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM made m
