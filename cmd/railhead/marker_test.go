@@ -120,7 +120,7 @@ func (m *marked) serve(kind string, env ...string) *exec.Cmd {
 // addr waits for a component's address file.
 func (m *marked) addr(name string) string {
 	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if text, err := os.ReadFile(filepath.Join(m.dir, name)); err == nil {
 			return "http://" + strings.TrimSpace(string(text))
 		}
@@ -157,7 +157,7 @@ func (m *marked) enqueue(id, rail string, more ...string) ran {
 func (m *marked) await(what, sql string, want int) {
 	m.t.Helper()
 	got := -1
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if got = m.cell.Int(sql); got == want {
 			return
 		}

@@ -144,7 +144,7 @@ func (w *world) called(name, rail string) (payment.ID, trace.SpanContext) {
 func (w *world) await(name string, id payment.ID, n int) tracetest.SpanStubs {
 	w.t.Helper()
 	var found tracetest.SpanStubs
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		found = nil
 		for _, span := range w.spans.GetSpans() {
 			if span.Name == name && says(span, tracing.OutboxID) == id.String() {
@@ -224,7 +224,7 @@ func (w *world) insideTurns(id payment.ID) {
 	w.t.Helper()
 	count := map[string]int{}
 	statements := 0
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if count, statements = w.countInTurns(id); count[tracing.Claim] == 2 && count[tracing.Record] == 2 && statements > 0 {
 			return
 		}
@@ -305,7 +305,7 @@ func TestRepairIsLinked(t *testing.T) {
 		t.Errorf("the repair says %v", repair.Attributes)
 	}
 	var cycle tracetest.SpanStub
-	for deadline := time.Now().Add(20 * time.Second); cycle.Name == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); cycle.Name == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, span := range w.spans.GetSpans() {
 			if span.SpanContext.SpanID() == repair.Parent.SpanID() {
 				cycle = span
