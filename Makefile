@@ -119,6 +119,12 @@ nemesis: postgres ## Mix every fault that can be mixed on one installation for M
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
 	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
 
+.PHONY: recovery
+recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
+
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
 	rm -rf $(BIN)

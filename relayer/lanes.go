@@ -94,7 +94,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 		return fmt.Errorf("%w: opening rail %s: %w", errBadLane, row.RailType, err)
 	}
 	// Asked after opening: the budget of a rail that others serve is theirs.
-	if err := profile.CheckBudget(r.config.Zombie-r.config.StartWithin, r.config.RecordWithin, r.config.Drain); err != nil {
+	if err := checkBudget(r.config, profile); err != nil {
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
@@ -282,4 +282,9 @@ func releaseAll(reserved map[string]*reservation) {
 		}
 		each.permits = nil
 	}
+}
+
+// checkBudget wants a claim to end with its worker before the reaper may take it.
+func checkBudget(config Config, profile rails.Profile) error {
+	return profile.CheckBudget(config.Zombie-config.StartWithin, config.RecordWithin, config.Drain)
 }

@@ -9,7 +9,7 @@ import (
 func All() []Fault {
 	return slices.Concat(killFaults(), freezeFaults(), stopFaults(), serverFaults(), networkFaults(), commitFaults(),
 		answerFaults(), windowFaults(), hangFaults(), bellFaults(), lockFaults(), callerFaults(), failoverFaults(), poolerFaults(),
-		clockFaults(), diskFaults(), schemaFaults(), starveFaults(), mixedFaults())
+		clockFaults(), diskFaults(), schemaFaults(), tamperFaults(), starveFaults(), mixedFaults())
 }
 
 // Find gives the fault of a name.

@@ -70,7 +70,7 @@ func rage(ctx context.Context, n faults.Nemesis, root, bin, evidence string) err
 }
 
 // keep appends a run to the evidence.
-func keep(dir string, report faults.NemesisReport) (err error) {
+func keep(dir string, report any) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
