@@ -71,6 +71,7 @@ func series(ctx context.Context, args []string) int {
 	bin := flags.String("bin", "build/faults", "`folder` for the programs under test")
 	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips nothing")
 	anyBuild := flags.Bool("any-build", false, "let good runs of earlier builds in the evidence count too; without it only those of this build do")
+	table := flags.Bool("table", false, "print the evidence as a table and end")
 	list := flags.Bool("list", false, "print the faults and end")
 	if flags.Parse(args) != nil {
 		return exitUsage
@@ -91,6 +92,13 @@ func series(ctx context.Context, args []string) int {
 	}
 	for n := range *seeds {
 		s.Seeds = append(s.Seeds, *seed+uint64(n))
+	}
+	if *table {
+		if err := faults.WriteMatrix(filepath.Join(*evidence, "runs.jsonl"), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "faultsrun:", err)
+			return exitTrouble
+		}
+		return 0
 	}
 	if *list {
 		for _, fault := range s.Faults {
