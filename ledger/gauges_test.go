@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-var gaugeQuery = ledger.GaugeQuery{Zombie: time.Minute, HeartbeatStale: 15 * time.Second}
+var gaugeQuery = ledger.GaugeQuery{Zombie: time.Minute, HeartbeatStale: 15 * time.Minute}
 
 // gaugesAs reads the gauges with a login.
 func gaugesAs(t *testing.T, cell *celltest.Cell, login string) ledger.Gauges {
@@ -57,6 +57,7 @@ func TestGauges(t *testing.T) {
 		}
 	}
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE rail_type = 'slow' AND expires_at IS NULL")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
 	if _, err := executor.PauseRail(t.Context(), "slow", "it refuses us"); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestGauges(t *testing.T) {
 		got := map[string]any{"stuck": g.Stuck, "expiring": g.ExpiringSoon, "months": g.MonthsAhead, "default": g.DefaultRows}
 		for _, rail := range g.Rails {
 			got[rail.RailType] = fmt.Sprintf("%d waiting, %d unknown, paused %v, itself %v", rail.Depth, rail.Unknown, rail.Paused, rail.PausedByItself)
-			if want := rail.RailType == "slow"; (rail.OldestDue > 29*time.Second) != want || rail.OldestDue > time.Minute {
+			if want := rail.RailType == "slow"; (rail.OldestDue > 29*time.Second) != want || rail.OldestDue > time.Hour {
 				t.Errorf("%s: oldest due for %s", rail.RailType, rail.OldestDue)
 			}
 		}
@@ -101,23 +102,23 @@ func TestGaugesOfComponents(t *testing.T) {
 	components := func() []string {
 		var all []string
 		for _, each := range gaugesAs(t, cell, celltest.Relayer).Components {
-			all = append(all, fmt.Sprintf("%s %s %d %s", each.Kind, each.Status, each.Count, each.Youngest.Truncate(time.Second)))
+			all = append(all, fmt.Sprintf("%s %s %d %s", each.Kind, each.Status, each.Count, each.Youngest.Truncate(time.Minute)))
 		}
 		slices.Sort(all)
 		return all
 	}
-	beat("fresh 1", "relayer", "running", time.Hour, time.Second)
-	beat("fresh 2", "relayer", "held", time.Hour, 2*time.Second)
-	beat("slow", "relayer", "running", time.Hour, 8*time.Second)
-	beat("silent", "relayer", "running", time.Hour, time.Minute)
-	beat("ended", "reaper", "stopped", time.Hour, time.Minute)
+	beat("fresh 1", "relayer", "running", 5*time.Hour, time.Minute)
+	beat("fresh 2", "relayer", "held", 5*time.Hour, 2*time.Minute)
+	beat("slow", "relayer", "running", 5*time.Hour, 8*time.Minute)
+	beat("silent", "relayer", "running", 5*time.Hour, time.Hour)
+	beat("ended", "reaper", "stopped", 5*time.Hour, time.Minute)
 	beat("long gone", "callback", "running", 50*time.Hour, 48*time.Hour)
-	want := []string{"relayer fresh 2 1s", "relayer stale 1 1m0s", "relayer warning 1 8s"}
+	want := []string{"relayer fresh 2 1m0s", "relayer stale 1 1h0m0s", "relayer warning 1 8m0s"}
 	if got := components(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	beat("the next", "relayer", "running", 30*time.Second, 0)
-	want = []string{"relayer fresh 3 0s", "relayer warning 1 8s"}
+	beat("the next", "relayer", "running", 30*time.Minute, 0)
+	want = []string{"relayer fresh 3 0s", "relayer warning 1 8m0s"}
 	if got := components(); !slices.Equal(got, want) {
 		t.Errorf("after another was started: got %q, want %q", got, want)
 	}

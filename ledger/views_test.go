@@ -32,6 +32,7 @@ func TestViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '30 seconds' WHERE attempt_count = 0")
+	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
 	for _, beat := range []payment.Heartbeat{
 		{Name: "a", Kind: "relayer", Host: "h", Version: "v", Status: "running"},
 		{Name: "b", Kind: "reaper", Host: "h", Version: "v", Status: "running"},
@@ -41,13 +42,14 @@ func TestViews(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '10 seconds' WHERE name = 'b'")
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET stale_after_ms = 900000")
+	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '10 minutes' WHERE name = 'b'")
 	looks := map[string]string{
 		`SELECT state || ' ' || count || ' ' || (next_due_at < now())::text FROM railhead.v_outbox_backlog WHERE rail_type = 'bank' ORDER BY 1`: "<null>|PENDING 1 true|UNKNOWN 1 false",
 		`SELECT state || ' ' || count || ' ' || at_least FROM railhead.v_outbox_backlog ORDER BY 1`:                                             "DISPATCHING 3 false|PENDING 1 false|UNKNOWN 1 false",
 		`SELECT reason || ' ' || rail_type || ' ' || status || ' ' || count FROM railhead.v_dead_letter_summary`:                                "FAILED bank pending 1",
 		`SELECT concat_ws(' ', scope, name, status, pending, in_flight, outcome_unknown, dead_letters,
-			extract(epoch FROM oldest_due_age)::int / 10, activity) FROM railhead.v_queue_health ORDER BY 1`: "cell * running 2 3 1 1 3|component a fresh running|component b warning running|component c stopped stopped|rail bank running 2 3 1 1 3",
+			oldest_due_age BETWEEN interval '29 seconds' AND interval '1 hour', activity) FROM railhead.v_queue_health ORDER BY 1`: "cell * running 2 3 1 1 t|component a fresh running|component b warning running|component c stopped stopped|rail bank running 2 3 1 1 t",
 		`SELECT (clock_offset_ms BETWEEN -60000 AND 60000)::text FROM railhead.v_queue_health WHERE name = 'a'`: "true",
 	}
 	for _, login := range []string{celltest.Control, celltest.Readonly, celltest.Auditor, celltest.Operator} {
