@@ -119,6 +119,12 @@ nemesis: postgres ## Mix every fault that can be mixed on one installation for M
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
 	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
 
+.PHONY: figures
+figures: ## Put the figures of build/evidence into docs/reliability.md
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun -into docs/reliability.md
+
 .PHONY: recovery
 recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
 	@mkdir -p $(BIN)

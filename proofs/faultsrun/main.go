@@ -72,6 +72,7 @@ func series(ctx context.Context, args []string) int {
 	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips nothing")
 	anyBuild := flags.Bool("any-build", false, "let good runs of earlier builds in the evidence count too; without it only those of this build do")
 	table := flags.Bool("table", false, "print the evidence as a table and end")
+	into := flags.String("into", "", "put the figures of the evidence beside this one's folder into a `page` and end")
 	list := flags.Bool("list", false, "print the faults and end")
 	if flags.Parse(args) != nil {
 		return exitUsage
@@ -95,6 +96,13 @@ func series(ctx context.Context, args []string) int {
 	}
 	if *table {
 		if err := faults.WriteMatrix(filepath.Join(*evidence, "runs.jsonl"), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "faultsrun:", err)
+			return exitTrouble
+		}
+		return 0
+	}
+	if *into != "" {
+		if err := faults.IntoPage(filepath.Dir(filepath.Clean(*evidence)), *into); err != nil {
 			fmt.Fprintln(os.Stderr, "faultsrun:", err)
 			return exitTrouble
 		}
