@@ -131,6 +131,13 @@ recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how lo
 	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
 	$(BIN)/faultsrun recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
 
+.PHONY: alerts
+alerts: postgres prometheus ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
+	@scripts/install-faketime.sh >/dev/null
+	@mkdir -p $(BIN)
+	@$(GO) build -trimpath -o $(BIN)/ ./cmd/railhead ./cmd/railsim ./alerts/alertsrun
+	@$(BIN)/alertsrun -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
 	rm -rf $(BIN)
