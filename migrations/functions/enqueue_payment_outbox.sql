@@ -31,6 +31,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
