@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/railhead-pay/railhead/proofs/faults"
 )
 
@@ -28,6 +30,8 @@ const (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
+	// The proxies' library says each step of its own on the output.
+	zerolog.SetGlobalLevel(zerolog.Disabled)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(args) > 0 && args[0] == "caller" {
