@@ -23,7 +23,7 @@ func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
 			return min(time.Duration(rapid.IntRange(0, 40).Draw(t, name))*unit, most)
 		}
 		config := Config{
-			WorkerID: "worker", Zombie: span("zombie", time.Hour), StartWithin: span("start within", time.Minute),
+			WorkerID: "worker", StartWithin: span("start within", time.Minute),
 			RecordWithin: span("record within", time.Minute), Drain: span("drain", 10*time.Minute),
 		}.withDefaults()
 		profile := rails.Profile{RailType: "bank", Timeouts: rails.Timeouts{
@@ -31,10 +31,13 @@ func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
 			Write: payment.Duration(span("write", time.Minute)), ResponseHeader: payment.Duration(span("header", time.Minute)),
 			Body: payment.Duration(span("body", time.Minute)),
 		}.WithDefaults()}
+		needed := config.StartWithin + profile.SendBudget() + config.RecordWithin + config.Drain
+		// Around the edge, by as much as one of the parts.
+		parts := []time.Duration{time.Millisecond, config.StartWithin, profile.SendBudget(), config.RecordWithin, config.Drain}
+		config.Zombie = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "beside the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
 		if config.validate() != nil {
 			return
 		}
-		needed := config.StartWithin + profile.SendBudget() + config.RecordWithin + config.Drain
 		switch err := checkBudget(config, profile); {
 		case err == nil && needed >= config.Zombie:
 			t.Fatalf("a worker needs %s and its claim may be taken after %s", needed, config.Zombie)
