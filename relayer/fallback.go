@@ -12,7 +12,8 @@ import (
 
 // How a turn that failed is taken apart.
 const (
-	laneStop    = 30 * time.Second // until a lane whose rows can't be claimed is tried again
+	laneStop    = time.Second      // until a lane whose rows can't be claimed is tried again,
+	laneStopMax = 30 * time.Second // doubled each time up to this
 	poisonHeads = 3                // heads of each priority that must fail before the lane is at fault
 	stuckMax    = 5                // outcomes that may wait for somebody's lock in one turn
 )
@@ -41,8 +42,8 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 		}
 		switch err := r.isolate(ctx, sends, name, reserved[name]); {
 		case rowsFault(err):
-			r.lanes.stop(name, time.Now().Add(laneStop))
-			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", laneStop, "error", err)
+			wait := r.lanes.stop(name, time.Now())
+			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", wait, "error", err)
 		case err != nil:
 			return total, err
 		}

@@ -30,6 +30,7 @@ type lane struct {
 	turns   int           // for the share of the oldest
 	more    bool          // as far as is known, more is due than there were slots for
 	stopped time.Time     // not claimed before: its rows can't be claimed
+	stops   int           // in a row, since a row of it could be claimed
 }
 
 // lanes are the rails that this process serves, by name.
@@ -169,13 +170,20 @@ func (l *lanes) wakeIn() time.Duration {
 	return soonest
 }
 
-// stop keeps a lane from being claimed for a while.
-func (l *lanes) stop(railType string, until time.Time) {
+// stop keeps a lane from being claimed for a while, for longer each time. A bad
+// row that is alone can't be told from a lane at fault: a neighbour that comes
+// soon shall not wait for long.
+func (l *lanes) stop(railType string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if one := l.byRail[railType]; one != nil {
-		one.stopped = until
+	one := l.byRail[railType]
+	if one == nil {
+		return 0
 	}
+	wait := min(laneStop<<min(one.stops, 10), laneStopMax)
+	one.stops++
+	one.stopped = now.Add(wait)
+	return wait
 }
 
 // reservation is what one lane may claim in a turn.
@@ -231,6 +239,9 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	}
 	for name, each := range reserved {
 		each.lane.more = got[name] >= len(each.permits)
+		if got[name] > 0 {
+			each.lane.stops = 0
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ func TestPoisonRow(t *testing.T) {
 			for _, id := range ids {
 				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
 			}
+			w.enqueue("neighbour") // for the case that the bad one was the last
 			w.awaitText("UNCLAIMABLE SQLSTATE_23514", `SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
 			same(t, "set aside", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.payment_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)

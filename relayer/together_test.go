@@ -131,7 +131,7 @@ func (w *world) executor() *ledger.Executor {
 	return exec
 }
 
-// mortal dies with the turn that brings it to forty claims.
+// mortal dies with the turn that brings it to ten claims.
 type mortal struct {
 	*faulty
 	claimed atomic.Int64
@@ -139,7 +139,7 @@ type mortal struct {
 
 func (m *mortal) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
 	result, err := m.faulty.Turn(ctx, turn)
-	if n := len(result.Claims); n > 0 && m.claimed.Add(int64(n)) >= 40 {
+	if n := len(result.Claims); n > 0 && m.claimed.Add(int64(n)) >= 10 {
 		for _, call := range []string{"Turn", "Heartbeat", "RecordLate", "ClaimOnly", "FindClaim", "CloseClaims", "CheckServer"} {
 			m.fail(call, lostBefore)
 		}
