@@ -66,7 +66,7 @@ var openTable = []struct {
 	{thirdOpen, "unknown", "executed", sameKey, "IN + DISPATCHED(5)"},
 	{thirdOpen, "unknown", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
 	{thirdOpen, "unknown", "check failed", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
-	{thirdOpen, "unknown", "refused payment", sameKey, "IN + FAILED(5), letter FAILED pending"},
+	{thirdOpen, "unknown", "refused payment", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
 	{thirdOpen, "unknown", "refused for now", sameKey, "IN + RETRYABLE(5), SEND sends=2 asked=1 count=7 unknown"},
 	{thirdOpen, "unknown", "not sent", sameKey, "IN + RETRYABLE(5), SEND sends=1 asked=1 count=7 unknown"},
 	{thirdOpen, "refused", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},

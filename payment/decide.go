@@ -130,11 +130,15 @@ func (p Policy) decideInquiry(d Decision, c Claim, a Answer) Decision {
 	case ResultExecuted:
 		return d.settled().dispatched()
 	case ResultRefused:
-		return d.settled().fail("")
-	default:
-		d.OutcomeUnknown = true
-		return p.recover(d, c, a, Unknown)
+		// Of several sends it may speak of one that was refused before, for now,
+		// while a later one is still on its way: unless the rail keeps one outcome
+		// a key, that settles nothing.
+		if c.SendCount <= 1 || p.AnswerCoversKey {
+			return d.settled().fail("")
+		}
 	}
+	d.OutcomeUnknown = true
+	return p.recover(d, c, a, Unknown)
 }
 
 // recover applies Recover to an instruction whose outcome stays unknown.

@@ -177,7 +177,7 @@ func (s situation) proof() string {
 	switch {
 	case s.asking() && s.word == payment.ResultExecuted:
 		return "executed"
-	case s.asking() && s.word == payment.ResultRefused:
+	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.sendsBefore() <= 1):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
 		!s.provisional && s.age.last >= tableNotFoundAge:
@@ -198,7 +198,8 @@ func (s situation) proof() string {
 }
 
 // "An answer settles only the send that it answers", unless the rail keeps one
-// outcome a key; an inquiry settles all sends.
+// outcome a key; what an inquiry proves settles all sends. That one of several
+// sends was refused proves nothing about the others.
 func (s situation) settled(v verdict) verdict {
 	if s.asking() || s.covers {
 		v.unknown, v.provisional = false, false

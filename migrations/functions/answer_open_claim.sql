@@ -1,16 +1,17 @@
--- answer_open_claim(o outbox_outcome, claim payment_outbox_attempts, last_no integer) -> text
+-- answer_open_claim(o outbox_outcome, claim payment_outbox_attempts, last_no integer, whole boolean) -> text
 --   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
 --   against them: proof of execution among them ends the claim as DISPATCHED,
 --   whatever the outcome itself says. A send that turned out to be unknown, or
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
---   what was taken is asked about and not sent again. Then does what the outcome
---   asks for: back to pending, or to the dead letters.
+--   what was taken is asked about and not sent again; unless the outcome is a
+--   refusal of the whole payment. Then does what the outcome asks for: back to
+--   pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
-  o {cell}.outbox_outcome, claim {cell}.payment_outbox_attempts, last_no integer) RETURNS text
+  o {cell}.outbox_outcome, claim {cell}.payment_outbox_attempts, last_no integer, whole boolean) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -51,7 +52,7 @@ BEGIN
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
-  IF (doubted OR taken) AND NOT executes AND o.result IS DISTINCT FROM 'REFUSED' THEN
+  IF (doubted OR taken) AND NOT executes AND whole IS NOT TRUE THEN
     o.outcome_unknown := true;
     o.provisional := coalesce(o.provisional, false) OR taken;
     IF taken AND o.next_action IS NOT NULL THEN

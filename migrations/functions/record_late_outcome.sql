@@ -34,6 +34,7 @@ DECLARE
   last_no   integer;
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
+  whole     boolean; -- a refusal of the payment, not of one of its sends
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
@@ -68,8 +69,9 @@ BEGIN
       AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
 
     BEGIN
-      IF is_claimed AND (o.claim_no IS NULL OR claim_no = claim.attempt_no) THEN
-        RETURN {cell}.answer_open_claim(o, claim, last_no);
+      whole := o.result = 'REFUSED' AND {cell}.refusal_is_whole(o.outbox_id);
+      IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
+        RETURN {cell}.answer_open_claim(o, claim, last_no, whole);
       END IF;
 
       IF refuses AND last.state = 'FAILED' AND NOT is_waiting OR EXISTS (
@@ -86,7 +88,7 @@ BEGIN
       END IF;
 
       still_unknown := CASE
-        WHEN executes OR o.result = 'REFUSED' THEN false
+        WHEN executes OR whole THEN false
         ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,

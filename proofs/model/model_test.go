@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -13,22 +14,20 @@ type model struct {
 	unknown bool // as of that row
 	letter  payment.DeadReason
 
-	waiting        bool // in pending, and how it waits there
-	action         payment.Action
-	waitsUnknown   bool
-	waitsTaken     bool
-	expires        bool // it may expire, and it has
-	expired        bool
-	open           int // the open claim's number; 0: none
-	claimSends     int
-	claimUnknown   bool
-	claimTaken     bool
-	sends          map[int]bool // the claims that send, by number
-	answers        map[int]payment.State
-	lates          []late
-	ended          int // the claim that the last row answers; 0: none
-	endedBy        payment.Result
-	endedReference string
+	waiting                  bool // in pending, and how it waits there
+	action                   payment.Action
+	waitsUnknown, waitsTaken bool
+	expires, expired         bool // it may expire, and it has
+	open                     int  // the open claim's number; 0: none
+	claimSends               int
+	claimUnknown, claimTaken bool
+	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
+	covers                   bool         // the rail keeps one outcome a key
+	answers                  map[int]payment.State
+	lates                    []late
+	ended                    int // the claim that the last row answers; 0: none
+	endedBy                  payment.Result
+	endedReference           string
 }
 
 // late is one LATE_OUTCOME row.
@@ -38,8 +37,8 @@ type late struct {
 	reference string
 }
 
-func enqueued() *model {
-	return &model{waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{}}
+func enqueued(covers bool) *model {
+	return &model{waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{}, covers: covers}
 }
 
 // claimed opens a claim and returns its number.
@@ -59,6 +58,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	m.ended, m.endedBy, m.endedReference = answers, result, reference
 	if answers > 0 {
 		m.answers[answers] = state
+		m.sends[answers] = m.sends[answers] && result != payment.ResultNotSent && result != payment.ResultWindowClosed
 	}
 }
 
@@ -68,7 +68,7 @@ func (m *model) fast(claim int) bool { return m.open == claim && m.rows == claim
 // answered is an outcome by whichever way it goes in.
 func (m *model) answered(o payment.Outcome) payment.Verdict {
 	d, claim := o.Decision, o.Claim.AttemptNo
-	if m.open > 0 && (claim == 0 || claim == m.open) {
+	if m.open > 0 && (claim == 0 && (d.State == payment.Dispatched || m.whole(o.Result)) || claim == m.open) {
 		return m.answerOpen(o, d, m.open)
 	}
 	return m.late(o, d, claim)
@@ -93,7 +93,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) pay
 		return payment.VerdictSettled
 	}
 	taken := !m.claimTaken && has(payment.ResultAccepted)
-	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken) && !executes && o.Result != payment.ResultRefused {
+	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken) && !executes && !m.whole(o.Result) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken {
 			d.NextAction = payment.ActionInquire
@@ -127,8 +127,10 @@ func (m *model) addLate(claim int, result payment.Result, reference string) {
 	m.lates = append(m.lates, late{m.rows, claim, result, reference})
 }
 
-func refusal(r payment.Result) bool {
-	return r == payment.ResultRefused || r == payment.ResultRefusedFinal
+// whole reports whether a refusal speaks for the payment, and not for one of its sends.
+func (m *model) whole(r payment.Result) bool {
+	sent := slices.DeleteFunc(slices.Collect(maps.Values(m.sends)), func(left bool) bool { return !left })
+	return r == payment.ResultRefused && (m.covers || len(sent) <= 1)
 }
 
 // late weighs an outcome that answers no open claim.
@@ -144,7 +146,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 	if m.waiting {
 		unsettled = m.waitsUnknown
 	}
-	unsettled = unsettled && !executes && o.Result != payment.ResultRefused && m.otherUnsettled(claim)
+	unsettled = unsettled && !executes && !m.whole(o.Result) && m.otherUnsettled(claim)
 	m.addLate(claim, weight, o.RailReference)
 	switch {
 	case m.open > 0:

@@ -10,6 +10,7 @@ type rail struct {
 
 	executed int
 	refused  bool // for good, and remembered under the key
+	notNow   bool // refused one for now: an inquiry may be told of that, too
 	taken    bool // provisionally; its final word is to come
 	flying   int  // sends that are on their way still
 }
@@ -32,6 +33,7 @@ func (r *rail) arrive(decides word) payment.Result {
 	case known:
 		return payment.ResultAccepted // as it said the first time
 	case decides == wordLater:
+		r.notNow = true
 		return payment.ResultRefusedTransient
 	case decides == wordNo && !r.provisional:
 		r.refused = true
@@ -60,7 +62,7 @@ func (r *rail) asked() payment.Result {
 		return payment.ResultExecuted
 	case r.taken:
 		return payment.ResultInProgress
-	case r.refused:
+	case r.refused || r.notNow:
 		return payment.ResultRefused
 	default:
 		return payment.ResultNotFound
@@ -75,4 +77,8 @@ func (r *rail) reference(result payment.Result) string {
 	default:
 		return ""
 	}
+}
+
+func refusal(r payment.Result) bool {
+	return r == payment.ResultRefused || r == payment.ResultRefusedFinal
 }

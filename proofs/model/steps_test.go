@@ -41,7 +41,7 @@ func (w *world) enqueue(t *rapid.T) {
 		t.Skip("enough")
 	}
 	n := len(w.all) + 1
-	one := &instruction{model: enqueued(), rail: &rail{
+	one := &instruction{model: enqueued(w.profile.AnswerCoversKey), rail: &rail{
 		dedupes:     w.profile.ResendOnUnknown == payment.ResendSameKey,
 		provisional: w.profile.Acceptance == payment.AcceptanceProvisional,
 	}}

@@ -51,6 +51,9 @@ func (c cell) want() end {
 	}
 }
 
+// sentTwice reports whether there was a send before the one that the bank met.
+func (c cell) sentTwice() bool { return c.trouble == lostBefore || c.trouble == killedBefore }
+
 // callsBack reports whether the bank will report what it decided: a provisional
 // one that took it. What it refused at once it has answered, to nobody.
 func (c cell) callsBack() bool {
@@ -75,6 +78,10 @@ func (c cell) met(doubt bool) end {
 		}
 		return parkedYet
 	case refusedLater:
+		// Of which send, where there are two?
+		if c.sentTwice() && !c.shape.CoversKey {
+			return parked
+		}
 		return unpaid
 	default:
 		// Taken, or not taken this time and taken the next.

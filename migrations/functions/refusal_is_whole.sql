@@ -1,0 +1,29 @@
+-- refusal_is_whole(outbox_id uuid) -> boolean
+--   Whether "refused", said of the payment by an inquiry or a callback, speaks for
+--   all of its sends: there was one at most, or the rail keeps one outcome a key
+--   (answer_covers_key). Of several sends it may mean one that was refused before,
+--   for now, while another is still on its way.
+-- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles.   locks: nothing.
+-- called by: record_late_outcome. payment.Policy.Decide has the same rule.
+CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT (
+    SELECT count(*)
+    FROM {cell}.payment_outbox_attempts s
+    WHERE s.outbox_id = $1
+      -- A worker whose claim a failover forgot has sent, too.
+      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED')
+        OR s.state = 'DISPATCHING' AND NOT EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts answer
+          WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
+            AND answer.result IN ('NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED')))
+  ) <= 1 OR EXISTS (
+    SELECT FROM {cell}.payment_outbox_keys k
+    CROSS JOIN LATERAL (
+      SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1) a
+    JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
+    JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+    WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean)
+$$;
