@@ -138,7 +138,7 @@ var (
 	defaultRows  = desc("railhead_partition_default_rows", "Estimate of the rows in the archive's DEFAULT partition.")
 	size         = desc("railhead_database_size_bytes", "Size of the database.")
 	sizeLimit    = desc("railhead_database_size_limit_bytes", "Size that the disk can hold, as configured; 0 if it is not.")
-	expiring     = desc("railhead_expiring_soon", "Instructions in pending that expire within 15 minutes.")
+	expiring     = desc("railhead_expiring_soon", "Instructions that have been in pending for half a minute and expire within 15 minutes.")
 	clockOffset  = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
 	up           = desc("railhead_database_up", "Whether the last reading of the database worked.")
 	statsAge     = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")

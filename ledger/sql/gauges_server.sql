@@ -1,15 +1,18 @@
 -- The server's own numbers. A partition that never held a row has no page.
--- $1 where the count of what expires soon ends
+-- What expires soon counts once it has waited for half a minute: those who give
+-- every payment a minute to live shall not be woken by each.
+-- $1 how many that expire soon are looked at, at most
 SELECT clock_timestamp() AS now,
   pg_database_size(current_database()) AS database_bytes,
   pg_stat_get_live_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_live,
   pg_stat_get_dead_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_dead,
   (SELECT count(*)
     FROM (
-      SELECT FROM {cell}.payment_outbox_pending p
+      SELECT p.created_at FROM {cell}.payment_outbox_pending p
       WHERE p.expires_at <= statement_timestamp() + interval '15 minutes' AND NOT p.outcome_unknown
         AND p.next_attempt_at < 'infinity'
-      LIMIT $1) w) AS expiring_soon,
+      LIMIT $1) w
+    WHERE w.created_at <= statement_timestamp() - interval '30 seconds') AS expiring_soon,
   coalesce((
     SELECT CASE WHEN pg_relation_size(c.oid) = 0 THEN 0
       ELSE greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 1) END
