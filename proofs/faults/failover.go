@@ -188,6 +188,10 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, "on"); err != nil {
 		return err
 	}
+	var cut time.Time
+	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&cut); err != nil {
+		return err
+	}
 	s.wire.Cut()
 	// Calls that were made on claims that the standby has come to their end; then
 	// the banks hear of nothing new.
@@ -208,7 +212,7 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	}
 	var claimed int
 	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts a WHERE a.state = 'DISPATCHING'
-	  AND a.claimed_at > clock_timestamp() - interval '5 seconds'`).Scan(&claimed); err != nil {
+	  AND a.claimed_at > $1`, cut).Scan(&claimed); err != nil {
 		return err
 	}
 	w.Hit += min(w.Injected, claimed)
