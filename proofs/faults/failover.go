@@ -30,7 +30,9 @@ func failoverFaults() []Fault {
 		{
 			Name:   "failover_cancelled_wait",
 			About:  "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as success, and then the standby takes over: nothing was sent on such a claim",
-			Adjust: late, Inject: failoverCancelled, Quiet: true,
+			// Few slots and quick callers: something is left to be claimed when nothing new comes.
+			Adjust: func(o *Options) { late(o); o.Concurrency, o.Pace = 1, time.Millisecond },
+			Inject: failoverCancelled, Quiet: true,
 		},
 		{
 			Name:   "failover_switchover",
@@ -125,6 +127,10 @@ func failoverSync(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, []string{"on", "remote_apply"}[w.draws.IntN(2)]); err != nil {
 		return err
 	}
+	// The wave before may have come to its end by now.
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
 	w.Injected++
 	before, err := w.acknowledged()
 	if err != nil {
@@ -188,6 +194,12 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, "on"); err != nil {
 		return err
 	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := w.backlog(ctx, 16); err != nil {
+		return err
+	}
 	var cut time.Time
 	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&cut); err != nil {
 		return err
@@ -227,6 +239,15 @@ func failoverCancelled(ctx context.Context, w *World) error {
 		return err
 	}
 	return w.heldUntilAccepted(ctx)
+}
+
+// backlog waits until so many wait that the next turns have something to claim.
+func (w *World) backlog(ctx context.Context, n int) error {
+	return await(ctx, startedWithin, "payments to wait", func() (bool, error) {
+		var waiting int
+		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending`).Scan(&waiting)
+		return waiting >= n, err
+	})
 }
 
 // paymentsHeard counts the sends that reached the banks.
