@@ -71,7 +71,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err := w.Snapshot(ctx); err != nil {
 			return err
 		}
-		if err := wire.Mend(ctx); err != nil {
+		if err := wire.Mend(); err != nil {
 			return err
 		}
 	}

@@ -28,8 +28,8 @@ func failoverFaults() []Fault {
 			Adjust: late, Inject: failoverSync, Quiet: true,
 		},
 		{
-			Name:   "failover_cancelled_wait",
-			About:  "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as success, and then the standby takes over: nothing was sent on such a claim",
+			Name:  "failover_cancelled_wait",
+			About: "the relayer's waits for a stalled synchronous standby are cancelled, which the server reports as success, and then the standby takes over: nothing was sent on such a claim",
 			// Few slots and quick callers: something is left to be claimed when nothing new comes.
 			Adjust: func(o *Options) { late(o); o.Concurrency, o.Pace = 1, time.Millisecond },
 			Inject: failoverCancelled, Quiet: true,

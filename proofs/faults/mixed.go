@@ -109,7 +109,7 @@ func blowCut(ctx context.Context, w *World) error {
 	wire.Cut()
 	pause(ctx, time.Duration(200+w.draws.IntN(1500))*time.Millisecond)
 	w.Hit++
-	return wire.Mend(ctx)
+	return wire.Mend()
 }
 
 func blowCrash(ctx context.Context, w *World) error {

@@ -190,7 +190,7 @@ func blowSilence(ctx context.Context, w *World) error {
 	}
 	pause(ctx, time.Duration(200+w.draws.IntN(3000))*time.Millisecond)
 	w.Hit++
-	return wire.Mend(ctx)
+	return wire.Mend()
 }
 
 func blowSlow(ctx context.Context, w *World) error {
@@ -201,7 +201,7 @@ func blowSlow(ctx context.Context, w *World) error {
 	}
 	pause(ctx, time.Duration(500+w.draws.IntN(2500))*time.Millisecond)
 	w.Hit++
-	return wire.Mend(ctx)
+	return wire.Mend()
 }
 
 func blowReadOnly(ctx context.Context, w *World) error {

@@ -69,7 +69,7 @@ func (w *World) troubled(ctx context.Context, how func(*Wire) error, least, most
 		} else if after.Sub(before) < w.Options.HeartbeatStale {
 			w.Hit++ // it was cut off: its heart was not heard
 		}
-		if err := wire.Mend(ctx); err != nil {
+		if err := wire.Mend(); err != nil {
 			return err
 		}
 		// The next round wants a relayer that is back, and so does liveness.

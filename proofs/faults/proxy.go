@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,13 +12,14 @@ import (
 
 // Wire is a faulty network between one relayer and the database, in this process.
 type Wire struct {
-	proxy *toxiproxy.Proxy
+	server *toxiproxy.ApiServer
+	proxy  *toxiproxy.Proxy
 }
 
 // newWire listens on a free port and forwards to upstream.
 func newWire(name, upstream string) (*Wire, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	wire := &Wire{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
+	wire := &Wire{server: server, proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)}
 	if err := wire.proxy.Start(); err != nil {
 		return nil, fmt.Errorf("starting the network of %s: %w", name, err)
 	}
@@ -32,10 +32,12 @@ func (w *Wire) Addr() string { return w.proxy.Listen }
 // Cut closes every connection and refuses new ones, until Mend.
 func (w *Wire) Cut() { w.proxy.Stop() }
 
-// Mend is the network as it should be: fresh connections, no toxics.
-func (w *Wire) Mend(ctx context.Context) error {
+// Mend is the network as it should be: fresh connections, no toxics. It is a new
+// proxy at the same address: taking toxics out of one whose connections are just
+// closing can block for ever.
+func (w *Wire) Mend() error {
 	w.proxy.Stop()
-	w.proxy.Toxics.ResetToxics(ctx)
+	w.proxy = toxiproxy.NewProxy(w.server, w.proxy.Name, w.proxy.Listen, w.proxy.Upstream)
 	if err := w.proxy.Start(); err != nil {
 		return fmt.Errorf("mending the network: %w", err)
 	}

@@ -223,7 +223,7 @@ func (w *World) Heal(ctx context.Context) error {
 		}
 	}
 	for _, wire := range w.wires {
-		if err := wire.Mend(ctx); err != nil {
+		if err := wire.Mend(); err != nil {
 			return err
 		}
 	}
