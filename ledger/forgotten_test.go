@@ -65,3 +65,31 @@ func TestAnswerToAForgottenClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestForgottenSendIsOneMore: what the rail says of one send does not speak for
+// that of a claim that a failover forgot, whenever it is learned of.
+func TestForgottenSendIsOneMore(t *testing.T) {
+	t.Parallel()
+	for _, inFlight := range []bool{false, true} {
+		d := newDesk(t)
+		first := d.claimOne(d.enqueue())
+		forgotten := first
+		forgotten.ClaimID, forgotten.ClaimedAt = payment.NewID(), first.ClaimedAt.Add(-time.Second)
+		d.record(told(asks, first, payment.ResultUnknown, ""))
+		learn := func() {
+			same(t, "learned", d.late(told(asks, forgotten, payment.ResultUnknown, "")), payment.VerdictLate)
+		}
+		if !inFlight {
+			learn()
+		}
+		asked := d.claimOne(first.OutboxID)
+		answer := told(asks, asked, payment.ResultRefused, "")
+		if !inFlight {
+			same(t, "known to the claim: over", answer.Decision.State == payment.Failed, false)
+			continue
+		}
+		learn()
+		same(t, "known since", d.late(answer), payment.VerdictIn)
+		same(t, "letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
+	}
+}

@@ -48,7 +48,7 @@ var openTable = []struct {
 	{secondOpen, "refused", "executed", sameKey, "IN + DISPATCHED(3)"},
 	{secondOpen, "refused", "refused", sameKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{secondOpen, "refused", "refused", coversKey, "IN + FAILED(3), letter FAILED pending"},
-	{secondOpen, "refused", "refused payment", sameKey, "IN + FAILED(3), letter FAILED pending"},
+	{secondOpen, "refused", "refused payment", sameKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{secondOpen, "refused", "refused for now", sameKey, "IN + RETRYABLE(3), SEND sends=2 asked=0 count=5 unknown"},
 	{secondOpen, "refused", "unknown", sameKey, "IN + UNKNOWN(3), SEND sends=2 asked=0 count=5 unknown"},
 	{secondOpen, "refused", "unknown", never, "IN + UNKNOWN(3) PARKED, letter OUTCOME_UNKNOWN pending"},

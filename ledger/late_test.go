@@ -146,9 +146,9 @@ var lateTable = map[string][]string{
 	"pending, never sent": {
 		"SETTLED + LATE_OUTCOME DISPATCHED", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending",
 		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1",
-		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1 unknown",
+		"LATE + LATE_OUTCOME, SEND sends=1 asked=0 count=1 unknown",
 		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1",
-		"LATE + LATE_OUTCOME, INQUIRE sends=0 asked=0 count=1 unknown provisional",
+		"LATE + LATE_OUTCOME, INQUIRE sends=1 asked=0 count=1 unknown provisional",
 	},
 	"pending after a lost worker": {
 		settledAsDispatched, settledAsFailed, settledAsFailed,

@@ -76,6 +76,10 @@ func (c Claim) Intact() bool {
 	return bytes.Equal(sum[:], c.Fingerprint)
 }
 
+// OneSend reports whether at most one send may have reached the rail. Counters
+// begin anew with a replay, the time of the first send never does.
+func (c Claim) OneSend() bool { return c.SendCount <= 1 && c.FirstSentAt.Equal(c.LastSentAt) }
+
 // unknownAge is an age that no key window covers. It leaves room to add to.
 const unknownAge = time.Duration(1) << 62
 

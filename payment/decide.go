@@ -133,7 +133,7 @@ func (p Policy) decideInquiry(d Decision, c Claim, a Answer) Decision {
 		// Of several sends it may speak of one that was refused before, for now,
 		// while a later one is still on its way: unless the rail keeps one outcome
 		// a key, that settles nothing.
-		if c.SendCount <= 1 || p.AnswerCoversKey {
+		if c.OneSend() || p.AnswerCoversKey {
 			return d.settled().fail("")
 		}
 	}

@@ -177,7 +177,7 @@ func (s situation) proof() string {
 	switch {
 	case s.asking() && s.word == payment.ResultExecuted:
 		return "executed"
-	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.sendsBefore() <= 1):
+	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
 		!s.provisional && s.age.last >= tableNotFoundAge:

@@ -52,7 +52,8 @@ BEGIN
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
-  IF (doubted OR taken) AND NOT executes AND whole IS NOT TRUE THEN
+  -- A refusal of one send among several leaves unknown what it decided to be over.
+  IF (doubted OR taken OR o.result = 'REFUSED') AND NOT executes AND whole IS NOT TRUE THEN
     o.outcome_unknown := true;
     o.provisional := coalesce(o.provisional, false) OR taken;
     IF taken AND o.next_action IS NOT NULL THEN

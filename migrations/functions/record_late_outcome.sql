@@ -130,6 +130,9 @@ BEGIN
         SET attempt_count = greatest(p.attempt_count, last_no + 1),
           provisional = p.provisional OR o.state = 'ACCEPTED',
           outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND o.counts_send,
+          -- The send of a claim that a failover forgot is one more.
+          send_count = p.send_count + CASE WHEN o.claim_no IS NOT NULL AND claim_no IS NULL AND o.counts_send
+            AND o.state IN ('ACCEPTED', 'UNKNOWN') THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;

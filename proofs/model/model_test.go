@@ -93,7 +93,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) pay
 		return payment.VerdictSettled
 	}
 	taken := !m.claimTaken && has(payment.ResultAccepted)
-	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken) && !executes && !m.whole(o.Result) {
+	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken {
 			d.NextAction = payment.ActionInquire
