@@ -25,6 +25,13 @@ func CheckJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadJSON)
 	}
+	if isPlain(text) {
+		return nil
+	}
+	return checkClosely(text)
+}
+
+func checkClosely(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := checkValue(decoder, 0); err != nil {

@@ -3,7 +3,6 @@ package relayer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -125,11 +124,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 		return stop(payment.ResultRenderChanged, "rendered by %s before and by %s now: a re-send must have the same bytes",
 			claim.RenderVersion, l.rail.RenderVersion())
 	}
-	var order struct{ Amount, Currency string }
-	if err := json.Unmarshal(claim.Payload, &order); err != nil {
-		return stop(payment.ResultCheckFailed, "the payload's amount or currency can't be read")
-	}
-	amount, err := payment.ParseAmount(order.Amount, order.Currency)
+	amount, err := payment.PayloadAmount(claim.Payload)
 	if err != nil {
 		return stop(payment.ResultCheckFailed, "amount: %v", err)
 	}

@@ -1,0 +1,108 @@
+package payment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// plainKeysMax bounds how deep a quick look goes, and what it compares key by key.
+const plainKeysMax = 32
+
+// isPlain reports whether a text is sound beyond doubt, as nearly every payload
+// is: one JSON value without an escape, shallow, and no object with many keys or
+// with one twice. False says nothing but that somebody has to look closely.
+func isPlain(text []byte) bool {
+	return bytes.IndexByte(text, '\\') < 0 && json.Valid(text) && plainMembers(text, func(int, []byte, []byte) {})
+}
+
+// plainMembers tells of every member of every object in a valid text without
+// escapes: how deep its object is, from 1, its key, and the text that begins with
+// its value. It stops and reports false where it would have to look closely.
+func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
+	type level struct {
+		object bool
+		keys   int // of the levels above
+	}
+	var levels [plainKeysMax]level
+	var seen [plainKeysMax][]byte
+	depth, keys, wantsKey := 0, 0, false
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '{', '[':
+			if depth == len(levels) {
+				return false
+			}
+			levels[depth] = level{object: text[at] == '{', keys: keys}
+			depth++
+			wantsKey = text[at] == '{'
+		case '}', ']':
+			depth--
+			keys = levels[depth].keys
+			wantsKey = false
+		case ',':
+			wantsKey = levels[depth-1].object
+		case '"':
+			end := at + 1 + bytes.IndexByte(text[at+1:], '"')
+			if !wantsKey {
+				at = end
+				continue
+			}
+			key := text[at+1 : end]
+			for _, other := range seen[levels[depth-1].keys:keys] {
+				if bytes.Equal(key, other) {
+					return false
+				}
+			}
+			if keys == len(seen) {
+				return false
+			}
+			seen[keys] = key
+			keys++
+			at = end + bytes.IndexByte(text[end:], ':')
+			tell(depth, key, text[at+1:])
+			wantsKey = false
+		}
+	}
+	return true
+}
+
+// PayloadAmount reads the amount of a payload as the database has checked it: the
+// members "amount" and "currency" of its outermost object, by exactly these names.
+// An "Amount" beside them is the caller's own affair.
+func PayloadAmount(payload []byte) (Amount, error) {
+	var amount, currency string
+	if !bytes.Contains(payload, []byte{'\\'}) && json.Valid(payload) && payload[0] == '{' &&
+		plainMembers(payload, func(depth int, key, rest []byte) {
+			if depth > 1 {
+				return
+			}
+			switch string(key) {
+			case "amount":
+				amount = plainString(rest)
+			case "currency":
+				currency = plainString(rest)
+			}
+		}) {
+		return ParseAmount(amount, currency)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &members); err != nil {
+		return Amount{}, fmt.Errorf("%w: the payload can't be read", ErrBadAmount)
+	}
+	if err := errors.Join(json.Unmarshal(members["amount"], &amount), json.Unmarshal(members["currency"], &currency)); err != nil {
+		return Amount{}, fmt.Errorf("%w: the payload's amount or currency can't be read", ErrBadAmount)
+	}
+	return ParseAmount(amount, currency)
+}
+
+// plainString is the string that a text without escapes begins with, or empty.
+func plainString(text []byte) string {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	if len(text) == 0 || text[0] != '"' {
+		return ""
+	}
+	value, _, _ := bytes.Cut(text[1:], []byte{'"'})
+	return string(value)
+}

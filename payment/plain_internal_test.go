@@ -1,0 +1,83 @@
+package payment
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// FuzzPlain holds the quick look against the close one.
+func FuzzPlain(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":1}`, `{"a":{"a":[{"b":"{,\""}]}, "b": ","}`, `{"a":1,"a":2}`, `{"a":{"b":1},"a":2}`, `[{"a":1},{"a":1}]`, `[1,"a","a"]`,
+		`{"a":["x","x"],"b":"a"}`, ` "a" `, `{"a" : "b" , "c" :[]}`, strings.Repeat("[", 40) + strings.Repeat("]", 40), `{}x`, `{"a":"\u0000"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if isPlain(text) && json.Valid(text) {
+			if err := checkClosely(text); err != nil {
+				t.Errorf("%q passes, and a close look says: %v", text, err)
+			}
+		}
+	})
+}
+
+func TestPlainIsCommon(t *testing.T) {
+	t.Parallel()
+	for text, plain := range map[string]bool{
+		`{"amount": "10.50", "currency": "EUR", "creditor": {"account": "x", "name": "Zoë"}, "lines": [{"a": 1}, {"a": 2}]}`: true,
+		`{"a": {"b": 1}, "b": 2}`:                   true,
+		`{"a": 1, "b": {"c": 1}, "c": 1, "d": "c"}`: true,
+		`{"a": 1, "b": {"c": 1}, "a": 1}`:           false,
+		`{"a": "\n"}`:                               false,
+	} {
+		if isPlain([]byte(text)) != plain {
+			t.Errorf("%s: plain is %v", text, !plain)
+		}
+	}
+}
+
+func TestPayloadAmount(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"amount": "10.50", "currency": "EUR"}`:                                                 "10.50 EUR",
+		`{"AMOUNT": "99", "Amount": 7, "amount": "10.50", "currency": "EUR", "Currency": "JPY"}`: "10.50 EUR",
+		`{"lines": [{"amount": "1", "currency": "JPY"}], "currency" : "EUR", "amount":"2.00"}`:   "2.00 EUR",
+		`{"note": "\"amount\": \"9\"", "amount": "3.00", "currency": "EUR"}`:                     "3.00 EUR",
+		`{"\u0061mount": "4.00", "currency": "EUR"}`:                                             "4.00 EUR",
+		`{"amount": 10.5, "currency": "EUR"}`:                                                    "",
+		`{"amount": "10.50"}`:                                                                    "",
+		`{"Amount": "10.50", "currency": "EUR"}`:                                                 "",
+		`[{"amount": "10.50", "currency": "EUR"}]`:                                               "",
+		`{"a": {"amount": "10.50", "currency": "EUR"}}`:                                          "",
+		``: "", `{`: "", `"amount"`: "", `{"x": "\n", "amount": 5}`: "", `{"x": "\n"}`: "",
+	} {
+		got := ""
+		if amount, err := PayloadAmount([]byte(payload)); err == nil {
+			got = amount.Decimal() + " " + amount.Currency.Code
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", payload, got, want)
+		}
+	}
+}
+
+func BenchmarkCheckJSON(b *testing.B) {
+	text := []byte(`{"amount": "10.50", "currency": "EUR", "creditor": {"account": "DE89370400440532013000", "name": "Some Body GmbH"},
+		"debtor": {"account": "FR7630006000011234567890189"}, "remittance": "invoice 12345 of the month"}`)
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			if CheckJSON(text) != nil {
+				b.Fatal("refused")
+			}
+		}
+	})
+	b.Run("closely", func(b *testing.B) {
+		for b.Loop() {
+			if checkClosely(text) != nil {
+				b.Fatal("refused")
+			}
+		}
+	})
+}
