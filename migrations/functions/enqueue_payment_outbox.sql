@@ -50,7 +50,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT lower(w.written) AS folded OFFSET 0) l
     JOIN {cell}.payment_outbox_settings s ON s.singleton
     LEFT JOIN {cell}.payment_rails r ON r.rail_type = rail_type AND r.profile_version IS NOT NULL
-    LEFT JOIN {cell}.payment_currencies c ON c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string'
+    LEFT JOIN {cell}.payment_currencies c ON c.code = payload ->> 'currency'
     LEFT JOIN {cell}.payment_outbox_keys k ON k.instruction_id = instruction_id AND k.idempotency_key = idempotency_key;
     IF seen.outbox_id IS NOT NULL THEN
       IF seen.fingerprint IS DISTINCT FROM seen.print THEN
@@ -105,7 +105,7 @@ BEGIN
         SELECT o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
         WHERE o.instruction_id = instruction_id OFFSET 0) o
       WHERE o.participant_id = participant_id AND o.idempotency_key <> idempotency_key)
-    ON CONFLICT DO NOTHING
+    ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
       INSERT INTO {cell}.payment_outbox_pending

@@ -124,7 +124,7 @@ BEGIN
         SELECT n.new_outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.new_sequence_id, n.fingerprint
         FROM numbered n
         ORDER BY n.participant_id, n.instruction_id, n.idempotency_key
-        ON CONFLICT DO NOTHING
+        ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
         RETURNING k.outbox_id, k.created_at
       ),
       entered AS MATERIALIZED (

@@ -19,20 +19,19 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
     -- Three names of printable ASCII; those with a blank in them are doubtful.
-    octet_length($1) BETWEEN 1 AND 128 AND octet_length($2) BETWEEN 1 AND 128 AND octet_length($3) BETWEEN 1 AND 128
-    AND ($1 || $2 || $3) !~ '[^!-~]'
-    AND jsonb_typeof($4) = 'object'
+    $1 || E'\n' || $2 || E'\n' || $3 ~ '^[!-~]+\n[!-~]+\n[!-~]+$'
+    AND greatest(octet_length($1), octet_length($2), octet_length($3)) <= 128
     AND $7 BETWEEN 0 AND 2
     AND ($5 IS NULL OR isfinite($5) AND $5 <= clock_timestamp() + interval '366 days')
-    AND ($6 IS NULL OR isfinite($6) AND $6 > clock_timestamp() AND ($5 IS NULL OR $5 < $6))
+    AND ($6 IS NULL OR isfinite($6) AND $6 > greatest(clock_timestamp(), $5))
     AND ($8 = '{}' OR jsonb_typeof($8) = 'object' AND octet_length($8::text) <= $11
       AND NOT jsonb_path_exists($8, 'strict $.* ? (@.type() <> "string")'))
     AND octet_length($9) <= $10
     -- With fewer brackets than levels it can't be too deep.
     AND octet_length($9) - octet_length(replace(replace($9, '{', ''), '[', '')) < $12
-    -- At most 13 digits before the point and 4 after it stay far below the largest amount.
+    -- At most 13 digits before the point and 4 after it stay far below the largest
+    -- amount, and one of them is not 0. What is no object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'
-    AND ($4 ->> 'amount') ~ '^(?:0|[1-9][0-9]{0,12})(?:\.[0-9]{1,4})?$'
-    AND ($4 ->> 'amount') ~ '[1-9]'
+    AND ($4 ->> 'amount') ~ '^(?:[1-9][0-9]{0,12}(?:\.[0-9]{1,4})?|0\.[0-9]{0,3}[1-9][0-9]{0,3})$'
     AND octet_length(split_part($4 ->> 'amount', '.', 2)) <= $13
 $$;

@@ -47,5 +47,5 @@ AS $$
       OFFSET 0) m
     JOIN {cell}.payment_outbox_settings s ON s.singleton
     LEFT JOIN {cell}.payment_rails r ON r.rail_type = i.rail_type AND r.profile_version IS NOT NULL
-    LEFT JOIN {cell}.payment_currencies c ON c.code = i.payload ->> 'currency' AND jsonb_typeof(i.payload -> 'currency') = 'string')
+    LEFT JOIN {cell}.payment_currencies c ON c.code = i.payload ->> 'currency')
 $$;

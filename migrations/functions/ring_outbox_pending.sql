@@ -4,8 +4,9 @@
 --
 --   NOTIFY takes a database-wide lock at commit and keeps it through the flush, so
 --   it is rung only while some relayer sleeps. A relayer takes an advisory lock
---   exclusively before it sleeps, and looks for due rows once more. This trigger
---   takes the same lock shared, until its transaction ends:
+--   exclusively before it sleeps, and looks for due rows once more. The trigger's
+--   condition takes the same lock shared, until its transaction ends; a condition,
+--   because this function is not even called where nobody sleeps:
 --
 --   it gets the lock      no relayer sleeps. One that wants to sleep can't get its
 --                         lock before this transaction has ended, and then looks
@@ -24,9 +25,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  IF NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)) THEN
-    PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
-  END IF;
+  PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   RETURN NULL;
 END
 $$;

@@ -54,11 +54,13 @@ CREATE TABLE {cell}.payment_outbox_pending (
   CONSTRAINT payment_outbox_pending_pk PRIMARY KEY (outbox_id),
   CONSTRAINT payment_outbox_pending_sequence UNIQUE (participant_id, sequence_id),
   CONSTRAINT payment_outbox_pending_once UNIQUE (instruction_id, idempotency_key),
-  CONSTRAINT payment_outbox_pending_priority CHECK (priority BETWEEN 0 AND 2),
-  CONSTRAINT payment_outbox_pending_next_action CHECK (next_action IN ('SEND', 'INQUIRE')),
-  CONSTRAINT payment_outbox_pending_counts CHECK (attempt_count >= 0 AND send_count >= 0 AND inquiry_count >= 0),
-  CONSTRAINT payment_outbox_pending_provisional CHECK (outcome_unknown OR NOT provisional),
-  CONSTRAINT payment_outbox_pending_inquire_unknown CHECK (next_action = 'SEND' OR outcome_unknown)
+  -- One, because each enqueue reads the text of every check again: a provisional
+  -- acceptance is an unknown outcome, and only such are inquired about.
+  CONSTRAINT payment_outbox_pending_sound CHECK (
+    priority BETWEEN 0 AND 2
+    AND least(attempt_count, send_count, inquiry_count) >= 0
+    AND (next_action = 'SEND' OR next_action = 'INQUIRE' AND outcome_unknown)
+    AND (outcome_unknown OR NOT provisional))
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_insert_scale_factor = 0.0, autovacuum_vacuum_insert_threshold = 20000,
         autovacuum_analyze_scale_factor = 0.0, autovacuum_analyze_threshold = 20000);
@@ -101,7 +103,8 @@ ALTER TABLE {cell}.payment_outbox_keys ENABLE ALWAYS TRIGGER payment_outbox_keys
 
 CREATE TRIGGER payment_outbox_pending_bell
   AFTER INSERT ON {cell}.payment_outbox_pending
-  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.ring_outbox_pending();
+  FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)))
+  EXECUTE FUNCTION {cell}.ring_outbox_pending();
 CREATE TRIGGER payment_outbox_pending_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_outbox_pending
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();

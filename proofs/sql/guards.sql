@@ -40,8 +40,7 @@ checks (stands_for, name) AS (
     ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_no_false_failed'),
     ('payment_outbox_keys', 'payment_outbox_keys_fingerprint_sha256'),
-    ('payment_outbox_pending', 'payment_outbox_pending_inquire_unknown'),
-    ('payment_outbox_pending', 'payment_outbox_pending_provisional')
+    ('payment_outbox_pending', 'payment_outbox_pending_sound')
 )
 SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted), (SELECT count(*) FROM checks), count(*)) AS line,
   count(*) AS n

@@ -8,22 +8,22 @@ WITH partitions AS (
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   WHERE i.inhparent = to_regclass('{cell}.payment_outbox_attempts')
 ),
-wanted (relation, trigger, type, function, enabled) AS (
+wanted (relation, trigger, type, function, enabled, conditional) AS (
   VALUES
-    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only', 58, 'refuse_change', 'A'),
-    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only_rows', 27, 'refuse_change', 'A'),
-    ('payment_outbox_keys', 'payment_outbox_keys_append_only', 58, 'refuse_change', 'A'),
-    ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A'),
-    ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A'),
-    ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A'),
-    ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A'),
-    ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A'),
-    ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O'),
-    ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A'),
-    ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A'),
-    ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A')
+    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_append_only_rows', 27, 'refuse_change', 'A', false),
+    ('payment_outbox_keys', 'payment_outbox_keys_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
+    ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O', true),
+    ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false)
   UNION ALL
-  SELECT p.name, t.trigger, t.type, 'refuse_change', 'A'
+  SELECT p.name, t.trigger, t.type, 'refuse_change', 'A', false
   FROM partitions p
   CROSS JOIN (VALUES
     ('payment_outbox_attempts_append_only', 58),
@@ -31,6 +31,7 @@ wanted (relation, trigger, type, function, enabled) AS (
 ),
 live AS (
   SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type, g.tgenabled::text AS enabled,
+    g.tgqual IS NOT NULL AS conditional,
     f.proname::text AS function, f.pronamespace = c.relnamespace AS here
   FROM pg_catalog.pg_trigger g
   JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid AND c.relnamespace = to_regnamespace('{cell}')
@@ -57,6 +58,11 @@ UNION ALL
 SELECT 'offence', format('trigger %s of %s fires for other events than it should, or calls another function (%s)', l.trigger, l.relation, l.function), 1
 FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
 WHERE l.type <> w.type OR l.function <> w.function OR NOT l.here
+UNION ALL
+SELECT 'offence', format('trigger %s of %s has %s', l.trigger, l.relation,
+  CASE WHEN l.conditional THEN 'a condition: it does not always fire' ELSE 'lost its condition' END), 1
+FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
+WHERE l.conditional <> w.conditional
 UNION ALL
 SELECT 'offence', format('trigger %s of %s is none of ours', l.trigger, l.relation), 1
 FROM live l
