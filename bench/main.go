@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/railhead-pay/railhead/bench/systems"
+	"github.com/railhead-pay/railhead/internal/heap"
 )
 
 // options are what the command line says.
@@ -36,6 +37,7 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	heap.Roomy(os.Getenv) // as railhead relayer, for every system alike
 	o, err := parse(os.Args[1:])
 	switch {
 	case err != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/railhead-pay/railhead/internal/heap"
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 )
@@ -73,6 +74,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	// Go's HTTP client prints what a rail says out of turn, in its own bytes, to
 	// the standard logger. What comes from outside never reaches a log like that.
 	stdlog.SetOutput(io.Discard)
+	heap.Roomy(os.Getenv)
 	s, err := readSettings()
 	if err != nil {
 		return err
