@@ -31,16 +31,19 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
-		claimed, err := r.claimHalves(ctx, sends, name, reserved[name])
+		claimed, part, err := r.claimHalves(ctx, sends, name, reserved[name])
 		total += claimed
-		if err == nil {
+		if err != nil {
+			r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
+			if !rowsFault(err) {
+				return total, err
+			}
+		} else if !part || claimed == 0 {
 			continue
 		}
-		r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
-		if !rowsFault(err) {
-			return total, err
-		}
-		switch err := r.isolate(ctx, sends, name, reserved[name]); {
+		// Some went and more did not: what is at fault would fail the next turn too.
+		works := err == nil
+		switch err := r.isolate(ctx, sends, name, reserved[name], works); {
 		case rowsFault(err):
 			wait := r.lanes.stop(name, time.Now())
 			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", wait, "error", err)
@@ -97,19 +100,20 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	return nil
 }
 
-// claimHalves claims one lane with half as many rows after each failure.
-func (r *stream) claimHalves(ctx, sends context.Context, name string, held *reservation) (int, error) {
+// claimHalves claims one lane with half as many rows after each failure. It
+// returns how many it claimed, and whether that is part of what it asked for first.
+func (r *stream) claimHalves(ctx, sends context.Context, name string, held *reservation) (claimed int, part bool, err error) {
 	one := map[string]*reservation{name: held}
 	claim := r.request(one)
-	for {
+	for ; ; part = true {
 		begun := time.Now()
 		claims, err := r.claimOnce(ctx, claim, nil)
 		if err == nil {
-			r.dispatch(sends, one, claims, begun)
-			return len(claims), nil
+			r.launch(sends, one, claims, begun)
+			return len(claims), part, nil
 		}
 		if !rowsFault(err) || claim.Lanes[0].Free == 1 {
-			return 0, err
+			return 0, part, err
 		}
 		claim.Lanes[0].Free /= 2
 		claim.Lanes[0].Oldest = min(claim.Lanes[0].Oldest, claim.Lanes[0].Free)
@@ -127,10 +131,11 @@ func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only
 }
 
 // isolate finds out whether single rows are at fault, by claiming each of those
-// that a claim takes first alone. If one can be claimed, those that could not are
-// set aside for a person; if none can, the lane is at fault, and why comes back.
-// A row that somebody else holds says neither: the next turn looks again.
-func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation) error {
+// that a claim takes first alone. If one can be claimed, or works says that others
+// could, those that could not are set aside for a person; if none can, the lane is
+// at fault, and why comes back. A row that somebody else holds says neither: the
+// next turn looks again.
+func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation, works bool) error {
 	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
 		return err
@@ -138,7 +143,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	one := map[string]*reservation{name: held}
 	var suspects []payment.ID
 	var cause error
-	works, elsewhere := false, false
+	elsewhere := false
 	for _, id := range heads {
 		claim := r.request(one)
 		if len(held.permits) == 0 {
@@ -159,6 +164,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	}
 	switch {
 	case works:
+		r.lanes.works(name)
 		return r.setAside(ctx, suspects, cause)
 	case elsewhere:
 		return nil

@@ -28,7 +28,8 @@ type lane struct {
 	paused  bool
 	calls   *atomic.Int64 // under way, those of the profile before included
 	turns   int           // for the share of the oldest
-	more    bool          // as far as is known, more is due than there were slots for
+	more    bool          // as far as is known, more is due than was taken
+	most    int           // that the next turn takes; 0: askFirst
 	stopped time.Time     // not claimed before: its rows can't be claimed
 	stops   int           // in a row, since a row of it could be claimed
 }
@@ -186,6 +187,15 @@ func (l *lanes) stop(railType string, now time.Time) time.Duration {
 	return wait
 }
 
+// works notes that a row of a lane could be claimed: it is not at fault.
+func (l *lanes) works(railType string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.byRail[railType]; one != nil {
+		one.stops = 0
+	}
+}
+
 // reservation is what one lane may claim in a turn.
 type reservation struct {
 	server  payment.Server // that the lane was free to be claimed on
@@ -193,6 +203,11 @@ type reservation struct {
 	oldest  bool // this turn takes what is longest due
 	permits []*rails.Permit
 }
+
+// askFirst is how many a turn takes of a lane in which little is due. A permit
+// that is taken and given back costs as much as one that is used, and a turn for
+// a single payment shall not wait for hundreds.
+const askFirst = 16
 
 // reserve takes permits in every lane that may be claimed now. Permits come
 // before the claim, so that an open breaker or a full rail leaves instructions
@@ -212,7 +227,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	left := r.config.ClaimMax
 	for _, part := range []int{left / max(len(reserved), 1), left} {
 		for _, each := range reserved {
-			permits := each.lane.guard.Reserve(min(part, left))
+			permits := each.lane.guard.Reserve(min(part, left, max(each.lane.most, askFirst)-len(each.permits)))
 			each.permits = append(each.permits, permits...)
 			left -= len(permits)
 		}
@@ -239,6 +254,10 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	}
 	for name, each := range reserved {
 		each.lane.more = got[name] >= len(each.permits)
+		each.lane.most = 2 * got[name]
+		if each.lane.more {
+			each.lane.most = 4 * max(got[name], askFirst)
+		}
 		if got[name] > 0 {
 			each.lane.stops = 0
 		}
