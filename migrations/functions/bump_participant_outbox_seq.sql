@@ -6,12 +6,18 @@
 -- locks:   the participant's row, until the caller's transaction ends.
 -- called by: owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.bump_participant_outbox_seq(participant_id text) RETURNS bigint
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+#variable_conflict use_variable
+DECLARE
+  sequence_id bigint;
+BEGIN
   INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
-  VALUES ($1, 2)
+  VALUES (participant_id, 2)
   ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
   DO UPDATE SET next_sequence_id = s.next_sequence_id + 1
-  RETURNING s.next_sequence_id - 1
+  RETURNING s.next_sequence_id - 1 INTO sequence_id;
+  RETURN sequence_id;
+END
 $$;

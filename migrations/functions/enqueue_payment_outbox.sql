@@ -11,7 +11,7 @@
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
--- reads:   payment_outbox_keys, the tables that payment_outbox_fault and payment_outbox_state read.
+-- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_fault and payment_outbox_state read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
 -- called by: ingest.
@@ -39,18 +39,15 @@ DECLARE
   fault record;
 BEGIN
   FOR look IN 1..2 LOOP
-    SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, s.allow_second_key,
-      r.rail_type IS NOT NULL
-      AND NOT EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(l.folded, '"' || f.key || '":') > 0)
+    SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
+      rail_type = ANY (r.rail_types)
+      AND NOT lower(w.written) LIKE ANY (r.forbidden)
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
-        w.written, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, c.exponent) AS sound
+        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer) AS sound
     INTO STRICT seen
     FROM (
       SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w
-    CROSS JOIN LATERAL (SELECT lower(w.written) AS folded OFFSET 0) l
-    JOIN {cell}.payment_outbox_settings s ON s.singleton
-    LEFT JOIN {cell}.payment_rails r ON r.rail_type = rail_type AND r.profile_version IS NOT NULL
-    LEFT JOIN {cell}.payment_currencies c ON c.code = payload ->> 'currency'
+    JOIN {cell}.payment_outbox_rules r ON r.singleton
     LEFT JOIN {cell}.payment_outbox_keys k ON k.instruction_id = instruction_id AND k.idempotency_key = idempotency_key;
     IF seen.outbox_id IS NOT NULL THEN
       IF seen.fingerprint IS DISTINCT FROM seen.print THEN

@@ -5,10 +5,11 @@
 -- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
 -- called by: owner's functions and views.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_state(outbox_id uuid) RETURNS text
-LANGUAGE sql STABLE STRICT
+LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT CASE
+BEGIN
+  RETURN CASE
     WHEN EXISTS (
       SELECT FROM {cell}.payment_dead_letters d
       WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved'))
@@ -21,5 +22,6 @@ AS $$
       WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
       ORDER BY a.attempt_no DESC
       LIMIT 1)
-  END
+  END;
+END
 $$;

@@ -6,24 +6,29 @@
 --
 --   A moment is read here only in a form that can't fail to be one: the cast of
 --   any other might raise, and take the whole batch down.
--- reads:   payment_outbox_settings, payment_rails, payment_forbidden_keys, payment_currencies.
+-- reads:   payment_outbox_rules, payment_forbidden_keys, outbox_batch_item's tables.
 -- locks:   nothing.   called by: enqueue_payment_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.read_outbox_batch(items jsonb) RETURNS {cell}.outbox_batch_item[]
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+DECLARE
+  batch {cell}.outbox_batch_item[];
+BEGIN
   WITH needle AS MATERIALIZED (
     SELECT '"' || f.key || '":' AS name FROM {cell}.payment_forbidden_keys f
   )
   SELECT ARRAY(
     SELECT CASE
-      WHEN r.rail_type IS NOT NULL
+      WHEN jsonb_typeof(e.value) <> 'object' THEN {cell}.outbox_batch_item(e.n::integer, e.value)
+      WHEN i.rail_type = ANY (r.rail_types)
         AND e.value - ARRAY['instruction_id', 'participant_id', 'idempotency_key', 'rail_type', 'payload',
           'not_before', 'expires_at', 'priority', 'headers'] = '{}'
         AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL)
         AND NOT EXISTS (SELECT FROM needle n WHERE strpos(l.folded, n.name) > 0)
         AND {cell}.payment_outbox_sound(i.instruction_id, i.participant_id, i.idempotency_key, i.payload, m.not_before, m.expires_at,
-          i.priority, i.headers, w.written, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, c.exponent)
+          i.priority, i.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
+          (r.digits -> (i.payload ->> 'currency'))::integer)
       THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before, m.expires_at,
         i.priority, i.headers, {cell}.payment_outbox_fingerprint(i.participant_id, i.rail_type, i.payload),
         NULL, NULL, NULL)::{cell}.outbox_batch_item
@@ -45,7 +50,8 @@ AS $$
       FROM (SELECT '^2[0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)'
         'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9])$' AS moment) p
       OFFSET 0) m
-    JOIN {cell}.payment_outbox_settings s ON s.singleton
-    LEFT JOIN {cell}.payment_rails r ON r.rail_type = i.rail_type AND r.profile_version IS NOT NULL
-    LEFT JOIN {cell}.payment_currencies c ON c.code = i.payload ->> 'currency')
+    JOIN {cell}.payment_outbox_rules r ON r.singleton)
+  INTO batch;
+  RETURN batch;
+END
 $$;

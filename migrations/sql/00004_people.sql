@@ -137,3 +137,43 @@ CREATE TYPE {cell}.outbox_outcome AS (
   send_count integer, inquiry_count integer, claimed_at timestamptz
 );
 COMMENT ON TYPE {cell}.outbox_outcome IS 'What a worker, the reaper or a callback appends for an instruction, and what follows from it.';
+
+-- What an enqueue checks by, in one row: each table more that it had to open for
+-- that was a tenth of its cost.
+CREATE TABLE {cell}.payment_outbox_rules (
+  singleton         boolean NOT NULL DEFAULT true,
+  allow_second_key  boolean NOT NULL,
+  payload_bytes_max integer NOT NULL,
+  headers_bytes_max integer NOT NULL,
+  payload_depth_max integer NOT NULL,
+  rail_types        text[]  NOT NULL,
+  forbidden         text[]  NOT NULL,
+  digits            jsonb   NOT NULL,
+  CONSTRAINT payment_outbox_rules_pk PRIMARY KEY (singleton),
+  CONSTRAINT payment_outbox_rules_one_row CHECK (singleton)
+) WITH (toast_tuple_target = 8160);
+COMMENT ON TABLE {cell}.payment_outbox_rules IS
+  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies and payment_rails by their triggers; never changed by hand.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'Those with a profile in force.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency by its code.';
+
+{include refresh_outbox_rules}
+
+CREATE TRIGGER payment_outbox_settings_rules
+  AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_outbox_settings
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+CREATE TRIGGER payment_forbidden_keys_rules
+  AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_forbidden_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+CREATE TRIGGER payment_currencies_rules
+  AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_currencies
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+CREATE TRIGGER payment_rails_rules
+  AFTER INSERT OR UPDATE OF rail_type, profile_version OR DELETE OR TRUNCATE ON {cell}.payment_rails
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_rules;
+ALTER TABLE {cell}.payment_forbidden_keys ENABLE ALWAYS TRIGGER payment_forbidden_keys_rules;
+ALTER TABLE {cell}.payment_currencies ENABLE ALWAYS TRIGGER payment_currencies_rules;
+ALTER TABLE {cell}.payment_rails ENABLE ALWAYS TRIGGER payment_rails_rules;
+UPDATE {cell}.payment_outbox_settings SET singleton = true; -- makes the row

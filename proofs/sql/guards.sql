@@ -73,4 +73,15 @@ FROM (VALUES ('default')) d (wanted)
 WHERE NOT EXISTS (
   SELECT FROM pg_catalog.pg_partitioned_table p
   WHERE p.partrelid = to_regclass('{cell}.payment_outbox_attempts') AND p.partdefid <> 0)
+UNION ALL
+SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs from the tables that it is made of', 1
+WHERE NOT EXISTS (
+  SELECT FROM {cell}.payment_outbox_rules r
+  JOIN {cell}.payment_outbox_settings s ON s.singleton
+  WHERE (r.allow_second_key, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max)
+      = (s.allow_second_key, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max)
+    AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
+    AND r.forbidden = ARRAY(
+      SELECT '%"' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
+    AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c))
 ORDER BY 1, 2

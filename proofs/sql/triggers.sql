@@ -1,4 +1,4 @@
--- The triggers that refuse changes, on every table that they must be on and on
+-- The triggers that refuse changes or carry them on, on every table that they must be on and on
 -- each partition by its own name (a trigger of the parent does not fire for a
 -- statement that names the partition), enabled in every replication role.
 -- tgtype is a set: ROW 1, BEFORE 2, INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
@@ -19,6 +19,10 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
     ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O', true),
+    ('payment_outbox_settings', 'payment_outbox_settings_rules', 60, 'refresh_outbox_rules', 'A', false),
+    ('payment_forbidden_keys', 'payment_forbidden_keys_rules', 60, 'refresh_outbox_rules', 'A', false),
+    ('payment_currencies', 'payment_currencies_rules', 60, 'refresh_outbox_rules', 'A', false),
+    ('payment_rails', 'payment_rails_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false)

@@ -1,0 +1,32 @@
+-- refresh_outbox_rules() -> trigger
+--   Makes payment_outbox_rules again, in the transaction that changed one of the
+--   tables that it is made of: whoever sees the change sees it there too. The
+--   proof "guards" compares.
+-- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails.
+-- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.
+-- called by: the triggers of those tables.
+CREATE OR REPLACE FUNCTION {cell}.refresh_outbox_rules() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+BEGIN
+  INSERT INTO {cell}.payment_outbox_rules AS r
+    (allow_second_key, payload_bytes_max, headers_bytes_max, payload_depth_max, rail_types, forbidden, digits)
+  SELECT s.allow_second_key, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+    ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
+    ARRAY(
+      SELECT '%"' || replace(replace(replace(f.key, '\', '\\'), '%', '\%'), '_', '\_') || '":%'
+      FROM {cell}.payment_forbidden_keys f ORDER BY f.key),
+    (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c)
+  FROM {cell}.payment_outbox_settings s
+  ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
+    allow_second_key = excluded.allow_second_key,
+    payload_bytes_max = excluded.payload_bytes_max,
+    headers_bytes_max = excluded.headers_bytes_max,
+    payload_depth_max = excluded.payload_depth_max,
+    rail_types = excluded.rail_types,
+    forbidden = excluded.forbidden,
+    digits = excluded.digits;
+  RETURN NULL;
+END
+$$;
