@@ -40,9 +40,10 @@ func failoverFaults() []Fault {
 			Adjust: late, Inject: switchover, Quiet: true,
 		},
 		{
-			Name:   "primary_read_only",
-			About:  "the primary turns read-only under live connections, as one that was demoted behind its address (25006)",
-			Adjust: func(o *Options) { o.Wave, o.Rounds = 40, 2 },
+			Name:  "primary_read_only",
+			About: "the primary turns read-only under live connections, as one that was demoted behind its address (25006)",
+			// Few slots and quick callers: something waits when it happens.
+			Adjust: func(o *Options) { o.Wave, o.Rounds, o.Concurrency, o.Pace = 120, 2, 1, time.Millisecond },
 			Inject: readOnlyPrimary,
 		},
 	}
@@ -371,7 +372,9 @@ func readOnlyPrimary(ctx context.Context, w *World) error {
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
 			return err
 		}
-		pause(ctx, time.Duration(200+w.draws.IntN(400))*time.Millisecond)
+		if err := w.backlog(ctx, 1+w.draws.IntN(16)); err != nil {
+			return err
+		}
 		if err := w.readOnly(ctx, true); err != nil {
 			return err
 		}
