@@ -146,3 +146,27 @@ func TestBatchesBesideEachOther(t *testing.T) {
 		t.Errorf("%d deadlocks", n)
 	}
 }
+
+// TestCounterSetBack: a number that is taken is never given again, whatever
+// became of the counter; and nobody is told to retry for ever.
+func TestCounterSetBack(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 1)
+	enqueue := func(name string) error {
+		_, err := ingest.Enqueue(t.Context(), payment.Instruction{
+			InstructionID: name, ParticipantID: "p", IdempotencyKey: name, RailType: "bank", Payload: []byte(`{"amount": "1.00", "currency": "EUR"}`),
+		})
+		return err
+	}
+	if err := enqueue("first"); err != nil {
+		t.Fatal(err)
+	}
+	cell.Exec("UPDATE railhead.participant_outbox_sequences SET next_sequence_id = 1")
+	if err := enqueue("second"); ledger.SQLState(err) != "23505" {
+		t.Errorf("with a counter that was set back: %v", err)
+	}
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_keys"); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+}
