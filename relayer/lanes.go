@@ -29,7 +29,8 @@ type lane struct {
 	calls   *atomic.Int64 // under way, those of the profile before included
 	turns   int           // for the share of the oldest
 	more    bool          // as far as is known, more is due than was taken
-	most    int           // that the next turn takes; 0: askFirst
+	most    int           // that the next turn takes, at least askFirst
+	left    bool          // the last turn took all that it asked for, and did not ask for all that it could
 	stopped time.Time     // not claimed before: its rows can't be claimed
 	stops   int           // in a row, since a row of it could be claimed
 }
@@ -201,6 +202,7 @@ type reservation struct {
 	server  payment.Server // that the lane was free to be claimed on
 	lane    *lane
 	oldest  bool // this turn takes what is longest due
+	most    int  // that it asks for
 	permits []*rails.Permit
 }
 
@@ -220,14 +222,15 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	server := r.hold.on()
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
+		one.left = false
 		if !one.paused && !now.Before(one.stopped) && r.hold.allows(one.profile.Policy) {
-			reserved[name] = &reservation{lane: one, server: server}
+			reserved[name] = &reservation{lane: one, server: server, most: max(one.most, askFirst)}
 		}
 	}
 	left := r.config.ClaimMax
 	for _, part := range []int{left / max(len(reserved), 1), left} {
 		for _, each := range reserved {
-			permits := each.lane.guard.Reserve(min(part, left, max(each.lane.most, askFirst)-len(each.permits)))
+			permits := each.lane.guard.Reserve(min(part, left, each.most-len(each.permits)))
 			each.permits = append(each.permits, permits...)
 			left -= len(permits)
 		}
@@ -244,7 +247,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	return reserved
 }
 
-// claimed notes which lanes had more than they could take.
+// claimed notes which lanes had as many as were asked for, so that there may be more.
 func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,6 +257,7 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	}
 	for name, each := range reserved {
 		each.lane.more = got[name] >= len(each.permits)
+		each.lane.left = got[name] >= each.most
 		each.lane.most = 2 * got[name]
 		if each.lane.more {
 			each.lane.most = 4 * max(got[name], askFirst)
@@ -262,6 +266,19 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 			each.lane.stops = 0
 		}
 	}
+}
+
+// left reports whether the last turn may have left something that it could have
+// taken: nobody rings for that, and no answer has to come first.
+func (l *lanes) left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.byRail {
+		if one.left {
+			return true
+		}
+	}
+	return false
 }
 
 // backlog reports whether some lane may have more due than it had slots for, and

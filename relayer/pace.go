@@ -38,7 +38,7 @@ func (p *pacer) wait(ctx context.Context, r *stream) {
 	switch {
 	case p.failures > 0:
 		sleep(ctx, backOff(p.failures-1))
-	case p.skipWait:
+	case p.skipWait, r.primary && r.lanes.left():
 	case r.flow.add(0, time.Now()):
 		p.rest(ctx, r)
 	case r.primary:

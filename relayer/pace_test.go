@@ -94,3 +94,34 @@ func TestAStreamSharesTurns(t *testing.T) {
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	w.awaitStates(w.enqueue("later"), "DISPATCHING DISPATCHED")
 }
+
+// TestABurstGoesAtOnce: of a lane in which little was due a turn takes few. What
+// it leaves of a burst waits for no poll, and for no answer of a slow rail.
+func TestABurstGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "concurrency": 64,
+		"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "15s", "body": "300ms"}`))
+	slow := newHesitant()
+	w.wrap = slow.around
+	config := config()
+	config.Poll = time.Minute
+	w.run(config)
+	defer close(slow.goOn)
+	w.seen.awaitMore(t, "bell", 1)
+	w.asleep()
+	const burst = 30
+	w.ingesting()
+	_, err := w.ingest.Exec(t.Context(), `SELECT railhead.enqueue_payment_outbox('instruction-' || n, 'participant', 'key', 'bank', '{"amount": "1.00", "currency": "EUR"}')
+		FROM generate_series(1, $1::int) n`, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := time.After(8 * time.Second)
+	for n := range burst {
+		select {
+		case <-slow.arrived:
+		case <-late:
+			t.Fatalf("after 8 s %d of %d are on their way", n, burst)
+		}
+	}
+}
