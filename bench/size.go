@@ -24,7 +24,7 @@ const (
 
 func fullSize() size {
 	return size{
-		drain: 30_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
+		drain: 100_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
 		archives: []int{0, 1_000_000, 10_000_000}, deaths: 5, flush: time.Millisecond,
 	}
 }

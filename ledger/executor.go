@@ -24,6 +24,8 @@ type Executor struct {
 	server atomic.Pointer[serverIdentity] // the one that CheckServer saw last
 	looks  looks
 	pooled bool // the connection string allows for a pooler
+	// contested: an outcome found its number taken lately.
+	contested atomic.Bool
 }
 
 // OpenExecutor connects lazily: it succeeds while the server is away.
@@ -48,12 +50,32 @@ func (e *Executor) Pool() *pgxpool.Pool { return e.pool }
 // Turn records outcomes and claims what fits, in one transaction: one commit,
 // one flush, for many payments. Either part may be empty. After an error other
 // than ErrCommitUnknown nothing of it happened.
+//
+// Where nothing follows from any of the outcomes, which is nearly always, they go
+// in by the cheap statement. It fails with all that is beside it if one of them
+// finds its number taken; then the turn is made again with the statement that
+// tells such ones apart, and so are those after it while there are late ones.
 func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o.Decision) })
+	result, err := e.recordAndClaim(ctx, turn, plain)
+	if plain && len(turn.Outcomes) > 0 && SQLState(err) == "23505" {
+		result, err = e.recordAndClaim(ctx, turn, false)
+	}
+	if err != nil {
+		return payment.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
+	}
+	if len(turn.Outcomes) > 0 {
+		e.contested.Store(len(result.Late) > 0)
+	}
+	return result, nil
+}
+
+func (e *Executor) recordAndClaim(ctx context.Context, turn payment.Turn, plain bool) (payment.TurnResult, error) {
 	var answered map[payment.ID]bool
 	var late []payment.Outcome
 	claims, err := e.turn(ctx, turn.Claim, nil, func(batch *pgx.Batch) {
 		if len(turn.Outcomes) > 0 {
-			e.queueRecord(batch, turn, &answered)
+			e.queueRecord(batch, turn, plain, &answered)
 		}
 	}, func(conn *pgx.Conn) error {
 		if len(turn.Outcomes) == 0 {
@@ -66,10 +88,7 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 		}
 		return e.closeOthers(ctx, conn, turn.Finished, late)
 	})
-	if err != nil {
-		return payment.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
-	}
-	return payment.TurnResult{Late: late, Claims: claims}, nil
+	return payment.TurnResult{Late: late, Claims: claims}, err
 }
 
 func lateOnes(outcomes []payment.Outcome, answered map[payment.ID]bool) []payment.Outcome {
@@ -170,15 +189,10 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 	}
 }
 
-// queueRecord records by the cheap statement where nothing follows from any of
-// the outcomes, which is nearly always.
-func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, answered *map[payment.ID]bool) {
-	name, arguments := "record_done", recordDoneArguments
-	for i := range turn.Outcomes {
-		if somethingFollows(&turn.Outcomes[i].Decision) {
-			name, arguments = "record", recordArguments
-			break
-		}
+func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, plain bool, answered *map[payment.ID]bool) {
+	name, arguments := "record", recordArguments
+	if plain {
+		name, arguments = "record_done", recordDoneArguments
 	}
 	batch.Queue(e.sql[name], arguments(turn)...).Query(func(rows pgx.Rows) error {
 		*answered = make(map[payment.ID]bool, len(turn.Outcomes))

@@ -301,6 +301,9 @@ func TestOneLateOutcomeHarmsNobody(t *testing.T) {
 	}
 	same(t, "the other", d.rows(fine.OutboxID), "DISPATCHING DISPATCHED(1)")
 
+	// A turn without a late one, and the next is recorded by the cheap statement again.
+	d.record(told(sameKey, firstSend(d), payment.ResultAccepted, "ref"))
+
 	// A number of its own, and that index alone: rows that no code of ours writes.
 	planted := firstSend(d)
 	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, outcome_unknown, provisional`

@@ -155,7 +155,7 @@ CREATE TABLE {cell}.payment_outbox_rules (
 COMMENT ON TABLE {cell}.payment_outbox_rules IS
   'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies and payment_rails by their triggers; never changed by hand.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'Those with a profile in force.';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key. Without the key''s first quote, at which LIKE would stop at every name and value.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency by its code.';
 
 {include refresh_outbox_rules}

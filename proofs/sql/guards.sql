@@ -82,6 +82,6 @@ WHERE NOT EXISTS (
       = (s.allow_second_key, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max)
     AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
     AND r.forbidden = ARRAY(
-      SELECT '%"' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
+      SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
     AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c))
 ORDER BY 1, 2
