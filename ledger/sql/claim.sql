@@ -37,17 +37,17 @@ longest AS MATERIALIZED (
     SELECT p.place
     FROM (VALUES (0::smallint, l.behind_0), (1::smallint, l.behind_1), (2::smallint, l.behind_2)) AS level(priority, since)
     CROSS JOIN LATERAL (
-      SELECT q.ctid AS place, q.next_attempt_at, q.outbox_id
+      SELECT q.ctid AS place, q.next_attempt_at
       FROM {cell}.payment_outbox_pending q
       WHERE q.rail_type = l.rail_type AND q.priority = level.priority
         AND q.next_attempt_at >= level.since AND q.next_attempt_at <= statement_timestamp()
         AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
-      ORDER BY q.next_attempt_at, q.outbox_id
+      ORDER BY q.next_attempt_at
       LIMIT l.oldest
       FOR UPDATE SKIP LOCKED) p
-    ORDER BY p.next_attempt_at, p.outbox_id
+    ORDER BY p.next_attempt_at
     LIMIT l.oldest) x
   WHERE l.oldest > 0
 ),
@@ -71,7 +71,7 @@ urgent AS MATERIALIZED (
         AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
         AND ($8::uuid[] IS NULL OR q.outbox_id = ANY ($8::uuid[]))
         AND q.ctid <> ALL (ARRAY(SELECT g.place FROM longest g))
-      ORDER BY q.next_attempt_at, q.outbox_id
+      ORDER BY q.next_attempt_at
       LIMIT part.most
       FOR UPDATE SKIP LOCKED) p
     WHERE NOT part.apart OR l.apart <> '{}'

@@ -10,5 +10,5 @@ CROSS JOIN LATERAL (
     AND q.next_attempt_at <= statement_timestamp()
     AND (q.outcome_unknown OR q.expires_at IS NULL OR q.expires_at > statement_timestamp())
     AND q.participant_id <> ALL (ARRAY(SELECT h.participant_id FROM {cell}.payment_paused_participants h))
-  ORDER BY q.next_attempt_at, q.outbox_id
+  ORDER BY q.next_attempt_at
   LIMIT $2) p
