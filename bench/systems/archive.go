@@ -186,7 +186,7 @@ const looks = 100
 
 // warmInstructions is how many of a session's first instructions are sure to be
 // there when it is looked at.
-const warmInstructions = 80
+const warmInstructions = Participants
 
 // heartbeatStale is what components judge each other by, as by default.
 const heartbeatStale = 15 * time.Second
