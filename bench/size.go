@@ -11,6 +11,7 @@ type size struct {
 	latency  time.Duration // at latencyRate; half of it on the slow disk
 	churn    int           // payments under the held snapshot
 	archives []int         // rows in the archive, for -scale
+	scaled   int           // payments preloaded for each drain there
 	deaths   int           // workers whose claims the reaper repairs, for -scale
 	flush    time.Duration // what the slow server's flushes wait
 }
@@ -25,14 +26,14 @@ const (
 func fullSize() size {
 	return size{
 		drain: 100_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
-		archives: []int{0, 1_000_000, 10_000_000}, deaths: 5, flush: time.Millisecond,
+		archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000, deaths: 5, flush: time.Millisecond,
 	}
 }
 
 func quickSize() size {
 	return size{
 		drain: 10_000, e2e: 3_000, slow: 1_000, enqueue: 10_000, latency: 3 * time.Second, churn: 20_000,
-		archives: []int{0, 200_000}, deaths: 1, flush: time.Millisecond,
+		archives: []int{0, 200_000}, scaled: 10_000, deaths: 1, flush: time.Millisecond,
 	}
 }
 

@@ -179,6 +179,7 @@ type Looked struct {
 	Status []float64 // the status of the cell, as `railhead status` reads it
 	Gauges []float64 // what a component reads of the database for its metrics
 	Show   []float64 // one payment of the archive, as `railhead payment show` reads it
+	Recent []float64 // one of the session's own first, the same whatever the archive holds
 }
 
 // looks is how often each is looked at.
@@ -220,26 +221,39 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 		}
 		all.Gauges = append(all.Gauges, milliseconds(begun))
 
-		id := s.instruction(random.IntN(warmInstructions)).InstructionID
+		recent := s.instruction(random.IntN(warmInstructions)).InstructionID
+		took, err := show(ctx, reader, recent)
+		if err != nil {
+			return all, err
+		}
+		all.Recent = append(all.Recent, took)
 		if archive > 0 {
-			id = scattered(archiveBase + random.IntN(archive/rowsEach))
+			if took, err = show(ctx, reader, scattered(archiveBase+random.IntN(archive/rowsEach))); err != nil {
+				return all, err
+			}
 		}
-		begun = time.Now()
-		found, err := reader.Find(ctx, id)
-		if err != nil {
-			return all, err
-		}
-		if len(found) == 0 {
-			return all, fmt.Errorf("no instruction %s", id)
-		}
-		line, err := reader.Timeline(ctx, found[0].OutboxID)
-		if err != nil {
-			return all, err
-		}
-		all.Show = append(all.Show, milliseconds(begun))
-		if len(line.Attempts) < rowsEach {
-			return all, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), rowsEach)
-		}
+		all.Show = append(all.Show, took)
 	}
 	return all, nil
+}
+
+// show looks one instruction up by its id and reads all of it, in milliseconds.
+func show(ctx context.Context, reader *ledger.Reader, id string) (float64, error) {
+	begun := time.Now()
+	found, err := reader.Find(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == 0 {
+		return 0, fmt.Errorf("no instruction %s", id)
+	}
+	line, err := reader.Timeline(ctx, found[0].OutboxID)
+	if err != nil {
+		return 0, err
+	}
+	took := milliseconds(begun)
+	if len(line.Attempts) < rowsEach {
+		return 0, fmt.Errorf("%s has %d rows, want %d", id, len(line.Attempts), rowsEach)
+	}
+	return took, nil
 }
