@@ -148,7 +148,7 @@ func scans(node any, leads map[string]string, nodes *int) []string {
 			grows = grows || kind == "Bitmap Index Scan" && (strings.HasPrefix(index, "payment_outbox_pending") ||
 				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys"))
 			condition, byIndex := node["Index Cond"]
-			byIndex = byIndex && strings.Contains(fmt.Sprint(condition), leads[index])
+			byIndex = byIndex && leads[index] != "" && strings.Contains(fmt.Sprint(condition), leads[index])
 			_, byAddress := node["TID Cond"]
 			if grows && strings.HasSuffix(fmt.Sprint(kind), "Scan") && kind != "Bitmap Heap Scan" && !byIndex && !byAddress {
 				found = append(found, fmt.Sprintf("%s of all of %s %s", kind, table, index))
