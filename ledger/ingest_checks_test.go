@@ -233,8 +233,8 @@ func TestEnqueueNeverWalksAHistory(t *testing.T) {
 		batch(10*n+1, 1)
 	}
 	cell.Exec(`
-		INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
-		SELECT railhead.uuidv7(), 'old-' || n, 'k', 'p', n + 1000, sha256('') FROM generate_series(1, 20000) n`)
+		INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
+		SELECT railhead.uuidv7(), 'old-' || n, 'k', 'p', n + 1000, sha256(''), gen_random_uuid() FROM generate_series(1, 20000) n`)
 	cell.Exec(`UPDATE railhead.participant_outbox_sequences SET next_sequence_id = 30000`)
 	read := func() (scans, rows int) {
 		cell.QueryRow(`

@@ -48,7 +48,7 @@ func (r *Reader) Rails(ctx context.Context) ([]payment.RailRow, error) {
 // Found is an instruction that a reference may mean.
 type Found struct {
 	OutboxID       payment.ID `json:"outbox_id"`
-	FoundBy        string     `json:"found_by"` // outbox_id, instruction_id or rail_reference
+	FoundBy        string     `json:"found_by"` // outbox_id, instruction_id, rail_key or rail_reference
 	InstructionID  string     `json:"instruction_id"`
 	IdempotencyKey string     `json:"idempotency_key"`
 	ParticipantID  string     `json:"participant_id"`
@@ -61,15 +61,15 @@ type Found struct {
 // participants) or one reference; at most fifty of each kind come back, oldest
 // first. None is payment.ErrNotFound.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
-	var id pgtype.UUID
+	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
 		id = uuid(parsed)
-	} else if parsed, err := payment.OutboxIDOfRailKey(strings.ToLower(reference)); err == nil {
-		id = uuid(parsed)
+	} else if parsed, err := payment.ParseRailKey(strings.ToLower(reference)); err == nil {
+		railKey = uuid(parsed)
 	}
 	var found []Found
 	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.sql["find"], id, bound(reference, 256), foundMax).Query(func(rows pgx.Rows) error {
+		batch.Queue(r.sql["find"], id, bound(reference, 256), foundMax, railKey).Query(func(rows pgx.Rows) error {
 			var err error
 			found, err = pgx.CollectRows(rows, scanFound)
 			return err

@@ -19,8 +19,8 @@ const grow = `
 	WITH new AS (
 	  SELECT railhead.uuidv7() AS id, n FROM generate_series(1, 60000) n
 	), keyed AS (
-	  INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
-	  SELECT id, 'old-' || n, 'k', 'old', n, sha256('x') FROM new
+	  INSERT INTO railhead.payment_outbox_keys (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
+	  SELECT id, 'old-' || n, 'k', 'old', n, sha256('x'), id FROM new
 	)
 	INSERT INTO railhead.payment_outbox_attempts
 	  (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
@@ -68,7 +68,7 @@ func TestLooksDoNotGrow(t *testing.T) {
 	}
 	id, highest := uuid(last.OutboxID), uuid(payment.ID(bytes.Repeat([]byte{0xff}, 16)))
 	looks := map[string][]any{
-		"find":                {id, "i-b", foundMax},
+		"find":                {id, "i-b", foundMax, id},
 		"timeline_head":       {id},
 		"timeline_attempts":   {id, rowsMax},
 		"timeline_pending":    {id},

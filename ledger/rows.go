@@ -44,7 +44,7 @@ func orZero(t pgtype.Timestamptz) time.Time {
 // claimTargets are the columns that claim.sql, find_claim.sql and
 // stale_claims.sql have in common, in their order.
 type claimTargets struct {
-	claimID, outboxID                          pgtype.UUID
+	claimID, outboxID, railKey                 pgtype.UUID
 	action, payload, headers                   string
 	attemptNo, priority                        int32
 	createdAt, claimedAt, expires, first, last pgtype.Timestamptz
@@ -57,7 +57,7 @@ func (t *claimTargets) columns() []any {
 	c := &t.claim
 	return []any{
 		&t.claimID, &t.outboxID, &t.attemptNo, &t.action, &c.InstructionID, &c.ParticipantID, &c.SequenceID,
-		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint,
+		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
 	}
@@ -68,6 +68,9 @@ func (t *claimTargets) value() payment.Claim {
 	c.ClaimID, c.OutboxID = payment.ID(t.claimID.Bytes), payment.ID(t.outboxID.Bytes)
 	c.AttemptNo, c.Action, c.Priority = int(t.attemptNo), payment.Action(t.action), int(t.priority)
 	c.Payload, c.Headers = []byte(t.payload), []byte(t.headers)
+	if t.railKey.Valid {
+		c.RailKey = payment.RailKey(payment.ID(t.railKey.Bytes))
+	}
 	c.CreatedAt, c.ClaimedAt = orZero(t.createdAt), orZero(t.claimedAt)
 	c.ExpiresAt, c.FirstSentAt, c.LastSentAt = orZero(t.expires), orZero(t.first), orZero(t.last)
 	c.SendCount, c.InquiryCount = int(t.sendCount), int(t.inquiryCount)

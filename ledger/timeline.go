@@ -129,7 +129,7 @@ const (
 // thousand rows of the archive (the latest), the pending row, the dead letter and
 // what people did. An unknown id is payment.ErrNotFound.
 func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
-	t := Timeline{OutboxID: outboxID, RailKey: payment.RailKey(outboxID)}
+	t := Timeline{OutboxID: outboxID}
 	known := false
 	err := r.look(ctx, func(batch *pgx.Batch) {
 		id := uuid(outboxID)
@@ -181,10 +181,12 @@ func collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 
 func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var rail, state, amount, currency, payload, headers pgtype.Text
+	var railKey pgtype.UUID
 	var priority pgtype.Int2
 	var expires pgtype.Timestamptz
-	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &t.EnqueuedBy, &t.EnqueuedAt,
+	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &t.EnqueuedBy, &t.EnqueuedAt,
 		&t.AgeMS, &t.Now, &rail, &state, &amount, &currency, &payload, &headers, &priority, &expires)
+	t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
 	t.RailType, t.State, t.Amount, t.Currency = rail.String, state.String, amount.String, currency.String
 	if sum, err := payment.ParseAmount(t.Amount, t.Currency); err == nil {
 		t.Amount = sum.Decimal()

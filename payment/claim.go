@@ -21,6 +21,7 @@ type Claim struct {
 	Payload        []byte // the text of the stored jsonb
 	Headers        []byte // the text of the stored jsonb; trace context
 	Fingerprint    []byte // from the key registry, SHA-256
+	RailKey        string // from the key registry, as the rail gets it
 	Priority       int
 	CreatedAt      time.Time // of the instruction, database clock
 	ClaimedAt      time.Time // database clock

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -67,21 +68,30 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// RailKey is the de-duplication key that the rail gets for an instruction. It
-// is a function of the outbox id alone, so that it is the same on every send,
-// whichever process, attempt or failover makes it. Its 34 characters fit the
-// Max35Text of ISO 20022 identifications, which a UUID with dashes does not.
-func RailKey(outboxID ID) string { return "rh" + hex.EncodeToString(outboxID[:]) }
+// RailKey writes the 128 bits of a rail key as the rail gets them: the letters rh
+// and 32 hexadecimal digits. Its 34 characters fit the Max35Text of ISO 20022
+// identifications, which a UUID with dashes does not.
+func RailKey(key ID) string { return "rh" + hex.EncodeToString(key[:]) }
 
-// OutboxIDOfRailKey is the inverse of RailKey, for answers and callbacks that
-// name a payment by the key it was sent with.
-func OutboxIDOfRailKey(key string) (ID, error) {
-	var id ID
-	if len(key) != 34 || key[:2] != "rh" {
-		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", key)
+// ParseRailKey is the inverse of RailKey, for answers and callbacks that name a
+// payment by the key it was sent with.
+func ParseRailKey(text string) (ID, error) {
+	var key ID
+	if len(text) != 34 || text[:2] != "rh" {
+		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", text)
 	}
-	if _, err := hex.Decode(id[:], []byte(key[2:])); err != nil {
-		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", key)
+	if _, err := hex.Decode(key[:], []byte(text[2:])); err != nil {
+		return ID{}, fmt.Errorf("%q is not a rail key: it has the letters rh and 32 hexadecimal digits", text)
 	}
-	return id, nil
+	return key, nil
+}
+
+// DeriveRailKey is the rail's de-duplication key of an instruction: the first half
+// of the SHA-256 over the cell's namespace and the caller's key, separated by the
+// unit separator, which identifiers can't hold. It is the same on every send, and
+// for a repeated enqueue of which a restore has forgotten the first one. The
+// schema's payment_rail_key computes the same, and stores it with the instruction.
+func DeriveRailKey(namespace ID, participantID, instructionID, idempotencyKey string) ID {
+	sum := sha256.Sum256([]byte(namespace.String() + "\x1f" + participantID + "\x1f" + instructionID + "\x1f" + idempotencyKey))
+	return ID(sum[:16])
 }

@@ -94,7 +94,7 @@ func TestRailKeyIsShortAndReversible(t *testing.T) {
 		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 			t.Fatalf("%q has characters that not every rail takes", key)
 		}
-		if back, err := payment.OutboxIDOfRailKey(key); err != nil || back != id {
+		if back, err := payment.ParseRailKey(key); err != nil || back != id {
 			t.Fatalf("%q of %s leads back to %s, %v", key, id, back, err)
 		}
 	})
@@ -109,12 +109,16 @@ func TestRailKeyIsFrozen(t *testing.T) {
 	if key := payment.RailKey(id); key != "rh0190163d8694739baea5966c26f8ad91" {
 		t.Errorf("rail key is %q", key)
 	}
+	const want = "rh5f69ea8b3b0ae6f3d37839fb599cd543"
+	if key := payment.RailKey(payment.DeriveRailKey(id, "bank-a", "INV-1", "key-1")); key != want {
+		t.Errorf("derived rail key is %q, want %q", key, want)
+	}
 }
 
-func TestOutboxIDOfRailKeyRefuses(t *testing.T) {
+func TestParseRailKeyRefuses(t *testing.T) {
 	good := payment.RailKey(payment.NewID())
 	for _, key := range []string{"", "rh", good[2:], good + "0", good[:33], "xx" + good[2:], "RH" + good[2:], good[:33] + "g"} {
-		if id, err := payment.OutboxIDOfRailKey(key); err == nil {
+		if id, err := payment.ParseRailKey(key); err == nil {
 			t.Errorf("%q leads to %s", key, id)
 		}
 	}

@@ -29,6 +29,14 @@ func contentProofs() []Proof {
 			Ledger: true, page: proveFingerprints,
 		},
 		{
+			Name: "rail-keys", Promise: paidOnce,
+			Shows: "The key by which a rail de-duplicates an instruction is the one that follows from its caller's key: it is derived here, " +
+				"so that a repeated enqueue which a restore forgot is known to the rail",
+			Expected: "every stored rail key is the derived one",
+			Reads:    []string{"payment_outbox_keys", "payment_outbox_settings"}, Statements: []string{"sql/rail_keys.sql"},
+			Ledger: true, page: proveRailKeys,
+		},
+		{
 			Name: "idempotency", Promise: paidOnce,
 			Shows:    "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in the archive",
 			Expected: "no pair with two",
@@ -95,6 +103,26 @@ func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *ta
 			t.offend("%s: %s is not what was enqueued: its fingerprint is %x, the registry's %x", outbox, where, here[:8], registered[:8])
 		case !bytes.Equal(recomputed, registered):
 			t.offend("%s: %s: the database's own function gives %x, and the registry has %x", outbox, where, recomputed[:min(8, len(recomputed))], registered[:8])
+		}
+		return nil
+	})
+	return err
+}
+
+// proveRailKeys asks the database for no derivation of its own.
+func proveRailKeys(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error {
+	rows, err := tx.Query(ctx, s.sql("rail_keys"), p.after, p.last)
+	if err != nil {
+		return err
+	}
+	var id, stored, namespace pgtype.UUID
+	var participant, instructionID, key string
+	_, err = pgx.ForEachRow(rows, []any{&id, &participant, &instructionID, &key, &stored, &namespace}, func() error {
+		t.rows++
+		derived := payment.DeriveRailKey(payment.ID(namespace.Bytes), participant, instructionID, key)
+		if derived != payment.ID(stored.Bytes) {
+			t.offend("%s: its rail key is %s, and %s follows from its caller's key: the rail may know it by another",
+				payment.ID(id.Bytes), payment.RailKey(payment.ID(stored.Bytes)), payment.RailKey(derived))
 		}
 		return nil
 	})

@@ -62,7 +62,7 @@ type Checker interface {
 // Send is one instruction on its way to a rail.
 type Send struct {
 	OutboxID      payment.ID
-	RailKey       string // payment.RailKey(OutboxID), the rail's de-duplication key
+	RailKey       string // the rail's de-duplication key, the same on every send
 	InstructionID string
 	ParticipantID string
 	Amount        payment.Amount

@@ -103,7 +103,7 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	}
 	parent, state := payment.TraceContext(claim.Headers)
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
-		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
+		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		SendNo: claim.SendCount, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
@@ -130,7 +130,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 	}
 	parent, state := payment.TraceContext(claim.Headers)
 	send := rails.Send{
-		OutboxID: claim.OutboxID, RailKey: payment.RailKey(claim.OutboxID),
+		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendCount + 1,
 		TraceParent: parent, TraceState: state,

@@ -268,9 +268,9 @@ func (w *world) executions(id payment.ID) int {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n := 0
+	n, key := 0, w.cell.RailKey(id)
 	for _, record := range records {
-		if record.Key == payment.RailKey(id) {
+		if record.Key == key {
 			n++
 		}
 	}
@@ -279,9 +279,9 @@ func (w *world) executions(id payment.ID) int {
 
 // sends counts the requests that the bank has had for an instruction.
 func (w *world) sends(id payment.ID) int {
-	n := 0
+	n, key := 0, w.cell.RailKey(id)
 	for _, request := range w.bank.Requests() {
-		if request.Key == payment.RailKey(id) && request.Op == "payment" {
+		if request.Key == key && request.Op == "payment" {
 			n++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -63,7 +62,7 @@ func TestNotFoundCountsFromAnAge(t *testing.T) {
 	same(t, "sends", w.sends(id), 2)
 	same(t, "executions", w.executions(id), 1)
 	for _, request := range w.bank.Requests() {
-		same(t, "key of a request", request.Key, payment.RailKey(id))
+		same(t, "key of a request", request.Key, w.cell.RailKey(id))
 	}
 	w.nothingLeft()
 }

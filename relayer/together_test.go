@@ -171,7 +171,7 @@ func (w *world) agree(ids []payment.ID, mayPark bool) {
 	}
 	ends := map[string]int{}
 	for _, id := range ids {
-		n := paid[payment.RailKey(id)]
+		n := paid[w.cell.RailKey(id)]
 		state := w.text(`SELECT coalesce(railhead.payment_outbox_state($1), 'NOTHING')`, [16]byte(id))
 		ends[fmt.Sprintf("%s paid %d", state, n)]++
 		switch {

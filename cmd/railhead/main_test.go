@@ -81,7 +81,7 @@ func at(t testing.TB, cell *celltest.Cell) command {
 // What differs from run to run, and what stands for it in golden files. Digits
 // go by sorts, so that a field that disappears is still seen.
 var (
-	idShape    = regexp.MustCompile(`(rh)?[0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}`)
+	idShape    = regexp.MustCompile(`rh[0-9a-f]{32}\b|[0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}`)
 	timeShape  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	spanShape  = regexp.MustCompile(`\b(\d+ms|\d+\.\d+s|\d+m\d\ds|\d+h\d\dm)\b`)
 	agesShape  = regexp.MustCompile(`("(?:age|due_in|oldest_\w+|oldest|took)_ms": )-?\d+`)

@@ -306,21 +306,22 @@ func (m *marked) callbacks(url string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	key := m.cell.RailKey(id)
 	says := func(key, status string) string {
 		return `{"key": "` + key + `", "status": "` + status + `", "id": "REF-1", "code": "AC04", "debtor": "` + marker + `", "amount": "` + markedAmount + `"}`
 	}
-	m.call(url, "e1", says(payment.RailKey(id), "EXECUTED"), false)
-	m.call(url, marker+"-event", says(payment.RailKey(id), "EXECUTED"), false)
+	m.call(url, "e1", says(key, "EXECUTED"), false)
+	m.call(url, marker+"-event", says(key, "EXECUTED"), false)
 	m.call(url, "e2", marker, true)
 	m.call(url, "e3", `{"key": "`+marker+`", "status": "EXECUTED"}`, true)
-	m.call(url, "e4", says(payment.RailKey(id), marker), true)
+	m.call(url, "e4", says(key, marker), true)
 	m.call(url, "e5", `{"`+marker+`": `, true)
 	m.call(url, "e6", `{"key": {"`+marker+`": 1}}`, true)
 	m.call(url, "e7", says(payment.RailKey(payment.NewID()), "EXECUTED"), true)
 	m.call(url, "e8", strings.Repeat(marker, 1<<18), true)
-	m.call(url, "e9", says(payment.RailKey(id), "EXECUTED"), true)
-	m.call(url, "e9", says(payment.RailKey(id), "EXECUTED"), true)
-	m.call(url, "e10", says(payment.RailKey(id), "REFUSED"), true) // and it is a contradiction
+	m.call(url, "e9", says(key, "EXECUTED"), true)
+	m.call(url, "e9", says(key, "EXECUTED"), true)
+	m.call(url, "e10", says(key, "REFUSED"), true) // and it is a contradiction
 }
 
 // people look at it all, and act; then nobody but who asked sees a mark.

@@ -20,6 +20,8 @@ import (
 
 // Store is what the receiver needs of the ledger.
 type Store interface {
+	// ByRailKey finds the instruction that a rail knows by a key; payment.ErrNotFound if there is none.
+	ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error)
 	// RecordLate records an outcome; one whose claim has no number is a callback.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
 }
@@ -117,18 +119,23 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), r.timeout)
 	defer cancel()
-	outcome := r.outcome(railType, event)
-	r.nameInstruction(ctx, event)
-	verdict, err := r.store.RecordLate(ctx, outcome)
+	var outcome payment.Outcome
+	var verdict payment.Verdict
+	outboxID, err := r.store.ByRailKey(ctx, event.RailKey)
+	if err == nil {
+		outcome = r.outcome(railType, outboxID, event)
+		r.nameInstruction(ctx, outboxID, event)
+		verdict, err = r.store.RecordLate(ctx, outcome)
+	}
 	endRecord(ctx, verdict, err)
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
 		r.watch.Received(railType, NotOurs)
-		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "outbox_id", event.OutboxID)
+		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
 		http.Error(w, "no such payment", http.StatusNotFound)
 	case err != nil:
 		r.watch.Received(railType, Failed)
-		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again", "rail_type", railType, "outbox_id", event.OutboxID, "error", err)
+		r.log.ErrorContext(ctx, "callback not recorded; the rail is asked to send it again", "rail_type", railType, "outbox_id", outboxID, "error", err)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "not recorded, send it again", http.StatusServiceUnavailable)
 	default:
@@ -138,18 +145,18 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		if verdict == payment.VerdictConflict {
 			level = slog.LevelError
 		}
-		r.log.Log(ctx, level, "callback recorded", "rail_type", railType, "outbox_id", event.OutboxID, "result", event.Result, "verdict", verdict)
+		r.log.Log(ctx, level, "callback recorded", "rail_type", railType, "outbox_id", outboxID, "result", event.Result, "verdict", verdict)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-func (r *Receiver) outcome(railType string, event callback.Event) payment.Outcome {
+func (r *Receiver) outcome(railType string, outboxID payment.ID, event callback.Event) payment.Outcome {
 	decision := payment.Decision{State: payment.Dispatched}
 	if event.Result == payment.ResultRefused {
 		decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
 	}
 	return payment.Outcome{
-		AttemptID: attemptID(railType, event.ID), Claim: payment.Claim{OutboxID: event.OutboxID, RailType: railType},
+		AttemptID: attemptID(railType, event.ID), Claim: payment.Claim{OutboxID: outboxID, RailType: railType},
 		Result: event.Result, Decision: decision, RailReference: event.Reference, RailCode: event.Code,
 		ErrorMessage: "by callback " + event.ID, WorkerID: r.workerID,
 	}

@@ -36,28 +36,28 @@ func TestRefusals(t *testing.T) {
 		status int
 		heard  string
 	}{
-		{"another secret", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, stamp, body string) string {
+		{"another secret", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"), func(event, stamp, body string) string {
 			return sign(t, wrong, event, stamp, body)
 		}), http.StatusUnauthorized, callback.Unsigned},
-		{"tampered", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, stamp, _ string) string {
-			return sign(t, simrail.CallbackSecret, event, stamp, says(id, "REFUSED", "RS1"))
+		{"tampered", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"), func(event, stamp, _ string) string {
+			return sign(t, simrail.CallbackSecret, event, stamp, w.says(id, "REFUSED", "RS1"))
 		}), http.StatusUnauthorized, callback.Unsigned},
-		{"an old time", w.postSigned(w.rail, "evt_1", says(id, "EXECUTED", "RS1"), func(event, _, body string) string {
+		{"an old time", w.postSigned(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"), func(event, _, body string) string {
 			return sign(t, simrail.CallbackSecret, event, "1700000000", body)
 		}), http.StatusUnauthorized, callback.Unsigned},
 		{"no JSON", w.post(w.rail, "evt_1", "EXECUTED"), http.StatusBadRequest, callback.Unreadable},
-		{"somebody else's key", w.post(w.rail, "evt_1", strings.Replace(says(id, "EXECUTED", "RS1"), "rh", "xx", 1)), http.StatusBadRequest, callback.Unreadable},
-		{"too long", w.post(w.rail, "evt_1", says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody))), http.StatusBadRequest, callback.Unreadable},
-		{"unknown payment", w.post(w.rail, "evt_1", says(payment.NewID(), "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
-		{"another rail's payment", w.post(celltest.Bank, "evt_1", says(id, "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
-		{"no news", w.post(w.rail, "evt_1", says(id, "RECEIVED", "RS1")), http.StatusNoContent, callback.NoNews},
+		{"somebody else's key", w.post(w.rail, "evt_1", strings.Replace(w.says(id, "EXECUTED", "RS1"), "rh", "xx", 1)), http.StatusBadRequest, callback.Unreadable},
+		{"too long", w.post(w.rail, "evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody))), http.StatusBadRequest, callback.Unreadable},
+		{"unknown payment", w.post(w.rail, "evt_1", saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
+		{"another rail's payment", w.post(celltest.Bank, "evt_1", w.says(id, "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
+		{"no news", w.post(w.rail, "evt_1", w.says(id, "RECEIVED", "RS1")), http.StatusNoContent, callback.NoNews},
 	} {
 		if c.answer.StatusCode != c.status {
 			t.Errorf("%s: %s, want %d", c.what, c.answer.Status, c.status)
 		}
 		w.hears(c.heard)
 	}
-	if answer := w.post("nothing", "evt_1", says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNotFound {
+	if answer := w.post("nothing", "evt_1", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNotFound {
 		t.Errorf("a rail that takes none: %s", answer.Status)
 	}
 	if answer, err := http.Get(w.url + "/callbacks/" + w.rail); err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%d rows, want the claim alone", n)
 	}
 	// An event id that was refused is not used up.
-	if answer := w.post(w.rail, "evt_1", says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+	if answer := w.post(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
 		t.Errorf("the true one: %s", answer.Status)
 	}
 	w.hears("IN")
@@ -82,14 +82,14 @@ func TestSentAgain(t *testing.T) {
 	id := w.enqueue()
 	w.claim(id)
 	for _, event := range []string{"evt_1", "evt_1", "evt_2"} {
-		if answer := w.post(w.rail, event, says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+		if answer := w.post(w.rail, event, w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
 			t.Errorf("%s: %s", event, answer.Status)
 		}
 	}
 	w.hears("IN", "MINE", "REPEATED")
 	w.tells("after three", id, "DISPATCHING DISPATCHED(1)")
 	// The same id of another rail is another event.
-	w.post(celltest.Bank, "evt_1", says(id, "EXECUTED", "RS1"))
+	w.post(celltest.Bank, "evt_1", w.says(id, "EXECUTED", "RS1"))
 	w.hears(callback.NotOurs)
 }
 
@@ -178,7 +178,7 @@ func TestDatabaseAway(t *testing.T) {
 	id := w.enqueue()
 	w.claim(id)
 	w.store.isAway.Store(true)
-	answer := w.post(w.rail, "evt_by_hand", says(id, "EXECUTED", "RS1"))
+	answer := w.post(w.rail, "evt_by_hand", w.says(id, "EXECUTED", "RS1"))
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("answered %s, Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
 	}
@@ -211,7 +211,7 @@ func TestConflictingSends(t *testing.T) {
 		id := w.claim(w.enqueue()).OutboxID
 		for n, word := range []string{c.first, c.second} {
 			status, reference, _ := strings.Cut(word, " ")
-			w.post(w.rail, id.String()+string(rune('a'+n)), says(id, status, reference))
+			w.post(w.rail, id.String()+string(rune('a'+n)), w.says(id, status, reference))
 		}
 		w.hears(c.heard...)
 		if story := w.story(id); !strings.HasSuffix(story, c.letter) {

@@ -28,18 +28,18 @@ func (r *Receiver) begin(ctx context.Context, railType string) (context.Context,
 
 // nameInstruction says which instruction a callback is about, once its signature
 // was found good, and links to the trace of whoever enqueued it.
-func (r *Receiver) nameInstruction(ctx context.Context, event callback.Event) {
+func (r *Receiver) nameInstruction(ctx context.Context, outboxID payment.ID, event callback.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(tracing.OutboxID.String(event.OutboxID.String()), tracing.Result.String(string(event.Result)))
+	span.SetAttributes(tracing.OutboxID.String(outboxID.String()), tracing.Result.String(string(event.Result)))
 	store, ok := r.store.(headersStore)
 	if !ok {
 		return
 	}
 	// A callback is recorded whether or not its trace is whole.
-	if headers, err := store.Headers(ctx, event.OutboxID); err == nil {
+	if headers, err := store.Headers(ctx, outboxID); err == nil {
 		if caller := tracing.Caller(headers); caller.IsValid() {
 			span.AddLink(trace.Link{SpanContext: caller})
 		}

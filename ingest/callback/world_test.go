@@ -49,6 +49,13 @@ type switched struct {
 	isAway      atomic.Bool
 }
 
+func (s *switched) ByRailKey(ctx context.Context, key payment.ID) (payment.ID, error) {
+	if s.isAway.Load() {
+		return s.away.ByRailKey(ctx, key)
+	}
+	return s.there.ByRailKey(ctx, key)
+}
+
 func (s *switched) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	if s.isAway.Load() {
 		return s.away.RecordLate(ctx, outcome)
@@ -163,7 +170,7 @@ func (w *world) pay(id payment.ID) string {
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bank.URL+"/payments", strings.NewReader(
 		`{"reference": "`+id.String()+`", "amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`))
 	w.must(err)
-	request.Header.Set("Idempotency-Key", payment.RailKey(id))
+	request.Header.Set("Idempotency-Key", w.cell.RailKey(id))
 	answer, err := http.DefaultClient.Do(request)
 	w.must(err)
 	defer answer.Body.Close()
@@ -215,8 +222,13 @@ func (w *world) postSigned(rail, event, body string, sign func(event, stamp, bod
 }
 
 // says is the body of a callback.
-func says(id payment.ID, status, reference string) string {
-	return `{"key": "` + payment.RailKey(id) + `", "status": "` + status + `", "id": "` + reference + `", "code": ""}`
+func (w *world) says(id payment.ID, status, reference string) string {
+	w.t.Helper()
+	return saysKey(w.cell.RailKey(id), status, reference)
+}
+
+func saysKey(key, status, reference string) string {
+	return `{"key": "` + key + `", "status": "` + status + `", "id": "` + reference + `", "code": ""}`
 }
 
 // story is all that the database knows: rows, what waits, the dead letter.

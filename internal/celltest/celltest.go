@@ -115,6 +115,14 @@ func (c *Cell) QueryRow(sql string, args []any, into ...any) {
 	}
 }
 
+// RailKey is what the rail knows an instruction by.
+func (c *Cell) RailKey(outboxID [16]byte) string {
+	c.t.Helper()
+	var key string
+	c.QueryRow(`SELECT 'rh' || replace(rail_key::text, '-', '') FROM `+c.Schema+`.payment_outbox_keys WHERE outbox_id = $1`, []any{outboxID}, &key)
+	return key
+}
+
 // Int reads one number as the superuser.
 func (c *Cell) Int(sql string, args ...any) int {
 	c.t.Helper()

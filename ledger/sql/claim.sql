@@ -117,8 +117,10 @@ in_flight AS (
 )
 SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruction_id, c.participant_id, c.sequence_id,
   c.idempotency_key, c.rail_type, c.payload::text, c.headers::text,
-  (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id) AS fingerprint,
+  k.fingerprint, k.rail_key,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
   c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
   c.next_attempt_at
 FROM claimed c
+LEFT JOIN LATERAL (
+  SELECT r.fingerprint, r.rail_key FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = c.outbox_id LIMIT 1) k ON true

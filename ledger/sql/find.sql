@@ -1,5 +1,6 @@
--- Instructions that a reference may mean: each of three indexes is probed, and
--- nothing else is read. $1 outbox_id or null, $2 the reference, $3 limit of each
+-- Instructions that a reference may mean: each of four indexes is probed, and
+-- nothing else is read. $1 outbox_id or null, $2 the reference, $3 limit of each,
+-- $4 rail_key or null
 SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.created_at
 FROM (
   (SELECT i.outbox_id, 'outbox_id' AS found_by
@@ -12,6 +13,11 @@ FROM (
    WHERE i.instruction_id = $2
    ORDER BY i.idempotency_key
    LIMIT $3)
+  UNION ALL
+  (SELECT i.outbox_id, 'rail_key'
+   FROM {cell}.payment_outbox_keys i
+   WHERE i.rail_key = $4
+   LIMIT 1)
   UNION ALL
   (SELECT a.outbox_id, 'rail_reference'
    FROM {cell}.payment_outbox_attempts a

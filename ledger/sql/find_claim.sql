@@ -3,7 +3,7 @@
 -- does, the reaper has it). $1 claim_id
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
   a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
-  (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = a.outbox_id) AS fingerprint,
+  k.fingerprint, k.rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version
 FROM {cell}.payment_outbox_claims f
@@ -12,6 +12,8 @@ CROSS JOIN LATERAL (
   SELECT t.* FROM {cell}.payment_outbox_attempts t
   WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
   LIMIT 1) a
+LEFT JOIN LATERAL (
+  SELECT r.fingerprint, r.rail_key FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = a.outbox_id LIMIT 1) k ON true
 WHERE f.claim_id = $1
   AND (
     SELECT true FROM {cell}.payment_outbox_attempts z

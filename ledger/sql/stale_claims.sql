@@ -7,7 +7,7 @@
 -- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 send budget ms[], $5 default budget ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
   a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
-  NULL::bytea AS fingerprint,
+  NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,

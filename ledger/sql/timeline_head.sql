@@ -1,5 +1,5 @@
 -- What an instruction is, and its state in one word. $1 outbox_id
-SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.enqueued_by, k.created_at,
+SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.rail_key, k.enqueued_by, k.created_at,
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
   v.rail_type, v.state,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,

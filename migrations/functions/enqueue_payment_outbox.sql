@@ -40,6 +40,7 @@ DECLARE
 BEGIN
   FOR look IN 1..2 LOOP
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
+      {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
       rail_type = ANY (r.rail_types)
       AND NOT lower(w.written) LIKE ANY (r.forbidden)
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
@@ -94,8 +95,8 @@ BEGIN
     END IF;
 
     INSERT INTO {cell}.payment_outbox_keys AS k
-      (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
-    SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print
+      (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
+    SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print, seen.rail_key
     FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) m
     WHERE seen.allow_second_key OR NOT EXISTS (
       SELECT FROM (

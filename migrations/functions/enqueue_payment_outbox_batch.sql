@@ -120,8 +120,9 @@ BEGIN
       ),
       keyed AS MATERIALIZED (
         INSERT INTO {cell}.payment_outbox_keys AS k
-          (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint)
-        SELECT n.new_outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.new_sequence_id, n.fingerprint
+          (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
+        SELECT n.new_outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.new_sequence_id, n.fingerprint,
+          {cell}.payment_rail_key(settings.rail_key_namespace, n.participant_id, n.instruction_id, n.idempotency_key)
         FROM numbered n
         ORDER BY n.participant_id, n.instruction_id, n.idempotency_key
         ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING

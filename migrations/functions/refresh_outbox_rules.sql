@@ -11,8 +11,8 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
-    (allow_second_key, payload_bytes_max, headers_bytes_max, payload_depth_max, rail_types, forbidden, digits)
-  SELECT s.allow_second_key, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, rail_types, forbidden, digits)
+  SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
     ARRAY(
       SELECT '%' || replace(replace(replace(f.key, '\', '\\'), '%', '\%'), '_', '\_') || '":%'
@@ -21,6 +21,7 @@ BEGIN
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
+    rail_key_namespace = excluded.rail_key_namespace,
     payload_bytes_max = excluded.payload_bytes_max,
     headers_bytes_max = excluded.headers_bytes_max,
     payload_depth_max = excluded.payload_depth_max,

@@ -7,6 +7,7 @@
 {include refuse_change}
 {include ring_outbox_pending}
 {include keep_outcome_unknown}
+{include payment_rail_key}
 
 CREATE TYPE {cell}.outbox_attempt_state AS ENUM (
   'DISPATCHING', 'DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE',
@@ -18,6 +19,7 @@ COMMENT ON TYPE {cell}.outbox_attempt_state IS
 CREATE TABLE {cell}.payment_outbox_settings (
   singleton           boolean NOT NULL DEFAULT true,
   allow_second_key    boolean NOT NULL DEFAULT false,
+  rail_key_namespace  uuid    NOT NULL DEFAULT gen_random_uuid(),
   payload_bytes_max   integer NOT NULL DEFAULT 65536,
   headers_bytes_max   integer NOT NULL DEFAULT 4096,
   payload_depth_max   integer NOT NULL DEFAULT 16,
@@ -33,7 +35,18 @@ CREATE TABLE {cell}.payment_outbox_settings (
 COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The one row of settings of this cell.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.allow_second_key IS
   'Whether a participant may enqueue one instruction_id under a second idempotency key (else RH007).';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.rail_key_namespace IS
+  'The constant of this cell under which rail keys are derived. It never changes: under another one, a payment that is repeated is paid twice.';
 INSERT INTO {cell}.payment_outbox_settings DEFAULT VALUES;
+CREATE TRIGGER payment_outbox_settings_namespace
+  BEFORE UPDATE OF rail_key_namespace ON {cell}.payment_outbox_settings
+  FOR EACH ROW WHEN (OLD.rail_key_namespace IS DISTINCT FROM NEW.rail_key_namespace)
+  EXECUTE FUNCTION {cell}.refuse_change();
+CREATE TRIGGER payment_outbox_settings_kept
+  BEFORE DELETE OR TRUNCATE ON {cell}.payment_outbox_settings
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_namespace;
+ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_kept;
 
 CREATE TABLE {cell}.payment_forbidden_keys (
   key text NOT NULL,

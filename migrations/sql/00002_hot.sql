@@ -16,11 +16,13 @@ CREATE TABLE {cell}.payment_outbox_keys (
   participant_id  text        NOT NULL,
   sequence_id     bigint      NOT NULL,
   fingerprint     bytea       NOT NULL,
+  rail_key        uuid        NOT NULL,
   enqueued_by     text        NOT NULL DEFAULT session_user,
   created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT payment_outbox_keys_pk PRIMARY KEY (outbox_id),
   CONSTRAINT payment_outbox_keys_once UNIQUE (instruction_id, idempotency_key),
   CONSTRAINT payment_outbox_keys_sequence UNIQUE (participant_id, sequence_id),
+  CONSTRAINT payment_outbox_keys_rail_key UNIQUE (rail_key),
   CONSTRAINT payment_outbox_keys_fingerprint_sha256 CHECK (octet_length(fingerprint) = 32)
 );
 COMMENT ON TABLE {cell}.payment_outbox_keys IS
@@ -28,6 +30,8 @@ COMMENT ON TABLE {cell}.payment_outbox_keys IS
   'participant''s sequence hold for ever, at every isolation level, and outlives the archive''s retention.';
 COMMENT ON COLUMN {cell}.payment_outbox_keys.fingerprint IS
   'SHA-256 over participant, rail and payload (payment_outbox_fingerprint).';
+COMMENT ON COLUMN {cell}.payment_outbox_keys.rail_key IS
+  'What the rail de-duplicates by (payment_rail_key). The rail gets the letters rh and its 32 hexadecimal digits.';
 
 CREATE TABLE {cell}.payment_outbox_pending (
   outbox_id       uuid        NOT NULL DEFAULT {cell}.uuidv7(),

@@ -143,6 +143,7 @@ COMMENT ON TYPE {cell}.outbox_outcome IS 'What a worker, the reaper or a callbac
 CREATE TABLE {cell}.payment_outbox_rules (
   singleton         boolean NOT NULL DEFAULT true,
   allow_second_key  boolean NOT NULL,
+  rail_key_namespace uuid   NOT NULL,
   payload_bytes_max integer NOT NULL,
   headers_bytes_max integer NOT NULL,
   payload_depth_max integer NOT NULL,

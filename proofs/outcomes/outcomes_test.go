@@ -122,7 +122,7 @@ func (s *stage) compareBanks(all []cell, ids map[string]payment.ID) {
 		for _, record := range records {
 			if record.Kind == railsim.Executed {
 				executed[record.Reference]++
-				if record.Key != payment.RailKey(ids[record.Reference]) {
+				if record.Key != s.cell.RailKey(ids[record.Reference]) {
 					s.t.Errorf("%s executed %s under the key %s", shape.RailType(), record.Reference, record.Key)
 				}
 			}

@@ -14,6 +14,7 @@ wanted (stands_for, columns, predicate, because) AS (
     ('payment_outbox_keys', 'outbox_id', '', 'an instruction has one registry row'),
     ('payment_outbox_keys', 'instruction_id, idempotency_key', '', 'one key makes one instruction'),
     ('payment_outbox_keys', 'participant_id, sequence_id', '', 'a number is given once'),
+    ('payment_outbox_keys', 'rail_key', '', 'a rail key stands for one instruction'),
     ('payment_outbox_pending', 'outbox_id', '', 'an instruction waits once'),
     ('payment_outbox_pending', 'instruction_id, idempotency_key', '', 'one key waits once'),
     ('payment_outbox_pending', 'participant_id, sequence_id', '', 'a number waits once'),
@@ -78,8 +79,8 @@ SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs 
 WHERE NOT EXISTS (
   SELECT FROM {cell}.payment_outbox_rules r
   JOIN {cell}.payment_outbox_settings s ON s.singleton
-  WHERE (r.allow_second_key, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max)
-      = (s.allow_second_key, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max)
+  WHERE (r.allow_second_key, r.rail_key_namespace, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max)
+      = (s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max)
     AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
     AND r.forbidden = ARRAY(
       SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)

@@ -20,6 +20,8 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
     ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O', true),
     ('payment_outbox_settings', 'payment_outbox_settings_rules', 60, 'refresh_outbox_rules', 'A', false),
+    ('payment_outbox_settings', 'payment_outbox_settings_namespace', 19, 'refuse_change', 'A', true),
+    ('payment_outbox_settings', 'payment_outbox_settings_kept', 42, 'refuse_change', 'A', false),
     ('payment_forbidden_keys', 'payment_forbidden_keys_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('payment_currencies', 'payment_currencies_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('payment_rails', 'payment_rails_rules', 60, 'refresh_outbox_rules', 'A', false),

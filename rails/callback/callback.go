@@ -58,8 +58,8 @@ var (
 
 // Event is a callback that was signed and read.
 type Event struct {
-	ID        string // of the event; the same when the rail sends it again
-	OutboxID  payment.ID
+	ID        string         // of the event; the same when the rail sends it again
+	RailKey   payment.ID     // that the payment was sent with
 	Result    payment.Result // EXECUTED, REFUSED, or empty: no news
 	Reference string
 	Code      string
@@ -131,7 +131,7 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	if !ok {
 		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Key)
 	}
-	outboxID, err := payment.OutboxIDOfRailKey(key)
+	railKey, err := payment.ParseRailKey(key)
 	if err != nil {
 		return Event{}, fmt.Errorf("%w: what is at %s was not sent by us", ErrUnreadable, r.config.Key)
 	}
@@ -139,7 +139,7 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	if !ok {
 		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Status)
 	}
-	event := Event{ID: id, OutboxID: outboxID, Result: r.config.Statuses[status]}
+	event := Event{ID: id, RailKey: railKey, Result: r.config.Statuses[status]}
 	// What is not in its place, or not plain, proves nothing and is left out.
 	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" && rails.PlainReference(reference) {
 		event.Reference = reference

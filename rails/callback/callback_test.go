@@ -113,7 +113,7 @@ func TestSignatures(t *testing.T) {
 	} {
 		event, err := open(t).Read(c.header, []byte(c.body))
 		switch {
-		case c.taken && (err != nil || event.ID != "evt_1" || event.OutboxID != id):
+		case c.taken && (err != nil || event.ID != "evt_1" || event.RailKey != id):
 			t.Errorf("%s: %+v, %v", what, event, err)
 		case !c.taken && (!errors.Is(err, callback.ErrUnsigned) || event != callback.Event{}):
 			t.Errorf("%s: %+v, %v; want it refused as unsigned", what, event, err)
@@ -134,15 +134,15 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	key := `"key": "` + payment.RailKey(id) + `"`
 	for text, want := range map[string]*callback.Event{
-		body("SETTLED"):  {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "AC04"},
-		body("REJECTED"): {ID: "evt_1", OutboxID: id, Result: payment.ResultRefused, Reference: "RS1", Code: "AC04"},
+		body("SETTLED"):  {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "AC04"},
+		body("REJECTED"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1", Code: "AC04"},
 		// Words that are not listed are no news.
-		body("PENDING"): {ID: "evt_1", OutboxID: id, Reference: "RS1", Code: "AC04"},
-		body("settled"): {ID: "evt_1", OutboxID: id, Reference: "RS1", Code: "AC04"},
-		`{"data": {` + key + `, "status": "SETTLED"}}`:          {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted},
-		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted, Reference: "7"},
+		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "AC04"},
+		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "AC04"},
+		`{"data": {` + key + `, "status": "SETTLED"}}`:          {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
+		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "7"},
 		// What is not plain proves nothing and is left out.
-		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", OutboxID: id, Result: payment.ResultExecuted},
+		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
 		`{"data": {"status": "SETTLED"}}`:                           nil,
 		`{"data": {` + key + `}}`:                                   nil,
 		`{"data": {"key": "somebody-else", "status": "SETTLED"}}`:   nil,
@@ -207,7 +207,7 @@ func FuzzRead(f *testing.F) {
 		switch {
 		case err != nil && (!errors.Is(err, callback.ErrUnreadable) || got != (callback.Event{})):
 			t.Fatalf("refused by halves: %+v, %v", got, err)
-		case err == nil && (got.ID != "evt_1" || got.OutboxID.IsZero() || len(got.Reference) > 256 || len(got.Code) > 64):
+		case err == nil && (got.ID != "evt_1" || got.RailKey.IsZero() || len(got.Reference) > 256 || len(got.Code) > 64):
 			t.Fatalf("read as %+v", got)
 		}
 	})

@@ -2,11 +2,13 @@
 // JSON over HTTP. It is driven by configuration: the request's body is a map of
 // fields to sources, and the answer is read by dotted paths and code tables.
 //
-// The sources of a body are rail_key, instruction_id, participant_id,
-// outbox_id, currency, amount.decimal ("10.50"), amount.trimmed ("10.5", as
-// FSPIOP wants it), amount.minor (1050), amount.minor_text ("1050"),
-// amount.number (10.50, a JSON number with exactly its decimals), payload.PATH
-// for anything in the instruction's payload, and literal:TEXT. A source with a
+// The sources of a body are rail_key, instruction_id, participant_id, currency,
+// amount.decimal ("10.50"), amount.trimmed ("10.5", as FSPIOP wants it),
+// amount.minor (1050), amount.minor_text ("1050"), amount.number (10.50, a JSON
+// number with exactly its decimals), payload.PATH for anything in the
+// instruction's payload, and literal:TEXT. The outbox id is none of them: an
+// enqueue that is repeated after a restore gets another one, and the rail would
+// get other bytes under the same key. A source with a
 // question mark behind it is left out where the payload lacks it. Numbers,
 // true and false stand for themselves; maps and lists nest.
 package httpjson

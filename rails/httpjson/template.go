@@ -35,9 +35,9 @@ type templateNode struct {
 type fieldSet []string
 
 var (
-	inquirySources = fieldSet{"rail_key", "instruction_id", "participant_id", "outbox_id", "reference"}
+	inquirySources = fieldSet{"rail_key", "instruction_id", "participant_id", "reference"}
 	sendSources    = fieldSet{
-		"rail_key", "instruction_id", "participant_id", "outbox_id", "currency",
+		"rail_key", "instruction_id", "participant_id", "currency",
 		"amount.decimal", "amount.trimmed", "amount.minor", "amount.number", "amount.minor_text", "payload",
 	}
 )
@@ -165,7 +165,6 @@ func sendValues(s rails.Send, checks rails.Checks) (map[string]any, error) {
 		"rail_key":          s.RailKey,
 		"instruction_id":    s.InstructionID,
 		"participant_id":    s.ParticipantID,
-		"outbox_id":         s.OutboxID.String(),
 		"currency":          amount.Currency.Code,
 		"amount.decimal":    amount.Decimal(),
 		"amount.trimmed":    amount.DecimalTrimmed(),
@@ -180,7 +179,6 @@ func inquiryValues(q rails.Inquiry) map[string]any {
 		"rail_key":       q.RailKey,
 		"instruction_id": q.InstructionID,
 		"participant_id": q.ParticipantID,
-		"outbox_id":      q.OutboxID.String(),
 	}
 	if q.Reference != "" {
 		values["reference"] = q.Reference

@@ -20,7 +20,7 @@ import (
 
 func TestRender(t *testing.T) {
 	body := map[string]any{
-		"z_reference": "rail_key", "ids": []any{"instruction_id", "participant_id", "outbox_id", "payload.missing?"},
+		"z_reference": "rail_key", "ids": []any{"instruction_id", "participant_id", "rail_key", "payload.missing?"},
 		"amount": map[string]any{
 			"decimal": "amount.decimal", "trimmed": "amount.trimmed", "minor": "amount.minor",
 			"text": "amount.minor_text", "number": "amount.number", "currency": "currency",
@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"amount":{"currency":"EUR","decimal":"10.50","minor":1050,"number":10.50,"text":"1050","trimmed":"10.5"},` +
-		`"creditor":{"a":1.100,"name":"A & \"B\""},"empty":{},"first":"x","ids":["i\"1","p<1>","01890a5d-ac96-774b-bcce-b302099a8057"],` +
+		`"creditor":{"a":1.100,"name":"A & \"B\""},"empty":{},"first":"x","ids":["i\"1","p<1>","rh01890a5dac96774bbcceb302099a8057"],` +
 		`"kind":"SEPA","urgent":true,"version":1.10,"z_reference":"rh01890a5dac96774bbcceb302099a8057"}`
 	// The order and the white space of the stored text must not matter.
 	for _, payload := range []string{

@@ -18,8 +18,8 @@ WITH made AS MATERIALIZED (
 ),
 keys AS (
   INSERT INTO railhead.payment_outbox_keys
-    (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, created_at)
-  SELECT m.outbox_id, m.name, 'key-' || m.name, m.participant_id, m.n / 1000 + 1, sha256(m.n::text::bytea), m.at
+    (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key, created_at)
+  SELECT m.outbox_id, m.name, 'key-' || m.name, m.participant_id, m.n / 1000 + 1, sha256(m.n::text::bytea), gen_random_uuid(), m.at
   FROM made m
 )
 INSERT INTO railhead.payment_outbox_attempts
