@@ -240,6 +240,17 @@ func (b *Bank) Requests() []Request { return b.seen.list() }
 // RequestSummary counts all requests since the bank started.
 func (b *Bank) RequestSummary() RequestSummary { return b.seen.summary() }
 
+// SetOnReplay changes the answer to replays from now on.
+func (b *Bank) SetOnReplay(r Replay) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg.Behaviour.OnReplay = r
+	return nil
+}
+
 // SetFaults replaces all fault rules. Their counters start at zero; the totals by kind go on.
 func (b *Bank) SetFaults(rules ...Fault) error {
 	if err := validateFaults(rules, b.cfg.MaxHang); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,9 +30,25 @@ const (
 	ReplayStored Replay = "stored"
 	// ReplayDuplicate answers 409 with code DUPL, whatever the first answer was.
 	ReplayDuplicate Replay = "duplicate"
+	// ReplayDuplicate422 answers 422 REFUSED with code DUPL, whatever the first answer was: in the words of a refusal.
+	ReplayDuplicate422 Replay = "duplicate-422"
+	// ReplayDuplicate200 answers 200 REFUSED with code DUPL, whatever the first answer was: the body alone refuses.
+	ReplayDuplicate200 Replay = "duplicate-200"
 	// ReplayBadRequest answers 400 with code ALREADY_EXISTS, whatever the first answer was.
 	ReplayBadRequest Replay = "bad-request"
 )
+
+// Replays lists every answer to a replay.
+func Replays() []Replay {
+	return []Replay{ReplayStored, ReplayDuplicate, ReplayDuplicate422, ReplayDuplicate200, ReplayBadRequest}
+}
+
+func (r Replay) validate() error {
+	if slices.Contains(Replays(), r) {
+		return nil
+	}
+	return fmt.Errorf("replay %q is not one of %q", r, Replays())
+}
 
 // Draw is what a fault rule's probability is drawn by, beside the seed and the rule's place in the list.
 type Draw string
@@ -178,11 +195,6 @@ func (c Config) validate() error {
 	refuse(c.KeyWindow < 0, "key window %v is negative", c.KeyWindow)
 	refuse(c.Mode != Sync && c.Mode != Provisional, "mode %q is not sync or provisional", c.Mode)
 	refuse(c.Draw != DrawByKey && c.Draw != DrawByArrival, "draw %q is not key or arrival", c.Draw)
-	switch c.Behaviour.OnReplay {
-	case ReplayStored, ReplayDuplicate, ReplayBadRequest:
-	default:
-		refuse(true, "replay %q is not stored, duplicate or bad-request", c.Behaviour.OnReplay)
-	}
 	refuse(c.SettleDelay < 0 || c.SettleDelay > c.MaxHang, "settle delay %v is not within 0 and %v", c.SettleDelay, c.MaxHang)
 	refuse(c.MaxBodyBytes < 1 || c.MaxBodyBytes > maxBodyBytes, "body limit %d is not within 1 and %d", c.MaxBodyBytes, maxBodyBytes)
 	refuse(c.MaxConns < 1, "connection limit %d is below 1", c.MaxConns)
@@ -190,7 +202,7 @@ func (c Config) validate() error {
 	refuse(c.MaxPending < 1, "pending limit %d is below 1", c.MaxPending)
 	refuse(c.MaxRequests < 1, "request limit %d is below 1", c.MaxRequests)
 	refuse(c.MaxHang < 0, "hang limit %v is negative", c.MaxHang)
-	return errors.Join(append(errs, c.Callback.validate(), validateFaults(c.Faults, c.MaxHang))...)
+	return errors.Join(append(errs, c.Behaviour.OnReplay.validate(), c.Callback.validate(), validateFaults(c.Faults, c.MaxHang))...)
 }
 
 func (c Callback) validate() error {

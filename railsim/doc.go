@@ -33,6 +33,7 @@
 //	400 {"status":"ERROR","code":"KEY_INVALID"|"INVALID"|"INCOMPLETE"|"ALREADY_EXISTS","message":...}
 //	401 {"status":"ERROR","code":"UNAUTHORISED",...}
 //	409 {"status":"ERROR","code":"KEY_REUSED"|"IN_FLIGHT"|"DUPL",...}
+//	422 or 200 {"status":"REFUSED","code":"DUPL","message":...}                    to a replay, by [Replay]
 //	413 {"status":"ERROR","code":"TOO_LARGE",...}
 //	500 {"status":"ERROR","code":"LEDGER_BROKEN",...}                             unknown what became of it
 //	503 {"status":"ERROR","code":"LEDGER_BROKEN"|"FULL",...}                      nothing executed
@@ -55,7 +56,7 @@
 //
 // A key is remembered from its first record for Config.KeyWindow, across restarts; after that the same key is a new
 // payment, which is what makes late re-sends dangerous. [Behaviour] has the ways in which real banks differ: no
-// memory at all, refusals not stored, a changed amount as a new payment, and three answers to a replay.
+// memory at all, refusals not stored, a changed amount as a new payment, and five answers to a replay ([Replay]).
 //
 // # Ledger file
 //

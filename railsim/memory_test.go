@@ -87,6 +87,8 @@ func TestBehaviours(t *testing.T) {
 		{"refusals stored", Behaviour{}, closed, closed, 422, "AC04", 0, 1},
 		{"refusals forgotten", Behaviour{ForgetRefusals: true}, closed, closed, 422, "AC04", 0, 2},
 		{"duplicate", Behaviour{OnReplay: ReplayDuplicate}, simple("r"), simple("r"), 409, "DUPL", 1, 0},
+		{"duplicate as a refusal", Behaviour{OnReplay: ReplayDuplicate422}, simple("r"), simple("r"), 422, "DUPL", 1, 0},
+		{"duplicate with success", Behaviour{OnReplay: ReplayDuplicate200}, simple("r"), simple("r"), 200, "DUPL", 1, 0},
 		{"bad request", Behaviour{OnReplay: ReplayBadRequest}, simple("r"), simple("r"), 400, "ALREADY_EXISTS", 1, 0},
 		{"changed amount", Behaviour{}, simple("r"), order1("r", "11.00", "A", "B"), 409, "KEY_REUSED", 1, 0},
 		{"changed amount is new", Behaviour{ChangedAmountIsNew: true}, simple("r"), order1("r", "11.00", "A", "B"), 201, "EXECUTED", 2, 0},
@@ -99,6 +101,29 @@ func TestBehaviours(t *testing.T) {
 			f.ledger(c.executed, c.refused)
 		})
 	}
+}
+
+// TestOnReplayCanBeSwitched: the same replay is answered as the bank is set now, and an unknown way is refused.
+func TestOnReplayCanBeSwitched(t *testing.T) {
+	f := start(t, Config{})
+	f.want(f.pay("k", simple("r")), 201, "EXECUTED")
+	for _, c := range []struct {
+		replay Replay
+		status int
+		word   string
+	}{
+		{ReplayDuplicate422, 422, "REFUSED"}, {ReplayDuplicate200, 200, "REFUSED"}, {ReplayDuplicate, 409, "ERROR"},
+		{ReplayBadRequest, 400, "ALREADY_EXISTS"}, {ReplayStored, 201, "EXECUTED"},
+	} {
+		if err := f.bank.SetOnReplay(c.replay); err != nil {
+			t.Fatal(err)
+		}
+		f.want(f.pay("k", simple("r")), c.status, c.word)
+	}
+	if err := f.bank.SetOnReplay("perhaps"); err == nil {
+		t.Error("an unknown answer to replays is taken")
+	}
+	f.ledger(1, 0)
 }
 
 func TestMemoryOutlivesTheBank(t *testing.T) {

@@ -116,9 +116,17 @@ func (b *Bank) firstAnswer(p *payment) answer {
 }
 
 func (b *Bank) replayAnswer(p *payment) answer {
-	switch b.cfg.Behaviour.OnReplay {
+	const duplicate = "duplicate payment"
+	b.mu.Lock()
+	onReplay := b.cfg.Behaviour.OnReplay
+	b.mu.Unlock()
+	switch onReplay {
 	case ReplayDuplicate:
-		return problem(http.StatusConflict, "DUPL", "duplicate payment")
+		return problem(http.StatusConflict, "DUPL", duplicate)
+	case ReplayDuplicate422:
+		return answer{status: http.StatusUnprocessableEntity, reply: reply{Status: "REFUSED", Code: "DUPL", Message: duplicate}}
+	case ReplayDuplicate200:
+		return answer{status: http.StatusOK, reply: reply{Status: "REFUSED", Code: "DUPL", Message: duplicate}}
 	case ReplayBadRequest:
 		return problem(http.StatusBadRequest, "ALREADY_EXISTS", "a payment with this key already exists")
 	}

@@ -44,7 +44,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.BoolVar(&o.dedupe, "dedupe", true, "remember idempotency keys; false executes every POST")
 	fs.BoolVar(&o.storeRefusals, "store-refusals", true, "store refusals under the key; false judges a re-send afresh")
 	fs.BoolVar(&o.cfg.Behaviour.ChangedAmountIsNew, "changed-amount-is-new", false, "same key with another amount or account is a new payment")
-	fs.StringVar((*string)(&o.cfg.Behaviour.OnReplay), "on-replay", string(railsim.ReplayStored), "answer to a replay: stored, duplicate or bad-request")
+	fs.StringVar((*string)(&o.cfg.Behaviour.OnReplay), "on-replay", string(railsim.ReplayStored), "answer to a replay: stored, duplicate (409), duplicate-422, duplicate-200 or bad-request (400)")
 	fs.StringVar((*string)(&o.cfg.Mode), "mode", string(railsim.Sync), "sync or provisional")
 	fs.DurationVar(&o.cfg.SettleDelay, "settle-delay", 0, "provisional mode: time from ACCEPTED to the final word")
 	fs.StringVar(&o.cfg.Callback.URL, "callback-url", "", "provisional mode: `URL` that gets final words")
