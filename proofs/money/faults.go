@@ -30,6 +30,13 @@ func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 	return rules
 }
 
+// onReplay is how the bank of the nth shape answers a key that it has seen: by the
+// seed, so that five seeds in a row show every shape every answer.
+func (o Options) onReplay(n int) railsim.Replay {
+	all := railsim.Replays()
+	return all[(uint64(n)+o.Seed)%uint64(len(all))]
+}
+
 // spread gives rules that are tried in order one probability each, so that one of
 // them hits with the share as a whole.
 func spread(share float64, rules []railsim.Fault) []railsim.Fault {

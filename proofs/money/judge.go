@@ -161,9 +161,14 @@ func (w *world) keepEvidence(ctx context.Context, r Report) error {
 		return err
 	}
 	options := map[string]any{"payments": w.Payments, "seed": w.Seed, "faults": w.Faults, "bound": w.Bound.String(), "speed": w.Speed, "rails": []string{}}
-	for _, shape := range w.Shapes {
+	replays := make(map[string]railsim.Replay)
+	for n, shape := range w.Shapes {
 		options["rails"] = append(options["rails"].([]string), shape.RailType())
+		if shape.Dedupes() {
+			replays[shape.RailType()] = w.onReplay(n)
+		}
 	}
+	options["on_replay"] = replays
 	for name, value := range map[string]any{"options.json": options, "summary.json": r} {
 		text, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {

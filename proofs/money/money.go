@@ -6,7 +6,8 @@
 // be at an end or with a person.
 //
 // Every bank is honest about what its profile says: it de-duplicates where it
-// says SAME_KEY and nowhere else, and where it says that "no such payment" counts
+// says SAME_KEY and nowhere else (and answers a repeated key by the stored answer,
+// or by one of four words for "duplicate", as the seed draws it), and where it says that "no such payment" counts
 // from some age on, it does not say so of an older payment that it has.
 package money
 

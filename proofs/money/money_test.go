@@ -61,9 +61,7 @@ func TestMoney(t *testing.T) {
 type rash struct{ rails.Rail }
 
 func (r rash) Send(ctx context.Context, s rails.Send) rails.Result {
-	var id payment.ID
-	rand.Read(id[:])
-	s.RailKey = payment.RailKey(id)
+	s.RailKey = rand.Text()
 	result := r.Rail.Send(ctx, s)
 	if result.Result == payment.ResultUnknown {
 		result.Result = payment.ResultRefusedTransient

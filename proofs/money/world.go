@@ -95,7 +95,7 @@ func (w *world) closeLater(closer func()) {
 }
 
 func (w *world) startBanks(ctx context.Context, receiver string) error {
-	for _, shape := range w.Shapes {
+	for n, shape := range w.Shapes {
 		bank, err := simrail.Start(shape, simrail.Options{
 			Dir: w.ledgers(), Speed: w.Speed, Seed: w.Seed, CallbackURL: receiver, CallBack: true,
 		})
@@ -103,6 +103,9 @@ func (w *world) startBanks(ctx context.Context, receiver string) error {
 			return err
 		}
 		w.banks = append(w.banks, bank)
+		if err := bank.SetOnReplay(w.onReplay(n)); err != nil {
+			return err
+		}
 		profile, err := bank.Profile.JSON()
 		if err != nil {
 			return err

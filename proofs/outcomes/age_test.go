@@ -28,7 +28,7 @@ func TestNotFoundTooYoung(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			once := cell{shape, payment.ResultAccepted, noTrouble}
+			once := cell{shape, payment.ResultAccepted, noTrouble, railsim.ReplayStored}
 			brief := speed
 			brief.Answer, brief.Sends = 500*time.Millisecond, 1 // a send budget of 2.5 s
 			s := newStage(t, []cell{once}, brief)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
 )
 
 // TestChangedTemplate deploys another template between two sends. What was sent
@@ -19,9 +20,9 @@ func TestChangedTemplate(t *testing.T) {
 		cell         cell
 		first, after string
 	}{
-		{cell{shape, payment.ResultAccepted, lostBefore}, "DISPATCHING, UNKNOWN UNKNOWN",
+		{cell{shape, payment.ResultAccepted, lostBefore, railsim.ReplayStored}, "DISPATCHING, UNKNOWN UNKNOWN",
 			"DISPATCHING, UNKNOWN UNKNOWN, DISPATCHING, PARKED RENDER_CHANGED RENDER_CHANGED"},
-		{cell{shape, payment.ResultRefusedTransient, noTrouble}, "DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
+		{cell{shape, payment.ResultRefusedTransient, noTrouble, railsim.ReplayStored}, "DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
 			"DISPATCHING, RETRYABLE REFUSED_TRANSIENT, DISPATCHING, FAILED RENDER_CHANGED RENDER_CHANGED"},
 	} {
 		t.Run(string(c.cell.result), func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestChangedTemplate(t *testing.T) {
 func TestRestartKeepsBytes(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, CoversKey: true}
-	all := []cell{{shape, payment.ResultAccepted, lostAfter}}
+	all := []cell{{shape, payment.ResultAccepted, lostAfter, railsim.ReplayStored}}
 	slow := speed
 	slow.Retry = time.Second
 	s := newStage(t, all, slow)

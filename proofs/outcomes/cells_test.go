@@ -37,15 +37,21 @@ type cell struct {
 	shape   simrail.Shape
 	result  payment.Result
 	trouble trouble
+	replay  railsim.Replay // how the bank answers a key that it has seen
 }
 
 func cells() []cell {
 	var all []cell
-	for _, shape := range simrail.Shapes() {
+	for n, shape := range simrail.Shapes() {
+		// Where the bank can be asked, its answer to a repeated key decides nothing.
+		replay := railsim.ReplayStored
+		if shape.Asked() {
+			replay = railsim.Replays()[n%len(railsim.Replays())]
+		}
 		for _, trouble := range troubles {
 			for _, result := range append(payment.SendResults(), refusedLater) {
 				if result != refusedLater || shape.Provisional() {
-					all = append(all, cell{shape, result, trouble})
+					all = append(all, cell{shape, result, trouble, replay})
 				}
 			}
 		}
@@ -66,6 +72,12 @@ func cellOf(name string) (result payment.Result, hit trouble) {
 }
 
 func (c cell) killed() bool { return c.trouble == killedBefore || c.trouble == killedAfter }
+
+// replayed reports whether a bank that can't be asked may see the key of this cell
+// again; the cell without any trouble is there for comparison.
+func (c cell) replayed() bool {
+	return c.shape.Dedupes() && !c.shape.Asked() && (c.trouble != lostBefore && c.trouble != killedBefore || c.result == payment.ResultUnknown)
+}
 
 // resultAt is which send, as the bank counts them, meets the result.
 func (c cell) resultAt() int64 {

@@ -3,6 +3,7 @@ package outcomes_test
 import (
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
 )
 
 // end is where a cell has to end.
@@ -42,7 +43,7 @@ func (c cell) want() end {
 	// The rail can't be asked.
 	case bankDecided && c.callsBack():
 		return decision
-	case c.shape.Dedupes():
+	case c.shape.Dedupes() && (c.tellsAgain() || !bankDecided):
 		return c.met(true)
 	case bankDecided && decision == paid:
 		return parkedYet
@@ -50,6 +51,10 @@ func (c cell) want() end {
 		return parked
 	}
 }
+
+// tellsAgain reports whether a repeated key gets the answer that was lost. A bank
+// that says "duplicate" instead never tells what became of the send before.
+func (c cell) tellsAgain() bool { return c.replay == railsim.ReplayStored }
 
 // sentTwice reports whether there was a send before the one that the bank met.
 func (c cell) sentTwice() bool { return c.trouble == lostBefore || c.trouble == killedBefore }
@@ -73,7 +78,7 @@ func (c cell) met(doubt bool) end {
 		return unpaid
 	case payment.ResultUnknown:
 		// Executed, and the answer can't be read: asked about, sent again or reported.
-		if c.shape.Asked() || c.shape.Dedupes() || c.shape.CallsBack() {
+		if c.shape.Asked() || c.shape.Dedupes() && c.tellsAgain() || c.shape.CallsBack() {
 			return paid
 		}
 		return parkedYet
@@ -89,11 +94,11 @@ func (c cell) met(doubt bool) end {
 	}
 }
 
-// shapesOf counts the cells of each shape.
-func shapesOf(all []cell) map[simrail.Shape]int {
-	count := make(map[simrail.Shape]int)
+// replaysOf says how the bank of each shape answers a key that it has seen.
+func replaysOf(all []cell) map[simrail.Shape]railsim.Replay {
+	replays := make(map[simrail.Shape]railsim.Replay)
 	for _, c := range all {
-		count[c.shape]++
+		replays[c.shape] = c.replay
 	}
-	return count
+	return replays
 }

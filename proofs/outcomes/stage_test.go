@@ -56,10 +56,11 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	receiver := httptest.NewServer(mux)
 	t.Cleanup(receiver.Close)
 	var banks []*simrail.Bank
-	for shape := range shapesOf(all) {
+	for shape, replay := range replaysOf(all) {
 		bank, err := simrail.Start(shape, simrail.Options{Dir: t.TempDir(), Speed: speed, CallbackURL: receiver.URL})
 		s.must(err)
 		t.Cleanup(func() { bank.Close() })
+		s.must(bank.SetOnReplay(replay))
 		s.banks[shape] = bank
 		banks = append(banks, bank)
 		profile, err := bank.Profile.JSON()
