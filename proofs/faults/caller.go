@@ -25,6 +25,9 @@ type Caller struct {
 	Callers, Tries           int
 	Pace                     time.Duration
 	CallWithin               time.Duration
+	// Repeat makes the calls again that the journal has acknowledged, as a caller
+	// does that has lost what it was told.
+	Repeat bool
 }
 
 // order is one instruction of a plan.
@@ -35,17 +38,19 @@ type order struct {
 	Rail          string          `json:"rail_type"`
 	Priority      int             `json:"priority"`
 	Payload       json.RawMessage `json:"payload"`
+	ExpiresAt     time.Time       `json:"expires_at,omitzero"`
 }
 
 func (o order) instruction() payment.Instruction {
 	return payment.Instruction{
 		InstructionID: o.InstructionID, ParticipantID: o.ParticipantID, IdempotencyKey: o.Key,
 		RailType: o.Rail, Payload: o.Payload, Priority: payment.Priority(o.Priority),
+		ExpiresAt: o.ExpiresAt,
 	}
 }
 
-// Run carries the plan out. It leaves out what the journal has acknowledged, so
-// that a caller that was killed is started again on the same plan.
+// Run carries the plan out. Unless it repeats, it leaves out what the journal has
+// acknowledged, so that a caller that was killed is started again on the same plan.
 func (c Caller) Run(ctx context.Context) error {
 	orders, err := readPlan(c.Plan)
 	if err != nil {
@@ -57,7 +62,7 @@ func (c Caller) Run(ctx context.Context) error {
 	}
 	done := make(map[string]bool)
 	for _, e := range entries {
-		done[e.InstructionID] = done[e.InstructionID] || e.Kind == Ack
+		done[e.InstructionID] = done[e.InstructionID] || e.Kind == Ack && !c.Repeat
 	}
 	journal, err := openJournal(c.Journal)
 	if err != nil {

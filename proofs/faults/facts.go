@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,15 +27,20 @@ type Facts struct {
 	Snapshots []archive // of the archive, from before and between the faults
 	// Patience is the age below which no claim may be taken from its worker.
 	Patience time.Duration
-	// Window is what a failover may have lost; nil: nothing.
-	Window *Window
+	// Windows are what failovers and restores may have lost.
+	Windows []Window
 }
 
-// Window is the time whose commits an asynchronous standby did not have when it
-// took over.
+// Window is a time whose commits the data forgot: an asynchronous standby that
+// took over did not have them, or a backup or snapshot is older.
 type Window struct{ From, To time.Time }
 
-func (w *Window) holds(at time.Time) bool { return w != nil && !at.Before(w.From) && !at.After(w.To) }
+func (w Window) holds(at time.Time) bool { return !at.Before(w.From) && !at.After(w.To) }
+
+// forgotten reports whether what was acknowledged then may be gone.
+func (f Facts) forgotten(at time.Time) bool {
+	return slices.ContainsFunc(f.Windows, func(w Window) bool { return w.holds(at) })
+}
 
 type keyRow struct {
 	OutboxID      string
@@ -109,7 +115,7 @@ const (
 func (w *World) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
 		Orders: w.orders, Pending: make(map[string]pendingRow), Letters: make(map[string]letterRow), Snapshots: w.snapshots,
-		Patience: w.Options.patience(), Window: w.window,
+		Patience: w.Options.patience(), Windows: w.windows,
 	}
 	for plan := 1; plan <= w.plans; plan++ {
 		entries, err := readJournal(w.journal(plan))

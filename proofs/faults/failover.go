@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/railhead-pay/railhead/railsim"
 )
 
 // failoverFaults lose the primary and promote its streaming standby.
@@ -76,12 +74,7 @@ func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
 	if err := w.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&seen); err != nil {
 		return nil, err
 	}
-	return s, await(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
-		var has bool
-		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(replay_lsn >= $1::pg_lsn), false)
-		  FROM pg_stat_replication WHERE application_name = 'standby'`, seen).Scan(&has)
-		return has, err
-	})
+	return s, w.standbyHas(ctx, seen)
 }
 
 // dies kills the primary with all its processes, and lets the standby take over.
@@ -108,7 +101,7 @@ func failoverAsync(ctx context.Context, w *World) error {
 	}
 	// Acknowledged before the last commit that the standby had: was there. What is
 	// acknowledged later than now is the new server's.
-	w.window = &Window{From: last, To: time.Now()}
+	w.windows = append(w.windows, Window{From: last, To: time.Now()})
 	if err := w.heldUntilAccepted(ctx); err != nil {
 		return err
 	}
@@ -268,76 +261,13 @@ func (w *World) paymentsHeard() (int, error) {
 	return n, nil
 }
 
-// heldUntilAccepted is what has to follow a failover: rails that de-duplicate by
-// key go on by themselves, the others wait for a person, who compares with the
-// bank's statement and then lets them go on.
+// heldUntilAccepted is what has to follow a failover.
 func (w *World) heldUntilAccepted(ctx context.Context) error {
 	var since time.Time
 	if err := w.admin.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&since); err != nil {
 		return err
 	}
-	wave := w.Options.Wave
-	if _, err := w.Traffic(wave / 4); err != nil {
-		return err
-	}
-	if err := w.AwaitCallers(ctx); err != nil {
-		return err
-	}
-	const byKey = `rail_type IN ('` + Keyed + `', '` + Asked + `')`
-	begun := time.Now()
-	err := await(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
-		var left int
-		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE `+byKey).Scan(&left)
-		return left == 0, err
-	})
-	if err != nil {
-		w.Broken("after the failover: %v", err)
-	}
-	pause(ctx, max(0, 2*time.Second-time.Since(begun))) // the others had the time to go wrong
-	var waiting, claimed int
-	if err := w.admin.QueryRow(ctx, `SELECT
-	  (SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE NOT `+byKey+`),
-	  (SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE NOT `+byKey+` AND state IN ('DISPATCHING', 'INQUIRING') AND claimed_at > $1)`,
-		since).Scan(&waiting, &claimed); err != nil {
-		return err
-	}
-	if claimed > 0 || waiting == 0 {
-		w.Broken("%d claims on rails that do not de-duplicate before a person has looked, %d wait", claimed, waiting)
-	}
-	return w.person(ctx)
-}
-
-// person compares what waits with the bank's statement, resolves what the bank
-// has executed, and accepts the new server.
-func (w *World) person(ctx context.Context) error {
-	moved, err := w.Bare.moved()
-	if err != nil {
-		return err
-	}
-	executed := make(map[string]string)
-	for _, record := range moved {
-		if record.Kind == railsim.Executed {
-			executed[record.Reference] = record.ID
-		}
-	}
-	type row struct{ OutboxID, InstructionID string }
-	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.payment_outbox_pending ORDER BY outbox_id`
-	waiting, err := collect[row](ctx, w, waitingSQL)
-	if err != nil {
-		return err
-	}
-	for _, each := range waiting {
-		reference, ok := executed[each.InstructionID]
-		if !ok {
-			continue
-		}
-		err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--executed", "--rail-reference", reference,
-			"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten in the failover")
-		if err != nil {
-			return err
-		}
-	}
-	return w.operate(ctx, "timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the bank's ledger", len(waiting)))
+	return w.suspendedUntilAccepted(ctx, suspension{since: since, goOn: []string{Keyed, Asked}})
 }
 
 func switchover(ctx context.Context, w *World) error {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/railhead-pay/railhead/railsim"
 )
 
 // short are the faults that tell most in the least time. All of them, with many
@@ -53,6 +55,13 @@ func TestTable(t *testing.T) {
 	}
 	if one, two := standard("x", 1).draws().Uint64(), standard("x", 1).draws().Uint64(); one != two {
 		t.Error("the same fault and seed draw differently")
+	}
+	replays := make(map[railsim.Replay]bool)
+	for seed := range uint64(len(railsim.Replays())) {
+		replays[standard("x", seed).OnReplay] = true
+	}
+	if len(replays) != len(railsim.Replays()) {
+		t.Errorf("%d seeds in a row draw %d answers to a repeated key", len(railsim.Replays()), len(replays))
 	}
 	if standard("x", 1).draws().Uint64() == standard("y", 1).draws().Uint64() {
 		t.Error("two faults of one seed draw the same")

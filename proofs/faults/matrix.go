@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// asked are the thirty faults that an installation like this one has to stand,
-// each with the pattern of the faults here that are it.
+// asked are the faults that an installation like this one has to stand, each
+// with the pattern of the faults here that are it.
 var asked = []struct{ what, pattern string }{
 	{"kill -9 of a relayer at each point", `kill_relayer_.*`},
 	{"kill -9 of a reaper or a caller in the middle", `kill_reaper_.*|kill_caller_.*`},
@@ -29,7 +29,7 @@ var asked = []struct{ what, pattern string }{
 	{"failover to an asynchronous standby", `failover_async`},
 	{"failover to a synchronous standby, cancelled wait", `failover_sync|failover_cancelled_wait`},
 	{"demoted primary still reachable", `failover_switchover|primary_read_only`},
-	{"rail executed, answer lost", `answer_lost_after_execution|answer_status_500|late_execution|inquiry_.*|key_window_over|refused_meanwhile`},
+	{"rail executed, answer lost", `answer_lost_after_execution|answer_status_500|late_execution|inquiry_.*|key_window_over|refused_meanwhile|replay_duplicate`},
 	{"rail refused, answer lost", `answer_lost_after_refusal|answer_refused|answer_status_503_before`},
 	{"rail hangs", `hang_.*`},
 	{"garbage, a huge body, a wrong id, a gzip bomb, a redirect", `answer_garbage|answer_huge|answer_gzip_bomb|answer_wrong_id|answer_redirect`},
@@ -46,6 +46,9 @@ var asked = []struct{ what, pattern string }{
 	{"everything at once", `everything_at_once`},
 	{"one key from fifty callers", `one_key_fifty_callers`},
 	{"tampering by a superuser", `tampered_.*`},
+	{"failover that forgot sends: duplicates, expiry, a relayer without memory", `failover_(duplicate|expiry|memoryless)`},
+	{"restore to a point in time, of the same backup twice", `restore_.*`},
+	{"storage snapshot on the same timeline", `snapshot_.*`},
 }
 
 // sum is what all runs of some faults amount to.
@@ -55,7 +58,7 @@ type sum struct {
 	healed                                           []time.Duration
 }
 
-// WriteMatrix renders the evidence as a table of the thirty faults. Of each fault
+// WriteMatrix renders the evidence as a table of the faults asked for. Of each fault
 // and seed it counts the last run.
 func WriteMatrix(evidence string, out io.Writer) error {
 	last, order, err := lastRuns(evidence)

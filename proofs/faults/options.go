@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
 )
 
 // Options is everything that a run is made from. They follow from fault and
@@ -18,6 +21,8 @@ type Options struct {
 	Participants int           `json:"participants"`
 	Callers      int           `json:"callers"`
 	Pace         time.Duration `json:"pace"` // between two calls of one caller
+	// ExpiresIn is how long after it was planned an instruction expires; 0: never.
+	ExpiresIn time.Duration `json:"expires_in,omitempty"`
 	// Rounds is how often the fault is injected.
 	Rounds int `json:"rounds"`
 	// Rails that the traffic uses.
@@ -33,6 +38,10 @@ type Options struct {
 	KeyWindow time.Duration `json:"key_window"`
 	MaxSends  int           `json:"max_sends"`
 	RetryBase time.Duration `json:"retry_base"`
+	// IDAfterRefusal is theirs too. With SAME an answer speaks for its own send alone.
+	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
+	// OnReplay is what their bank answers to a key that it has seen.
+	OnReplay railsim.Replay `json:"on_replay"`
 
 	Poll           time.Duration `json:"poll"`
 	Zombie         time.Duration `json:"zombie"`
@@ -58,8 +67,9 @@ func standard(fault string, seed uint64) Options {
 		Fault: fault, Seed: seed,
 		Wave: 16, Participants: 3, Callers: 4, Pace: 20 * time.Millisecond, Rounds: 3,
 		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
-		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond,
-		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
+		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond, IDAfterRefusal: payment.IDNew,
+		OnReplay: drawReplay(fault, seed, railsim.Replays()),
+		Poll:     200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
 		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,
@@ -73,13 +83,23 @@ const sendBudget = 2100 * time.Millisecond
 // patience is the age below which nobody may take a claim from its worker.
 func (o Options) patience() time.Duration { return o.StartWithin + sendBudget }
 
-// draws is where all chance of a run comes from.
-func (o Options) draws() *rand.Rand {
-	var fold uint64 = 14695981039346656037
-	for _, b := range []byte(o.Fault) {
-		fold = (fold ^ uint64(b)) * 1099511628211
+// drawReplay draws one of the answers. As many seeds in a row as there are answers
+// show each of them.
+func drawReplay(fault string, seed uint64, answers []railsim.Replay) railsim.Replay {
+	n := uint64(len(answers))
+	return answers[(fold(fault)%n+seed%n)%n]
+}
+
+// draws is where all other chance of a run comes from.
+func (o Options) draws() *rand.Rand { return rand.New(rand.NewPCG(o.Seed, fold(o.Fault))) }
+
+// fold makes a number of a name.
+func fold(name string) uint64 {
+	var n uint64 = 14695981039346656037
+	for _, b := range []byte(name) {
+		n = (n ^ uint64(b)) * 1099511628211
 	}
-	return rand.New(rand.NewPCG(o.Seed, fold))
+	return n
 }
 
 // String is the options as one line.

@@ -16,7 +16,7 @@ type Verdict struct {
 	Recovered    int `json:"recovered"`                // in, though the caller was never told
 	Lost         int `json:"lost"`                     // in, or acknowledged, and neither ended nor with a person
 	Doubled      int `json:"doubled"`                  // executed twice, or one key that became two instructions
-	LostInWindow int `json:"lost_in_window,omitempty"` // acknowledged within the window that an asynchronous failover forgot, and gone
+	LostInWindow int `json:"lost_in_window,omitempty"` // acknowledged within a window that a failover or restore forgot, and gone
 	Unexpected   int `json:"unexpected"`               // executed, or in, and never ordered; or executed otherwise than ordered
 
 	Executed        int `json:"executed"` // by the banks
@@ -94,7 +94,7 @@ func (v *Verdict) judgeCallers(f Facts) {
 		case Attempt:
 			attempted[e.InstructionID] = true
 		case Ack:
-			if before, ok := acked[e.InstructionID]; ok && before.outboxID != e.OutboxID {
+			if before, ok := acked[e.InstructionID]; ok && before.outboxID != e.OutboxID && !f.forgotten(before.at) {
 				v.Doubled++
 				v.breaks("%s was acknowledged as %s and as %s", e.InstructionID, before.outboxID, e.OutboxID)
 			}
@@ -121,7 +121,7 @@ func (v *Verdict) judgeCallers(f Facts) {
 	for instruction, receipt := range acked {
 		switch {
 		case in[instruction] == receipt.outboxID:
-		case f.Window.holds(receipt.at):
+		case f.forgotten(receipt.at):
 			v.LostInWindow++
 		default:
 			v.Lost++

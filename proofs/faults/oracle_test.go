@@ -125,6 +125,45 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 	}
 }
 
+// TestJudgeWindows: what was acknowledged within a window may be gone, or in as
+// another instruction once the caller repeats it; what was outside may not.
+func TestJudgeWindows(t *testing.T) {
+	t.Parallel()
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	windows := []Window{{From: at(10), To: at(20)}, {From: at(50), To: at(60)}}
+	for _, one := range []struct {
+		name               string
+		receipts           []Entry
+		in                 string // as what the instruction is in; empty: it is not
+		doubled, lost, out int
+	}{
+		{"within the first", []Entry{{OutboxID: "a", At: at(15)}}, "", 0, 0, 1},
+		{"within the second", []Entry{{OutboxID: "a", At: at(60)}}, "", 0, 0, 1},
+		{"between them", []Entry{{OutboxID: "a", At: at(30)}}, "", 0, 1, 0},
+		{"repeated", []Entry{{OutboxID: "a", At: at(15)}, {OutboxID: "b", At: at(25)}}, "b", 0, 0, 0},
+		{"repeated, and forgotten once more", []Entry{{OutboxID: "a", At: at(15)}, {OutboxID: "b", At: at(55)}}, "", 0, 0, 1},
+		{"repeated, the first outside", []Entry{{OutboxID: "a", At: at(5)}, {OutboxID: "b", At: at(25)}}, "b", 1, 0, 0},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			f := Facts{Windows: windows, Journal: []Entry{{Kind: Attempt, InstructionID: "i"}}}
+			for _, receipt := range one.receipts {
+				receipt.Kind, receipt.InstructionID = Ack, "i"
+				f.Journal = append(f.Journal, receipt)
+			}
+			if one.in != "" {
+				f.Keys = []keyRow{{one.in, "i", "k", "p", 1}}
+			}
+			var v Verdict
+			v.judgeCallers(f)
+			if v.Doubled != one.doubled || v.Lost != one.lost || v.LostInWindow != one.out {
+				t.Errorf("doubled %d, lost %d, within a window %d; want %d, %d, %d: %q",
+					v.Doubled, v.Lost, v.LostInWindow, one.doubled, one.lost, one.out, v.Broken)
+			}
+		})
+	}
+}
+
 // TestReportIsGoodOnlyIfTheFaultWasHit: a fault that no process met proves nothing.
 func TestReportIsGoodOnlyIfTheFaultWasHit(t *testing.T) {
 	t.Parallel()

@@ -153,7 +153,7 @@ func (w *World) notePeaks() error {
 // judgeHealth wants every service that lives to say that it can work.
 func (w *World) judgeHealth(ctx context.Context) error {
 	client := &http.Client{Timeout: 2 * time.Second}
-	for _, p := range append(slices.Clone(w.relayers), w.reapers...) {
+	for _, p := range w.services() {
 		if !p.Alive() {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -26,14 +25,29 @@ type standby struct {
 // yet: those that follow get an address with two hosts.
 func (w *World) follow(ctx context.Context) (*standby, error) {
 	primary := w.Lane.Server
+	s, err := w.newStandby(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hosts := primary.TCPAddr() + "," + s.server.TCPAddr()
+	w.reach = func(login string) string {
+		return primary.TCPURL(hosts, w.database, login) + "&target_session_attrs=read-write"
+	}
+	return s, nil
+}
+
+// newStandby stops the lane's server for a copy, and returns once a standby
+// streams from it.
+func (w *World) newStandby(ctx context.Context) (*standby, error) {
+	primary := w.Lane.Server
 	if err := primary.AllowTCP(ctx, pgserver.Superuser); err != nil {
 		return nil, err
 	}
-	data := filepath.Join(w.dir, "standby")
+	data := w.newFolder("standby")
 	if err := w.copyServer(ctx, data); err != nil {
 		return nil, err
 	}
-	if err := primary.Restart(ctx); err != nil {
+	if err := w.restart(ctx); err != nil {
 		return nil, err
 	}
 	s := &standby{}
@@ -46,10 +60,6 @@ func (w *World) follow(ctx context.Context) (*standby, error) {
 		return nil, err
 	}
 	w.ends = append(w.ends, s.server.Stop)
-	hosts := primary.TCPAddr() + "," + s.server.TCPAddr()
-	w.reach = func(login string) string {
-		return primary.TCPURL(hosts, w.database, login) + "&target_session_attrs=read-write"
-	}
 	return s, await(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
 }
 
@@ -57,18 +67,22 @@ func (w *World) follow(ctx context.Context) (*standby, error) {
 // Nobody goes on with it after the run.
 func (w *World) copyServer(ctx context.Context, data string) error {
 	server := w.Lane.Server
-	// The server runs as another account when this process is root.
-	if err := os.Chmod(w.dir, 0o755); err != nil {
+	if err := w.endLane(); err != nil {
 		return err
 	}
-	w.ends = append(w.ends, func(context.Context) error { return server.Kill9() })
 	if err := server.Halt(ctx); err != nil {
 		return err
 	}
-	if output, err := exec.CommandContext(ctx, "cp", "-a", server.DataDir(), data).CombinedOutput(); err != nil {
-		return fmt.Errorf("copying the server: %w\n%s", err, output)
-	}
-	return nil
+	return copyData(ctx, server.DataDir(), data)
+}
+
+// endLane ends the lane with the run: its server's data is not the lane's any
+// more, and other servers may run on copies of it.
+func (w *World) endLane() error {
+	server := w.Lane.Server
+	w.ends = append(w.ends, func(context.Context) error { return server.Kill9() })
+	// The server runs as another account when this process is root.
+	return os.Chmod(w.dir, 0o755)
 }
 
 // startStandby starts a server on a copy of another one's data, which follows it.
@@ -108,6 +122,16 @@ func (w *World) move(ctx context.Context, data string, env ...string) error {
 	return err
 }
 
+// standbyHas waits until the standby has what the primary had written up to there.
+func (w *World) standbyHas(ctx context.Context, position string) error {
+	return await(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
+		var has bool
+		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(replay_lsn >= $1::pg_lsn), false)
+		  FROM pg_stat_replication WHERE application_name = 'standby'`, position).Scan(&has)
+		return has, err
+	})
+}
+
 // streams reports whether the standby has all that the primary has written.
 func (w *World) streams(ctx context.Context) (bool, error) {
 	var all bool
@@ -119,6 +143,16 @@ func (w *World) streams(ctx context.Context) (bool, error) {
 // promote makes the standby the run's server, and tells up to which commit it
 // had the old one's.
 func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err error) {
+	if last, err = s.promote(ctx); err != nil {
+		return last, err
+	}
+	w.Lane = &Lane{Server: s.server, built: w.Lane.built}
+	return last, w.openAdmin(ctx)
+}
+
+// promote makes the standby a primary, and tells up to which commit it had the
+// old one's.
+func (s *standby) promote(ctx context.Context) (last time.Time, err error) {
 	conn, err := pgx.Connect(ctx, s.server.URL("postgres", ""))
 	if err != nil {
 		return last, fmt.Errorf("connecting to the standby: %w", err)
@@ -135,8 +169,7 @@ func (w *World) promote(ctx context.Context, s *standby) (last time.Time, err er
 	if err := conn.QueryRow(ctx, `SELECT coalesce(pg_last_xact_replay_timestamp(), 'epoch')`).Scan(&last); err != nil {
 		return last, fmt.Errorf("asking how far the standby came: %w", err)
 	}
-	w.Lane = &Lane{Server: s.server, built: w.Lane.built}
-	return last, w.openAdmin(ctx)
+	return last, nil
 }
 
 // returns starts the old primary again, at its old address, as a standby of the

@@ -5,6 +5,9 @@ import "fmt"
 // Total adds runs up, one for each fault and seed.
 type Total struct {
 	Runs, Seeds, Injected, Hit, Lost, Doubled, False, Bad int
+	// InWindow is what was acknowledged within a window that a failover or restore
+	// forgot, and is gone.
+	InWindow int
 	// ThisBuild of them are runs of the programs under test.
 	ThisBuild int
 	// Repeated went badly at first, and then well.
@@ -25,6 +28,7 @@ func (t *Total) Add(r Report) {
 	t.Injected += r.Injected
 	t.Hit += r.Hit
 	t.Lost += r.Verdict.Lost
+	t.InWindow += r.Verdict.LostInWindow
 	t.Doubled += r.Verdict.Doubled + r.Verdict.Unexpected
 	t.False += r.Verdict.False()
 	if !r.Good() {
@@ -43,6 +47,10 @@ func (t Total) Origin() string {
 
 // String is the line that everything is judged by.
 func (t Total) String() string {
-	return fmt.Sprintf("faults: run=%d seeds=%d injected=%d hit=%d lost=%d doubled=%d false=%d",
+	line := fmt.Sprintf("faults: run=%d seeds=%d injected=%d hit=%d lost=%d doubled=%d false=%d",
 		t.Runs, t.Seeds, t.Injected, t.Hit, t.Lost, t.Doubled, t.False)
+	if t.InWindow > 0 {
+		line += fmt.Sprintf(" within_window=%d", t.InWindow)
+	}
+	return line
 }

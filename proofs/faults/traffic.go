@@ -25,15 +25,21 @@ func (w *World) Traffic(n int, points ...faultpoint.Point) (*Process, error) {
 // Resume starts a caller on the plan of one that was killed, with its journal.
 func (w *World) Resume(plan int) (*Process, error) { return w.call(plan, nil) }
 
-func (w *World) call(plan int, points []faultpoint.Point) (*Process, error) {
+// Repeat starts a caller that makes every call of a plan again, those too that
+// were acknowledged.
+func (w *World) Repeat(plan int) (*Process, error) { return w.call(plan, nil, "-repeat") }
+
+func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Process, error) {
 	env := []string{faultpoint.EnvSocket + "=" + filepath.Join(w.dir, "points")}
 	for _, point := range points {
 		env = append(env, faultpoint.EnvPoints+"="+string(point))
 	}
-	p, err := startProcess(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env,
+	args := append([]string{
 		"caller", "-url", w.url(loginIngest), "-cell", cell,
 		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
-		"-pace", w.Options.Pace.String())
+		"-pace", w.Options.Pace.String(),
+	}, more...)
+	p, err := startProcess(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env, args...)
 	if err == nil {
 		w.callers = append(w.callers, p)
 	}
@@ -69,9 +75,12 @@ func (w *World) writePlan(path string, n int) error {
 	return file.Close()
 }
 
+// instructionID names the nth instruction of a run, from 0.
+func instructionID(n int) string { return fmt.Sprintf("instruction-%04d", n+1) }
+
 // draw makes one instruction and remembers it.
 func (w *World) draw(rail string) (order, error) {
-	number := len(w.orders) + 1
+	number := len(w.orders)
 	participant := fmt.Sprintf("participant-%d", 1+w.draws.IntN(w.Options.Participants))
 	payload, err := json.Marshal(map[string]any{
 		"amount":   fmt.Sprintf("%d.%02d", 1+w.draws.IntN(9000), w.draws.IntN(100)),
@@ -83,8 +92,11 @@ func (w *World) draw(rail string) (order, error) {
 		return order{}, err
 	}
 	one := order{
-		InstructionID: fmt.Sprintf("instruction-%04d", number), ParticipantID: participant, Key: fmt.Sprintf("key-%04d", number),
+		InstructionID: instructionID(number), ParticipantID: participant, Key: fmt.Sprintf("key-%04d", number+1),
 		Rail: rail, Priority: w.draws.IntN(3), Payload: payload,
+	}
+	if w.Options.ExpiresIn > 0 {
+		one.ExpiresAt = time.Now().Add(w.Options.ExpiresIn)
 	}
 	w.orders[one.InstructionID] = one
 	return one, nil

@@ -2,8 +2,11 @@ package faults
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -22,6 +25,15 @@ func windowFaults() []Fault {
 		{
 			Name: "refused_meanwhile", About: "the first send is on its way for seconds, and the bank refuses every further one for load",
 			Adjust: few, Inject: refuseMeanwhile, Quiet: true,
+		},
+		{
+			Name: "replay_duplicate", About: "the bank executes, loses the answer and does not find the payment; it is replayed, and the bank calls it a duplicate",
+			Adjust: func(o *Options) {
+				few(o)
+				o.MaxSends, o.IDAfterRefusal = 1, payment.IDSame
+				o.OnReplay = drawReplay(o.Fault, o.Seed, railsim.Replays()[1:])
+			},
+			Inject: replayExecuted, Quiet: true,
 		},
 	}
 }
@@ -94,5 +106,77 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 	w.Injected = w.Hit
 	// Now the first sends arrive, and the bank executes them.
 	pause(ctx, onItsWay)
+	return nil
+}
+
+// replayExecuted has an operator believe a bank that does not find what it has
+// executed, and replay it.
+func replayExecuted(ctx context.Context, w *World) error {
+	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+		return err
+	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		return err
+	}
+	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 1}); err != nil {
+		return err
+	}
+	type row struct{ OutboxID, InstructionID string }
+	parked, err := collect[row](ctx, w, `SELECT d.outbox_id::text, k.instruction_id FROM `+cell+`.payment_dead_letters d
+	  JOIN `+cell+`.payment_outbox_keys k USING (outbox_id) WHERE d.reason = 'OUTCOME_UNKNOWN' ORDER BY d.outbox_id`)
+	if err != nil {
+		return err
+	}
+	for _, each := range parked {
+		if err := w.Dedupes.denies(ctx, each.InstructionID); err != nil {
+			return err
+		}
+		w.Injected++
+		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
+			"--document", "the bank's inquiry", "--reason", "the bank does not find it"); err != nil {
+			return err
+		}
+		if err := w.operate(ctx, "dead-letter", "replay", each.OutboxID, "--reason", "to be paid after all"); err != nil {
+			return err
+		}
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		w.Broken("after the replays: %v", err)
+	}
+	heard, err := w.Dedupes.heard()
+	if err != nil {
+		return err
+	}
+	sends := make(map[string]int)
+	for _, request := range heard {
+		if request.Op == "payment" {
+			if sends[request.Reference]++; sends[request.Reference] == 2 {
+				w.Hit++
+			}
+		}
+	}
+	return nil
+}
+
+// denies asks the bank for a payment as an operator would, and wants it not to be found.
+func (b *Bank) denies(ctx context.Context, instructionID string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL+"/payments/by-reference/"+instructionID, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNotFound {
+		return fmt.Errorf("the bank was asked for %s and answers %s", instructionID, answer.Status)
+	}
 	return nil
 }

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/railhead-pay/railhead/internal/faultpoint"
 )
 
 // World is one installation under fault: a database, two banks, relayers and
@@ -45,7 +43,7 @@ type World struct {
 	snapshots []archive
 	peaks     map[string]int64
 	broken    []string // rules that the fault itself found broken
-	window    *Window  // within which a failover may have lost what was acknowledged
+	windows   []Window // within which the data went back, and what was acknowledged may be gone
 	// reach is how processes find the database, where that is not the lane's socket.
 	reach func(login string) string
 	ends  []func(context.Context) error // of what a fault has started, last first
@@ -78,7 +76,8 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if err = w.openAdmin(ctx); err != nil {
 		return nil, err
 	}
-	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", o.KeyWindow.String()); err != nil {
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", o.KeyWindow.String(),
+		"--on-replay", string(o.OnReplay)); err != nil {
 		return nil, err
 	}
 	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, "--dedupe=false"); err != nil {
@@ -157,60 +156,6 @@ func (w *World) url(login string) string {
 	return w.Lane.Server.URL(w.database, login)
 }
 
-// StartRelayer starts one more, which tells of the points, and waits until it
-// can work.
-func (w *World) StartRelayer(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
-	url := w.url(loginRelayer)
-	var wire *Wire
-	if w.Options.ThroughProxy {
-		var err error
-		if wire, err = newWire("relayer", w.Lane.Server.TCPAddr()); err != nil {
-			return nil, err
-		}
-		url = w.Lane.Server.TCPURL(wire.Addr(), w.database, loginRelayer)
-	}
-	p, err := w.startService(ctx, "relayer", "RAILHEAD_RELAYER_URL="+url, points)
-	if p != nil {
-		w.relayers = append(w.relayers, p)
-		if wire != nil {
-			w.wires[p] = wire
-		}
-	}
-	return p, err
-}
-
-// StartReaper starts one more, which tells of the points, and waits until it
-// can work.
-func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*Process, error) {
-	p, err := w.startService(ctx, "reaper", "RAILHEAD_REAPER_URL="+w.url(loginReaper), points)
-	if p != nil {
-		w.reapers = append(w.reapers, p)
-	}
-	return p, err
-}
-
-func (w *World) startService(ctx context.Context, kind, url string, points []faultpoint.Point) (*Process, error) {
-	w.started++
-	name := fmt.Sprintf("%s-%d", kind, w.started)
-	addrFile := w.addrFile(name)
-	names := make([]string, len(points))
-	for n, point := range points {
-		names[n] = string(point)
-	}
-	env := append(append(w.Options.environment(), w.env...), url, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
-		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
-		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","))
-	p, err := startProcess(w.dir, name, w.Lane.built.Railhead, env, kind)
-	if err != nil {
-		return nil, err
-	}
-	addr, err := p.awaitFile(ctx, addrFile)
-	if err != nil {
-		return p, err
-	}
-	return p, p.awaitReady(ctx, "http://"+addr+"/readyz")
-}
-
 // Heal ends every fault: points are passed, frozen processes go on, networks
 // and banks are as they should be, and enough processes run.
 func (w *World) Heal(ctx context.Context) error {
@@ -258,10 +203,10 @@ func running(all []*Process) int {
 	return n
 }
 
-func (w *World) processes() []*Process {
-	all := append(append([]*Process{}, w.relayers...), w.reapers...)
-	return append(all, w.callers...)
-}
+func (w *World) processes() []*Process { return append(w.services(), w.callers...) }
+
+// services are relayers and reapers.
+func (w *World) services() []*Process { return append(slices.Clone(w.relayers), w.reapers...) }
 
 // Broken notes a rule that the fault itself found broken.
 func (w *World) Broken(format string, args ...any) {
@@ -272,7 +217,7 @@ func (w *World) Broken(format string, args ...any) {
 // obey or has ended by itself.
 func (w *World) StopServices() error {
 	var all []error
-	for _, p := range append(append([]*Process{}, w.relayers...), w.reapers...) {
+	for _, p := range w.services() {
 		all = append(all, p.died(), p.Stop(w.Options.Drain+w.Options.RecordWithin+20*time.Second))
 	}
 	return errors.Join(all...)

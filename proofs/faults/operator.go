@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// suspension is what has to follow once the data went back: no lane moves before
+// an operator has compared with the banks, but those of rails that de-duplicate
+// by key and still know every key that may have been forgotten.
+type suspension struct {
+	since time.Time // claims made later were made on the data that went back
+	goOn  []string  // rails whose lanes have to go on by themselves
+	mayGo []string  // rails whose lanes may
+}
+
+// suspendedUntilAccepted brings new payments, sees that nothing moves that must
+// not, and then is the operator.
+func (w *World) suspendedUntilAccepted(ctx context.Context, s suspension) error {
+	if err := w.suspended(ctx, s); err != nil {
+		return err
+	}
+	return w.person(ctx)
+}
+
+func (w *World) suspended(ctx context.Context, s suspension) error {
+	if _, err := w.Traffic(w.Options.Wave / 4); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	begun := time.Now()
+	err := await(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
+		var left int
+		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type = ANY($1)`, s.goOn).Scan(&left)
+		return left == 0, err
+	})
+	if err != nil {
+		w.Broken("after the data went back: %v", err)
+	}
+	pause(ctx, max(0, 2*time.Second-time.Since(begun)))       // the others had the time to go wrong
+	free := append(append([]string{}, s.goOn...), s.mayGo...) // empty, and not null, where none may
+	var waiting, claimed int
+	if err := w.admin.QueryRow(ctx, `SELECT
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type <> ALL($1)),
+	  (SELECT count(*) FROM `+cell+`.payment_outbox_attempts WHERE rail_type <> ALL($1) AND state IN ('DISPATCHING', 'INQUIRING') AND claimed_at > $2)`,
+		free, s.since).Scan(&waiting, &claimed); err != nil {
+		return err
+	}
+	if claimed > 0 || waiting == 0 {
+		w.Broken("%d claims on rails that have to wait, before an operator has compared with the banks; %d payments wait", claimed, waiting)
+	}
+	return nil
+}
+
+// person compares what waits with the banks' statements, resolves what a bank
+// has executed, and accepts the server.
+func (w *World) person(ctx context.Context) error {
+	executed, err := w.executed()
+	if err != nil {
+		return err
+	}
+	type row struct{ OutboxID, InstructionID string }
+	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.payment_outbox_pending ORDER BY outbox_id`
+	waiting, err := collect[row](ctx, w, waitingSQL)
+	if err != nil {
+		return err
+	}
+	for _, each := range waiting {
+		record, ok := executed[each.InstructionID]
+		if !ok {
+			continue
+		}
+		if err := w.resolveExecuted(ctx, each.OutboxID, record); err != nil {
+			return err
+		}
+	}
+	return w.operate(ctx, "timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the banks' ledgers", len(waiting)))
+}
+
+// resolveExecuted ends what a bank has executed. A lane that goes on by itself
+// may have taken it meanwhile: then its answer is what ends it.
+func (w *World) resolveExecuted(ctx context.Context, outboxID string, record railsim.Record) error {
+	failed := w.operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten by the database")
+	if failed == nil {
+		return nil
+	}
+	var waits bool
+	if err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_pending WHERE outbox_id = $1::uuid)`, outboxID).Scan(&waits); err != nil {
+		return err
+	}
+	if waits {
+		return failed
+	}
+	return nil
+}
+
+// executed is what the banks have executed so far, by instruction.
+func (w *World) executed() (map[string]railsim.Record, error) {
+	all := make(map[string]railsim.Record)
+	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
+		moved, err := bank.moved()
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range moved {
+			if record.Kind == railsim.Executed {
+				all[record.Reference] = record
+			}
+		}
+	}
+	return all, nil
+}
