@@ -85,31 +85,14 @@ func (w *World) begin(ctx context.Context, relayers int) error {
 // go back to, and returns once the banks have executed enough of them, and of
 // others that were enqueued later.
 func (w *World) sentAfter(ctx context.Context, r rewind, o oblivion) (point, error) {
-	for _, relayer := range w.relayers {
-		if err := relayer.Freeze(ctx); err != nil {
-			return point{}, err
-		}
-	}
 	first := len(w.orders)
 	w.Options.ExpiresIn = o.expireIn
-	_, err := w.Traffic(w.Options.Wave)
+	p, err := w.markWaiting(ctx, r, w.Options.Wave)
 	w.Options.ExpiresIn = 0
-	if err != nil {
-		return point{}, err
-	}
-	if err := w.AwaitCallers(ctx); err != nil {
-		return point{}, err
-	}
-	p, err := w.markWith(ctx, r)
 	if err != nil {
 		return p, err
 	}
 	w.Injected++
-	for _, relayer := range w.relayers {
-		if err := relayer.Thaw(); err != nil {
-			return p, err
-		}
-	}
 	if _, err := w.Traffic(w.Options.Wave / 2); err != nil {
 		return p, err
 	}
@@ -128,6 +111,36 @@ func (w *World) sentAfter(ctx context.Context, r rewind, o oblivion) (point, err
 		}
 	}
 	return p, err
+}
+
+// markWaiting enqueues payments while no relayer moves, and makes that the moment
+// to go back to: they wait at it, and are sent after it.
+func (w *World) markWaiting(ctx context.Context, r rewind, n int) (p point, err error) {
+	var frozen []*Process
+	for _, relayer := range w.relayers {
+		if !relayer.Alive() {
+			continue
+		}
+		if err := relayer.Freeze(ctx); err != nil {
+			return p, err
+		}
+		frozen = append(frozen, relayer)
+	}
+	if _, err := w.Traffic(n); err != nil {
+		return p, err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return p, err
+	}
+	if p, err = w.markWith(ctx, r); err != nil {
+		return p, err
+	}
+	for _, relayer := range frozen {
+		if err := relayer.Thaw(); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }
 
 // awaitExecuted waits until the banks have executed so many of the instructions

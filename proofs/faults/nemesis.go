@@ -18,6 +18,8 @@ type Nemesis struct {
 	PerSec   int           // instructions enqueued a second
 	Relayers int
 	Reapers  int
+	// RewindEvery is how often the data goes back by a few seconds; 0: never.
+	RewindEvery time.Duration
 }
 
 // NemesisReport is what a run of the nemesis amounts to.
@@ -30,8 +32,12 @@ type NemesisReport struct {
 
 // String is the line that a run is judged by.
 func (r NemesisReport) String() string {
-	return fmt.Sprintf("nemesis: seed=%d minutes=%.3g payments=%d injected=%d lost=%d doubled=%d false=%d",
+	line := fmt.Sprintf("nemesis: seed=%d minutes=%.3g payments=%d injected=%d lost=%d doubled=%d false=%d",
 		r.Seed, r.Lasting.Minutes(), r.Payments, r.Injected, r.Verdict.Lost, r.Verdict.Doubled+r.Verdict.Unexpected, r.Verdict.False())
+	if n := r.Verdict.LostInWindow; n > 0 {
+		line += fmt.Sprintf(" within_window=%d", n)
+	}
+	return line
 }
 
 // blow is one fault that can be mixed with every other, and ends by itself.
@@ -41,9 +47,8 @@ type blow struct {
 	deal   func(context.Context, *World) error
 }
 
-// blows are what the nemesis draws from. What a person has to clear afterwards
-// (a failover), what stops for good, and what takes a server of its own has its
-// own fault instead.
+// blows are what the nemesis draws from. What lets the data go back is dealt by
+// the clock (rewindBlows); what stops for good has its own fault instead.
 func blows() []blow {
 	return []blow{
 		{"kill a relayer", 4, blowKillRelayer}, {"kill a reaper", 2, blowKillReaper},
@@ -97,7 +102,7 @@ func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out i
 	if err := blowBanks(ctx, w); err != nil {
 		return err
 	}
-	end, looked := time.Now().Add(n.Lasting), time.Now()
+	end, looked, rewound := time.Now().Add(n.Lasting), time.Now(), time.Now()
 	fed, begun := 0, time.Now()
 	for time.Now().Before(end) {
 		// As many as are due by the clock, in waves that end before long.
@@ -116,6 +121,15 @@ func (n Nemesis) rage(ctx context.Context, w *World, dealt map[string]int, out i
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
 		dealt[one.name]++
+		if n.RewindEvery > 0 && time.Since(rewound) > n.RewindEvery {
+			all := rewindBlows()
+			one := all[w.draws.IntN(len(all))]
+			if err := w.rewound(ctx, one); err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
+			}
+			dealt[one.name]++
+			rewound = time.Now()
+		}
 		if time.Since(looked) > lookEvery {
 			if err := w.Snapshot(ctx); err != nil {
 				return err

@@ -24,7 +24,7 @@ func restoreFaults() []Fault {
 			}),
 		one("restore_old", "a restore to a point in time longer ago than the banks remember a key",
 			short, func(ctx context.Context, w *World) error {
-				return forget(ctx, w, newBackup, oblivion{lasting: window + 1500*time.Millisecond})
+				return forget(ctx, w, newBackup, oblivion{alive: true, lasting: window + 1500*time.Millisecond})
 			}),
 		one("restore_twice", "the same backup restored twice, to the same timeline: the operator accepts it after the first time",
 			lateStart, func(ctx context.Context, w *World) error {
