@@ -8,7 +8,9 @@ import (
 // restoreFaults let the data go back to an earlier moment, without the sends
 // that were made since.
 func restoreFaults() []Fault {
-	const window = 6 * time.Second
+	// Longer than a restore takes, so that the time without a server alone does not
+	// outlast it.
+	const window = 15 * time.Second
 	short := func(o *Options) {
 		lateStart(o)
 		o.KeyWindow, o.MaxSends = window, 3 // a rail's re-sends have to fit in
