@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -34,6 +35,9 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 		return Contradicted, "what the rail said contradicts itself; a person compares with the rail's statement"
 	case last != nil && last.State == payment.Dispatched:
 		return RailAccepted, reasonFrom(last, "the rail took final responsibility; dispatched is not settled")
+	case !t.SuspendedAt.IsZero():
+		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: lanes are suspended since %s, compare with the rail",
+			t.SuspendedAt.UTC().Format(time.RFC3339))
 	case last != nil && last.State == payment.Dispatching && t.Pending == nil:
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:

@@ -21,7 +21,7 @@ type Executor struct {
 	pool   *pgxpool.Pool
 	cell   string
 	sql    statements
-	server atomic.Pointer[serverIdentity] // the one that CheckServer saw last
+	server atomic.Pointer[payment.Server] // the one that CheckServer saw last
 	looks  looks
 	pooled bool // the connection string allows for a pooler
 	// contested: an outcome found its number taken lately.
@@ -163,7 +163,7 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look) []any {
 	n := len(claim.Lanes)
 	rails, free, oldest, fair := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n)
-	profiles, renders := make([]int32, n), make([]pgtype.Text, n)
+	profiles, renders, goesOn := make([]int32, n), make([]pgtype.Text, n), make([]bool, n)
 	var since, behind [priorities][]pgtype.Timestamptz
 	for p := range priorities {
 		since[p], behind[p] = make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
@@ -171,7 +171,7 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 	apartRails, apart := []string{}, []string{}
 	for i, lane := range claim.Lanes {
 		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(looks[i].fair)
-		profiles[i], renders[i] = int32(lane.ProfileVersion), text(lane.RenderVersion)
+		profiles[i], renders[i], goesOn[i] = int32(lane.ProfileVersion), text(lane.RenderVersion), lane.GoesOn
 		for p := range priorities {
 			since[p][i], behind[p][i] = orBeginning(looks[i].since[p]), orBeginning(looks[i].behind[p])
 		}
@@ -185,7 +185,7 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 	}
 	return []any{
 		rails, free, oldest, profiles, renders, claim.WorkerID, uuid(claim.ClaimID), ids, fair,
-		since[0], since[1], since[2], behind[0], behind[1], behind[2], apartRails, apart,
+		since[0], since[1], since[2], behind[0], behind[1], behind[2], apartRails, apart, goesOn,
 	}
 }
 
@@ -287,10 +287,13 @@ const defaultStaleAfter = 15 * time.Second
 
 // Heartbeat says that a component is alive, and what its host's clock is.
 func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
-	_, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
-		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now())
+	tag, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched)
 	if err != nil {
 		return fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fmt.Errorf("heartbeat of %s: %w: it was started since the last look at it", beat.Name, payment.ErrServerChanged)
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (d *desk) read(since string, free int) int {
 	defer mustExec(d.t, conn, "ROLLBACK")
 	rows, err := conn.Query(d.t.Context(), fmt.Sprintf(`EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE planned (ARRAY['bank'], ARRAY[%d], ARRAY[0], ARRAY[1], ARRAY['r'],
 		'worker', gen_random_uuid(), NULL, ARRAY[%[1]d], ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[],
-		ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[], ARRAY[]::text[], ARRAY[]::text[])`, free, since), pgx.QueryExecModeSimpleProtocol)
+		ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[], ARRAY[%[2]s]::timestamptz[], ARRAY[]::text[], ARRAY[]::text[], ARRAY[false])`, free, since), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		d.t.Fatal(err)
 	}

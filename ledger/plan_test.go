@@ -15,7 +15,7 @@ import (
 var planned = map[string]string{
 	"claim": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[], ARRAY[24],
 		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
-		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'])`,
+		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'], ARRAY[false])`,
 	"record_done": `(ARRAY[gen_random_uuid()], ARRAY[gen_random_uuid()], ARRAY[1], ARRAY['DISPATCHED'], ARRAY['ACCEPTED'], ARRAY[NULL::text],
 		ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[1],
 		ARRAY[1], ARRAY['render/1'], ARRAY[false], ARRAY[false], 'worker', ARRAY[gen_random_uuid()], ARRAY[now()])`,

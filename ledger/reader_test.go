@@ -242,8 +242,8 @@ func TestOperator(t *testing.T) {
 	if err != nil || server.SystemIdentifier == "" || server.Timeline < 1 {
 		t.Errorf("%+v, %v", server, err)
 	}
-	if ok, err := openExecutor(t, cell).TimelineAccepted(t.Context(), server); !ok || err != nil {
-		t.Errorf("the relayer sees %t, %v", ok, err)
+	if seen, err := openExecutor(t, cell).CheckServer(t.Context()); err != nil || seen.AcceptedAt.IsZero() {
+		t.Errorf("the relayer sees %+v, %v", seen, err)
 	}
 	if _, err := operator.AcceptTimeline(t.Context(), ""); !errors.Is(err, payment.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)

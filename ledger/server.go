@@ -12,20 +12,29 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// CheckServer reads the server's facts and refuses one that may forget what it
-// has committed, with ErrUnsafeServer and every setting that is wrong.
+// suspensionsMax bounds how many of the latest suspensions weigh on a claim.
+const suspensionsMax = 50
+
+// CheckServer reads the server's facts and the latest suspensions, and refuses a
+// server that may forget what it has committed, with ErrUnsafeServer and every
+// setting that is wrong.
 func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 	var server payment.Server
 	var fsync, pages, commit, standby bool
-	var timeline pgtype.Int8
-	var upMs int64
-	err := e.pool.QueryRow(ctx, e.sql["server_facts"]).Scan(
-		&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline, &upMs)
+	var timeline, position pgtype.Int8
+	var accepted pgtype.Timestamptz
+	_, err := e.together(ctx, nil, func(batch *pgx.Batch) {
+		batch.Queue(e.sql["server_facts"]).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline,
+				&server.StartedAt, &position, &server.Now, &accepted)
+		})
+		batch.Queue(e.sql["suspensions"], suspensionsMax).Query(collect(&server.Suspensions, scanSuspension))
+	}, nil)
 	if err != nil {
 		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", err)
 	}
-	e.server.Store(&serverIdentity{server.SystemIdentifier, timeline.Int64})
-	server.Timeline, server.Up = timeline.Int64, time.Duration(upMs)*time.Millisecond
+	server.Timeline, server.LogPosition, server.AcceptedAt = timeline.Int64, position.Int64, orZero(accepted)
+	e.server.Store(&server)
 	var all []error
 	for _, check := range []struct {
 		ok  bool
@@ -47,21 +56,36 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 	return server, nil
 }
 
-// TimelineAccepted reports whether a person has said that sending may go on
-// after the failover or restore that led to this server and timeline.
-func (e *Executor) TimelineAccepted(ctx context.Context, server payment.Server) (bool, error) {
-	var accepted bool
-	err := e.pool.QueryRow(ctx, e.sql["timeline_accepted"], server.SystemIdentifier, server.Timeline).Scan(&accepted)
-	if err != nil {
-		return false, fmt.Errorf("looking whether the timeline was accepted: %w", err)
-	}
-	return accepted, nil
+func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
+	var s payment.Suspension
+	var id pgtype.UUID
+	var accepted pgtype.Timestamptz
+	err := row.Scan(&id, &s.Cause, &s.Detail, &s.OpenedAt, &accepted, &s.KnownUntil, &s.DoubtedUntil)
+	s.ID, s.AcceptedAt = payment.ID(id.Bytes), orZero(accepted)
+	return s, err
 }
 
-// serverIdentity changes in a failover or a restore.
-type serverIdentity struct {
-	system   string
-	timeline int64
+// Recall asks the database for what a component remembers, and which others can
+// say something of this start of the server. Name is the component's own.
+func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
+	all, err := boundedRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
+		var r payment.Recall
+		return r, row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Awaited)
+	}, e.sql["remembered"], text(memory.Name), memory.Beats, timestamp(memory.SeenAt),
+		uuid(memory.OutboxID), memory.AttemptNo, timestamp(memory.ClaimedAt), name)
+	if err != nil {
+		return payment.Recall{}, fmt.Errorf("asking for what is remembered: %w", err)
+	}
+	return all[0], nil
+}
+
+// Suspend says that the database may have forgotten what was committed: nothing
+// is sent or ended on it, by any service, until an operator has compared.
+func (e *Executor) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error {
+	if _, err := e.bounded(ctx, e.sql["suspend"], name, string(cause), bound(detail, 500)); err != nil {
+		return fmt.Errorf("suspending the lanes (%s): %w", cause, err)
+	}
+	return nil
 }
 
 // identityKey finds the server behind a connection in its custom data.
@@ -70,10 +94,11 @@ const identityKey = "railhead.server"
 // sameServer refuses to claim through a connection to another server than the
 // one that it was decided for, which is the one that CheckServer saw last unless
 // the caller names it: between two checks the pool may have reconnected after a
-// failover, to a server that forgot what was sent, and between a check and what
-// the caller makes of it lanes may be claimed that should be held. A connection is asked
-// once: it never changes its server, nor the server its timeline under it. One
-// that leads to a pooler is asked each time, for the pooler changes its server.
+// failover or a restore, to a server that forgot what was sent, and between a check
+// and what the caller makes of it lanes may be claimed that should be suspended. A
+// connection is asked once: it never changes its server, nor the server its timeline
+// or its start under it. One that leads to a pooler is asked each time, for the
+// pooler changes its server.
 func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Server) error {
 	checked := e.server.Load()
 	if checked == nil {
@@ -81,22 +106,23 @@ func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Se
 	}
 	want := *checked
 	if on.SystemIdentifier != "" {
-		want = serverIdentity{on.SystemIdentifier, on.Timeline}
+		want = on
 	}
 	data := conn.PgConn().CustomData()
-	behind, known := data[identityKey].(serverIdentity)
+	behind, known := data[identityKey].(payment.Server)
 	if !known || e.pooled {
 		var timeline pgtype.Int8
-		if err := conn.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.system, &timeline); err != nil {
+		if err := conn.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.SystemIdentifier, &timeline, &behind.StartedAt); err != nil {
 			return err
 		}
-		behind.timeline = timeline.Int64
+		behind.Timeline = timeline.Int64
 		data[identityKey] = behind
 	}
-	if behind != want {
+	if !behind.Same(want) {
 		e.pool.Reset() // whichever of the two was the old one, nothing is kept of it
-		return fmt.Errorf("%w: it was %s on timeline %d and is %s on timeline %d", payment.ErrServerChanged,
-			want.system, want.timeline, behind.system, behind.timeline)
+		return fmt.Errorf("%w: it was %s on timeline %d, started %s, and is %s on timeline %d, started %s", payment.ErrServerChanged,
+			want.SystemIdentifier, want.Timeline, want.StartedAt.UTC().Format(time.RFC3339),
+			behind.SystemIdentifier, behind.Timeline, behind.StartedAt.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -34,6 +34,8 @@ type Timeline struct {
 	Priority   int       `json:"priority"`
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`
 	Now        time.Time `json:"now"` // database clock of this look
+	// SuspendedAt is since when a suspension is open: sends of it may be forgotten.
+	SuspendedAt time.Time `json:"suspended_at,omitzero"`
 	// Payload and Headers are the stored JSON. They stay out of JSON output unless
 	// somebody asks for them.
 	Payload json.RawMessage `json:"-"`
@@ -183,16 +185,16 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var rail, state, amount, currency, payload, headers pgtype.Text
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
-	var expires pgtype.Timestamptz
+	var expires, suspended pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &t.EnqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &amount, &currency, &payload, &headers, &priority, &expires)
+		&t.AgeMS, &t.Now, &rail, &state, &amount, &currency, &payload, &headers, &priority, &expires, &suspended)
 	t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
 	t.RailType, t.State, t.Amount, t.Currency = rail.String, state.String, amount.String, currency.String
 	if sum, err := payment.ParseAmount(t.Amount, t.Currency); err == nil {
 		t.Amount = sum.Decimal()
 	}
 	t.Payload, t.Headers = json.RawMessage(payload.String), json.RawMessage(headers.String)
-	t.Priority, t.ExpiresAt = int(priority.Int16), orZero(expires)
+	t.Priority, t.ExpiresAt, t.SuspendedAt = int(priority.Int16), orZero(expires), orZero(suspended)
 	return err
 }
 

@@ -32,7 +32,10 @@ type Claim struct {
 	Provisional    bool      // the rail took it; its final word is to come
 	SendCount      int       // earlier sends that may have reached the rail
 	InquiryCount   int       // earlier inquiries
-	RenderVersion  string    // of the earlier sends; empty: none
+	// MaybeSent and Doubted are set by Weigh: a send may have been made that no row
+	// knows; and no operator has compared with the rails since.
+	MaybeSent, Doubted bool
+	RenderVersion      string // of the earlier sends; empty: none
 }
 
 // Outcome is what a worker appends for a claim.
@@ -78,8 +81,11 @@ func (c Claim) Intact() bool {
 }
 
 // OneSend reports whether at most one send may have reached the rail. Counters
-// begin anew with a replay, the time of the first send never does.
-func (c Claim) OneSend() bool { return c.SendCount <= 1 && c.FirstSentAt.Equal(c.LastSentAt) }
+// begin anew with a replay, the time of the first send never does; a send that
+// a restore forgot is none of them.
+func (c Claim) OneSend() bool {
+	return !c.MaybeSent && c.SendCount <= 1 && c.FirstSentAt.Equal(c.LastSentAt)
+}
 
 // unknownAge is an age that no key window covers. It leaves room to add to.
 const unknownAge = time.Duration(1) << 62
@@ -90,7 +96,7 @@ const unknownAge = time.Duration(1) << 62
 // Where an earlier send has no time, or one after the claim (the clock stepped
 // back), its age is unknown and counts as too old for everything.
 func (c Claim) SinceFirstSend(elapsed time.Duration) time.Duration {
-	sentBefore := c.Action == ActionInquire || c.SendCount > 0 || c.OutcomeUnknown
+	sentBefore := c.Action == ActionInquire || c.SendCount > 0 || c.OutcomeUnknown || c.Doubted
 	switch {
 	case c.FirstSentAt.IsZero() && !sentBefore:
 		return elapsed

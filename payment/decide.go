@@ -53,6 +53,8 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		d.PauseRail = true
 		return p.decideNotSent(d, c, a, CodeRailRefused)
 	}
+	// What a restore may have forgotten has no answer either.
+	d.OutcomeUnknown = d.OutcomeUnknown || c.Doubted
 	if c.Action == ActionInquire {
 		d.InquiryCount++
 		return p.decideInquiry(d, c, a)
@@ -86,6 +88,7 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 // decideNotSent puts the same action off, for as long as nothing leaves. A
 // re-send that may not start any more by then has become a person's to judge.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
+	c.Doubted = false // nothing left: what is doubted waits as it did
 	wait := p.Retry.Wait(c.AttemptNo/2+1, a.Spread)
 	wait = min(max(wait, a.RetryAfter), notSentCap)
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {

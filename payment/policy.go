@@ -216,7 +216,7 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	switch {
 	case c.Provisional:
 		return false
-	case c.OutcomeUnknown:
+	case c.OutcomeUnknown || c.Doubted:
 		return p.MayResend(c.SinceFirstSend(elapsed))
 	default:
 		return true

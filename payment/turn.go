@@ -16,6 +16,9 @@ type Lane struct {
 	Oldest         int
 	ProfileVersion int
 	RenderVersion  string
+	// GoesOn lets the lane be claimed although a suspension is open: its rail
+	// de-duplicates by key, and its key window covers what may be forgotten.
+	GoesOn bool
 }
 
 // ClaimRequest is one claim statement. ClaimID is made by the caller before its

@@ -37,6 +37,9 @@ type Config struct {
 	ForgetAfter time.Duration
 	// StoreTimeout bounds one turn; default 30 s.
 	StoreTimeout time.Duration
+	// StateFile remembers the server outside of it; see package lineage. Empty: for
+	// this process alone.
+	StateFile string
 	// Tracer makes the spans; nil: none are made, at no cost.
 	Tracer trace.Tracer
 }

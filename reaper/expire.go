@@ -7,7 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// expire ends what has expired with nothing unknown.
+// expire ends what has expired with nothing unknown. It is not called while the
+// database may have forgotten sends, and the statement asks once more.
 func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
 	if err != nil && refused(err) && !errors.Is(err, payment.ErrLockTimeout) {

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -23,6 +24,10 @@ import (
 type Store interface {
 	// CheckServer refuses a server that may forget what it has committed.
 	CheckServer(ctx context.Context) (payment.Server, error)
+	// Recall asks for what this reaper remembers as committed.
+	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	// Suspend says that the database may have forgotten what was committed.
+	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
 	// Heartbeat says that this reaper is alive.
@@ -73,6 +78,7 @@ func (silent) CommitUnknown()                           {}
 // Result is what one turn did.
 type Result struct {
 	Grace      bool // repairs are put off so that workers can record what they hold
+	Suspended  bool // nothing expires: the database may have forgotten sends
 	Stale      int  // open claims found due
 	Repaired   int  // answered by this reaper
 	Outrun     int  // answered by somebody else meanwhile
@@ -90,6 +96,7 @@ type Reaper struct {
 	watch  Observer
 	log    *slog.Logger
 
+	guard      *lineage.Guard
 	policies   map[string]rails.Profile
 	graceUntil time.Time
 	lastTurn   time.Time
@@ -108,7 +115,11 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	if watch == nil {
 		watch = silent{}
 	}
-	r := &Reaper{config: config, store: store, watch: watch, log: log, begun: time.Now()}
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reaper{config: config, store: store, guard: guard, watch: watch, log: log, begun: time.Now()}
 	r.ready.Store(new("starting"))
 	return r, nil
 }
@@ -157,24 +168,26 @@ func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
 }
 
 func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
-	server, err := r.store.CheckServer(ctx)
-	if err != nil {
+	if err := r.guard.Look(ctx); err != nil {
 		return Result{}, err
 	}
-	if err := r.store.Heartbeat(ctx, r.beat("running")); err != nil {
+	if err := r.sendBeat(ctx, r.status()); err != nil {
 		return Result{}, err
 	}
 	if err := r.readPolicies(ctx); err != nil {
 		return Result{}, err
 	}
-	result := Result{Grace: r.inGrace(server, time.Now())}
+	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended()}
 	r.lastTurn = time.Now()
 	// None of the three waits for another's trouble.
 	var faults []error
 	if !result.Grace {
 		faults = append(faults, r.repair(ctx, &result))
 	}
-	faults = append(faults, r.expire(ctx, &result), r.keepPartitions(ctx, &result))
+	if !result.Suspended {
+		faults = append(faults, r.expire(ctx, &result))
+	}
+	faults = append(faults, r.keepPartitions(ctx, &result))
 	return result, errors.Join(faults...)
 }
 
@@ -183,11 +196,11 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 // gap in our own turns (a pause, a lost link) the same may be true.
 func (r *Reaper) inGrace(server payment.Server, now time.Time) bool {
 	if gap := now.Sub(r.lastTurn); r.lastTurn.IsZero() || gap > max(3*r.config.Every, r.config.Grace) {
-		if server.Up < r.config.Grace || !r.lastTurn.IsZero() {
+		if server.Up() < r.config.Grace || !r.lastTurn.IsZero() {
 			r.graceUntil = now.Add(r.config.Grace)
 		}
 	}
-	if left := r.config.Grace - server.Up; left > 0 && now.Add(left).After(r.graceUntil) {
+	if left := r.config.Grace - server.Up(); left > 0 && now.Add(left).After(r.graceUntil) {
 		r.graceUntil = now.Add(left)
 	}
 	return now.Before(r.graceUntil)
@@ -242,17 +255,28 @@ func (r *Reaper) Ready() error {
 	return nil
 }
 
-func (r *Reaper) beat(status string) payment.Heartbeat {
-	return payment.Heartbeat{
+func (r *Reaper) sendBeat(ctx context.Context, status string) error {
+	err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
 		StaleAfter: r.config.HeartbeatStale,
+	}))
+	if err == nil {
+		r.guard.Beaten()
 	}
+	return err
+}
+
+func (r *Reaper) status() string {
+	if r.guard.Suspended() {
+		return "held"
+	}
+	return "running"
 }
 
 func (r *Reaper) sayStopped() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := r.store.Heartbeat(ctx, r.beat("stopped")); err != nil {
+	if err := r.sendBeat(ctx, "stopped"); err != nil {
 		r.log.Info("last heartbeat did not go in", "error", err)
 	}
 }

@@ -37,8 +37,14 @@ func (q *quiet) CheckServer(context.Context) (payment.Server, error) {
 	case q.away:
 		return payment.Server{}, errors.New("away")
 	}
-	return payment.Server{Up: time.Since(q.up)}, nil
+	return payment.Server{StartedAt: q.up, Now: time.Now(), AcceptedAt: time.Now()}, nil
 }
+
+func (q *quiet) Recall(context.Context, string, payment.Remembered) (payment.Recall, error) {
+	return payment.Recall{}, nil
+}
+
+func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string) error { return nil }
 
 func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) error {
 	q.mu.Lock()

@@ -7,43 +7,53 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // beat sends heartbeats until the context ends.
 func (r *Relayer) beat(ctx context.Context) {
 	for sleep(ctx, r.config.HeartbeatEvery) {
-		status := "running"
-		switch {
-		case r.stopping.Load():
-			status = "draining"
-		case r.hold.reason() != "":
-			status = "held"
-		}
 		one, cancel := context.WithTimeout(ctx, r.config.HeartbeatStale/2)
-		if err := r.sendBeat(one, status); err != nil && ctx.Err() == nil {
+		if err := r.sendBeat(one, r.status()); err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "heartbeat did not go in", "error", err, "age", r.beatAge().Round(time.Millisecond))
 		}
 		cancel()
 	}
 }
 
+func (r *Relayer) status() string {
+	switch {
+	case r.stopping.Load():
+		return "draining"
+	case r.guard.Suspended():
+		return "held"
+	default:
+		return "running"
+	}
+}
+
 // sendBeat counts from before the statement: a beat is never younger than what
 // the database says.
 func (r *Relayer) sendBeat(ctx context.Context, status string) error {
-	at := time.Since(r.begun)
-	err := r.store.Heartbeat(ctx, payment.Heartbeat{
+	at := clock.Now()
+	err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
 		StaleAfter: r.config.HeartbeatStale, Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
-	})
-	if err == nil {
-		r.beatAt.Store(int64(at))
+	}))
+	switch {
+	case err == nil:
+		r.guard.Beaten()
+		r.beatAt.Store(&at)
+	case errors.Is(err, payment.ErrServerChanged):
+		r.lanes.lookAgain()
+		r.ring() // and before anything is claimed
 	}
 	return err
 }
 
 func (r *Relayer) beatAge() time.Duration {
-	return time.Since(r.begun) - time.Duration(r.beatAt.Load())
+	return r.beatAt.Load().Age()
 }
 
 func (r *Relayer) sayStopped() {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -15,18 +16,19 @@ import (
 
 // dispatch launches what was claimed and gives back the permits that found
 // nothing.
-func (r *stream) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+func (r *stream) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment) {
 	r.launch(sends, reserved, claims, begun)
 	releaseAll(reserved)
 }
 
 // launch starts a goroutine for each claimed instruction. Begun is from before
 // the claim statement, so that a claim never looks younger than it is.
-func (r *stream) launch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun time.Time) {
+func (r *stream) launch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment) {
 	committed := time.Now()
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
 		r.watch.Claimed(claims)
+		r.guard.Claimed(sends, claims)
 	}
 	r.flight.began(claims)
 	for _, claim := range claims {
@@ -46,9 +48,10 @@ var errBudget = errors.New("the rail's send budget is used up")
 
 // call carries one claim out and decides what follows. It never fails: an
 // unknown outcome is an outcome.
-func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun, committed time.Time) payment.Outcome {
+func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun clock.Moment, committed time.Time) payment.Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
+	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
 	result := rails.Discreet(r.speak(ctx, l, claim, begun), claim.Payload, claim.IdempotencyKey)
@@ -74,7 +77,7 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 
 // speak checks what can be checked, then sends or inquires. A panic in the
 // adapter's call is UNKNOWN once a byte may have left; one in its checks is here.
-func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun time.Time) (result rails.Result) {
+func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun clock.Moment) (result rails.Result) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.log.ErrorContext(ctx, "a check panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprintf("%T", fault))
@@ -110,14 +113,14 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 }
 
 // sendOf builds the send, or says why nothing may leave.
-func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.Send, *rails.Result) {
+func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
 	stop := func(result payment.Result, format string, args ...any) (rails.Send, *rails.Result) {
 		return rails.Send{}, &rails.Result{Result: result, Message: fmt.Sprintf(format, args...), OwnStop: true}
 	}
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
-	if !l.profile.MaySend(claim, time.Since(begun)) {
+	if !l.profile.MaySend(claim, begun.Age()) {
 		return stop(payment.ResultWindowClosed, "a re-send would come after the rail's key window, or the rail allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
@@ -132,7 +135,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 	send := rails.Send{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Amount: amount, Payload: claim.Payload, SendNo: claim.SendCount + 1,
+		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
 		TraceParent: parent, TraceState: state,
 		BeforeFirstByte: func() error { return r.mayStart(claim, begun) },
 		OnPhase:         reached,
@@ -148,8 +151,8 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun time.Time) (rails.S
 // mayStart is the last look before the first byte. It shrinks the window in
 // which a paused worker could send late; only the rail's own de-duplication
 // closes it.
-func (r *Relayer) mayStart(claim payment.Claim, begun time.Time) error {
-	switch age := time.Since(begun); {
+func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment) error {
+	switch age := begun.Age(); {
 	case r.stopping.Load():
 		return errors.New("the relayer is stopping")
 	case age > r.config.StartWithin:
@@ -163,9 +166,9 @@ func (r *Relayer) mayStart(claim payment.Claim, begun time.Time) error {
 	}
 }
 
-func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, begun time.Time) payment.Outcome {
+func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, begun clock.Moment) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, Elapsed: time.Since(begun), RetryAfter: result.RetryAfter, Spread: spread(),
+		Result: result.Result, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
 	})
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,
@@ -182,7 +185,7 @@ func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, b
 // the safest there is.
 func (r *Relayer) outcome(claim payment.Claim, result rails.Result, elapsed time.Duration) payment.Outcome {
 	l := r.lanes.find(claim.RailType)
-	begun := time.Now().Add(-elapsed)
+	begun := clock.Now().Before(elapsed)
 	if l == nil {
 		l = &lane{rail: nowhere{}, profile: rails.Profile{Policy: payment.Policy{}.WithDefaults()}}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -106,7 +107,7 @@ func (r *stream) claimHalves(ctx, sends context.Context, name string, held *rese
 	one := map[string]*reservation{name: held}
 	claim := r.request(one)
 	for ; ; part = true {
-		begun := time.Now()
+		begun := clock.Now()
 		claims, err := r.claimOnce(ctx, claim, nil)
 		if err == nil {
 			r.launch(sends, one, claims, begun)
@@ -150,7 +151,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 			break
 		}
 		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
-		begun := time.Now()
+		begun := clock.Now()
 		claims, err := r.claimOnce(ctx, claim, []payment.ID{id})
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ type world struct {
 	// wrap, if set, stands between the relayer and its rail.
 	wrap    func(rails.Rail) rails.Rail
 	others  map[string]rails.Rail // rails beside the bank
+	keys    sync.Map              // rail keys by outbox id
 	profile string
 }
 
@@ -268,7 +270,7 @@ func (w *world) executions(id payment.ID) int {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n, key := 0, w.cell.RailKey(id)
+	n, key := 0, w.railKey(id)
 	for _, record := range records {
 		if record.Key == key {
 			n++
@@ -277,9 +279,20 @@ func (w *world) executions(id payment.ID) int {
 	return n
 }
 
+// railKey asks the database once.
+func (w *world) railKey(id payment.ID) string {
+	w.t.Helper()
+	if key, ok := w.keys.Load(id); ok {
+		return key.(string)
+	}
+	key := w.cell.RailKey(id)
+	w.keys.Store(id, key)
+	return key
+}
+
 // sends counts the requests that the bank has had for an instruction.
 func (w *world) sends(id payment.ID) int {
-	n, key := 0, w.cell.RailKey(id)
+	n, key := 0, w.railKey(id)
 	for _, request := range w.bank.Requests() {
 		if request.Key == key && request.Op == "payment" {
 			n++

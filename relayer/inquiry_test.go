@@ -114,6 +114,7 @@ func TestInquiryThatNeverLeft(t *testing.T) {
 	w.do(`UPDATE railhead.payment_rails SET paused = true, paused_by = 'x', paused_at = now(), pause_reason = 'x' WHERE rail_type = '*'`)
 	w.run(config())
 	id := w.enqueue("the one")
+	w.railKey(id)
 	w.do(`UPDATE railhead.payment_rails SET paused = false`)
 	// From its first record on the bank is gone for everybody.
 	w.seen.await(t, func() error { return wantOne(w.executions(id)) })

@@ -200,6 +200,7 @@ func (l *lanes) works(railType string) {
 // reservation is what one lane may claim in a turn.
 type reservation struct {
 	server  payment.Server // that the lane was free to be claimed on
+	goesOn  bool           // although a suspension is open
 	lane    *lane
 	oldest  bool // this turn takes what is longest due
 	most    int  // that it asks for
@@ -219,12 +220,13 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	server := r.hold.on()
+	server := r.guard.Server()
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		one.left = false
-		if !one.paused && !now.Before(one.stopped) && r.hold.allows(one.profile.Policy) {
-			reserved[name] = &reservation{lane: one, server: server, most: max(one.most, askFirst)}
+		claimed, goesOn := r.guard.Allows(one.profile.Policy)
+		if claimed && !one.paused && !now.Before(one.stopped) {
+			reserved[name] = &reservation{lane: one, server: server, goesOn: goesOn, most: max(one.most, askFirst)}
 		}
 	}
 	left := r.config.ClaimMax
@@ -304,7 +306,7 @@ func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest
 	for name, each := range reserved {
 		lane := payment.Lane{
 			RailType: name, Free: len(each.permits),
-			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(),
+			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(), GoesOn: each.goesOn,
 		}
 		if each.oldest {
 			lane.Oldest = lane.Free

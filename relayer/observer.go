@@ -105,9 +105,10 @@ func (r *Relayer) Lanes() []LaneState {
 	states := make([]LaneState, 0, len(l.byRail))
 	now := time.Now()
 	for name, one := range l.byRail {
+		allowed, _ := r.guard.Allows(one.profile.Policy)
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
-			Held: now.Before(one.stopped) || !r.hold.allows(one.profile.Policy),
+			Held: now.Before(one.stopped) || !allowed,
 		})
 	}
 	return states

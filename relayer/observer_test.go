@@ -61,7 +61,7 @@ func TestHeldLane(t *testing.T) {
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	config := config()
 	config.StateFile = filepath.Join(t.TempDir(), "server.json")
-	const another = `{"system_identifier": "another", "timeline": 1, "seen_at": "2026-01-01T00:00:00Z"}`
+	another := fmt.Sprintf(`{"system_identifier": "another", "timeline": 1, "seen_at": %q}`, time.Now().Format(time.RFC3339Nano))
 	if err := os.WriteFile(config.StateFile, []byte(another), 0o600); err != nil {
 		t.Fatal(err)
 	}

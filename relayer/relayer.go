@@ -26,6 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,12 +43,11 @@ type Relayer struct {
 
 	lanes   lanes
 	flow    flow
-	hold    hold
+	guard   *lineage.Guard
 	streams []*stream
-	rung    chan struct{} // size 1: the bell
-	more    chan struct{} // size 1: there is more than one stream can take
-	beatAt  atomic.Int64  // monotonic nanoseconds of the last heartbeat that went in
-	begun   time.Time
+	rung    chan struct{}                // size 1: the bell
+	more    chan struct{}                // size 1: there is more than one stream can take
+	beatAt  atomic.Pointer[clock.Moment] // of the last heartbeat that went in; at first, of the start
 
 	deaf     atomic.Bool
 	stopping atomic.Bool
@@ -65,14 +66,18 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 	if config.Tracer != nil {
 		store = tracedStore{store, config.Tracer}
 	}
-	r := &Relayer{
-		spans: spans{config.Tracer}, config: config, store: store, bell: bell, open: open, watch: watch, log: log,
-		rung: make(chan struct{}, 1), more: make(chan struct{}, 1), begun: time.Now(),
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
+	if err != nil {
+		return nil, err
 	}
+	r := &Relayer{
+		spans: spans{config.Tracer}, config: config, store: store, guard: guard, bell: bell, open: open, watch: watch, log: log,
+		rung: make(chan struct{}, 1), more: make(chan struct{}, 1),
+	}
+	r.beatAt.Store(new(clock.Now()))
 	for n := range config.Streams {
 		r.streams = append(r.streams, newStream(r, n == 0))
 	}
-	r.hold.file = config.StateFile
 	r.notReady("starting")
 	return r, nil
 }
@@ -119,9 +124,6 @@ func (r *Relayer) Run(ctx context.Context) error {
 	return err
 }
 
-// errHeld is why nothing is claimed while a person has to look at a failover.
-var errHeld = errors.New("every lane is held")
-
 // start waits for a server that can be trusted, and for the rails.
 func (r *Relayer) start(ctx context.Context) error {
 	for try := 0; ; try++ {
@@ -130,7 +132,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			r.isReady()
 			return nil
 		}
-		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || errors.Is(err, errBadState) || ctx.Err() != nil {
+		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || ctx.Err() != nil {
 			return err
 		}
 		r.notReady("the database can't be used yet")
@@ -156,13 +158,17 @@ func (r *Relayer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// checkServer refuses an unsafe server and notices a failover or a restore.
+// checkServer refuses an unsafe server and notices a failover or a restore. The
+// others wait for what this relayer says of a new start: it says so at once.
 func (r *Relayer) checkServer(ctx context.Context) error {
-	server, err := r.store.CheckServer(ctx)
-	if err != nil {
+	before := r.guard.Server()
+	if err := r.guard.Look(ctx); err != nil {
 		return err
 	}
-	return r.hold.see(server, func() (bool, error) { return r.store.TimelineAccepted(ctx, server) }, r.log)
+	if before.StartedAt.IsZero() || before.Same(r.guard.Server()) {
+		return nil
+	}
+	return r.sendBeat(ctx, r.status())
 }
 
 func (r *Relayer) ring() { signal(r.rung) }
@@ -175,8 +181,8 @@ func (r *Relayer) Ready() error {
 	if age := r.beatAge(); age > r.config.HeartbeatStale {
 		return fmt.Errorf("the last heartbeat went in %s ago", age.Round(time.Second))
 	}
-	if held := r.hold.reason(); held != "" {
-		return fmt.Errorf("%w: %s", errHeld, held)
+	if why := r.guard.Reason(); why != "" {
+		return errors.New(why)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (s spans) call(ctx context.Context, claim payment.Claim) (context.Context, 
 		span.SetAttributes(
 			tracing.OutboxID.String(claim.OutboxID.String()), tracing.AttemptNo.Int(claim.AttemptNo),
 			tracing.RailType.String(claim.RailType), tracing.ClaimID.String(claim.ClaimID.String()),
-			tracing.SendNo.Int(claim.SendCount+1))
+			tracing.SendNo.Int(claim.SendNo()))
 	}
 	return ctx, span
 }

@@ -12,9 +12,10 @@ type Store interface {
 	// CheckServer refuses, with payment.ErrUnsafeServer, a server that may
 	// forget what it has committed.
 	CheckServer(ctx context.Context) (payment.Server, error)
-	// TimelineAccepted reports whether a person has looked at this failover or
-	// restore and said that sending may go on.
-	TimelineAccepted(ctx context.Context, server payment.Server) (bool, error)
+	// Recall asks for what this relayer remembers as committed.
+	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	// Suspend says that the database may have forgotten what was committed.
+	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
 	// Heartbeat says that this relayer is alive.

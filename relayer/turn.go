@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -23,10 +24,10 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 		return 0, err
 	}
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
-	begun := time.Now()
+	begun := clock.Now()
 	var reserved map[string]*reservation
 	if look {
-		reserved = r.reserve(begun)
+		reserved = r.reserve(time.Now())
 	}
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
@@ -45,7 +46,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 			signal(r.more)
 		}
 		r.dispatch(sends, reserved, result.Claims, begun)
-		r.watch.Turn(len(outcomes), time.Since(begun))
+		r.watch.Turn(len(outcomes), begun.Age())
 		return len(result.Claims), nil
 	case errors.Is(err, payment.ErrCommitUnknown):
 		// Crash or cut at the commit. The outcomes are recorded again: the ledger
@@ -77,7 +78,7 @@ const helpShare = 4
 // upkeep does what a turn needs first: profiles that are not too old, claims of
 // unknown commit looked up, outcomes that lost the fence recorded.
 func (r *stream) upkeep(ctx context.Context) error {
-	if r.primary && r.lanes.due(r.config.RefreshEvery) {
+	if r.primary && (r.lanes.due(r.config.RefreshEvery) || r.guard.Waiting()) {
 		if err := r.checkServer(ctx); err != nil {
 			return err
 		}

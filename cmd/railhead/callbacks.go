@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -24,6 +25,7 @@ import (
 type callbacks struct {
 	settings settings
 	store    *ledger.Executor
+	guard    *lineage.Guard
 	receiver *callback.Receiver
 	log      *slog.Logger
 	beatAt   atomic.Int64
@@ -52,8 +54,13 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	receiver.Tracer = s.traces.Tracer()
-	return &callbacks{settings: s, store: store, receiver: receiver, log: log}, store.Close, nil
+	guard, err := lineage.New(lineage.Config{Name: s.WorkerID, File: s.stateFile("callbacks")}, store, log)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	receiver.Tracer, receiver.Suspended = s.traces.Tracer(), guard.Suspended
+	return &callbacks{settings: s, store: store, guard: guard, receiver: receiver, log: log}, store.Close, nil
 }
 
 // Run serves until the context ends, then lets recordings finish.
@@ -75,8 +82,10 @@ func (c *callbacks) Run(ctx context.Context) error {
 	}
 	c.log.InfoContext(ctx, "taking callbacks", "addr", listener.Addr().String())
 	served := make(chan error, 1)
+	if err := c.look(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	go func() { served <- server.Serve(listener) }()
-	c.beat(ctx, "running")
 	tick := time.NewTicker(c.settings.HeartbeatEvery)
 	defer tick.Stop()
 	for {
@@ -84,7 +93,9 @@ func (c *callbacks) Run(ctx context.Context) error {
 		case err := <-served:
 			return fmt.Errorf("callback endpoint: %w", err)
 		case <-tick.C:
-			c.beat(ctx, "running")
+			if err := c.look(ctx); err != nil {
+				return errors.Join(err, server.Close())
+			}
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settings.Drain)
 			defer cancel()
@@ -95,17 +106,39 @@ func (c *callbacks) Run(ctx context.Context) error {
 	}
 }
 
+// look compares the server with what this endpoint remembers, and says that it is
+// alive. The error is that the server may not be trusted with money: a callback that
+// was answered may not be sent again.
+func (c *callbacks) look(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, c.settings.StoreTimeout)
+	defer cancel()
+	switch err := c.guard.Look(within); {
+	case errors.Is(err, payment.ErrUnsafeServer):
+		return err
+	case err != nil:
+		c.log.WarnContext(ctx, "the database can't be looked at", "error", err)
+		return nil
+	}
+	status := "running"
+	if c.guard.Suspended() {
+		status = "held"
+	}
+	c.beat(ctx, status)
+	return nil
+}
+
 func (c *callbacks) beat(ctx context.Context, status string) {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.HeartbeatStale/2)
 	defer cancel()
-	err := c.store.Heartbeat(ctx, payment.Heartbeat{
+	err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
 		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status,
 		StaleAfter: c.settings.HeartbeatStale,
-	})
+	}))
 	if err != nil {
 		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
 		return
 	}
+	c.guard.Beaten()
 	c.beatAt.Store(time.Now().UnixNano())
 }
 

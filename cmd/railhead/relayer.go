@@ -36,7 +36,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 		return nil, nil, usage(err)
 	}
 	if s.StateDir == "" {
-		log.WarnContext(ctx, "RAILHEAD_STATE_DIR is not set: a failover or a restore that forgets sent payments goes unnoticed")
+		log.WarnContext(ctx, "RAILHEAD_STATE_DIR is not set: where server and services are all started again, lanes are suspended until an operator accepts the server")
 	}
 	one, err := relayer.New(relayer.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),

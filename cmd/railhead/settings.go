@@ -33,7 +33,7 @@ type settings struct {
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
 	RailsFile string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
-	StateDir  string `env:"RAILHEAD_STATE_DIR"` // remembers the server's identity; empty: failovers go unnoticed
+	StateDir  string `env:"RAILHEAD_STATE_DIR"` // remembers what was committed, for the next start; empty: nothing does
 	HTTPAddr  string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
 	HTTPFile  string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
 	// The endpoint for callbacks, apart from health: rails reach it.

@@ -14,11 +14,11 @@ func timelineAcceptCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "accept", Short: "Say that sending may go on on this server",
-		Long: "Say that sending may go on on this server after a failover or a restore.\n\n" +
-			"A relayer that finds another server or timeline than it remembers holds its lanes, because what it\n" +
-			"claimed last may be missing here. Compare with the rails first: every payment that a rail executed in\n" +
-			"the minutes before has to be here. Relayers see the answer within seconds. Connects by\n" +
-			"RAILHEAD_OPERATOR_URL; the reason goes to the operator log.",
+		Long: "Say that sending may go on on this server after a failover, a restore or a snapshot.\n\n" +
+			"A service that finds another server or timeline than was accepted, or misses rows that it had confirmed,\n" +
+			"suspends the lanes, because payments that were sent may look unsent here. Compare with the rails first: end\n" +
+			"what they executed and what waits here with dead-letter resolve --executed. Services see the answer within\n" +
+			"seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {

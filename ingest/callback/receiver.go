@@ -56,6 +56,9 @@ type Receiver struct {
 	log      *slog.Logger
 	// Tracer makes the span of each callback, if it is set before the first one.
 	Tracer trace.Tracer
+	// Suspended reports whether the database may have forgotten payments, so that the
+	// rail is asked to send what is not known again. Nil: never.
+	Suspended func() bool
 }
 
 // New takes the readers by rail. Timeout bounds one recording.
@@ -79,7 +82,8 @@ func (r *Receiver) Register(mux *http.ServeMux) {
 
 // ServeHTTP answers 204 once the evidence is durable, whatever it changed; 401
 // and 400 for what will never be taken; 404 for a payment or a rail that is not
-// ours; 503 where the rail should send it again.
+// ours; 503 where the rail should send it again, also for a payment that the
+// database may have forgotten.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	railType := request.PathValue("rail_type")
 	reader, ok := r.readers[railType]
@@ -128,8 +132,9 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		verdict, err = r.store.RecordLate(ctx, outcome)
 	}
 	endRecord(ctx, verdict, err)
+	forgotten := errors.Is(err, payment.ErrNotFound) && r.Suspended != nil && r.Suspended()
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, payment.ErrNotFound) && !forgotten:
 		r.watch.Received(railType, NotOurs)
 		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
 		http.Error(w, "no such payment", http.StatusNotFound)

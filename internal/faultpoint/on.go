@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Enabled reports whether this build tells anybody of its points.
@@ -41,6 +43,17 @@ func Reach(p Point) {
 	if _, err := fmt.Fprintf(conn, "%d %s\n", os.Getpid(), p); err != nil {
 		return
 	}
-	// Whatever comes, or the end of the connection, means go on.
-	_, _ = bufio.NewReader(conn).ReadString('\n')
+	// Whatever comes, or the end of the connection, means go on; a duration after the
+	// word puts the wall clock ahead first.
+	answer, _ := bufio.NewReader(conn).ReadString('\n')
+	_, by, _ := strings.Cut(strings.TrimSpace(answer), " ")
+	if d, err := time.ParseDuration(by); err == nil {
+		ahead.Add(int64(d))
+	}
 }
+
+var ahead atomic.Int64
+
+// WallAhead is how far the proof has put the wall clock of this process ahead of
+// its monotonic one, as a virtual machine finds it that was suspended.
+func WallAhead() time.Duration { return time.Duration(ahead.Load()) }

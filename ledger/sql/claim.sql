@@ -8,6 +8,7 @@
 -- $10 to $12 since[] by priority: where the look for them starts
 -- $13 to $15 behind[] by priority: where the look for those set apart starts; never later
 -- $16 rail_type[] and $17 participant_id[]: who is set apart in which lane
+-- $18 goes_on[]: whether the lane is claimed although a suspension is open
 --
 -- The due test uses statement_timestamp(), which can be an index condition;
 -- clock_timestamp(), which can't, only stamps. Its lower end is what the claimer
@@ -25,10 +26,11 @@ WITH lane AS MATERIALIZED (
       FROM unnest($16::text[], $17::text[]) AS f(rail_type, participant_id)
       WHERE f.rail_type = l.rail_type) AS apart
   FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $9::integer[],
-      $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[])
-    AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1, behind_2)
+      $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $18::boolean[])
+    AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1, behind_2, goes_on)
   WHERE NOT EXISTS (
     SELECT FROM {cell}.payment_rails r WHERE r.paused AND r.rail_type IN ('*', l.rail_type))
+    AND (l.goes_on OR NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))
 ),
 longest AS MATERIALIZED (
   SELECT l.rail_type, x.place

@@ -1,11 +1,13 @@
 -- Ends what has expired with nothing unknown, paused rail or not: out of
 -- pending, FAILED with EXPIRED and the whole pending row, and a dead letter.
--- A row that was set aside waits for a person already.
+-- A row that was set aside waits for a person already. Nothing ends while the
+-- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
 WITH due AS MATERIALIZED (
   SELECT p.outbox_id
   FROM {cell}.payment_outbox_pending p
   WHERE p.expires_at <= statement_timestamp() AND NOT p.outcome_unknown
+    AND (SELECT {cell}.server_is_settled())
     AND p.next_attempt_at < 'infinity' AND ($3::uuid[] IS NULL OR p.outbox_id = ANY ($3::uuid[]))
   ORDER BY p.expires_at
   LIMIT $2

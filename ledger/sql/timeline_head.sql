@@ -3,7 +3,8 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
   v.rail_type, v.state,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
-  c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at
+  c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
+  (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at
 FROM {cell}.payment_outbox_keys k
 LEFT JOIN LATERAL (
   SELECT s.rail_type, s.state

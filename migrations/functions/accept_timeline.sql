@@ -1,23 +1,31 @@
 -- accept_timeline(reason text) -> (system_identifier text, timeline bigint)
---   Says that sending may go on on this server after a failover or a restore.
---   Relayers that hold their lanes see it within seconds.
+--   Says that an operator has compared with the rails what a failover, a restore or
+--   a snapshot may have forgotten: the open suspension ends, and this server and
+--   timeline are accepted. Services see it within seconds.
 -- errors:  RH002 without a reason.
--- writes:  payment_accepted_timelines, payment_operator_log.   locks: nothing.
--- called by: operator.
+-- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
+-- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text)
 RETURNS TABLE (system_identifier text, timeline bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+DECLARE
+  ended uuid;
 BEGIN
   PERFORM {cell}.require_reason(accept_timeline.reason);
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
-  timeline := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint;
+  accept_timeline.timeline := {cell}.server_timeline();
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
   VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)
   ON CONFLICT DO NOTHING;
-  INSERT INTO {cell}.payment_operator_log (act, subject, reason)
-  VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline), accept_timeline.reason);
+  UPDATE {cell}.payment_outbox_suspensions s
+  SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason
+  WHERE s.accepted_at IS NULL
+  RETURNING s.suspension_id INTO ended;
+  INSERT INTO {cell}.payment_operator_log (act, subject, reason, detail)
+  VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline), accept_timeline.reason,
+    jsonb_strip_nulls(jsonb_build_object('suspension_id', ended)));
   RETURN NEXT;
 END
 $$;

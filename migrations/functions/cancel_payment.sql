@@ -3,7 +3,7 @@
 --   Returns the attempt_no of the CANCELLED row. Atomic against the claim: it
 --   waits for one in progress, and whoever came first has the row.
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
---          cancelled, with the sentence that says why.
+--          cancelled, with the sentence that says why; or a suspension is open.
 -- reads:   payment_outbox_keys, payment_outbox_attempts.
 -- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator.
@@ -16,6 +16,7 @@ DECLARE
   number  integer;
 BEGIN
   PERFORM {cell}.require_reason(cancel_payment.reason);
+  PERFORM {cell}.require_settled_server('a cancellation');
   PERFORM {cell}.lock_payment(cancel_payment.outbox_id);
   SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id FOR UPDATE;
   IF NOT FOUND THEN

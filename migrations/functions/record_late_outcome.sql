@@ -11,7 +11,8 @@
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
--- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters.
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
+--          payment_outbox_suspensions.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -35,12 +36,14 @@ DECLARE
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
   whole     boolean; -- a refusal of the payment, not of one of its sends
+  settled   boolean; -- no send of it can have been forgotten
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell', o.outbox_id);
   END IF;
 
+  settled := NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL);
   FOR try IN 1..tries_max LOOP
     -- First statement: stop claims. Second: read the rows as they are now.
     SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id FOR UPDATE;
@@ -69,7 +72,9 @@ BEGIN
       AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
 
     BEGIN
-      whole := o.result = 'REFUSED' AND {cell}.refusal_is_whole(o.outbox_id);
+      -- A send that a restore has forgotten can't be counted: while that may be, a
+      -- refusal ends nothing.
+      whole := o.result = 'REFUSED' AND settled AND {cell}.refusal_is_whole(o.outbox_id);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         RETURN {cell}.answer_open_claim(o, claim, last_no, whole);
       END IF;
@@ -110,7 +115,7 @@ BEGIN
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
-      ELSIF executes OR refuses AND NOT still_unknown THEN
+      ELSIF executes OR refuses AND settled AND NOT still_unknown THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2,
           CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, claim_no, false, weight, o.rail_reference);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;

@@ -5,7 +5,8 @@
 --   last one for a row that was set aside, which only becomes due again, with a
 --   new expires_at if one is given.
 -- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
---          instruction, RH020 it can't be replayed, with the sentence that says why.
+--          instruction, RH020 it can't be replayed, with the sentence that says why; or a
+--          suspension is open.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
@@ -22,6 +23,7 @@ DECLARE
   number  integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
+  PERFORM {cell}.require_settled_server('a replay');
   IF replay_payment.expires_at <= clock_timestamp() THEN
     RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is over already', HINT = 'Give a later one, or none.';
   END IF;

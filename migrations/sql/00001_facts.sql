@@ -8,6 +8,7 @@
 {include ring_outbox_pending}
 {include keep_outcome_unknown}
 {include payment_rail_key}
+{include server_timeline}
 
 CREATE TYPE {cell}.outbox_attempt_state AS ENUM (
   'DISPATCHING', 'DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE',
@@ -24,19 +25,23 @@ CREATE TABLE {cell}.payment_outbox_settings (
   headers_bytes_max   integer NOT NULL DEFAULT 4096,
   payload_depth_max   integer NOT NULL DEFAULT 16,
   batch_items_max     integer NOT NULL DEFAULT 10000,
+  repeated_within     interval NOT NULL DEFAULT interval '1 day',
   CONSTRAINT payment_outbox_settings_pk PRIMARY KEY (singleton),
   CONSTRAINT payment_outbox_settings_one_row CHECK (singleton),
   CONSTRAINT payment_outbox_settings_bounds CHECK (
     payload_bytes_max BETWEEN 256 AND 1048576
     AND headers_bytes_max BETWEEN 256 AND 65536
     AND payload_depth_max BETWEEN 2 AND 64
-    AND batch_items_max BETWEEN 1 AND 100000)
+    AND batch_items_max BETWEEN 1 AND 100000
+    AND repeated_within BETWEEN interval '0' AND interval '365 days')
 );
 COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The one row of settings of this cell.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.allow_second_key IS
   'Whether a participant may enqueue one instruction_id under a second idempotency key (else RH007).';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.rail_key_namespace IS
   'The constant of this cell under which rail keys are derived. It never changes: under another one, a payment that is repeated is paid twice.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.repeated_within IS
+  'How long after the end of a suspension callers may still repeat calls that a restore has forgotten: until then no send counts as a first one.';
 INSERT INTO {cell}.payment_outbox_settings DEFAULT VALUES;
 CREATE TRIGGER payment_outbox_settings_namespace
   BEFORE UPDATE OF rail_key_namespace ON {cell}.payment_outbox_settings

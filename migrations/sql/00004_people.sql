@@ -52,7 +52,36 @@ CREATE TABLE {cell}.payment_accepted_timelines (
   CONSTRAINT payment_accepted_timelines_pk PRIMARY KEY (system_identifier, timeline)
 );
 COMMENT ON TABLE {cell}.payment_accepted_timelines IS
-  'Failovers and restores after which a person has compared with the rails and said that sending may go on.';
+  'The servers and timelines on which sending may go on: the one on which the cell was made, and those that an operator accepted after comparing with the rails.';
+INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
+SELECT s.system_identifier::text, {cell}.server_timeline(), 'the cell was made on this server'
+FROM pg_control_system() s;
+
+CREATE TABLE {cell}.payment_outbox_suspensions (
+  suspension_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
+  opened_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+  opened_by         text        NOT NULL DEFAULT session_user,
+  worker_id         text        NOT NULL,
+  cause             text        NOT NULL,
+  detail            text        NOT NULL,
+  system_identifier text        NOT NULL,
+  timeline          bigint      NOT NULL,
+  server_started_at timestamptz NOT NULL,
+  known_until       timestamptz NOT NULL,
+  accepted_at       timestamptz,
+  accepted_by       text,
+  reason            text,
+  CONSTRAINT payment_outbox_suspensions_pk PRIMARY KEY (suspension_id),
+  CONSTRAINT payment_outbox_suspensions_cause CHECK (cause IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY')),
+  CONSTRAINT payment_outbox_suspensions_accepted CHECK ((accepted_at IS NULL) = (accepted_by IS NULL) AND (accepted_at IS NULL) = (reason IS NULL))
+);
+COMMENT ON TABLE {cell}.payment_outbox_suspensions IS
+  'When the database may have forgotten what was committed (failover, restore, snapshot). While one is open only lanes that de-duplicate by key '
+  'are claimed, inside their key window, and nothing expires, is cancelled or replayed. An operator ends it with timeline accept.';
+COMMENT ON COLUMN {cell}.payment_outbox_suspensions.known_until IS
+  'The newest moment that the data knows from before; what was sent after it may be forgotten. -infinity: not known.';
+CREATE UNIQUE INDEX payment_outbox_suspensions_open
+  ON {cell}.payment_outbox_suspensions ((accepted_at IS NULL)) WHERE accepted_at IS NULL;
 
 CREATE TABLE {cell}.payment_dead_letters (
   outbox_id      uuid        NOT NULL,
@@ -87,6 +116,10 @@ CREATE TABLE {cell}.outbox_heartbeats (
   activity     text        NOT NULL DEFAULT '',
   stale_after_ms  bigint   NOT NULL DEFAULT 15000,
   clock_offset_ms bigint,
+  beats           bigint NOT NULL DEFAULT 1,
+  server_started_at timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
+  tick_before_start timestamptz,
+  vouched         boolean NOT NULL DEFAULT false,
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
   CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
@@ -95,6 +128,11 @@ COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and 
 COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that this component was told to count as death.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.clock_offset_ms IS
   'The database''s clock minus that of the component''s host at the last beat, the way of the beat included.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.beats IS 'How many were confirmed at least; a component that remembers more knows that rows are missing.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.server_started_at IS 'The start of the server at the last beat.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.tick_before_start IS 'The last beat before that start.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.vouched IS
+  'Whether the component has compared that start with its memory, or with those that had, and found nothing missing.';
 
 CREATE TABLE {cell}.payment_operator_log (
   act_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
@@ -127,6 +165,10 @@ CREATE TRIGGER payment_dead_letters_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_dead_letters
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_dead_letters ENABLE ALWAYS TRIGGER payment_dead_letters_no_truncate;
+CREATE TRIGGER payment_outbox_suspensions_kept
+  BEFORE DELETE OR TRUNCATE ON {cell}.payment_outbox_suspensions
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
+ALTER TABLE {cell}.payment_outbox_suspensions ENABLE ALWAYS TRIGGER payment_outbox_suspensions_kept;
 
 CREATE TYPE {cell}.outbox_outcome AS (
   attempt_id uuid, outbox_id uuid, rail_type text, claim_no integer, state text, result text,

@@ -14,6 +14,8 @@
 {include ensure_attempt_partitions}
 {include pause_rail_in_trouble}
 {include apply_rail_profile}
+{include server_is_settled}
+{include suspend_outbox}
 {include accept_timeline}
 {include outbox_unsettled_send}
 {include open_dead_letter}

@@ -1,6 +1,7 @@
 -- What people may do, each act with a reason and a row of the operator log.
 
 {include require_reason}
+{include require_settled_server}
 {include log_operator_act}
 {include lock_payment}
 {include close_letter}

@@ -16,6 +16,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A', false),
     ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A', false),
     ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_outbox_suspensions', 'payment_outbox_suspensions_kept', 42, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
     ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'ring_outbox_pending', 'O', true),

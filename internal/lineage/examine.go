@@ -1,0 +1,53 @@
+package lineage
+
+import (
+	"fmt"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// finding is what a look amounts to: a cause to suspend, a reason to wait for
+// others, or neither.
+type finding struct {
+	cause  payment.SuspensionCause
+	detail string
+	wait   string
+}
+
+// examine weighs the facts. Memory is empty where there is none, or where an
+// operator has compared since it was made. Compared says that this start of the
+// server was passed before, by this guard or by an operator; remembers, that this
+// guard had a memory at all.
+func examine(server payment.Server, memory payment.Remembered, recall payment.Recall, compared, remembers bool) finding {
+	was := fmt.Sprintf("the server was %s on timeline %d", memory.SystemIdentifier, memory.Timeline)
+	is := fmt.Sprintf("it is %s on timeline %d", server.SystemIdentifier, server.Timeline)
+	switch {
+	case server.AcceptedAt.IsZero() && memory.SystemIdentifier == "":
+		return finding{cause: payment.CauseNewTimeline, detail: "the server is " + server.SystemIdentifier +
+			fmt.Sprintf(" on timeline %d, which was never accepted", server.Timeline)}
+	case memory.SystemIdentifier != "" && memory.SystemIdentifier != server.SystemIdentifier:
+		return finding{cause: payment.CauseNewServer, detail: was + " and " + is}
+	case memory.SystemIdentifier != "" && memory.Timeline != server.Timeline, server.AcceptedAt.IsZero():
+		return finding{cause: payment.CauseNewTimeline, detail: was + " and " + is}
+	case memory.LogPosition > server.LogPosition:
+		return finding{cause: payment.CauseLogWentBack, detail: fmt.Sprintf(
+			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}
+	case recall.BeatsMissing:
+		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
+			"%d heartbeats of %s were confirmed and are not there", memory.Beats, memory.Name)}
+	case recall.ClaimMissing:
+		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
+			"the claim in row %d of %s was confirmed and is not there", memory.AttemptNo, memory.OutboxID)}
+	case compared:
+		return finding{}
+	case len(recall.Awaited) > 0:
+		return finding{wait: "the server was started, and has to be compared with what these remember: " + list(recall.Awaited)}
+	case !remembers && !recall.Vouched && recall.Known:
+		return finding{cause: payment.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +
+			"it from before (RAILHEAD_STATE_DIR keeps that): a plain start can't be told from a snapshot that was put back"}
+	}
+	return finding{}
+}
+
+// position writes bytes of write-ahead log as PostgreSQL does.
+func position(bytes int64) string { return fmt.Sprintf("%X/%X", bytes>>32, uint32(bytes)) }

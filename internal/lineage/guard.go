@@ -1,0 +1,284 @@
+// Package lineage notices that the database went back in time: a failover to a
+// standby that lacked commits, a restore, a storage snapshot that was put back.
+// Rows that were committed are gone then, and a payment that looks as if it had
+// never been sent may have been.
+//
+// A Guard belongs to one service. It compares the server with what was accepted,
+// and what it remembers from outside the database with what the rows say; where
+// they differ it opens a suspension in the database, which binds every service.
+// docs/decisions/0002 says which facts tell, and why.
+package lineage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Store is what a Guard needs of the ledger.
+type Store interface {
+	// CheckServer reads the server's facts and the latest suspensions.
+	CheckServer(ctx context.Context) (payment.Server, error)
+	// Recall asks for what is remembered, and who else vouches for the server.
+	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	// Suspend opens a suspension, if none is open for this start of the server.
+	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error
+}
+
+// Config says whose guard it is.
+type Config struct {
+	Name string // the service's worker id
+	// File keeps the memory for the next start of the service. Empty: there is none.
+	File string
+}
+
+// Guard is safe for use by many goroutines; Look is called by one at a time.
+type Guard struct {
+	config Config
+	store  Store
+	log    *slog.Logger
+
+	mu         sync.Mutex
+	memory     payment.Remembered // what is known to be committed
+	fresh      bool               // memory is of this process, or was read from the file
+	own        payment.Remembered // heartbeats and the last claim of this process
+	server     payment.Server     // that was looked at last, and may be claimed on
+	looked     clock.Moment       // when that was
+	passed     bool               // nothing was found missing on that server, in that start of it
+	open       *payment.Suspension
+	wait       string // why nothing is claimed although no suspension is open; empty: it is
+	saved      time.Time
+	savedClaim time.Time // when a claim was saved last
+	unsaid     bool      // the last save failed
+}
+
+// New reads the memory from its file. One that is damaged is an error that says
+// what to do: a guess about who the server was could pay twice.
+func New(config Config, store Store, log *slog.Logger) (*Guard, error) {
+	g := &Guard{config: config, store: store, log: log, wait: "the server was not looked at yet"}
+	if config.File == "" {
+		return g, nil
+	}
+	memory, found, err := load(config.File)
+	if err != nil {
+		return nil, err
+	}
+	g.memory, g.fresh = memory, found
+	return g, writable(config.File)
+}
+
+// Look compares the server with the memory, and opens a suspension where rows may
+// be missing. Until it has been called on the present start of the server, nothing
+// may be claimed. An error means that the server could not be asked, or may not be
+// trusted with money (payment.ErrUnsafeServer).
+func (g *Guard) Look(ctx context.Context) error {
+	server, err := g.store.CheckServer(ctx)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	memory, remembers := g.memory, g.fresh
+	compared := g.passed && g.server.Same(server)
+	if remembers && acceptedSince(server, memory.SeenAt) {
+		// An operator has compared since: it proves nothing any more.
+		memory, g.own = payment.Remembered{}, payment.Remembered{}
+	}
+	if g.own.Name != "" {
+		memory.Name, memory.Beats = g.own.Name, g.own.Beats
+	}
+	if !g.own.OutboxID.IsZero() {
+		memory.OutboxID, memory.AttemptNo, memory.ClaimedAt = g.own.OutboxID, g.own.AttemptNo, g.own.ClaimedAt
+	}
+	g.mu.Unlock()
+
+	open, suspended := server.OpenSuspension()
+	recall, err := g.store.Recall(ctx, g.config.Name, memory)
+	if err != nil {
+		return err
+	}
+	compared = compared || acceptedSince(server, server.StartedAt)
+	finding := examine(server, memory, recall, compared, remembers)
+	if finding.cause != "" && !(suspended && g.told(open, server)) {
+		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail); err != nil {
+			g.hold(finding.detail)
+			return err
+		}
+		g.log.ErrorContext(ctx, "lanes suspended: the database may have forgotten what was committed", "cause", finding.cause, "detail", finding.detail,
+			"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+		if server, err = g.store.CheckServer(ctx); err != nil {
+			g.hold(finding.detail)
+			return err
+		}
+		open, suspended = server.OpenSuspension()
+	}
+	g.settle(ctx, server, open, suspended, finding)
+	return nil
+}
+
+// told reports whether the suspension that is open was opened on this start of
+// the server, so that what this guard found is said already.
+func (g *Guard) told(open payment.Suspension, server payment.Server) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open != nil && g.open.ID == open.ID && g.server.Same(server)
+}
+
+func (g *Guard) hold(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wait = why
+}
+
+// settle takes over what a look has found.
+func (g *Guard) settle(ctx context.Context, server payment.Server, open payment.Suspension, suspended bool, finding finding) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.open
+	g.server, g.looked, g.wait, g.open, g.passed = server, clock.Now(), "", nil, false
+	switch {
+	case suspended:
+		g.open = &open
+		if was == nil {
+			g.log.WarnContext(ctx, "a suspension is open", "cause", open.Cause, "detail", open.Detail, "known_until", open.KnownUntil)
+		}
+		return // what is remembered is compared until an operator has looked
+	case finding.cause != "":
+		g.wait = finding.detail
+		return
+	case finding.wait != "":
+		g.wait = finding.wait
+		return
+	}
+	if was != nil {
+		g.log.InfoContext(ctx, "an operator has accepted the server: lanes go on", "system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+	}
+	g.passed = true
+	g.remember(ctx, server)
+}
+
+// acceptedSince reports whether an operator has compared and accepted the server
+// after a moment, or the cell was made after it.
+func acceptedSince(server payment.Server, at time.Time) bool {
+	if server.AcceptedAt.After(at) {
+		return true
+	}
+	for _, s := range server.Suspensions {
+		if s.AcceptedAt.After(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// Beat is the heartbeat that the service may send now: one on a start of the
+// server that was not looked at is refused, so that it can't hide a missing one.
+func (g *Guard) Beat(beat payment.Heartbeat) payment.Heartbeat {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	beat.Looked, beat.Vouched = g.server.StartedAt, g.wait == "" && g.open == nil
+	return beat
+}
+
+// Beaten notes a heartbeat that was confirmed.
+func (g *Guard) Beaten() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.own.Name = g.config.Name
+	g.own.Beats++
+}
+
+// Claimed notes the last of the claims that were confirmed together, before any of
+// them is sent.
+func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
+	if len(claims) == 0 {
+		return
+	}
+	last := &claims[len(claims)-1]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.own.OutboxID, g.own.AttemptNo, g.own.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
+	if g.passed {
+		g.memory.OutboxID, g.memory.AttemptNo, g.memory.ClaimedAt = last.OutboxID, last.AttemptNo, last.ClaimedAt
+		if time.Since(g.savedClaim) >= saveClaimsEvery {
+			g.keep(ctx)
+			g.savedClaim = time.Now()
+		}
+	}
+}
+
+// Server is the one that was looked at, and that claims are for.
+func (g *Guard) Server() payment.Server {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.server
+}
+
+// Allows reports whether a lane may be claimed, and whether it goes on although a
+// suspension is open: its rail de-duplicates by key, and its key window covers the
+// time since the newest moment that the data knows.
+func (g *Guard) Allows(policy payment.Policy) (claimed, goesOn bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.wait != "":
+		return false, false
+	case g.open == nil:
+		return true, false
+	default:
+		now := g.server.Now.Add(g.looked.Age())
+		goesOn = policy.MayResend(now.Sub(g.open.KnownUntil))
+		return goesOn, goesOn
+	}
+}
+
+// Weigh adds to a claim what suspensions say of sends that its rows do not know.
+func (g *Guard) Weigh(claim payment.Claim) payment.Claim {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return claim.Weigh(g.server.Suspensions)
+}
+
+// Suspended reports whether nothing may be ended: a suspension is open, or the
+// server was not compared with the memory yet.
+func (g *Guard) Suspended() bool { return g.Reason() != "" }
+
+// Waiting reports whether the next look should come soon: others are awaited.
+func (g *Guard) Waiting() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.wait != ""
+}
+
+// Reason says why lanes are suspended, and what ends it; empty: they are not.
+func (g *Guard) Reason() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open != nil {
+		return fmt.Sprintf("lanes are suspended since %s (%s): %s. Compare with the rails what was sent after %s, "+
+			"then: railhead timeline accept --reason ...", g.open.OpenedAt.UTC().Format(time.RFC3339), g.open.Cause, g.open.Detail,
+			moment(g.open.KnownUntil))
+	}
+	return g.wait
+}
+
+func moment(at time.Time) string {
+	if at.Unix() <= 0 {
+		return "the beginning (the data does not say how far it went back)"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// errBadMemory is a file that says nothing of the server.
+var errBadMemory = errors.New("the remembered server can't be read")
+
+// ErrBadMemory reports whether a start failed because of the memory's file.
+func ErrBadMemory(err error) bool { return errors.Is(err, errBadMemory) }
+
+func list(names []string) string { return strings.Join(names, ", ") }

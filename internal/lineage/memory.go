@@ -1,0 +1,100 @@
+package lineage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// How much of what was confirmed the file can lack: of claims, which are saved before
+// they are sent, and of the rest.
+const (
+	saveClaimsEvery = 250 * time.Millisecond
+	saveEvery       = 10 * time.Second
+)
+
+// load reads a memory; found is false where there is none yet.
+func load(file string) (memory payment.Remembered, found bool, err error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return memory, false, nil
+	}
+	if err != nil {
+		return memory, false, fmt.Errorf("%w: RAILHEAD_STATE_DIR can't be read: %w", errBadMemory, err)
+	}
+	err = json.Unmarshal(text, &memory)
+	if err == nil && (memory.SystemIdentifier == "" || memory.SeenAt.IsZero()) {
+		err = errors.New("it names no server")
+	}
+	if err != nil {
+		return payment.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, "+
+			"and comparing with the rails, remove the file", errBadMemory, file, err)
+	}
+	return memory, true, nil
+}
+
+// writable refuses a start that could not remember anything.
+func writable(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("%w: making the folder of RAILHEAD_STATE_DIR: %w", errBadMemory, err)
+	}
+	probe := file + ".probe"
+	err := os.WriteFile(probe, nil, 0o600)
+	if err == nil {
+		err = os.Remove(probe)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: RAILHEAD_STATE_DIR can't be written to: %w", errBadMemory, err)
+	}
+	return nil
+}
+
+// remember takes the present server and what is confirmed over, in the process
+// and, now and then, in the file. A file that can't be written is reported and
+// stops nothing: answers in hand have to be recorded. It is called with mu held.
+func (g *Guard) remember(ctx context.Context, server payment.Server) {
+	changed := !g.fresh || g.memory.SystemIdentifier != server.SystemIdentifier || g.memory.Timeline != server.Timeline
+	g.memory, g.fresh = g.own, true
+	g.memory.SystemIdentifier, g.memory.Timeline = server.SystemIdentifier, server.Timeline
+	g.memory.LogPosition, g.memory.SeenAt = server.LogPosition, server.Now
+	if changed || time.Since(g.saved) >= saveEvery {
+		g.keep(ctx)
+	}
+}
+
+// keep saves the memory. It is called with mu held.
+func (g *Guard) keep(ctx context.Context) {
+	if g.config.File == "" {
+		return
+	}
+	err := save(g.config.File, g.memory)
+	switch {
+	case err != nil && !g.unsaid:
+		g.log.ErrorContext(ctx, "the memory of the server can't be saved: a snapshot that is put back while this service is down goes unnoticed", "error", err)
+	case err == nil && g.unsaid:
+		g.log.InfoContext(ctx, "the memory of the server is saved again")
+	}
+	g.unsaid, g.saved = err != nil, time.Now()
+}
+
+func save(file string, memory payment.Remembered) error {
+	text, err := json.Marshal(memory)
+	if err != nil {
+		return fmt.Errorf("writing the remembered server: %w", err)
+	}
+	draft := file + ".new"
+	if err := os.WriteFile(draft, text, 0o600); err != nil {
+		return fmt.Errorf("writing the remembered server: %w", err)
+	}
+	if err := os.Rename(draft, file); err != nil {
+		return fmt.Errorf("writing the remembered server: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+-- Whether what a component remembers as confirmed is there, and who else can say
+-- something of this start of the server.
+-- $1 name, $2 beats, $3 when the last of them was, $4 outbox_id, $5 attempt_no, $6 claimed_at of its last claim; null: none
+-- $7 its own name now
+--
+--   beats_missing   the heartbeat is gone, or counts fewer; one that ended a day ago
+--                   may have been removed by the reaper and proves nothing
+--   claim_missing   the row of the last claim is gone; one of a day ago may have left
+--                   the archive with its month
+--   vouched         some component has compared this start with its memory
+--   known           some relayer has run on this cell
+--   awaited         relayers that ran when the server went down and have not compared
+--                   this start yet, while they may still be alive
+WITH beat AS MATERIALIZED (
+  SELECT h.name, h.kind, h.status, h.last_tick_at, h.stale_after_ms,
+    h.server_started_at = pg_postmaster_start_time() AS here,
+    h.vouched AND h.server_started_at = pg_postmaster_start_time() AS vouched
+  FROM {cell}.outbox_heartbeats h
+)
+SELECT
+  $1::text IS NOT NULL AND $3::timestamptz > clock_timestamp() - interval '1 day'
+    AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint) AS beats_missing,
+  $4::uuid IS NOT NULL AND $6::timestamptz > clock_timestamp() - interval '1 day' AND (
+    SELECT true FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
+    LIMIT 1) IS NULL AS claim_missing,
+  EXISTS (SELECT FROM beat b WHERE b.vouched AND b.name <> $7) AS vouched,
+  EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer' AND b.name <> $7) AS known,
+  ARRAY(
+    SELECT b.name FROM beat b
+    WHERE b.kind = 'relayer' AND b.status <> 'stopped' AND NOT b.here AND b.name <> $7
+      AND b.last_tick_at > (SELECT max(m.last_tick_at) FROM beat m WHERE NOT m.here) - b.stale_after_ms * interval '1 millisecond'
+      AND clock_timestamp() < pg_postmaster_start_time() + b.stale_after_ms * interval '1 millisecond'
+    ORDER BY b.name
+    LIMIT 20) AS awaited

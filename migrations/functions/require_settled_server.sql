@@ -1,0 +1,17 @@
+-- require_settled_server(act text) -> void
+--   Refuses an act of an operator that would be wrong about a payment whose send a
+--   restore or a failover has forgotten.
+-- errors:  RH020 with the sentence that says what to do first.
+-- reads:   server_is_settled's tables.   called by: operator functions.
+CREATE OR REPLACE FUNCTION {cell}.require_settled_server(act text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+BEGIN
+  IF NOT {cell}.server_is_settled() THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
+      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --reason WHY.';
+  END IF;
+END
+$$;

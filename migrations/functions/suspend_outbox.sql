@@ -1,0 +1,41 @@
+-- suspend_outbox(worker_id text, cause text, detail text) -> uuid
+--   Says that the database may have forgotten what was committed, so that nothing
+--   is sent or ended on it until an operator has compared with the rails. Returns
+--   the suspension that is open then: this one, or one that was open already. One
+--   that was opened on another server, timeline or server start is taken over: what
+--   this restore forgot counts too.
+--
+--   known_until is the newest moment that the data knows from before: the commit of
+--   the last transaction that recovery replayed, or the last heartbeat before this
+--   start of the server, whichever is later; -infinity if neither is known.
+-- errors:  22023 for a cause that is none.
+-- reads:   outbox_heartbeats.   writes: payment_outbox_suspensions.
+-- locks:   the open suspension's row.   called by: executor.
+CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text) RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  id uuid;
+BEGIN
+  IF cause IS NULL OR cause NOT IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY') THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is no cause of a suspension', cause);
+  END IF;
+  INSERT INTO {cell}.payment_outbox_suspensions AS s
+    (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)
+  SELECT suspend_outbox.worker_id, suspend_outbox.cause, left(suspend_outbox.detail, 500), c.system_identifier::text,
+    {cell}.server_timeline(), pg_postmaster_start_time(),
+    coalesce(greatest(pg_last_xact_replay_timestamp(), (
+      SELECT max(CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start ELSE h.last_tick_at END)
+      FROM {cell}.outbox_heartbeats h)), '-infinity')
+  FROM pg_control_system() c
+  ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
+    worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,
+    system_identifier = excluded.system_identifier, timeline = excluded.timeline, server_started_at = excluded.server_started_at,
+    known_until = least(s.known_until, excluded.known_until)
+  WHERE (s.system_identifier, s.timeline, s.server_started_at)
+    IS DISTINCT FROM (excluded.system_identifier, excluded.timeline, excluded.server_started_at)
+  RETURNING s.suspension_id INTO id;
+  RETURN coalesce(id, (SELECT s.suspension_id FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL));
+END
+$$;

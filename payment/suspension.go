@@ -1,0 +1,107 @@
+package payment
+
+import "time"
+
+// Suspension is a time in which the database may have forgotten what was
+// committed, from when a service noticed until an operator had compared with the
+// rails. See docs/decisions/0002.
+type Suspension struct {
+	ID     ID
+	Cause  SuspensionCause
+	Detail string // a sentence for operators
+	// KnownUntil is the newest moment that the data knows from before: what was
+	// sent after it may be forgotten. The Unix epoch: it is not known.
+	KnownUntil time.Time
+	OpenedAt   time.Time
+	AcceptedAt time.Time // zero: it is open
+	// DoubtedUntil is how long after its end callers may repeat calls that were
+	// forgotten; it has no meaning while the suspension is open.
+	DoubtedUntil time.Time
+}
+
+// Open reports whether no operator has ended it.
+func (s Suspension) Open() bool { return s.AcceptedAt.IsZero() }
+
+// SuspensionCause says what was noticed.
+type SuspensionCause string
+
+// The causes.
+const (
+	CauseNewServer   SuspensionCause = "NEW_SERVER"    // another system identifier
+	CauseNewTimeline SuspensionCause = "NEW_TIMELINE"  // a failover or a restore to a point in time
+	CauseLogWentBack SuspensionCause = "LOG_WENT_BACK" // the write-ahead log is shorter than remembered
+	CauseRowsMissing SuspensionCause = "ROWS_MISSING"  // what was confirmed is not there
+	CauseNoMemory    SuspensionCause = "NO_MEMORY"     // the server was started again, and nothing remembers it
+)
+
+// OpenSuspension is the one that is open, if there is one.
+func (s Server) OpenSuspension() (Suspension, bool) {
+	for _, each := range s.Suspensions {
+		if each.Open() {
+			return each, true
+		}
+	}
+	return Suspension{}, false
+}
+
+// Weigh adds to a claim what suspensions say of the sends that its rows do not
+// know. While one is open, some send may have been made since KnownUntil: what is
+// sent now counts as a re-send whose first send was then. Once it
+// has ended, an operator has compared what was known here; what remains is that
+// the key window of a send made meanwhile may have begun at KnownUntil, and that a
+// caller may repeat a call that was forgotten, so that the rail knows its key.
+func (c Claim) Weigh(suspensions []Suspension) Claim {
+	for _, s := range suspensions {
+		if s.Open() || c.CreatedAt.Before(s.DoubtedUntil) {
+			c.MaybeSent = true
+		}
+		switch {
+		case s.Open():
+			c.Doubted = true
+			if c.FirstSentAt.IsZero() || c.FirstSentAt.After(s.KnownUntil) {
+				c.FirstSentAt = s.KnownUntil
+			}
+			if c.LastSentAt.Before(s.OpenedAt) {
+				c.LastSentAt = s.OpenedAt
+			}
+		case c.FirstSentAt.After(s.KnownUntil) && c.FirstSentAt.Before(s.AcceptedAt):
+			c.FirstSentAt = s.KnownUntil
+		}
+	}
+	return c
+}
+
+// SendNo counts the send that this claim makes, from 1, among those that may have
+// reached the rail. It is 1 only where it is provably the first: counters begin
+// anew with a replay, and rows may be missing after a restore.
+func (c Claim) SendNo() int {
+	if c.MaybeSent || !c.FirstSentAt.IsZero() {
+		return max(c.SendCount+1, 2)
+	}
+	return c.SendCount + 1
+}
+
+// Remembered is what a component knows to be committed, from outside the
+// database: in its memory, and in a file for its next start.
+type Remembered struct {
+	SystemIdentifier string    `json:"system_identifier"`
+	Timeline         int64     `json:"timeline"`
+	LogPosition      int64     `json:"log_position"`
+	SeenAt           time.Time `json:"seen_at"` // by the database's clock
+	// The heartbeats that were confirmed, by the name that they have.
+	Name  string `json:"name,omitempty"`
+	Beats int64  `json:"beats,omitempty"`
+	// The last claim that was confirmed; zero: none.
+	OutboxID  ID        `json:"outbox_id,omitzero"`
+	AttemptNo int       `json:"attempt_no,omitempty"`
+	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+}
+
+// Recall is what the database says to what a component remembers.
+type Recall struct {
+	BeatsMissing bool
+	ClaimMissing bool
+	Vouched      bool     // another component has compared this start of the server with its memory
+	Known        bool     // some relayer has run on this cell before
+	Awaited      []string // relayers that may be alive and have not compared this start yet
+}

@@ -1,0 +1,48 @@
+package relayer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/relayer"
+)
+
+// TestUnsafeServerEndsTheRun, at the start and while it works.
+func TestUnsafeServerEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	store := &unsafeServer{Store: w.store}
+	r := w.runWith(config(), store, w.bell())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	store.is.Store(true)
+	<-r.ended
+	if !errors.Is(r.err, payment.ErrUnsafeServer) {
+		t.Errorf("run: %v", r.err)
+	}
+	r.err = nil // seen
+	again, err := relayer.New(config(), store, deafBell{}, w.open, w.seen, w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Run(t.Context()); !errors.Is(err, payment.ErrUnsafeServer) {
+		t.Errorf("a new start: %v", err)
+	}
+}
+
+type unsafeServer struct {
+	relayer.Store
+	is atomic.Bool
+}
+
+func (u *unsafeServer) CheckServer(ctx context.Context) (payment.Server, error) {
+	server, err := u.Store.CheckServer(ctx)
+	if u.is.Load() {
+		return server, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+	}
+	return server, err
+}
