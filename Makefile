@@ -27,7 +27,7 @@ PGRUN := $(BIN)/pgrun
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make test PKG=./ledger/... ARGS='-run Claim -v' PG=18"
 
@@ -92,6 +92,11 @@ bench: postgres bench-build ## Measure Railhead beside River, graphile-worker an
 .PHONY: bench-scale
 bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
 	$(BIN)/bench -scale $(ARGS)
+
+.PHONY: bench-against
+bench-against: postgres bench-build ## Compare what a payment costs with the revision REV, about 15 min (ROUNDS=7 ARGS='-most 1.03 -quick')
+	GO=$(GO) $(BIN)/bench -against '$(or $(REV),$(error name the revision to compare with: make bench-against REV=732813a))' \
+	  $(if $(ROUNDS),-rounds $(ROUNDS)) $(ARGS)
 
 .PHONY: bench-docs
 bench-docs: bench-build ## Put the kept figures into docs/performance.md

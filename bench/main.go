@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/railhead-pay/railhead/bench/against"
 	"github.com/railhead-pay/railhead/bench/systems"
 	"github.com/railhead-pay/railhead/internal/heap"
 )
@@ -24,6 +25,8 @@ type options struct {
 	whole    bool // every mode, system and size, as often as it should be
 	scale    bool
 	docs     bool
+	against  string  // the revision to compare with; "": none
+	most     float64 // for against
 	rounds   int
 	modes    []string
 	systems  []string
@@ -43,6 +46,8 @@ func main() {
 	case err != nil:
 	case o.docs:
 		err = writeDocs(".")
+	case o.against != "":
+		err = compare(ctx, o)
 	default:
 		err = run(ctx, o)
 	}
@@ -59,7 +64,15 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "one short round, for tuning; the figures are not kept")
 	flags.BoolVar(&o.scale, "scale", false, "measure Railhead with archives of growing size instead")
 	flags.BoolVar(&o.docs, "docs", false, "measure nothing: put the kept figures into "+docsFile)
-	flags.IntVar(&o.rounds, "rounds", 0, "rounds (3; 1 with -quick)")
+	flags.Func("against", "compare what a payment costs with an earlier revision's instead", func(text string) error {
+		if text == "" {
+			return errors.New("it names no revision")
+		}
+		o.against = text
+		return nil
+	})
+	flags.Float64Var(&o.most, "most", against.DefaultMost, "with -against: the greatest ratio of CPU and of WAL that is no failure")
+	flags.IntVar(&o.rounds, "rounds", 0, fmt.Sprintf("rounds (3, with -against %d; 1 with -quick)", against.DefaultRounds))
 	flags.StringVar(&modeList, "modes", "", "modes to run, by commas: "+strings.Join(modeNames(), ","))
 	flags.StringVar(&systemList, "systems", "", "systems to run, by commas")
 	flags.StringVar(&archive, "archive", "", "with -scale: rows in the archive, by commas (0,1000000,10000000)")
@@ -83,16 +96,16 @@ func parse(args []string) (options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	if o.against != "" && (o.scale || o.docs || modeList+systemList+archive+o.out+o.evidence != "") {
+		return o, errors.New("-against measures drain and enqueue of railhead, and keeps nothing: it takes -most, -rounds, -quick, -root and -pg")
+	}
 	o.size = fullSize()
 	if o.quick {
 		o.size = quickSize()
 	}
 	o.whole = !o.quick && o.rounds == 0 && modeList+systemList+archive+o.evidence == "" && len(o.postgres) == 0
 	if o.rounds == 0 {
-		o.rounds = 3
-		if o.quick {
-			o.rounds = 1
-		}
+		o.rounds = roundsOf(o)
 	}
 	if o.out == "" {
 		o.out = defaultOut(o)
@@ -116,6 +129,18 @@ func parse(args []string) (options, error) {
 		}
 	}
 	return o, nil
+}
+
+// roundsOf is how often is measured where no number is given.
+func roundsOf(o options) int {
+	switch {
+	case o.quick:
+		return 1
+	case o.against != "":
+		return against.DefaultRounds
+	default:
+		return 3
+	}
 }
 
 // defaultOut keeps figures of a whole run only: a quick one, one of some modes
@@ -166,6 +191,13 @@ func everySystem() map[string]func(ctx context.Context) systems.System {
 }
 
 func systemNames() []string { return []string{"railhead", "river", "graphile", "floor"} }
+
+func compare(ctx context.Context, o options) error {
+	return against.Run(ctx, against.Config{
+		Revision: o.against, Rounds: o.rounds, Most: o.most, Quick: o.quick, Root: o.root, Settings: o.postgres,
+		Go: os.Getenv("GO"), Out: os.Stdout, Progress: os.Stderr,
+	})
+}
 
 func run(ctx context.Context, o options) error {
 	b, err := newBench(ctx, o)

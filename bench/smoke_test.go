@@ -44,6 +44,8 @@ func TestEveryModeRuns(t *testing.T) {
 	for _, each := range []struct{ system, mode string }{
 		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
 		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "lanes p99"},
+		// What package against reads.
+		{"railhead", "drain CPU"}, {"railhead", "drain WAL"}, {"railhead", "enqueue free CPU"}, {"railhead", "enqueue free WAL"},
 	} {
 		if row, ok := kept.row(each.system, each.mode); !ok || row.Median <= 0 {
 			t.Errorf("%s of %s is %v, want a figure", each.mode, each.system, row.Median)
