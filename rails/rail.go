@@ -35,7 +35,8 @@ import (
 //     redirect is followed below this interface.
 //   - The bytes of an instruction are the same on every send: a pure function of
 //     instruction, rail key, profile and RenderVersion.
-//   - Send returns within the profile's SendBudget, or as soon as ctx ends.
+//   - Send and Inquire return within the profile's SendBudget, or as soon as ctx
+//     ends, whatever the rail answers and however long it goes on answering.
 //   - No secret and no payload is in any Result, error or log line.
 //
 // A Rail is safe for concurrent use. One that holds connections is an

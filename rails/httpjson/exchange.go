@@ -46,6 +46,10 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	defer stop(nil)
 
 	t := &ticket{veto: q.veto, hear: q.hear}
+	// Deferred after the two that end the context, so that it runs before them: a
+	// connection whose answer was read to its end serves the next request.
+	keepConn := context.AfterFunc(ctx, t.hangUp)
+	defer keepConn()
 	req, err := r.newRequest(ctx, q, t)
 	if err != nil {
 		return answer{}, &rails.Result{Result: payment.ResultNotSent, Message: r.clean(err.Error())}

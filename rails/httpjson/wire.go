@@ -27,8 +27,10 @@ type ticket struct {
 
 	mu    sync.Mutex
 	state ticketState
-	conn  *wireConn // the one that writes
-	cause error     // what veto said
+	conn  *wireConn   // the one that writes
+	given []*wireConn // those that the transport chose for the request
+	over  bool        // the call's context has ended
+	cause error       // what veto said
 }
 
 type ticketState int
@@ -51,6 +53,31 @@ func (t *ticket) seal() (left bool) {
 	}
 	t.state = ticketSealed
 	return false
+}
+
+// hangUp closes the connection of a call whose context has ended, so that no read
+// or write outlives the call, whatever the bank answers. The transport alone does
+// not ensure that: after 101 Switching Protocols the response's body is the raw
+// connection, which neither the context nor a timeout of the transport ends, and
+// closing a TLS connection to a bank that does not read takes crypto/tls five
+// seconds.
+func (t *ticket) hangUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	for _, conn := range t.given {
+		conn.hangUp(t)
+	}
+}
+
+// give notes that the transport chose a connection for the request.
+func (t *ticket) give(conn *wireConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.given = append(t.given, conn)
+	if t.over {
+		conn.hangUp(t)
+	}
 }
 
 // vetoed is what the last question before the first byte was answered with.
@@ -138,17 +165,38 @@ type wireConn struct {
 	net.Conn
 	network *countingConn
 	timeout time.Duration // of the writes of one request, together
-	ticket  atomic.Pointer[ticket]
+
+	mu     sync.Mutex
+	ticket *ticket // of the request that has the connection now, or had it last
 }
 
 // attach gives the connection to a request, before its first byte.
 func (c *wireConn) attach(t *ticket) error {
-	c.ticket.Store(t)
+	c.mu.Lock()
+	c.ticket = t
+	c.mu.Unlock()
+	t.give(c)
 	return c.Conn.SetWriteDeadline(time.Time{})
 }
 
+// hangUp closes the network below TLS, unless another request has the connection
+// by now.
+func (c *wireConn) hangUp(t *ticket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ticket == t {
+		c.network.Close()
+	}
+}
+
+func (c *wireConn) owner() *ticket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ticket
+}
+
 func (c *wireConn) Write(p []byte) (int, error) {
-	t := c.ticket.Load()
+	t := c.owner()
 	if t == nil {
 		return 0, errNoTicket
 	}

@@ -93,6 +93,42 @@ func TestWritesNeedATicket(t *testing.T) {
 	}
 }
 
+// TestHangUp: the end of a call closes its connection, one that it gets too late
+// as well, and none that serves another request by then.
+func TestHangUp(t *testing.T) {
+	first, second := &ticket{}, &ticket{}
+	network := &closedConn{}
+	conn := wireOver(network)
+	_ = conn.attach(first)
+	_ = conn.attach(second)
+	first.hangUp()
+	if network.closed {
+		t.Error("the end of a call closed the connection of the next one")
+	}
+	second.hangUp()
+	if !network.closed {
+		t.Error("the connection of a call outlives it")
+	}
+	late := &closedConn{}
+	_ = wireOver(late).attach(second)
+	if !late.closed {
+		t.Error("a connection that came after the end of the call stays open")
+	}
+}
+
+// closedConn notes that it was closed.
+type closedConn struct {
+	net.Conn
+	closed bool
+}
+
+func (c *closedConn) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *closedConn) Close() error {
+	c.closed = true
+	return nil
+}
+
 // TestVetoThatPanics: it is asked on a goroutine of the transport, where a
 // panic would end the process.
 func TestVetoThatPanics(t *testing.T) {

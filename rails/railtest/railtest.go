@@ -85,6 +85,9 @@ func Run(t *testing.T, s Subject) {
 		{"Undecoded", undecoded},
 		{"BoundedAnswers", boundedAnswers},
 		{"Hangs", hangs},
+		{"EndlessAnswers", endlessAnswers},
+		{"StopEndsAnswers", stopEndsAnswers},
+		{"SlotsComeBack", slotsComeBack},
 		{"InquiryProvesNothing", inquiryProvesNothing},
 		{"NoSecretShows", noSecretShows},
 		{"ForeignText", foreignText},
@@ -100,9 +103,7 @@ func Run(t *testing.T, s Subject) {
 // open makes the rail under test, closed before leaks are looked for.
 func (s Subject) open(t testing.TB, baseURL string) rails.Rail {
 	t.Helper()
-	profile, each := s.Profile, payment.Duration(s.phase)
-	profile.Timeouts = rails.Timeouts{Connect: each, TLS: each, Write: each, ResponseHeader: each, Body: each}
-	profile = profile.WithDefaults()
+	profile := s.profile()
 	if err := profile.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +116,13 @@ func (s Subject) open(t testing.TB, baseURL string) rails.Rail {
 		}
 	})
 	return rail
+}
+
+// profile is the subject's, with the timeouts of the test.
+func (s Subject) profile() rails.Profile {
+	profile, each := s.Profile, payment.Duration(s.phase)
+	profile.Timeouts = rails.Timeouts{Connect: each, TLS: each, Write: each, ResponseHeader: each, Body: each}
+	return profile.WithDefaults()
 }
 
 // hurried is the subject with short timeouts.

@@ -1,0 +1,153 @@
+package railtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// statuses are what an endless answer begins with: some of each class, those
+// without a body by definition, and the switch to another protocol.
+var statuses = []int{100, 101, 102, 200, 202, 204, 205, 206, 300, 304, 400, 401, 404, 409, 422, 500, 503, 999}
+
+// endings are the ways in which what follows a status line does not end.
+var endings = []struct {
+	name   string
+	header string
+	behave func(c *client)
+}{
+	{"a body that does not begin", "Content-Length: 100\r\n\r\n", (*client).hang},
+	{"a body in drips", "Content-Length: 60000\r\n\r\n", dripping(" ")},
+	{"a body until the connection ends", "Connection: close\r\n\r\n", (*client).hang},
+	{"chunks in drips", "Transfer-Encoding: chunked\r\n\r\n", dripping("1\r\n \r\n")},
+	{"a trailer in drips", "Transfer-Encoding: chunked\r\n\r\n0\r\n", dripping("X: 1\r\n")},
+	{"another protocol that is silent", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", (*client).hang},
+	{"another protocol that speaks", "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", dripping(" ")},
+}
+
+func dripping(piece string) func(c *client) {
+	return func(c *client) { c.stream(piece, 5*time.Millisecond) }
+}
+
+// endlessAnswers: an answer without an end costs no more than the budget,
+// whatever its status and protocol, and proves nothing.
+func endlessAnswers(t *testing.T, s Subject) {
+	s = s.hurried()
+	for _, status := range statuses {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			s.endless(t, status, s.budget(), func(context.CancelFunc) {})
+		})
+	}
+}
+
+// stopEndsAnswers: a stop ends the call at once, however much of its budget is
+// left and whatever the bank is sending.
+func stopEndsAnswers(t *testing.T, s Subject) {
+	const reading = 20 * time.Millisecond // most rails are in the body by then; a stop before it is as good
+	for _, status := range statuses {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			s.endless(t, status, slack, func(stop context.CancelFunc) { time.AfterFunc(reading, stop) })
+		})
+	}
+}
+
+// endless makes a send, and an inquiry where the rail can be asked, for every
+// ending of an answer, all at once. Answering is called when the head of the
+// answer was written.
+func (s Subject) endless(t *testing.T, status int, within time.Duration, answering func(stop context.CancelFunc)) {
+	var calls sync.WaitGroup
+	for _, ending := range endings {
+		call := func(kind string, want payment.Result, call func(context.Context, rails.Rail) rails.Result) {
+			ctx, stop := context.WithCancel(t.Context())
+			b := openBank(t, func(c *client) {
+				fmt.Fprintf(c, "HTTP/1.1 %d Status\r\n%s", status, ending.header)
+				answering(stop)
+				ending.behave(c)
+				c.Close()
+			})
+			rail := s.open(t, b.url)
+			calls.Go(func() {
+				defer stop()
+				got := ends(t, b, kind+", "+ending.name, within, func() rails.Result { return call(ctx, rail) })
+				if got.Result != want || !got.FirstByte {
+					t.Errorf("%s, %s: %s (%s), want %s after the first byte", kind, ending.name, got.Result, got.Message, want)
+				}
+			})
+		}
+		call("send", payment.ResultUnknown, func(ctx context.Context, rail rails.Rail) rails.Result {
+			return rail.Send(ctx, s.next())
+		})
+		if len(s.Inquiries) > 0 {
+			call("inquiry", payment.ResultUnavailable, func(ctx context.Context, rail rails.Rail) rails.Result {
+				return rail.(rails.Inquirer).Inquire(ctx, s.question())
+			})
+		}
+	}
+	calls.Wait()
+}
+
+// ends fails if a call takes longer than it may. The bank then closes its
+// connections, so that the call ends and the test goes on.
+func ends(t *testing.T, b *bank, name string, within time.Duration, call func() rails.Result) rails.Result {
+	t.Helper()
+	ended := make(chan rails.Result, 1)
+	go func() { ended <- call() }()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case result := <-ended:
+		return result
+	case <-timer.C:
+		t.Errorf("%s: the call has not ended after %s", name, within)
+		b.close()
+		return <-ended
+	}
+}
+
+// slotsComeBack: as many endless answers as the rail has slots do not keep the
+// next payment from being sent.
+func slotsComeBack(t *testing.T, s Subject) {
+	s = s.hurried()
+	s.Profile.Concurrency = 2
+	guard, err := rails.NewGuard(s.profile(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	b := openBank(t, func(c *client) {
+		if requests.Add(1) > int64(s.Profile.Concurrency) {
+			c.say(s.Sends[payment.ResultAccepted], c.railKey(s))
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+		c.hang()
+	})
+	rail := s.open(t, b.url)
+	permits := guard.Reserve(s.Profile.Concurrency)
+	if len(permits) != s.Profile.Concurrency || len(guard.Reserve(1)) != 0 {
+		t.Fatalf("the guard gave %d slots, want %d and no more", len(permits), s.Profile.Concurrency)
+	}
+	var calls sync.WaitGroup
+	for n, permit := range permits {
+		calls.Go(func() {
+			permit.Settle(ends(t, b, fmt.Sprintf("send %d", n), s.budget(), func() rails.Result {
+				return rails.SendSafely(t.Context(), rail, s.next())
+			}))
+		})
+	}
+	calls.Wait()
+	if free := guard.Reserve(s.Profile.Concurrency + 1); len(free) != s.Profile.Concurrency {
+		t.Errorf("%d slots are free after the calls, want %d", len(free), s.Profile.Concurrency)
+	}
+	want(t, s.send(t, rail, s.next()), payment.ResultAccepted, true)
+}
