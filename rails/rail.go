@@ -20,7 +20,8 @@ import (
 //     is the instruction's fault and final.
 //  2. Send dials, or takes an idle connection; OnPhase hears PhaseDialled.
 //  3. BeforeFirstByte is asked one last time; an error ends the send as NOT_SENT.
-//  4. OnPhase hears PhaseFirstByte, and only then is the first byte written.
+//  4. OnPhase hears PhaseFirstByte, and only then is the first byte written:
+//     within the write timeout of the moment before the question, or never.
 //  5. A complete answer was read: OnPhase hears PhaseAnswered.
 //  6. Send returns what the answer proves.
 //

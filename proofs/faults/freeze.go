@@ -10,22 +10,38 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
+// unsent are the points that a send passes before its first byte.
+var unsent = []faultpoint.Point{faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled, faultpoint.FirstByte}
+
 // freezeFaults are SIGSTOP past the zombie threshold at every point, and then
-// SIGCONT: the worker that everybody took for dead comes back and goes on.
+// SIGCONT: the worker that counts as dead comes back and goes on. One that has
+// sent nothing yet is frozen until the bank has forgotten the keys of what was
+// sent in its place, so that a late send would be executed a second time.
 func freezeFaults() []Fault {
 	var all []Fault
 	for _, point := range faultpoint.Relayer() {
-		all = append(all, Fault{
+		fault := Fault{
 			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold, then SIGCONT",
 			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 24 },
-			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point) },
-			Check: func(w *World, f Facts) {
-				// The last look before the first byte comes after these.
-				if point == faultpoint.Claimed || point == faultpoint.Committed || point == faultpoint.Dialled {
-					noneSentLate(w, f)
-				}
-			},
-		})
+			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point, 1, 0) },
+		}
+		if slices.Contains(unsent, point) {
+			fault.About = "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold and the key window, then SIGCONT"
+			fault.Adjust = func(o *Options) {
+				o.Rounds, o.Wave = 1, 24
+				o.KeyWindow, o.MaxSends = 10*time.Second, 3
+			}
+			calls := 1
+			if point == faultpoint.FirstByte {
+				// Of the calls that are past their last look, each may be the one that is late.
+				calls = 8
+			}
+			fault.Inject = func(ctx context.Context, w *World) error {
+				return freezeRelayer(ctx, w, point, calls, w.Options.KeyWindow+500*time.Millisecond)
+			}
+			fault.Check = noneSentLate
+		}
+		all = append(all, fault)
 	}
 	for _, point := range faultpoint.Reaper() {
 		all = append(all, Fault{
@@ -37,41 +53,58 @@ func freezeFaults() []Fault {
 	return all
 }
 
-// freezeRelayer freezes one of two relayers until the other one, and the reaper,
-// have taken over all that it held.
-func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error {
+// freezeRelayer freezes one of two relayers, with at most so many of its calls at
+// the point, until the other one and the reaper have taken over all that it held,
+// and for so much longer.
+func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point, calls int, longer time.Duration) error {
 	other := w.relayers[0]
 	for range w.Options.Rounds {
 		victim, err := w.StartRelayer(ctx, point)
 		if err != nil {
 			return err
 		}
-		reach := w.Director.Arm(victim.PID(), point, w.draws.IntN(2))
+		reaches := []<-chan *Hold{w.Director.Arm(victim.PID(), point, w.draws.IntN(2))}
+		for range calls - 1 {
+			reaches = append(reaches, w.Director.Arm(victim.PID(), point, 0))
+		}
 		w.Injected++
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
 			return err
 		}
-		hold, err := w.Director.Await(ctx, reach, reachWithin)
+		first, err := w.Director.Await(ctx, reaches[0], reachWithin)
 		if errors.Is(err, errNotInTime) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		if calls > 1 {
+			pause(ctx, 100*time.Millisecond) // others come to the point meanwhile
+		}
 		if err := victim.Freeze(ctx); err != nil {
 			return err
 		}
-		hold.Go() // heard once it goes on
 		if err := w.Snapshot(ctx); err != nil {
 			return err
 		}
 		if err := w.takenOver(ctx, victim.Name); err != nil {
 			return err
 		}
+		pause(ctx, longer)
 		if err := w.Snapshot(ctx); err != nil {
 			return err
 		}
+		w.Director.disarm()
+		first.Go() // like the others, it goes on after the thaw
 		w.Hit++
+		for _, reach := range reaches[1:] {
+			select {
+			case hold := <-reach:
+				hold.Go()
+				w.Hit++
+			default:
+			}
+		}
 		if err := victim.Thaw(); err != nil {
 			return err
 		}
@@ -81,9 +114,8 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point) error 
 }
 
 // noneSentLate wants every payment to have left while a claim that it is the send
-// of was young: a worker that comes back looks at the clock once more. What is
-// paused between that look and the first byte only the rail's own de-duplication
-// can catch.
+// of was young: a worker that comes back looks at the clock once more, and its
+// write has a deadline that was taken before that look.
 func noneSentLate(w *World, f Facts) {
 	const stall = 1500 * time.Millisecond // of the machine, between the look and the bank
 	instructions := make(map[string]string)

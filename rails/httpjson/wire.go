@@ -15,6 +15,7 @@ var (
 	errNoTicket = errors.New("no request owns this connection")
 	errSealed   = errors.New("the call is over, nothing may be written for it any more")
 	errSecond   = errors.New("the request went to another connection already")
+	errHeldUp   = errors.New("this process was held up for longer than the write may take")
 )
 
 // ticket is one request's right to be written once, to one connection. It is
@@ -87,8 +88,8 @@ func (t *ticket) vetoed() error {
 	return t.cause
 }
 
-// begin asks for leave to write.
-func (t *ticket) begin(conn *wireConn) error {
+// begin asks for leave to write. After the deadline the answer no longer counts.
+func (t *ticket) begin(conn *wireConn, deadline time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -101,6 +102,9 @@ func (t *ticket) begin(conn *wireConn) error {
 	}
 	t.state = ticketAsking
 	cause := t.ask()
+	if cause == nil && !time.Now().Before(deadline) {
+		cause = errHeldUp
+	}
 	if cause != nil {
 		t.cause, t.state = cause, ticketSealed
 		return cause
@@ -200,11 +204,16 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	if t == nil {
 		return 0, errNoTicket
 	}
-	if err := t.begin(c); err != nil {
+	// Taken before the question: a worker that is frozen at any moment from here
+	// to the first byte, and goes on when its claim is another's or the rail has
+	// forgotten the key, finds the deadline over and sends nothing. What is left
+	// is a freeze between the network's own look at the deadline and its write.
+	deadline := time.Now().Add(c.timeout)
+	if err := t.begin(c, deadline); err != nil {
 		return 0, err
 	}
 	before := c.network.taken.Load()
-	if err := c.limit(t); err != nil {
+	if err := c.limit(t, deadline); err != nil {
 		t.end(false)
 		return 0, err
 	}
@@ -213,13 +222,13 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// limit starts the clock of the write phase at the first byte.
-func (c *wireConn) limit(t *ticket) error {
+// limit bounds all writes of a request by the deadline of the first one.
+func (c *wireConn) limit(t *ticket, deadline time.Time) error {
 	t.mu.Lock()
 	first := t.state == ticketWriting
 	t.mu.Unlock()
 	if !first {
 		return nil
 	}
-	return c.Conn.SetWriteDeadline(time.Now().Add(c.timeout))
+	return c.Conn.SetWriteDeadline(deadline)
 }

@@ -208,6 +208,49 @@ func TestWritePhaseHasItsOwnClock(t *testing.T) {
 	}
 }
 
+// TestWriteDeadlineIsOlderThanTheQuestion: a worker that is frozen anywhere between
+// the last question and the first byte finds the deadline of the write over.
+func TestWriteDeadlineIsOlderThanTheQuestion(t *testing.T) {
+	network := &datedConn{}
+	conn := wireOver(network)
+	var asked time.Time
+	punctual := &ticket{veto: func() error { asked = time.Now(); return nil }}
+	_ = conn.attach(punctual)
+	if _, err := conn.Write([]byte("POST")); err != nil {
+		t.Fatal(err)
+	}
+	if network.deadline.IsZero() || network.deadline.After(asked.Add(conn.timeout)) {
+		t.Errorf("the write may start until %s after the question, want at most %s", network.deadline.Sub(asked), conn.timeout)
+	}
+	network.written = 0
+	conn.timeout = time.Millisecond
+	frozen := &ticket{veto: func() error { <-time.After(5 * time.Millisecond); return nil }}
+	_ = conn.attach(frozen)
+	if _, err := conn.Write([]byte("POST")); !errors.Is(err, errHeldUp) || network.written != 0 {
+		t.Errorf("after a freeze: %v, %d bytes went out", err, network.written)
+	}
+	if frozen.seal() || !errors.Is(frozen.vetoed(), errHeldUp) {
+		t.Error("left, or without a cause")
+	}
+}
+
+// datedConn notes the deadline of writes and how many bytes went out.
+type datedConn struct {
+	net.Conn
+	deadline time.Time
+	written  int
+}
+
+func (d *datedConn) SetWriteDeadline(at time.Time) error {
+	d.deadline = at
+	return nil
+}
+
+func (d *datedConn) Write(p []byte) (int, error) {
+	d.written += len(p)
+	return len(p), nil
+}
+
 // TestTransportHasNoWaysOfItsOwn: whoever sets a variable must not see payments,
 // and streams that share a connection would hide the first byte.
 func TestTransportHasNoWaysOfItsOwn(t *testing.T) {

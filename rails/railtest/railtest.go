@@ -71,6 +71,7 @@ func Run(t *testing.T, s Subject) {
 		{"NothingListens", nothingListens},
 		{"StoppedBeforeTheCall", stoppedBeforeTheCall},
 		{"VetoBeforeTheFirstByte", vetoBeforeFirstByte},
+		{"HeldUpBeforeTheFirstByte", heldUpBeforeFirstByte},
 		{"PhasesInOrder", phasesInOrder},
 		{"OneRequestASend", oneRequestASend},
 		{"ManyAtOnce", manyAtOnce},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -123,6 +124,40 @@ func vetoBeforeFirstByte(t *testing.T, s Subject) {
 	want(t, s.send(t, rail, again), payment.ResultNotSent, false)
 	if n := b.times(again.RailKey); n != 0 {
 		t.Errorf("a used connection carried the payment %d times in spite of the veto", n)
+	}
+}
+
+// heldUpBeforeFirstByte: a process that is frozen between the last question and
+// the first byte, for longer than the write may take, has an answer that is no
+// longer true. It sends nothing when it goes on.
+func heldUpBeforeFirstByte(t *testing.T, s Subject) {
+	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
+	for name, hold := range map[string]func(*rails.Send, func()){
+		"in the question": func(send *rails.Send, freeze func()) { send.BeforeFirstByte = func() error { freeze(); return nil } },
+		"at the announcement": func(send *rails.Send, freeze func()) {
+			send.OnPhase = func(phase rails.Phase) {
+				if phase == rails.PhaseFirstByte {
+					freeze()
+				}
+			}
+		},
+	} {
+		for _, connection := range []string{"new", "used"} {
+			rail := s.hurried().open(t, b.url)
+			if connection == "used" {
+				want(t, s.send(t, rail, s.next()), payment.ResultAccepted, true)
+			}
+			held := s.next()
+			hold(&held, func() { <-time.After(2 * hasty) })
+			got := s.hurried().send(t, rail, held)
+			want(t, got, payment.ResultNotSent, false)
+			if !got.OwnStop {
+				t.Errorf("%s, %s connection: our own delay counts against the rail", name, connection)
+			}
+			if n := b.times(held.RailKey); n != 0 {
+				t.Errorf("%s, %s connection: the bank saw the payment %d times", name, connection, n)
+			}
+		}
 	}
 }
 
