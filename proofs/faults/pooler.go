@@ -2,10 +2,11 @@ package faults
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ func (w *World) pooled(ctx context.Context, listen bool, fault func(context.Cont
 	if err != nil {
 		return err
 	}
+	// Ends run last first: the log is kept before the pooler's folder goes.
+	w.ends = append(w.ends, func(context.Context) error { return w.keepLog(b) })
 	if listen {
 		w.env = append(w.env, "RAILHEAD_LISTEN_URL="+w.url(loginRelayer))
 	}
@@ -125,6 +128,14 @@ func (w *World) metric(ctx context.Context, p *Process, pattern string) (string,
 	return string(found[1]), nil
 }
 
+// ofByName are the SQLSTATEs of a prepared statement that is there already, and of
+// one that is not: as the server's errors say them, and as a row that was set aside
+// gives its reason. The bare digits are part of durations and ids too.
+var ofByName = regexp.MustCompile(`SQLSTATE[ _](?:42P05|26000)\b`)
+
+// lineMax bounds what is kept of a line of a log, in bytes.
+const lineMax = 500
+
 // noneByName wants no process to have met a prepared statement that was another
 // session's, or none at all.
 func noneByName(w *World, _ Facts) {
@@ -134,10 +145,33 @@ func noneByName(w *World, _ Facts) {
 			w.Broken("%v", err)
 			continue
 		}
-		for _, code := range []string{"42P05", "26000"} {
-			if strings.Contains(string(text), code) {
-				w.Broken("%s", fmt.Sprintf("%s met SQLSTATE %s: a statement prepared by name", p.Name, code))
-			}
+		for _, line := range byName(text) {
+			w.Broken("%s met a statement that was prepared by name: %s", p.Name, line)
 		}
 	}
+}
+
+// byName gives the lines of a log in which a statement prepared by name went wrong.
+func byName(log []byte) []string {
+	var found []string
+	for line := range strings.Lines(string(log)) {
+		if ofByName.MatchString(line) {
+			line = strings.TrimSuffix(line, "\n")
+			found = append(found, line[:min(len(line), lineMax)])
+		}
+	}
+	return found
+}
+
+// keepLog copies the pooler's log into the folder of the run, which stays when
+// the run does not go well. The pooler's own folder goes with it.
+func (w *World) keepLog(b *bouncer) error {
+	text, err := os.ReadFile(filepath.Join(b.dir, "log"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it never started
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(w.dir, "pgbouncer.log"), text, 0o644)
 }
