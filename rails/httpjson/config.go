@@ -185,6 +185,8 @@ func (c Config) validateURL(all *faults) {
 		all.refuse("base_url", "holds a user or password; use bearer or headers, which can refer to a secret")
 	case base.RawQuery != "" || base.Fragment != "" || strings.Contains(c.BaseURL, "?"):
 		all.refuse("base_url", "has a query or fragment; put the query into a path")
+	case foldsItself(base.EscapedPath()):
+		all.refuse("base_url", "has a dot segment, which proxies fold away")
 	case base.Scheme == "http" && !c.AllowPlaintext:
 		all.refuse("base_url", "is http: anybody on the way could read and change payments; use https, or allow_plaintext for a bank on the same machine")
 	case base.Scheme != "http" && base.Scheme != "https":
@@ -275,6 +277,9 @@ var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 func validatePath(all *faults, field, path string, known ...string) {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\\r\n\t") {
 		all.refuse(field, "must begin with one slash and have no space, # or backslash")
+	}
+	if foldsItself(path) {
+		all.refuse(field, "has a dot segment, which proxies fold away")
 	}
 	for _, found := range placeholder.FindAllString(path, -1) {
 		if !slices.Contains(known, strings.Trim(found, "{}")) {

@@ -146,13 +146,27 @@ func renderVersion(config Config, profile rails.Profile) (string, error) {
 	return adapterVersion + "-" + hex.EncodeToString(sum[:6]), nil
 }
 
-// Check judges the instruction by the profile's rules and by the template: what
-// has no place to come from can't be sent.
+// Check judges the instruction by the profile's rules, by the path and by the
+// template: what has no place to come from can't be sent.
 func (r *Rail) Check(s rails.Send) error {
 	if err := r.checklist.Check(s); err != nil {
 		return err
 	}
+	if _, err := r.sendPath(s); err != nil {
+		return err
+	}
 	_, err := r.render(s)
+	return err
+}
+
+// Check also refuses what could be sent and never asked about.
+func (a *Asking) Check(s rails.Send) error {
+	if err := a.Rail.Check(s); err != nil {
+		return err
+	}
+	_, err := a.inquiryPath(rails.Inquiry{
+		RailKey: s.RailKey, InstructionID: s.InstructionID, ParticipantID: s.ParticipantID, Reference: "known later",
+	})
 	return err
 }
 
@@ -175,9 +189,10 @@ func (r *Rail) Send(ctx context.Context, s rails.Send) (result rails.Result) {
 	if err != nil {
 		return rails.Result{Result: payment.ResultNotSent, Message: r.clean(err.Error())}
 	}
-	path := fillPath(r.config.Send.Path, map[string]string{
-		"rail_key": s.RailKey, "instruction_id": s.InstructionID, "participant_id": s.ParticipantID,
-	})
+	path, err := r.sendPath(s)
+	if err != nil {
+		return rails.Result{Result: payment.ResultNotSent, Message: r.clean(err.Error())}
+	}
 	header := r.header(s.TraceParent, s.TraceState)
 	if r.config.Send.IdempotencyHeader != "" {
 		header.Set(r.config.Send.IdempotencyHeader, s.RailKey)
@@ -201,12 +216,12 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	if q.Reference == "" && strings.Contains(config.Path, "{reference}") {
 		return rails.Result{Result: payment.ResultUnavailable, Message: "the bank gave no reference to ask by"}
 	}
-	path := fillPath(config.Path, map[string]string{
-		"rail_key": q.RailKey, "instruction_id": q.InstructionID, "participant_id": q.ParticipantID, "reference": q.Reference,
-	})
+	path, err := a.inquiryPath(q)
+	if err != nil {
+		return rails.Result{Result: payment.ResultUnavailable, Message: a.clean(err.Error())}
+	}
 	var body []byte
 	if len(config.Body) > 0 {
-		var err error
 		if body, err = a.askBody.render(inquiryValues(q), jsondoc.Doc{}); err != nil {
 			return rails.Result{Result: payment.ResultUnavailable, Message: a.clean(err.Error())}
 		}
@@ -252,19 +267,6 @@ func (r *Rail) header(traceParent, traceState string) http.Header {
 		}
 	}
 	return header
-}
-
-// fillPath escapes each value for where it stands: in the path or in the query.
-func fillPath(path string, values map[string]string) string {
-	before, query, hasQuery := strings.Cut(path, "?")
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		before = strings.ReplaceAll(before, "{"+name+"}", url.PathEscape(values[name]))
-		query = strings.ReplaceAll(query, "{"+name+"}", url.QueryEscape(values[name]))
-	}
-	if hasQuery {
-		return before + "?" + query
-	}
-	return before
 }
 
 // clean makes a text fit to be stored: secrets first, for a cut one would not
@@ -334,5 +336,6 @@ func signerOf(config *SignatureConfig, getenv func(string) string) (*signer, err
 var (
 	_ rails.Rail     = (*Rail)(nil)
 	_ rails.Checker  = (*Rail)(nil)
+	_ rails.Checker  = (*Asking)(nil)
 	_ rails.Inquirer = (*Asking)(nil)
 )

@@ -178,8 +178,8 @@ func TestFillPath(t *testing.T) {
 		"/p/{instruction_id}/x":     "/p/a%2Fb%3Fc=d&e%20%7Brail_key%7D/x",
 		"/p?id={instruction_id}&x=": "/p?id=a%2Fb%3Fc%3Dd%26e+%7Brail_key%7D&x=",
 	} {
-		if got := fillPath(path, values); got != want {
-			t.Errorf("%s became %s, want %s", path, got, want)
+		if got, err := fillPath(path, values); got != want || err != nil {
+			t.Errorf("%s became %s (%v), want %s", path, got, err, want)
 		}
 	}
 }
