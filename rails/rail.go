@@ -34,8 +34,8 @@ import (
 //   - A recovered panic is UNKNOWN after the first byte, NOT_SENT before it.
 //   - One Send puts at most one request on the wire. Nothing is retried and no
 //     redirect is followed below this interface.
-//   - The bytes of an instruction are the same on every send: a pure function of
-//     instruction, rail key, profile and RenderVersion.
+//   - The bytes of an instruction are the same on every send, and go to the same
+//     system: a pure function of instruction, rail key, profile and RenderVersion.
 //   - Send and Inquire return within the profile's SendBudget, or as soon as ctx
 //     ends, whatever the rail answers and however long it goes on answering.
 //   - No secret and no payload is in any Result, error or log line.
@@ -43,8 +43,10 @@ import (
 // A Rail is safe for concurrent use. One that holds connections is an
 // io.Closer too.
 type Rail interface {
-	// RenderVersion names the way requests are rendered. It changes whenever
-	// the bytes of a request could.
+	// RenderVersion names the way requests are rendered, the system that they go
+	// to and the account that they go in the name of. It changes whenever the
+	// bytes of a request could, and whenever the system might not remember the
+	// rail key of an earlier send. It holds no secret and no address.
 	RenderVersion() string
 	Send(ctx context.Context, s Send) Result
 }
@@ -82,12 +84,16 @@ type Send struct {
 
 // Inquiry asks what became of an instruction that was sent before.
 type Inquiry struct {
-	OutboxID                payment.ID
-	RailKey                 string
-	InstructionID           string
-	ParticipantID           string
-	Reference               string // the rail's own, if an earlier answer gave one
-	SendNo                  int    // sends that may have reached the rail so far
+	OutboxID      payment.ID
+	RailKey       string
+	InstructionID string
+	ParticipantID string
+	Reference     string // the rail's own, if an earlier answer gave one
+	SendNo        int    // sends that may have reached the rail so far
+	// RenderVersion is that of the earlier sends; empty: not known. A rail that
+	// would ask another system than the one they went to answers UNAVAILABLE: the
+	// other one does not know the payment, which proves nothing.
+	RenderVersion           string
 	TraceParent, TraceState string
 	OnPhase                 func(Phase)
 }

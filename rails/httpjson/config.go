@@ -20,7 +20,9 @@ import (
 // how the body is rendered and how answers are read. It never goes to the
 // database; it holds references to secrets and no secret.
 type Config struct {
-	BaseURL        string `json:"base_url"`        // https://bank.example/v1, without a query
+	// BaseURL is such as https://bank.example/v1, without a query. What was sent to
+	// one is not sent again to another, see Rail.RenderVersion.
+	BaseURL        string `json:"base_url"`
 	AllowPlaintext bool   `json:"allow_plaintext"` // http:// too; for a bank on the same machine
 	AllowLoopback  bool   `json:"allow_loopback"`  // addresses of this machine too
 	// Headers go with every request: a literal, env:NAME or file:PATH.

@@ -15,9 +15,6 @@ package httpjson
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,10 +30,6 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
-
-// adapterVersion changes with any change of the code that changes the bytes of
-// a request.
-const adapterVersion = "httpjson/1"
 
 // Rail is one bank. It is a rails.Rail, a rails.Checker and, through Open, a
 // rails.Inquirer where the configuration says how to ask.
@@ -117,35 +110,6 @@ func askable(config Config, profile rails.Profile) error {
 	return nil
 }
 
-// RenderVersion is the adapter's version and a digest of everything that shapes
-// a request except its host and its secrets.
-func (r *Rail) RenderVersion() string { return r.version }
-
-func renderVersion(config Config, profile rails.Profile) (string, error) {
-	headers := map[string]string{}
-	for name, value := range config.Headers {
-		text, err := value.MarshalText()
-		if err != nil {
-			return "", err
-		}
-		headers[http.CanonicalHeaderKey(name)] = string(text)
-		if !value.Secret.IsZero() {
-			headers[http.CanonicalHeaderKey(name)] = "secret"
-		}
-	}
-	text, err := json.Marshal(map[string]any{
-		"method": config.Send.Method, "path": config.Send.Path, "body": config.Send.Body,
-		"key":       http.CanonicalHeaderKey(config.Send.IdempotencyHeader),
-		"headers":   headers,
-		"exponents": profile.Checks.Exponents,
-	})
-	if err != nil {
-		return "", fmt.Errorf("digest of the request's form: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return adapterVersion + "-" + hex.EncodeToString(sum[:6]), nil
-}
-
 // Check judges the instruction by the profile's rules, by the path and by the
 // template: what has no place to come from can't be sent.
 func (r *Rail) Check(s rails.Send) error {
@@ -215,6 +179,12 @@ func (a *Asking) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	config := a.config.Inquiry
 	if q.Reference == "" && strings.Contains(config.Path, "{reference}") {
 		return rails.Result{Result: payment.ResultUnavailable, Message: "the bank gave no reference to ask by"}
+	}
+	if a.sentElsewhere(q.RenderVersion) {
+		return rails.Result{
+			Result: payment.ResultUnavailable, OwnStop: true,
+			Message: a.clean("sent by " + q.RenderVersion + " and not asked by " + a.version + ": another system or account does not know the payment"),
+		}
 	}
 	path, err := a.inquiryPath(q)
 	if err != nil {

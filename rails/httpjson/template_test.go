@@ -95,54 +95,6 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// TestRenderVersionChangesWithTheRequest: with each fact that shapes a request,
-// and with nothing else.
-func TestRenderVersionChangesWithTheRequest(t *testing.T) {
-	ref := func(text string) (r secret.Ref) {
-		if err := r.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	version := func(change func(*Config, *rails.Profile)) string {
-		c := Config{
-			BaseURL: "https://a.test", Headers: map[string]HeaderValue{"X-A": {Literal: "1"}, "X-Key": {Secret: ref("env:A")}},
-			Send: SendConfig{Path: "/p", Body: map[string]any{"a": "rail_key"}, IdempotencyHeader: "Idempotency-Key"},
-		}.WithDefaults()
-		p := rails.Profile{RailType: "bank"}.WithDefaults()
-		change(&c, &p)
-		text, err := renderVersion(c, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	base := version(func(*Config, *rails.Profile) {})
-	for name, change := range map[string]func(*Config, *rails.Profile){
-		"body":      func(c *Config, _ *rails.Profile) { c.Send.Body["a"] = "instruction_id" },
-		"method":    func(c *Config, _ *rails.Profile) { c.Send.Method = "PUT" },
-		"path":      func(c *Config, _ *rails.Profile) { c.Send.Path = "/v2/p" },
-		"key":       func(c *Config, _ *rails.Profile) { c.Send.IdempotencyHeader = "X-Id" },
-		"header":    func(c *Config, _ *rails.Profile) { c.Headers["X-A"] = HeaderValue{Literal: "2"} },
-		"exponents": func(_ *Config, p *rails.Profile) { p.Checks.Exponents = map[string]int{"UGX": 2} },
-	} {
-		if version(change) == base {
-			t.Errorf("a change of %s keeps the version", name)
-		}
-	}
-	for name, change := range map[string]func(*Config, *rails.Profile){
-		"nothing":     func(*Config, *rails.Profile) {},
-		"a secret":    func(c *Config, _ *rails.Profile) { c.Headers["X-Key"] = HeaderValue{Secret: ref("env:B")} },
-		"the host":    func(c *Config, _ *rails.Profile) { c.BaseURL = "https://b.test" },
-		"a timeout":   func(_ *Config, p *rails.Profile) { p.Timeouts.Body++ },
-		"the reading": func(c *Config, _ *rails.Profile) { c.Send.Response.Code = "code" },
-	} {
-		if version(change) != base {
-			t.Errorf("a change of %s changes the version", name)
-		}
-	}
-}
-
 func TestSign(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	sum := func(text string) []byte {

@@ -190,6 +190,31 @@ func sameBytes(t *testing.T, s Subject) {
 	}
 }
 
+// anotherSystem: a bank at another address knows nothing of what was sent to the
+// first one. The render version tells them apart, so that no payment is sent again
+// to the other, and an inquiry there proves nothing.
+func anotherSystem(t *testing.T, s Subject) {
+	first, second := openBank(t, func(c *client) { c.Close() }), openBank(t, func(c *client) {
+		c.say(s.Inquiries[payment.ResultNotFound], c.railKey(s))
+	})
+	before, after := s.open(t, first.url).RenderVersion(), s.open(t, second.url)
+	if before == after.RenderVersion() {
+		t.Errorf("render version %q for two systems: a re-send would go to one that does not know the key", before)
+	}
+	if len(s.Inquiries) == 0 {
+		return
+	}
+	q := s.question()
+	q.RenderVersion = before
+	got := s.inquire(t, after, q)
+	want(t, got, payment.ResultUnavailable, false)
+	if n := second.arrived(); n != 0 || !got.OwnStop {
+		t.Errorf("the other system was asked with %d bytes, or it counts against the rail: %+v", n, got)
+	}
+	q.RenderVersion = after.RenderVersion()
+	want(t, s.inquire(t, after, q), payment.ResultNotFound, true)
+}
+
 // reset ends a connection so that the other side sees an error and no end.
 func (c *client) reset() {
 	if conn, ok := c.Conn.(*net.TCPConn); ok {

@@ -79,6 +79,7 @@ func Run(t *testing.T, s Subject) {
 		{"CancelAfterTheFirstByte", cancelAfterFirstByte},
 		{"NoRedirect", noRedirect},
 		{"SameBytes", sameBytes},
+		{"AnotherSystem", anotherSystem},
 		{"AnotherPayment", anotherPayment},
 		{"UnlistedCode", unlistedCode},
 		{"Garbage", garbage},
