@@ -41,9 +41,15 @@ type Hold struct {
 }
 
 // Go lets it go on. A process that is gone does not mind.
-func (h *Hold) Go() {
+func (h *Hold) Go() { h.say("go\n") }
+
+// GoLater lets it go on with its wall clock so far ahead, as a virtual machine does
+// that was suspended for so long: its monotonic clock has stood still.
+func (h *Hold) GoLater(by time.Duration) { h.say("go " + by.String() + "\n") }
+
+func (h *Hold) say(word string) {
 	h.once.Do(func() {
-		_, _ = h.conn.Write([]byte("go\n"))
+		_, _ = h.conn.Write([]byte(word))
 		h.conn.Close()
 	})
 }

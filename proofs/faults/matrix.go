@@ -47,6 +47,7 @@ var asked = []struct{ what, pattern string }{
 	{"one key from fifty callers", `one_key_fifty_callers`},
 	{"tampering by a superuser", `tampered_.*`},
 	{"failover that forgot sends: duplicates, expiry, a relayer without memory", `failover_(duplicate|expiry|memoryless)`},
+	{"virtual machine resumed after hours", `machine_resumed`},
 	{"restore to a point in time, of the same backup twice", `restore_.*`},
 	{"storage snapshot on the same timeline", `snapshot_.*`},
 }

@@ -36,6 +36,8 @@ type Options struct {
 
 	// Of the profiles of Keyed and Asked, and of their bank.
 	KeyWindow time.Duration `json:"key_window"`
+	// BankWindow is how long their bank remembers a key, where that is not KeyWindow.
+	BankWindow time.Duration `json:"bank_window,omitempty"`
 	MaxSends  int           `json:"max_sends"`
 	RetryBase time.Duration `json:"retry_base"`
 	// IDAfterRefusal is theirs too. With SAME an answer speaks for its own send alone.

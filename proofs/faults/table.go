@@ -9,7 +9,7 @@ import (
 func All() []Fault {
 	return slices.Concat(killFaults(), freezeFaults(), stopFaults(), serverFaults(), networkFaults(), commitFaults(),
 		answerFaults(), windowFaults(), hangFaults(), bellFaults(), lockFaults(), callerFaults(), failoverFaults(), forgetfulFaults(), restoreFaults(), poolerFaults(),
-		clockFaults(), diskFaults(), schemaFaults(), tamperFaults(), starveFaults(), mixedFaults())
+		clockFaults(), diskFaults(), schemaFaults(), tamperFaults(), starveFaults(), machineFaults(), mixedFaults())
 }
 
 // Find gives the fault of a name.

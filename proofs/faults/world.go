@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if err = w.openAdmin(ctx); err != nil {
 		return nil, err
 	}
-	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", o.KeyWindow.String(),
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
 		"--on-replay", string(o.OnReplay)); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,74 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// machineFaults are about the machine that a process runs on.
+func machineFaults() []Fault {
+	return []Fault{{
+		Name:  "machine_resumed",
+		About: "a virtual machine is suspended between a claim and its first byte, and resumed after the bank has forgotten the keys: its monotonic clock has stood still",
+		Adjust: func(o *Options) {
+			o.Rails, o.Wave, o.Concurrency, o.MaxSends = []string{Keyed}, 6, 8, 3
+			// Four seconds of this run are an hour of the bank.
+			o.KeyWindow, o.BankWindow = time.Hour, 4*time.Second
+			o.StartWithin, o.Zombie = 8*time.Second, 16*time.Second
+		},
+		Inject: resumeMachine, Quiet: true,
+	}}
+}
+
+// resumeMachine lets every first send be executed and its answer be lost, and holds
+// the re-sends of the second relayer after their claim until the bank has forgotten
+// the keys. Then it goes on, with its wall clock where that of the world is.
+func resumeMachine(ctx context.Context, w *World) error {
+	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+		return err
+	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if err := await(ctx, reachWithin, "first sends to be executed", func() (bool, error) {
+		moved, err := w.Dedupes.moved()
+		return len(moved) >= w.Options.Wave, err
+	}); err != nil {
+		return err
+	}
+	first := w.relayers[0]
+	if err := first.Stop(w.Options.Drain + 20*time.Second); err != nil {
+		return err
+	}
+	executed := time.Now()
+	if err := w.Dedupes.spoil(ctx); err != nil {
+		return err
+	}
+	// One claim takes them all: none is left for later, when the bank has forgotten.
+	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending SET next_attempt_at = now()`); err != nil {
+		return err
+	}
+	second, err := w.StartRelayer(ctx, faultpoint.Committed)
+	if err != nil {
+		return err
+	}
+	reach := w.Director.Arm(second.PID(), faultpoint.Committed, 0)
+	w.Injected++
+	hold, err := w.Director.Await(ctx, reach, reachWithin)
+	if err != nil {
+		return err
+	}
+	if err := w.Snapshot(ctx); err != nil {
+		return err
+	}
+	pause(ctx, time.Until(executed.Add(w.Options.BankWindow+500*time.Millisecond)))
+	hold.GoLater(w.Options.KeyWindow + time.Minute)
+	w.Hit++
+	return nil
+}
