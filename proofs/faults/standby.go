@@ -91,6 +91,10 @@ func startStandby(ctx context.Context, data, primary string) (*pgserver.Server, 
 	if err := os.WriteFile(signal, nil, 0o644); err != nil {
 		return nil, err
 	}
+	// The data may come from a restore, whose target a standby must not stop at.
+	if err := configure(data, "restore_command = ''", "recovery_target_time = ''", "recovery_target_lsn = ''"); err != nil {
+		return nil, err
+	}
 	return pgserver.Start(ctx, pgserver.Options{
 		DataDir: data, TCP: "127.0.0.1:0",
 		Settings: map[string]string{"max_connections": "90", "primary_conninfo": primary, "wal_retrieve_retry_interval": "200ms"},
