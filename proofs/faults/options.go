@@ -38,8 +38,8 @@ type Options struct {
 	KeyWindow time.Duration `json:"key_window"`
 	// BankWindow is how long their bank remembers a key, where that is not KeyWindow.
 	BankWindow time.Duration `json:"bank_window,omitempty"`
-	MaxSends  int           `json:"max_sends"`
-	RetryBase time.Duration `json:"retry_base"`
+	MaxSends   int           `json:"max_sends"`
+	RetryBase  time.Duration `json:"retry_base"`
 	// IDAfterRefusal is theirs too. With SAME an answer speaks for its own send alone.
 	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
 	// OnReplay is what their bank answers to a key that it has seen.
