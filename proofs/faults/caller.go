@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +30,8 @@ type Caller struct {
 	// Repeat makes the calls again that the journal has acknowledged, as a caller
 	// does that has lost what it was told.
 	Repeat bool
+	// Rails, separated by commas, are those whose calls are made. Empty: all.
+	Rails string
 }
 
 // order is one instruction of a plan.
@@ -63,6 +67,9 @@ func (c Caller) Run(ctx context.Context) error {
 	done := make(map[string]bool)
 	for _, e := range entries {
 		done[e.InstructionID] = done[e.InstructionID] || e.Kind == Ack && !c.Repeat
+	}
+	for _, o := range orders {
+		done[o.InstructionID] = done[o.InstructionID] || c.Rails != "" && !slices.Contains(strings.Split(c.Rails, ","), o.Rail)
 	}
 	journal, err := openJournal(c.Journal)
 	if err != nil {

@@ -21,6 +21,7 @@ type oblivion struct {
 	alive    bool                                // the services live through it; else the seed says whether they do
 	passed   bool                                // the WAL passes the lost position before any service sees the server
 	repeat   bool                                // callers repeat what is forgotten
+	late     []string                            // rails of which callers repeat it once the operator has accepted
 	again    bool                                // the data goes back to the same moment once more
 	after    func(context.Context, *World) error // right after it
 }
@@ -48,8 +49,16 @@ func forget(ctx context.Context, w *World, how func(context.Context, *World) (re
 			return err
 		}
 	}
-	if err := w.suspendedUntilAccepted(ctx, suspension{since: p.at, goOn: o.goOn, mayGo: o.mayGo}); err != nil || !o.again {
+	if err := w.suspendedUntilAccepted(ctx, suspension{since: p.at, goOn: o.goOn, mayGo: o.mayGo}); err != nil {
 		return err
+	}
+	if o.late != nil {
+		if err := w.repeats(ctx, plan, o.late...); err != nil {
+			return err
+		}
+	}
+	if !o.again {
+		return nil
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {
 		w.Broken("after the operator accepted: %v", err)
@@ -234,9 +243,10 @@ func (w *World) passWAL(ctx context.Context, position string) error {
 	})
 }
 
-// repeats makes every call of a plan once more.
-func (w *World) repeats(ctx context.Context, plan int) error {
-	if _, err := w.Repeat(plan); err != nil {
+// repeats makes every call of a plan once more; of these rails alone, if any are
+// named.
+func (w *World) repeats(ctx context.Context, plan int, rails ...string) error {
+	if _, err := w.Repeat(plan, rails...); err != nil {
 		return err
 	}
 	return w.AwaitCallers(ctx)

@@ -36,6 +36,10 @@ func restoreFaults() []Fault {
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newBackup, oblivion{goOn: byKey, repeat: true})
 			}),
+		one("restore_repeat_late", "callers repeat such calls once the operator has accepted the restored server, and the banks answer in words of their own",
+			lateStart, func(ctx context.Context, w *World) error {
+				return forget(ctx, w, newBackup, oblivion{goOn: byKey, late: byKey})
+			}),
 		one("snapshot_same_timeline", "the server goes on from a storage snapshot: the same identity and timeline, the WAL at an earlier position",
 			lateStart, func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newImage, oblivion{goOn: byKey})

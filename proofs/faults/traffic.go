@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
@@ -26,8 +27,10 @@ func (w *World) Traffic(n int, points ...faultpoint.Point) (*Process, error) {
 func (w *World) Resume(plan int) (*Process, error) { return w.call(plan, nil) }
 
 // Repeat starts a caller that makes every call of a plan again, those too that
-// were acknowledged.
-func (w *World) Repeat(plan int) (*Process, error) { return w.call(plan, nil, "-repeat") }
+// were acknowledged; of these rails alone, if any are named.
+func (w *World) Repeat(plan int, rails ...string) (*Process, error) {
+	return w.call(plan, nil, "-repeat", "-rails", strings.Join(rails, ","))
+}
 
 func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Process, error) {
 	env := []string{faultpoint.EnvSocket + "=" + filepath.Join(w.dir, "points")}

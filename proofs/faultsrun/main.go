@@ -55,6 +55,7 @@ func caller(ctx context.Context, args []string) int {
 	flags.StringVar(&c.Journal, "journal", "", "`file` to which attempts and acknowledgements are appended")
 	flags.IntVar(&c.Callers, "callers", 4, "calls at once")
 	flags.DurationVar(&c.Pace, "pace", 0, "wait between the calls of one caller")
+	flags.StringVar(&c.Rails, "rails", "", "make the calls of these rails alone, separated by commas")
 	flags.BoolVar(&c.Repeat, "repeat", false, "make the calls again that the journal has acknowledged")
 	if flags.Parse(args) != nil {
 		return exitUsage
