@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -15,6 +16,13 @@ func secondOpen(d *desk) (first, open payment.Claim) { return thenClaimed(d) }
 // knows of no unknown send.
 func thirdOpen(d *desk) (first, open payment.Claim) {
 	first = foundNothing(d)
+	return first, d.claimOne(first.OutboxID)
+}
+
+// inquiryOpen: claim 1 was lost and is unknown, the inquiry of claim 3 is out.
+func inquiryOpen(d *desk) (first, open payment.Claim) {
+	first = d.claimOne(d.enqueue())
+	d.record(lost(asks, first))
 	return first, d.claimOne(first.OutboxID)
 }
 
@@ -72,6 +80,13 @@ var openTable = []struct {
 	{thirdOpen, "refused", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
 	{thirdOpen, "not sent", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
 
+	// A send that became known while the inquiry was out is not what "no such payment"
+	// was said of: it is asked about again.
+	{inquiryOpen, "unknown", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown"},
+	{inquiryOpen, "accepted for now", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown provisional"},
+	{inquiryOpen, "unknown", "not found", asksOnce, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
+	{inquiryOpen, "refused", "not found", asks, "IN + RETRYABLE(3), SEND sends=1 asked=1 count=5"},
+
 	// What the rail took for now is asked about and never sent again.
 	{thirdOpen, "accepted for now", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
 	{thirdOpen, "accepted for now", "refused for now", sameKey, "IN + RETRYABLE(5), INQUIRE sends=2 asked=1 count=7 unknown provisional"},
@@ -80,6 +95,13 @@ var openTable = []struct {
 	{secondOpen, "accepted for now", "refused", coversKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{secondOpen, "accepted for now", "lost", sameKey, "IN + ZOMBIE_REQUEUE(3), INQUIRE sends=2 asked=0 count=5 unknown provisional"},
 }
+
+// asksOnce makes one send.
+var asksOnce = func() payment.Policy {
+	policy := asks
+	policy.Retry.MaxSends = 1
+	return policy
+}()
 
 func TestOpenClaimBehindLateEvidence(t *testing.T) {
 	t.Parallel()
@@ -96,6 +118,8 @@ func TestOpenClaimBehindLateEvidence(t *testing.T) {
 			o = lost(c.policy, open)
 		case "check failed":
 			o = told(c.policy, open, payment.ResultCheckFailed, "")
+		case "not found":
+			o = told(c.policy, open, payment.ResultNotFound, "")
 		case "executed elsewhere":
 			o = told(c.policy, open, payment.ResultAccepted, "another")
 		default:
@@ -146,6 +170,34 @@ func TestCallbackForAnOpenClaim(t *testing.T) {
 		got := string(d.late(evidence(sameKey, claim, c.worker, "ref"))) + " " + d.rows(claim.OutboxID)
 		same(t, string(c.callback)+" by callback, then "+c.worker, got, c.want)
 	}
+	d.gapless()
+}
+
+// TestCallbackAboutAnEarlierSend: a rail repeats what it reported of a send that was
+// dealt with since: before a replay, or by a refusal for now. It says nothing of the
+// send that is to come, or that is out.
+func TestCallbackAboutAnEarlierSend(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "id_after_refusal": "SAME"}', 'set by a test')`)
+	refused := func(id payment.ID) payment.Verdict { return d.late(callback(id, payment.ResultRefused, "ref")) }
+
+	claim := d.claimOne(d.enqueue())
+	d.record(told(sameKey, claim, payment.ResultRefusedFinal, ""))
+	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.replay_payment($1, 'asked by the participant')`, [16]byte(claim.OutboxID))
+	same(t, "repeated after a replay", refused(claim.OutboxID), payment.VerdictLate)
+	same(t, "it waits", d.waiting(claim.OutboxID), "SEND sends=0 asked=0 count=4")
+	again := d.claimOne(claim.OutboxID)
+	same(t, "and while the send is out", refused(claim.OutboxID), payment.VerdictRepeated)
+	d.late(told(coversKey, again, payment.ResultAccepted, "ref"))
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING FAILED(1) REPLAYED LATE_OUTCOME DISPATCHING DISPATCHED(5)")
+
+	claim = d.claimOne(d.enqueue())
+	d.record(told(coversKey, claim, payment.ResultRefusedTransient, ""))
+	second := d.claimOne(claim.OutboxID)
+	same(t, "of a send that was refused for now", refused(claim.OutboxID), payment.VerdictLate)
+	d.late(told(coversKey, second, payment.ResultAccepted, "ref"))
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING RETRYABLE(1) DISPATCHING LATE_OUTCOME DISPATCHED(3)")
 	d.gapless()
 }
 

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
@@ -108,6 +109,20 @@ var places = map[string]place{
 		d.late(callback(second.OutboxID, payment.ResultRefused, ""))
 		return first
 	},
+	"FAILED after an inquiry found nothing": func(d *desk) payment.Claim {
+		claim := d.claimOne(d.enqueue())
+		d.record(lost(asks, claim))
+		once := asks
+		once.Retry.MaxSends = 1
+		d.record(told(once, d.claimOne(claim.OutboxID), payment.ResultNotFound, ""))
+		return claim
+	},
+	"FAILED by a refusal, and another claim forgotten": func(d *desk) payment.Claim {
+		claim := d.claimOne(d.enqueue())
+		d.record(told(sameKey, claim, payment.ResultRefusedFinal, ""))
+		claim.ClaimID, claim.ClaimedAt = payment.NewID(), claim.ClaimedAt.Add(-time.Second)
+		return claim
+	},
 	"EXPIRED": func(d *desk) payment.Claim {
 		first := foundNothing(d)
 		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(first.OutboxID))
@@ -137,6 +152,7 @@ const (
 	settledAsFailed     = "SETTLED + LATE_OUTCOME(1) FAILED(1), letter FAILED pending"
 	stored              = "LATE + LATE_OUTCOME(1)"
 	conflict            = "CONFLICT + LATE_OUTCOME(1), letter CONFLICT pending"
+	forgottenConflict   = "CONFLICT + LATE_OUTCOME, letter CONFLICT pending"
 )
 
 // lateTable is the contract, written from the design and not from the code:
@@ -192,9 +208,20 @@ var lateTable = map[string][]string{
 	},
 	"EXPIRED": {
 		conflict, "REPEATED +, letter EXPIRED pending", "REPEATED +, letter EXPIRED pending",
-		stored + ", letter EXPIRED pending", stored + ", letter EXPIRED pending", stored + ", letter EXPIRED pending", conflict,
+		stored + ", letter EXPIRED pending", conflict, stored + ", letter EXPIRED pending", conflict,
 	},
-	"CANCELLED": {conflict, stored, stored, stored, stored, stored, conflict},
+	// A send that was made after all may have been executed, though it was proven or
+	// believed that none was: the participant must not pay again.
+	"CANCELLED": {conflict, stored, stored, stored, conflict, stored, conflict},
+	"FAILED after an inquiry found nothing": {
+		conflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		stored + ", letter FAILED pending", conflict, stored + ", letter FAILED pending", conflict,
+	},
+	// A failover forgot the claim that the evidence is about.
+	"FAILED by a refusal, and another claim forgotten": {
+		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
+	},
 }
 
 func TestLateOutcomes(t *testing.T) {

@@ -145,7 +145,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 			r.watch.Turn(result, time.Since(begun))
 		}
 		wait := r.config.Every
-		if err == nil && result.Stale == r.config.Batch {
+		if err == nil && (result.Stale == r.config.Batch || result.Expired == r.config.Batch) {
 			wait = 0 // more is due
 		}
 		if failures > 0 {

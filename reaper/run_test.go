@@ -20,12 +20,13 @@ import (
 // quiet is a ledger without a database, in which nothing is ever to be done. It
 // notes when it was asked for stale claims.
 type quiet struct {
-	mu     sync.Mutex
-	up     time.Time // since when the server runs
-	away   bool
-	unsafe bool
-	asked  []time.Time
-	status string
+	mu      sync.Mutex
+	up      time.Time // since when the server runs
+	away    bool
+	unsafe  bool
+	asked   []time.Time
+	status  string
+	expired int // that are due to be ended
 }
 
 func (q *quiet) CheckServer(context.Context) (payment.Server, error) {
@@ -66,8 +67,14 @@ func (q *quiet) Turn(context.Context, payment.Turn) (payment.TurnResult, error) 
 }
 func (q *quiet) RecordLate(context.Context, payment.Outcome) (payment.Verdict, error) { return "", nil }
 func (q *quiet) CloseClaims(context.Context, []payment.ID) (int64, error)             { return 0, nil }
-func (q *quiet) Expire(context.Context, string, int) ([]payment.ID, error)            { return nil, nil }
-func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error)                { return nil, nil }
+func (q *quiet) Expire(_ context.Context, _ string, limit int) ([]payment.ID, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(q.expired, limit)
+	q.expired -= n
+	return make([]payment.ID, n), nil
+}
+func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error) { return nil, nil }
 func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]payment.ID, error) {
 	return nil, nil
 }
@@ -94,6 +101,25 @@ func runQuiet(t *testing.T, q *quiet) *reaper.Reaper {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// TestExpiryHurries: while a whole batch has expired in a turn, the next one follows
+// at once.
+func TestExpiryHurries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{up: time.Now().Add(-time.Hour), expired: 7*500 + 3}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go runQuiet(t, q).Run(ctx)
+		<-time.After(time.Second)
+		synctest.Wait()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.expired != 0 || len(q.asked) != 8 {
+			t.Errorf("%d are left after %d turns within a second, want none after 8", q.expired, len(q.asked))
+		}
+	})
 }
 
 // TestGrace: after a server start, and after a gap in its own turns, a reaper

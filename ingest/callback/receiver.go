@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -161,17 +162,20 @@ func (r *Receiver) outcome(railType string, outboxID payment.ID, event callback.
 		decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
 	}
 	return payment.Outcome{
-		AttemptID: attemptID(railType, event.ID), Claim: payment.Claim{OutboxID: outboxID, RailType: railType},
+		AttemptID: attemptID(railType, outboxID, event), Claim: payment.Claim{OutboxID: outboxID, RailType: railType},
 		Result: event.Result, Decision: decision, RailReference: event.Reference, RailCode: event.Code,
 		ErrorMessage: "by callback " + event.ID, WorkerID: r.workerID,
 	}
 }
 
-// attemptID is the same for the same event of the same rail, so that the ledger
-// knows a callback that is sent again as its own row. It is a UUID of version 8
-// (RFC 9562, section 5.8).
-func attemptID(railType, eventID string) payment.ID {
-	sum := sha256.Sum256([]byte("callback\x1f" + railType + "\x1f" + eventID))
+// attemptID is the same for the same event of the same rail that says the same of
+// the same payment, so that the ledger knows a callback that is sent again as its
+// own row. Some rails number their events by payment, or by change of status: the
+// id alone does not tell two reports apart. It is a UUID of version 8 (RFC 9562,
+// section 5.8).
+func attemptID(railType string, outboxID payment.ID, event callback.Event) payment.ID {
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		"callback", railType, event.ID, outboxID.String(), string(event.Result), event.Reference, event.Code}, "\x1f")))
 	id := payment.ID(sum[:16])
 	id[6] = id[6]&0x0f | 0x80
 	id[8] = id[8]&0x3f | 0x80

@@ -93,6 +93,26 @@ func TestSentAgain(t *testing.T) {
 	w.hears(callback.NotOurs)
 }
 
+// TestOneEventIDTwoReports: a rail that numbers its events by payment says under one
+// id that it refused, and then that it executed. The second is evidence too.
+func TestOneEventIDTwoReports(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.claim(id)
+	w.post(w.rail, "evt_1", w.says(id, "REFUSED", ""))
+	w.hears("IN")
+	w.post(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"))
+	w.hears("CONFLICT")
+	w.post(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1"))
+	w.hears("MINE")
+	other := w.enqueue()
+	w.claim(other)
+	w.post(w.rail, "evt_1", w.says(other, "EXECUTED", "RS2"))
+	w.hears("IN")
+	w.tells("the other payment", other, "DISPATCHING DISPATCHED(1)")
+}
+
 // TestAtEveryPlace: a callback ends an open claim, what the rail took for now,
 // and what had been parked; each by EXECUTED and by REFUSED.
 func TestAtEveryPlace(t *testing.T) {

@@ -22,6 +22,7 @@ DECLARE
   proven   boolean;
   doubted  boolean;
   taken    boolean;
+  found_none boolean := o.result = 'NOT_FOUND' AND NOT o.outcome_unknown;
   next_no  integer := last_no + 1;
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
@@ -46,8 +47,9 @@ BEGIN
     RETURN 'SETTLED';
   END IF;
 
-  -- What the claim knew of, the outcome has weighed.
-  SELECT NOT claim.outcome_unknown AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')), false),
+  -- What the claim knew of, the outcome has weighed; but "no such payment" is not said
+  -- of a send that was learned of while the inquiry was out.
+  SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')), false),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a
@@ -56,7 +58,7 @@ BEGIN
   IF (doubted OR taken OR o.result = 'REFUSED') AND NOT executes AND whole IS NOT TRUE THEN
     o.outcome_unknown := true;
     o.provisional := coalesce(o.provisional, false) OR taken;
-    IF taken AND o.next_action IS NOT NULL THEN
+    IF (taken OR found_none) AND o.next_action IS NOT NULL THEN
       o.next_action := 'INQUIRE';
     END IF;
     IF o.state = 'FAILED' THEN

@@ -74,7 +74,12 @@ BEGIN
     BEGIN
       -- A send that a restore has forgotten can't be counted: while that may be, a
       -- refusal ends nothing.
-      whole := o.result = 'REFUSED' AND settled AND {cell}.refusal_is_whole(o.outbox_id);
+      -- So does one that the rail reported by itself, of a send before a replay.
+      IF o.claim_no IS NULL AND refuses AND settled THEN
+        settled := NOT EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED');
+      END IF;
+      whole := o.result = 'REFUSED' AND settled AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         RETURN {cell}.answer_open_claim(o, claim, last_no, whole);
       END IF;
@@ -105,11 +110,14 @@ BEGIN
         -- Two executions with two references, an execution of what was called
         -- failed, a refusal of the very send that was executed, an acceptance for
         -- now of what was ended otherwise than by the rail's word for the whole
-        -- payment: a person decides.
+        -- payment, a send without an answer that became known after the end: an
+        -- operator decides. A send that was known is weighed in a final refusal.
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
           OR o.state = 'ACCEPTED' AND last.state IN ('FAILED', 'CANCELLED') AND last.result IS DISTINCT FROM 'REFUSED'
+          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ('FAILED', 'CANCELLED') AND last.result IS DISTINCT FROM 'REFUSED'
+            AND (last.result IS DISTINCT FROM 'REFUSED_FINAL' OR claim_no IS NULL)
         THEN
           PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
           RETURN 'CONFLICT';

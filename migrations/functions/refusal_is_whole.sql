@@ -1,11 +1,12 @@
--- refusal_is_whole(outbox_id uuid) -> boolean
+-- refusal_is_whole(outbox_id uuid, reported boolean) -> boolean
 --   Whether "refused", said of the payment by an inquiry or a callback, speaks for
 --   all of its sends: there was one at most, or the rail keeps one outcome a key
 --   (answer_covers_key). Of several sends it may mean one that was refused before,
---   for now, while another is still on its way.
+--   for now, while another is still on its way; and what the rail reported by
+--   itself may be a send that was refused for now, even where it keeps one outcome a key.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
-CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -25,5 +26,8 @@ AS $$
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1) a
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
     JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
-    WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean)
+    WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
+      AND NOT ($2 AND EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts now
+        WHERE now.outbox_id = $1 AND now.result = 'REFUSED_TRANSIENT')))
 $$;
