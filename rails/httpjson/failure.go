@@ -17,10 +17,10 @@ import (
 var refusedAlerts = []uint64{42, 43, 44, 45, 46, 48, 49, 116}
 
 // brokenForAll reports whether what kept a request from leaving would keep
-// every other one of this rail too, until a person repairs trust, certificate
-// or address.
+// every other one of this rail too, until an operator repairs trust, certificate
+// or address. Of addresses see strayDials.
 func brokenForAll(err error) bool {
-	if errors.Is(err, errForbidden) {
+	if errors.Is(err, errAstray) {
 		return true
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {

@@ -88,10 +88,11 @@ func rawBank(t *testing.T, behave func(net.Conn)) string {
 }
 
 // TestForbiddenAddresses: no name and no URL leads to this machine or to its
-// cloud's metadata, and the rail is held, for no send would do better.
+// cloud's metadata. A configured address holds the rail, for no send would do
+// better; for a name see TestStrayName.
 func TestForbiddenAddresses(t *testing.T) {
 	for _, host := range []string{
-		"127.0.0.1", "[::1]", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]",
+		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]",
 		"[::ffff:169.254.169.254]", "224.0.0.1", "255.255.255.255", "100.100.100.200", "[::ffff:100.100.100.200]", "[fd00:ec2::254]",
 	} {
 		settings := config(t, "http://"+host+":1")
@@ -102,6 +103,13 @@ func TestForbiddenAddresses(t *testing.T) {
 		if got.Result != payment.ResultRefusedRail || got.FirstByte {
 			t.Errorf("%s: %+v, want REFUSED_RAIL", host, got)
 		}
+	}
+	named := config(t, "http://localhost:1")
+	named.AllowLoopback = false
+	byName := open(t, named, profile())
+	defer byName.(io.Closer).Close()
+	if got := byName.Send(t.Context(), instruction(t)); got.Result != payment.ResultNotSent || !strings.Contains(got.Message, "can have") {
+		t.Errorf("localhost: %+v, want NOT_SENT for its address", got)
 	}
 	settings := config(t, "http://169.254.169.254")
 	rail := open(t, settings, profile())

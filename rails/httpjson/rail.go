@@ -78,7 +78,7 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	if signer != nil {
 		secrets = append(secrets, signer.key)
 	}
-	dialer := &dialer{timeouts: profile.Timeouts, loopback: config.AllowLoopback, tls: tlsConfig}
+	dialer := &dialer{timeouts: profile.Timeouts, loopback: config.AllowLoopback, tls: tlsConfig, now: time.Now}
 	r := &Rail{
 		railType: profile.RailType, config: config, timeouts: profile.Timeouts,
 		checklist: checklist, exponents: profile.Checks,

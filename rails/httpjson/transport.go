@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,9 +23,6 @@ const (
 	idleTimeout = 15 * time.Second
 )
 
-// errForbidden is what dialling an address that no bank has ends with.
-var errForbidden = errors.New("the address is not one that a bank can have")
-
 // dialer makes the connections of one rail. The transport goes on dialling for a
 // call that was cancelled; that ends after connect + TLS, or when the rail is
 // closed.
@@ -32,6 +30,9 @@ type dialer struct {
 	timeouts rails.Timeouts
 	loopback bool
 	tls      *tls.Config
+	resolver *net.Resolver // nil: the system's
+	now      func() time.Time
+	strays   strays
 }
 
 // newTransport is an http.Transport with everything off that sends a payment
@@ -86,8 +87,21 @@ func (d *dialer) secure(ctx context.Context, network, address string) (net.Conn,
 func (d *dialer) dial(ctx context.Context, network, address string) (*countingConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.timeouts.Connect))
 	defer cancel()
-	nd := net.Dialer{Control: d.control}
+	var permitted atomic.Bool // one of the addresses of the name is
+	nd := net.Dialer{Resolver: d.resolver, Control: func(network, address string, raw syscall.RawConn) error {
+		err := d.control(network, address, raw)
+		if err == nil {
+			permitted.Store(true)
+		}
+		return err
+	}}
 	conn, err := nd.DialContext(ctx, network, address)
+	switch {
+	case permitted.Load():
+		d.strays.end()
+	case errors.Is(err, errForbidden) && (isLiteral(address) || d.strays.another(d.now())):
+		err = fmt.Errorf("%w: %w", errAstray, err)
+	}
 	if err != nil {
 		return nil, err
 	}
