@@ -1,11 +1,13 @@
 package relayer_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -158,4 +160,32 @@ func TestTakenForNow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// told is a rail that notes by which version it is asked about what was sent.
+type told struct {
+	rails.Rail
+	by chan string
+}
+
+func (r told) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
+	r.by <- q.RenderVersion
+	return r.Rail.(rails.Inquirer).Inquire(ctx, q)
+}
+
+// TestInquiryNamesTheRendering: where the rail's address has changed since the send,
+// "no such payment" from the new one proves nothing, so the adapter has to know by
+// what the payment was sent.
+func TestInquiryNamesTheRendering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, askable(`, "inquiry": {"intervals": ["10ms"], "max": 2, "not_found": "INCONCLUSIVE"}`))
+	asked := make(chan string, 10)
+	w.wrap = func(rail rails.Rail) rails.Rail { return told{rail, asked} }
+	w.faults(railsim.Fault{Kind: railsim.DropAfter})
+	w.run(config())
+	id := w.enqueue("the one")
+	by := <-asked
+	var sent string
+	w.cell.QueryRow(`SELECT render_version FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND state = 'DISPATCHING'`, []any{[16]byte(id)}, &sent)
+	same(t, "render version of the inquiry", by, sent)
 }
