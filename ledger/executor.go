@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -286,16 +287,16 @@ func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool
 const defaultStaleAfter = 15 * time.Second
 
 // Heartbeat says that a component is alive, and what its host's clock is.
-func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
-	tag, err := e.pool.Exec(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
-		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched)
+func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error) {
+	err = e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched).Scan(&beats)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("%w: it was started since the last look at it", payment.ErrServerChanged)
+	}
 	if err != nil {
-		return fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
+		return 0, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
 	}
-	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("heartbeat of %s: %w: it was started since the last look at it", beat.Name, payment.ErrServerChanged)
-	}
-	return nil
+	return beats, nil
 }
 
 // Rails reads the profiles in force.

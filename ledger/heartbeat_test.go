@@ -15,7 +15,7 @@ func TestForgetHeartbeats(t *testing.T) {
 	cell := celltest.New(t)
 	executor := openExecutor(t, cell)
 	for _, name := range []string{"alive", "gone", "gone with a claim"} {
-		if err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+		if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 			t.Fatal(err)
 		}
 	}

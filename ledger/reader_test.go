@@ -184,7 +184,7 @@ func TestStatus(t *testing.T) {
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type IN ('slow', '*')")
 	cell.Exec("INSERT INTO railhead.payment_paused_participants VALUES ('p9', 'amy', now(), 'fraud desk asked')")
 	for name, status := range map[string]string{"a": "running", "b": "running", "c": "running", "d": "stopped"} {
-		if err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
+		if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
 			t.Fatal(err)
 		}
 	}

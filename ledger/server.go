@@ -70,7 +70,10 @@ func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
 func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
 	all, err := boundedRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
 		var r payment.Recall
-		return r, row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Awaited)
+		var awaitedMS int64
+		err := row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Outdated, &r.Awaited, &awaitedMS)
+		r.AwaitedFor = time.Duration(awaitedMS) * time.Millisecond
+		return r, err
 	}, e.sql["remembered"], text(memory.Name), memory.Beats, timestamp(memory.SeenAt),
 		uuid(memory.OutboxID), memory.AttemptNo, timestamp(memory.ClaimedAt), name)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestViews(t *testing.T) {
 		{Name: "b", Kind: "reaper", Host: "h", Version: "v", Status: "running"},
 		{Name: "c", Kind: "relayer", Host: "h", Version: "v", Status: "stopped"},
 	} {
-		if err := executor.Heartbeat(t.Context(), beat); err != nil {
+		if _, err := executor.Heartbeat(t.Context(), beat); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,7 +31,7 @@ type Store interface {
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
 	// Heartbeat says that this reaper is alive.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) error
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error)
 	// StaleClaims reads the open claims that are due for repair, oldest first.
 	StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error)
 	// Turn records; it claims nothing here.
@@ -115,7 +115,7 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	if watch == nil {
 		watch = silent{}
 	}
-	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile, Patience: config.HeartbeatStale}, store, log)
 	if err != nil {
 		return nil, err
 	}
@@ -256,12 +256,12 @@ func (r *Reaper) Ready() error {
 }
 
 func (r *Reaper) sendBeat(ctx context.Context, status string) error {
-	err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	beats, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
 		StaleAfter: r.config.HeartbeatStale,
 	}))
 	if err == nil {
-		r.guard.Beaten()
+		r.guard.Beaten(beats)
 	}
 	return err
 }

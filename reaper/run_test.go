@@ -47,11 +47,11 @@ func (q *quiet) Recall(context.Context, string, payment.Remembered) (payment.Rec
 
 func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string) error { return nil }
 
-func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) error {
+func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) (int64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.status = beat.Kind + " " + beat.Status
-	return nil
+	return 1, nil
 }
 
 func (q *quiet) StaleClaims(context.Context, payment.StaleQuery) ([]payment.StaleClaim, error) {

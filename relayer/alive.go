@@ -37,13 +37,13 @@ func (r *Relayer) status() string {
 // the database says.
 func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	at := clock.Now()
-	err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	beats, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
 		StaleAfter: r.config.HeartbeatStale, Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 	}))
 	switch {
 	case err == nil:
-		r.guard.Beaten()
+		r.guard.Beaten(beats)
 		r.beatAt.Store(&at)
 	case errors.Is(err, payment.ErrServerChanged):
 		r.lanes.lookAgain()

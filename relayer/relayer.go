@@ -66,7 +66,7 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 	if config.Tracer != nil {
 		store = tracedStore{store, config.Tracer}
 	}
-	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile, Patience: config.HeartbeatStale}, store, log)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ type Store interface {
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
 	// Heartbeat says that this relayer is alive.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) error
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error)
 	// Turn records outcomes and claims what fits, in one transaction. After
 	// payment.ErrCommitUnknown it may have happened; after any other error it
 	// has not.

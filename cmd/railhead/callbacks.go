@@ -54,7 +54,7 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	guard, err := lineage.New(lineage.Config{Name: s.WorkerID, File: s.stateFile("callbacks")}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: s.WorkerID, File: s.stateFile("callbacks"), Patience: s.HeartbeatStale}, store, log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
@@ -130,7 +130,7 @@ func (c *callbacks) look(ctx context.Context) error {
 func (c *callbacks) beat(ctx context.Context, status string) {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.HeartbeatStale/2)
 	defer cancel()
-	err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
+	beats, err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
 		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status,
 		StaleAfter: c.settings.HeartbeatStale,
 	}))
@@ -138,7 +138,7 @@ func (c *callbacks) beat(ctx context.Context, status string) {
 		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
 		return
 	}
-	c.guard.Beaten()
+	c.guard.Beaten(beats)
 	c.beatAt.Store(time.Now().UnixNano())
 }
 

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -14,11 +15,18 @@ type finding struct {
 	wait   string
 }
 
+// look is what a guard knows of a look besides the facts.
+type look struct {
+	compared  bool          // this start of the server was passed before, by this guard or by an operator
+	remembers bool          // this guard has a memory at all
+	met       time.Duration // since it first saw this start; recovery may last longer than any silence
+	patience  time.Duration // of a guard without a memory, for those that have one
+}
+
 // examine weighs the facts. Memory is empty where there is none, or where an
-// operator has compared since it was made. Compared says that this start of the
-// server was passed before, by this guard or by an operator; remembers, that this
-// guard had a memory at all.
-func examine(server payment.Server, memory payment.Remembered, recall payment.Recall, compared, remembers bool) finding {
+// operator has compared since it was made. One that is outdated may show what is
+// missing, but proves nothing by missing nothing.
+func examine(server payment.Server, memory payment.Remembered, recall payment.Recall, look look) finding {
 	was := fmt.Sprintf("the server was %s on timeline %d", memory.SystemIdentifier, memory.Timeline)
 	is := fmt.Sprintf("it is %s on timeline %d", server.SystemIdentifier, server.Timeline)
 	switch {
@@ -38,15 +46,18 @@ func examine(server payment.Server, memory payment.Remembered, recall payment.Re
 	case recall.ClaimMissing:
 		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
 			"the claim in row %d of %s was confirmed and is not there", memory.AttemptNo, memory.OutboxID)}
-	case compared:
+	case look.compared, recall.Vouched:
 		return finding{}
-	case len(recall.Awaited) > 0:
+	case len(recall.Awaited) > 0 && look.met < recall.AwaitedFor:
 		return finding{wait: "the server was started, and has to be compared with what these remember: " + list(recall.Awaited)}
-	case !remembers && !recall.Vouched && recall.Known:
+	case look.remembers && !recall.Outdated, !recall.Known:
+		return finding{}
+	case look.met < recall.AwaitedFor+look.patience:
+		return finding{wait: "the server was started, and nothing here remembers it from before: one that does may vouch for it"}
+	default:
 		return finding{cause: payment.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +
 			"it from before (RAILHEAD_STATE_DIR keeps that): a plain start can't be told from a snapshot that was put back"}
 	}
-	return finding{}
 }
 
 // position writes bytes of write-ahead log as PostgreSQL does.

@@ -37,6 +37,9 @@ type Config struct {
 	Name string // the service's worker id
 	// File keeps the memory for the next start of the service. Empty: there is none.
 	File string
+	// Patience is how long a guard without a memory waits on a new start of the
+	// server for another that has one.
+	Patience time.Duration
 }
 
 // Guard is safe for use by many goroutines; Look is called by one at a time.
@@ -53,7 +56,10 @@ type Guard struct {
 	looked     clock.Moment       // when that was
 	passed     bool               // nothing was found missing on that server, in that start of it
 	open       *payment.Suspension
-	wait       string // why nothing is claimed although no suspension is open; empty: it is
+	met        payment.Server // the start of the server that was looked at last
+	metAt      clock.Moment   // and when it was first
+	beatenAt   clock.Moment   // when a heartbeat was confirmed last
+	wait       string         // why nothing is claimed although no suspension is open; empty: it is
 	saved      time.Time
 	savedClaim time.Time // when a claim was saved last
 	unsaid     bool      // the last save failed
@@ -74,6 +80,9 @@ func New(config Config, store Store, log *slog.Logger) (*Guard, error) {
 	return g, writable(config.File)
 }
 
+// forgottenAfter is less than the silence after which reapers remove a heartbeat.
+const forgottenAfter = 30 * time.Minute
+
 // Look compares the server with the memory, and opens a suspension where rows may
 // be missing. Until it has been called on the present start of the server, nothing
 // may be claimed. An error means that the server could not be asked, or may not be
@@ -86,9 +95,15 @@ func (g *Guard) Look(ctx context.Context) error {
 	g.mu.Lock()
 	memory, remembers := g.memory, g.fresh
 	compared := g.passed && g.server.Same(server)
-	if remembers && acceptedSince(server, memory.SeenAt) {
+	if !g.met.Same(server) {
+		g.met, g.metAt = server, clock.Now()
+	}
+	met := g.metAt.Age()
+	// By name as well: the server's clock may be behind the one of SeenAt.
+	accepted := g.open != nil && server.HasAccepted(g.open.ID)
+	if accepted || remembers && acceptedSince(server, memory.SeenAt) {
 		// An operator has compared since: it proves nothing any more.
-		memory, g.own = payment.Remembered{}, payment.Remembered{}
+		memory, g.own, remembers = payment.Remembered{}, payment.Remembered{}, false
 	}
 	if g.own.Name != "" {
 		memory.Name, memory.Beats = g.own.Name, g.own.Beats
@@ -103,8 +118,8 @@ func (g *Guard) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared = compared || acceptedSince(server, server.StartedAt)
-	finding := examine(server, memory, recall, compared, remembers)
+	compared = compared || accepted || acceptedSince(server, server.StartedAt)
+	finding := examine(server, memory, recall, look{compared: compared, remembers: remembers, met: met, patience: g.config.Patience})
 	if finding.cause != "" && !(suspended && g.told(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail); err != nil {
 			g.hold(finding.detail)
@@ -186,12 +201,17 @@ func (g *Guard) Beat(beat payment.Heartbeat) payment.Heartbeat {
 	return beat
 }
 
-// Beaten notes a heartbeat that was confirmed.
-func (g *Guard) Beaten() {
+// Beaten notes a heartbeat that was confirmed, and how many the row counts with it,
+// those of an earlier process of the same name included. A lower count than before is
+// left to the next look, unless the silence was so long that a reaper may have removed the
+// row.
+func (g *Guard) Beaten(beats int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.own.Name = g.config.Name
-	g.own.Beats++
+	if g.beatenAt.Age() < forgottenAfter {
+		beats = max(beats, g.own.Beats+1)
+	}
+	g.own.Name, g.own.Beats, g.beatenAt = g.config.Name, beats, clock.Now()
 }
 
 // Claimed notes the last of the claims that were confirmed together, before any of

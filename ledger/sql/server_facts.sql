@@ -1,12 +1,13 @@
 -- What must hold of the server before money depends on it, who it is, and whether
--- that was accepted. The settings of the cell say how long callers repeat calls.
+-- that was accepted. The log's position is where it is flushed: a crash may take
+-- back what was written beyond it. The settings of the cell say how long callers repeat calls.
 SELECT current_setting('fsync') = 'on' AS fsync,
   current_setting('full_page_writes') = 'on' AS full_page_writes,
   current_setting('synchronous_commit') <> 'off' AS synchronous_commit,
   current_setting('server_version_num')::integer AS version,
   pg_is_in_recovery() AS standby,
   i.system_identifier, i.timeline, pg_postmaster_start_time() AS started_at,
-  CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_lsn() - '0/0')::bigint END AS log_position,
+  CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_flush_lsn() - '0/0')::bigint END AS log_position,
   clock_timestamp() AS now,
   (SELECT t.accepted_at FROM {cell}.payment_accepted_timelines t
    WHERE t.system_identifier = i.system_identifier AND t.timeline = i.timeline) AS accepted_at

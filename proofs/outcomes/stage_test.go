@@ -230,9 +230,9 @@ func (d *doomed) RecordLate(context.Context, payment.Outcome) (payment.Verdict, 
 	return "", errCutOff
 }
 
-func (d *doomed) Heartbeat(ctx context.Context, beat payment.Heartbeat) error {
+func (d *doomed) Heartbeat(ctx context.Context, beat payment.Heartbeat) (int64, error) {
 	if d.dead.Load() {
-		return errCutOff
+		return 0, errCutOff
 	}
 	return d.Store.Heartbeat(ctx, beat)
 }

@@ -1,0 +1,431 @@
+package lineage_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/lineage"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// ledger is a store whose answers a test sets, and that fails before or after a call.
+type ledger struct {
+	server payment.Server
+	recall payment.Recall
+	asked  payment.Remembered // what Recall was asked for last
+	opened []payment.SuspensionCause
+	before string // the call that fails before it has an effect
+	after  string // the call that fails after it
+	calls  int
+}
+
+var errAway = errors.New("the server is away")
+
+func (l *ledger) fails(call string, do func()) error {
+	l.calls++
+	if l.before == call {
+		return errAway
+	}
+	do()
+	if l.after == call {
+		return errAway
+	}
+	return nil
+}
+
+func (l *ledger) CheckServer(context.Context) (server payment.Server, err error) {
+	err = l.fails("CheckServer", func() {
+		server = l.server
+		server.Suspensions = append([]payment.Suspension(nil), l.server.Suspensions...)
+	})
+	return server, err
+}
+
+func (l *ledger) Recall(_ context.Context, _ string, memory payment.Remembered) (recall payment.Recall, err error) {
+	err = l.fails("Recall", func() { l.asked, recall = memory, l.recall })
+	return recall, err
+}
+
+// Suspend opens a suspension, unless one is open.
+func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCause, detail string) error {
+	return l.fails("Suspend", func() {
+		l.opened = append(l.opened, cause)
+		if _, open := l.server.OpenSuspension(); !open {
+			l.suspend(cause, detail)
+		}
+	})
+}
+
+func (l *ledger) suspend(cause payment.SuspensionCause, detail string) {
+	l.server.Suspensions = append([]payment.Suspension{{
+		ID: payment.NewID(), Cause: cause, Detail: detail, KnownUntil: noon.Add(-time.Minute), OpenedAt: l.server.Now,
+	}}, l.server.Suspensions...)
+}
+
+// accept is an operator's, by the server's clock.
+func (l *ledger) accept() {
+	for n := range l.server.Suspensions {
+		if s := &l.server.Suspensions[n]; s.Open() {
+			s.AcceptedAt, s.DoubtedUntil = l.server.Now, l.server.Now.Add(24*time.Hour)
+		}
+	}
+	if l.server.AcceptedAt.IsZero() {
+		l.server.AcceptedAt = l.server.Now
+	}
+}
+
+// restart is a start of the server of which nothing else is new.
+func (l *ledger) restart(after time.Duration) {
+	l.server.StartedAt = l.server.Now.Add(after)
+	l.server.Now = l.server.StartedAt.Add(time.Second)
+	l.recall.Vouched = false
+}
+
+func newLedger() *ledger {
+	return &ledger{server: payment.Server{
+		SystemIdentifier: "71", Timeline: 1, LogPosition: 100,
+		StartedAt: noon.Add(-time.Hour), Now: noon, AcceptedAt: noon.Add(-30 * 24 * time.Hour),
+	}}
+}
+
+func guard(t *testing.T, l *ledger, file string) *lineage.Guard {
+	t.Helper()
+	g, err := lineage.New(lineage.Config{Name: "relayer-1", File: file}, l, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func look(t *testing.T, g *lineage.Guard) {
+	t.Helper()
+	if err := g.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is checks what follows from a look: whether lanes of a rail without keys are
+// claimed, whether those of one with keys are, and whether the guard vouches.
+func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool) {
+	t.Helper()
+	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever})
+	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)})
+	if claimed != never || goesOn != keyed {
+		t.Errorf("%s: claimed %t and with keys %t, want %t and %t (%s)", what, claimed, goesOn, never, keyed, g.Reason())
+	}
+	if got := g.Beat(payment.Heartbeat{}).Vouched; got != vouched {
+		t.Errorf("%s: vouches %t, want %t", what, got, vouched)
+	}
+	if g.Suspended() == never || g.Suspended() != (g.Reason() != "") {
+		t.Errorf("%s: suspended %t, for %q", what, g.Suspended(), g.Reason())
+	}
+}
+
+func remembered(l *ledger) payment.Remembered {
+	return payment.Remembered{
+		SystemIdentifier: l.server.SystemIdentifier, Timeline: l.server.Timeline, LogPosition: l.server.LogPosition, SeenAt: l.server.Now,
+		Name: "relayer-0", Beats: 9,
+	}
+}
+
+func keep(t *testing.T, memory payment.Remembered) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "server.json")
+	text, err := json.Marshal(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	file := filepath.Join(t.TempDir(), "state", "server.json")
+	g := guard(t, l, file)
+	is(t, "before a look", g, false, false, false)
+	look(t, g)
+	is(t, "on a cell where nothing ran", g, true, true, true)
+	g.Beaten(1)
+	l.server.Now = noon.Add(time.Minute)
+	look(t, g)
+	if l.asked.SystemIdentifier != "71" || l.asked.Beats != 1 || l.asked.Name != "relayer-1" {
+		t.Errorf("it remembers %+v", l.asked)
+	}
+	again := guard(t, l, file)
+	look(t, again)
+	if l.asked.SystemIdentifier != "71" || l.asked.Timeline != 1 || l.asked.LogPosition != 100 {
+		t.Errorf("the next start remembers %+v", l.asked)
+	}
+
+	// On a server that was never accepted even the first start finds something.
+	l = newLedger()
+	l.server.AcceptedAt = time.Time{}
+	g = guard(t, l, "")
+	look(t, g)
+	is(t, "never accepted", g, false, true, false)
+	if len(l.opened) != 1 || l.opened[0] != payment.CauseNewTimeline {
+		t.Errorf("opened %v", l.opened)
+	}
+}
+
+// TestNoFile: nothing remembers the server, and a relayer has run on it.
+func TestNoFile(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.recall.Known = true
+	g := guard(t, l, "")
+	look(t, g)
+	is(t, "no memory", g, false, true, false)
+	if len(l.opened) != 1 || l.opened[0] != payment.CauseNoMemory {
+		t.Errorf("opened %v", l.opened)
+	}
+	look(t, g)
+	if len(l.opened) != 1 {
+		t.Errorf("what is said is said again: %v", l.opened)
+	}
+
+	l = newLedger()
+	l.recall.Known, l.recall.Vouched = true, true
+	g = guard(t, l, "")
+	look(t, g)
+	is(t, "another vouches", g, true, true, true)
+	l.restart(time.Minute)
+	look(t, g)
+	is(t, "after a plain restart the process remembers", g, true, true, true)
+}
+
+// TestPatience: a guard without a memory does not suspend before one that has a
+// memory has had the time to vouch.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.recall.Known = true
+	g, err := lineage.New(lineage.Config{Name: "relayer-1", Patience: time.Hour}, l, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, g)
+	is(t, "nothing has vouched yet", g, false, false, false)
+	if !g.Waiting() || len(l.opened) != 0 {
+		t.Errorf("waiting %t, opened %v", g.Waiting(), l.opened)
+	}
+	l.recall.Vouched = true
+	look(t, g)
+	is(t, "another vouches", g, true, true, true)
+}
+
+func TestMemoryFromAFile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*ledger)
+		cause  payment.SuspensionCause
+	}{
+		"a plain restart":        {func(l *ledger) { l.restart(time.Minute) }, ""},
+		"another server":         {func(l *ledger) { l.server.SystemIdentifier = "72" }, payment.CauseNewServer},
+		"another timeline":       {func(l *ledger) { l.server.Timeline = 2 }, payment.CauseNewTimeline},
+		"the log is shorter":     {func(l *ledger) { l.server.LogPosition-- }, payment.CauseLogWentBack},
+		"a heartbeat is missing": {func(l *ledger) { l.recall.BeatsMissing = true }, payment.CauseRowsMissing},
+		"a claim is missing":     {func(l *ledger) { l.recall.ClaimMissing = true }, payment.CauseRowsMissing},
+		"an outdated memory":     {func(l *ledger) { l.recall.Known, l.recall.Outdated = true, true }, payment.CauseNoMemory},
+		"accepted since": {func(l *ledger) {
+			l.server.Timeline = 2
+			l.server.AcceptedAt = noon.Add(time.Second)
+		}, ""},
+		"accepted since, and started again": {func(l *ledger) {
+			l.server.Timeline, l.recall.Known = 2, true
+			l.server.AcceptedAt, l.server.Now = noon.Add(time.Second), noon.Add(time.Second)
+			l.restart(time.Minute)
+		}, payment.CauseNoMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLedger()
+			file := keep(t, remembered(l))
+			c.change(l)
+			g := guard(t, l, file)
+			look(t, g)
+			is(t, name, g, c.cause == "", true, c.cause == "")
+			if c.cause == "" && len(l.opened) > 0 || c.cause != "" && (len(l.opened) != 1 || l.opened[0] != c.cause) {
+				t.Errorf("opened %v, want %q", l.opened, c.cause)
+			}
+		})
+	}
+}
+
+// TestSuspendedByAnother binds a guard that misses nothing itself, and keeps its
+// memory as it is until an operator has accepted.
+func TestSuspendedByAnother(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, "")
+	look(t, g)
+	l.suspend(payment.CauseLogWentBack, "in a test")
+	look(t, g)
+	is(t, "suspended by another", g, false, true, false)
+	if len(l.opened) != 0 {
+		t.Errorf("opened %v", l.opened)
+	}
+	claim := payment.Claim{CreatedAt: noon}
+	if weighed := g.Weigh(claim); !weighed.Doubted || !weighed.MaybeSent {
+		t.Errorf("a claim is weighed as %+v", weighed)
+	}
+	l.server.Now = noon.Add(time.Hour)
+	l.accept()
+	look(t, g)
+	is(t, "accepted", g, true, true, true)
+	if weighed := g.Weigh(claim); weighed.Doubted || !weighed.MaybeSent {
+		t.Errorf("after it a claim is weighed as %+v", weighed)
+	}
+}
+
+// TestAcceptedByAClockThatIsBehind: the clock of the restored server may be behind
+// that of the one before. An acceptance ends the suspension all the same.
+func TestAcceptedByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, "")
+	look(t, g)
+	l.server.Timeline, l.server.AcceptedAt = 2, time.Time{}
+	l.server.Now, l.server.StartedAt = noon.Add(-2*time.Hour), noon.Add(-3*time.Hour)
+	look(t, g)
+	is(t, "restored, known until a time to come", g, false, false, false)
+	l.accept()
+	look(t, g)
+	is(t, "accepted", g, true, true, true)
+	look(t, g)
+	if len(l.opened) != 1 {
+		t.Errorf("opened %v", l.opened)
+	}
+}
+
+// TestRestoredTwice: what was accepted once is noticed again where the acceptance is
+// gone with the rows.
+func TestRestoredTwice(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, "")
+	look(t, g)
+	for range 2 {
+		l.server.Suspensions, l.server.Timeline, l.server.AcceptedAt = nil, 2, time.Time{}
+		l.restart(time.Minute)
+		look(t, g)
+		is(t, "restored", g, false, true, false)
+		l.server.Now = l.server.Now.Add(time.Minute)
+		l.accept()
+		look(t, g)
+		is(t, "accepted", g, true, true, true)
+	}
+	if len(l.opened) != 2 {
+		t.Errorf("opened %v", l.opened)
+	}
+}
+
+// TestOwnBeats: an earlier process of the same name counts, and a row that was
+// removed in a long silence begins anew.
+func TestOwnBeats(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, "")
+	look(t, g)
+	for _, c := range []struct{ row, want int64 }{
+		{1001, 1001}, // the row of an earlier process of the same name
+		{1002, 1002},
+		{1005, 1005}, // two lost answers
+		{3, 1006},    // rows are missing
+	} {
+		g.Beaten(c.row)
+		look(t, g)
+		if l.asked.Beats != c.want {
+			t.Errorf("the row counts %d: it remembers %d, want %d", c.row, l.asked.Beats, c.want)
+		}
+	}
+}
+
+func TestLastClaimIsRemembered(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	file := filepath.Join(t.TempDir(), "server.json")
+	g := guard(t, l, file)
+	look(t, g)
+	claims := []payment.Claim{{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: noon}, {OutboxID: payment.NewID(), AttemptNo: 3, ClaimedAt: noon}}
+	g.Claimed(t.Context(), claims)
+	g.Claimed(t.Context(), nil)
+	for what, guard := range map[string]*lineage.Guard{"the process": g, "the file": guard(t, l, file)} {
+		look(t, guard)
+		if l.asked.OutboxID != claims[1].OutboxID || l.asked.AttemptNo != 3 || !l.asked.ClaimedAt.Equal(noon) {
+			t.Errorf("%s remembers %+v", what, l.asked)
+		}
+	}
+}
+
+// TestStoreFails: whatever call is lost, before or after its effect, nothing is
+// claimed by mistake, and the next look says what this one could not.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"CheckServer", "Recall", "Suspend"} {
+		for _, effect := range []bool{false, true} {
+			l := newLedger()
+			g := guard(t, l, "")
+			look(t, g)
+			l.server.Timeline, l.server.AcceptedAt = 2, time.Time{}
+			l.restart(time.Minute)
+			if effect {
+				l.after = call
+			} else {
+				l.before = call
+			}
+			if err := g.Look(t.Context()); !errors.Is(err, errAway) {
+				t.Errorf("%s lost: %v", call, err)
+			}
+			// Claims name the server that was looked at last, which this one is not.
+			if claimed, _ := g.Allows(payment.Policy{}); claimed && g.Server().Same(l.server) {
+				t.Errorf("%s lost: claimed on a server that was not looked at", call)
+			}
+			l.before, l.after = "", ""
+			look(t, g)
+			is(t, call+" lost", g, false, true, false)
+		}
+	}
+}
+
+// TestSaveFails stops nothing.
+func TestSaveFails(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	folder := filepath.Join(t.TempDir(), "state")
+	g := guard(t, l, filepath.Join(folder, "server.json"))
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	look(t, g)
+	g.Claimed(t.Context(), []payment.Claim{{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: noon}})
+	look(t, g)
+	is(t, "nothing can be saved", g, true, true, true)
+}
+
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"empty": "", "cut off": `{"system_id`, "of no server": `{"seen_at": "2026-11-21T12:00:00Z"}`, "never seen": `{"system_identifier": "71"}`} {
+		file := filepath.Join(t.TempDir(), "server.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := lineage.New(lineage.Config{Name: "relayer-1", File: file}, newLedger(), slog.New(slog.DiscardHandler))
+		if !lineage.ErrBadMemory(err) || !strings.Contains(err.Error(), "remove the file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
