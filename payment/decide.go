@@ -112,6 +112,7 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 		// even where the rail keeps one outcome a key: rails refuse for load before
 		// they look the key up.
 		if d.SendCount >= p.Retry.MaxSends {
+			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
 			return d.fail(CodeRetriesExhausted)
 		}
 		if d.OutcomeUnknown {

@@ -44,6 +44,16 @@ func (s Server) OpenSuspension() (Suspension, bool) {
 	return Suspension{}, false
 }
 
+// HasAccepted reports whether an operator has ended this suspension.
+func (s Server) HasAccepted(id ID) bool {
+	for _, each := range s.Suspensions {
+		if each.ID == id {
+			return !each.Open()
+		}
+	}
+	return false
+}
+
 // Weigh adds to a claim what suspensions say of the sends that its rows do not
 // know. While one is open, some send may have been made since KnownUntil: what is
 // sent now counts as a re-send whose first send was then. Once it
@@ -54,15 +64,17 @@ func (c Claim) Weigh(suspensions []Suspension) Claim {
 	for _, s := range suspensions {
 		if s.Open() || c.CreatedAt.Before(s.DoubtedUntil) {
 			c.MaybeSent = true
+			// What was forgotten was sent before the suspension: an inquiry that asks
+			// too early after it proves nothing.
+			if c.LastSentAt.Before(s.OpenedAt) && (s.Open() || !c.LastSentAt.IsZero()) {
+				c.LastSentAt = s.OpenedAt
+			}
 		}
 		switch {
 		case s.Open():
 			c.Doubted = true
 			if c.FirstSentAt.IsZero() || c.FirstSentAt.After(s.KnownUntil) {
 				c.FirstSentAt = s.KnownUntil
-			}
-			if c.LastSentAt.Before(s.OpenedAt) {
-				c.LastSentAt = s.OpenedAt
 			}
 		case c.FirstSentAt.After(s.KnownUntil) && c.FirstSentAt.Before(s.AcceptedAt):
 			c.FirstSentAt = s.KnownUntil
@@ -101,7 +113,13 @@ type Remembered struct {
 type Recall struct {
 	BeatsMissing bool
 	ClaimMissing bool
-	Vouched      bool     // another component has compared this start of the server with its memory
-	Known        bool     // some relayer has run on this cell before
-	Awaited      []string // relayers that may be alive and have not compared this start yet
+	Vouched      bool // some component has compared this start of the server with its memory
+	Known        bool // some relayer has run on this cell before
+	// Outdated is set where a relayer ran before this start and after the memory was
+	// made: that nothing of it is missing proves nothing.
+	Outdated bool
+	// Awaited are the relayers that ran when the server went down and have not compared
+	// this start yet, and AwaitedFor is the silence from which they count as dead.
+	Awaited    []string
+	AwaitedFor time.Duration
 }

@@ -12,7 +12,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          payment_outbox_suspensions.
+--          and what server_is_settled and refusal_is_whole read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -43,7 +43,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell', o.outbox_id);
   END IF;
 
-  settled := NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL);
+  -- Also before any service has looked at a server that was promoted or restored.
+  settled := {cell}.server_is_settled();
   FOR try IN 1..tries_max LOOP
     -- First statement: stop claims. Second: read the rows as they are now.
     SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id FOR UPDATE;
@@ -99,6 +100,7 @@ BEGIN
 
       still_unknown := CASE
         WHEN executes OR whole THEN false
+        WHEN o.result = 'REFUSED' AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
         ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,

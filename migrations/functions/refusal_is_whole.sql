@@ -3,14 +3,16 @@
 --   all of its sends: there was one at most, or the rail keeps one outcome a key
 --   (answer_covers_key). Of several sends it may mean one that was refused before,
 --   for now, while another is still on its way; and what the rail reported by
---   itself may be a send that was refused for now, even where it keeps one outcome a key.
--- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles.   locks: nothing.
+--   itself may be a send that was refused for now, even where it keeps one outcome
+--   a key. Sends that a restore may have forgotten can't be counted.
+-- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
+--          send_may_be_forgotten reads.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT (
+  SELECT NOT {cell}.send_may_be_forgotten($1) AND (
     SELECT count(*)
     FROM {cell}.payment_outbox_attempts s
     WHERE s.outbox_id = $1

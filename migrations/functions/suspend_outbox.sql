@@ -2,8 +2,8 @@
 --   Says that the database may have forgotten what was committed, so that nothing
 --   is sent or ended on it until an operator has compared with the rails. Returns
 --   the suspension that is open then: this one, or one that was open already. One
---   that was opened on another server, timeline or server start is taken over: what
---   this restore forgot counts too.
+--   that was opened on another server, timeline or server start is taken over, and
+--   counts as opened now: what this restore forgot counts too.
 --
 --   known_until is the newest moment that the data knows from before: the commit of
 --   the last transaction that recovery replayed, or the last heartbeat before this
@@ -32,7 +32,7 @@ BEGIN
   ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
     worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,
     system_identifier = excluded.system_identifier, timeline = excluded.timeline, server_started_at = excluded.server_started_at,
-    known_until = least(s.known_until, excluded.known_until)
+    known_until = least(s.known_until, excluded.known_until), opened_at = excluded.opened_at
   WHERE (s.system_identifier, s.timeline, s.server_started_at)
     IS DISTINCT FROM (excluded.system_identifier, excluded.timeline, excluded.server_started_at)
   RETURNING s.suspension_id INTO id;

@@ -20,6 +20,7 @@
 {include outbox_unsettled_send}
 {include open_dead_letter}
 {include append_outbox_row}
+{include send_may_be_forgotten}
 {include refusal_is_whole}
 {include answer_open_claim}
 {include record_late_outcome}
