@@ -257,3 +257,31 @@ func TestNew(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownPaymentWhileSuspended: a payment that the database may have forgotten is
+// asked for again; one that was never ours is not.
+func TestUnknownPaymentWhileSuspended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	unknown := saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")
+	for _, c := range []struct {
+		suspended bool
+		status    int
+		heard     string
+	}{{true, http.StatusServiceUnavailable, callback.Failed}, {false, http.StatusNotFound, callback.NotOurs}} {
+		w.suspended.Store(c.suspended)
+		answer := w.post(w.rail, "evt_1", unknown)
+		if answer.StatusCode != c.status || (answer.Header.Get("Retry-After") != "") != c.suspended {
+			t.Errorf("suspended %t: %s, Retry-After %q", c.suspended, answer.Status, answer.Header.Get("Retry-After"))
+		}
+		w.hears(c.heard)
+	}
+	// What is known is recorded all the same.
+	id := w.enqueue()
+	w.claim(id)
+	w.suspended.Store(true)
+	if answer := w.post(w.rail, "evt_2", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("a known payment: %s", answer.Status)
+	}
+	w.hears("IN")
+}

@@ -41,6 +41,8 @@ type world struct {
 	heard  chan string
 	policy payment.Policy
 	n      int
+	// suspended is what the receiver is told of the database.
+	suspended atomic.Bool
 }
 
 // switched is a store that can be away.
@@ -103,6 +105,7 @@ func newWorld(t *testing.T) *world {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	receiver, err := callback.New(readers, w.store, "callbacks-1", 2*time.Second, w, log)
 	w.must(err)
+	receiver.Suspended = w.suspended.Load
 	receiver.Register(mux)
 	return w
 }

@@ -1,0 +1,296 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// unaccepted makes this server one that was never accepted, as a promoted standby is.
+func (d *desk) unaccepted() {
+	d.t.Helper()
+	d.do(`ALTER TABLE railhead.payment_accepted_timelines DISABLE TRIGGER USER`)
+	d.do(`DELETE FROM railhead.payment_accepted_timelines`)
+	d.do(`ALTER TABLE railhead.payment_accepted_timelines ENABLE ALWAYS TRIGGER payment_accepted_timelines_append_only`)
+}
+
+func (d *desk) suspend() {
+	d.t.Helper()
+	d.must(d.exec.Suspend(d.t.Context(), "worker", payment.CauseRowsMissing, "in a test"))
+}
+
+func (d *desk) accept() {
+	d.t.Helper()
+	if _, err := d.operator().AcceptTimeline(d.t.Context(), why); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// doubts are the ways in which a send may have been forgotten.
+func doubts() map[string]func(*desk) {
+	return map[string]func(*desk){"a suspension is open": (*desk).suspend, "the timeline is not accepted": (*desk).unaccepted}
+}
+
+// TestNothingEndsWhileSuspended: no word that may be wrong about a forgotten send
+// ends a payment, until an operator has compared.
+func TestNothingEndsWhileSuspended(t *testing.T) {
+	t.Parallel()
+	for name, doubt := range doubts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			expired, waits, failed := d.enqueue(), d.enqueue(), plights["FAILED"](d)
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(expired))
+			doubt(d)
+			ended, err := d.exec.Expire(t.Context(), "reaper", 10)
+			d.must(err)
+			same(t, "expired", len(ended), 0)
+			ended, err = d.exec.ExpireOnly(t.Context(), "reaper", expired)
+			d.must(err)
+			same(t, "expired alone", len(ended), 0)
+			o := d.operator()
+			_, err = o.CancelPayment(t.Context(), waits, why)
+			refusedWith(t, "cancel", err, "RH020", "a cancellation waits")
+			_, err = o.ReplayPayment(t.Context(), failed, time.Time{}, why)
+			refusedWith(t, "replay", err, "RH020", "a replay waits")
+			same(t, "rows", d.rows(expired)+d.rows(waits), "")
+			d.accept()
+			ended, err = d.exec.Expire(t.Context(), "reaper", 10)
+			d.must(err)
+			same(t, "expired after it", len(ended), 1)
+			_, err = o.CancelPayment(t.Context(), waits, why)
+			d.must(err)
+			_, err = o.ReplayPayment(t.Context(), failed, time.Time{}, why)
+			d.must(err)
+			d.gapless()
+		})
+	}
+}
+
+// TestCallbackWhileSuspended: proof of execution ends a payment, a refusal is kept
+// and ends nothing, whether the payment waits, was sent once or was parked.
+func TestCallbackWhileSuspended(t *testing.T) {
+	t.Parallel()
+	for name, doubt := range doubts() {
+		for result, want := range map[payment.Result][3]string{
+			payment.ResultRefused:  {"LATE_OUTCOME", "DISPATCHING LATE_OUTCOME", "DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME"},
+			payment.ResultExecuted: {"LATE_OUTCOME DISPATCHED", "DISPATCHING DISPATCHED(1)", "DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME DISPATCHED"},
+		} {
+			t.Run(name+" "+string(result), func(t *testing.T) {
+				t.Parallel()
+				d := newDesk(t)
+				open, parked := d.claimOne(d.enqueue()), d.claimOne(d.enqueue())
+				d.record(lost(never, parked))
+				waits := d.enqueue()
+				doubt(d)
+				for n, id := range []payment.ID{waits, open.OutboxID, parked.OutboxID} {
+					d.late(callback(id, result, "ref"))
+					same(t, "rows", d.rows(id), want[n])
+				}
+				d.gapless()
+			})
+		}
+	}
+}
+
+// TestRefusalAfterTheAcceptance: what a restore may have forgotten can't be counted
+// among the sends that a refusal speaks of, unless the rail keeps one outcome a key and
+// a send of it is known.
+func TestRefusalAfterTheAcceptance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		profile string
+		prepare func(*desk)
+		want    [2]string
+	}{
+		{"never suspended", `{}`, func(*desk) {}, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED"}},
+		{"accepted", `{}`, func(d *desk) { d.suspend(); d.accept() }, [2]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME"}},
+		{"one outcome a key", `{"answer_covers_key": true}`, func(d *desk) { d.suspend(); d.accept() }, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME"}},
+		{"long after", `{}`, func(d *desk) {
+			d.suspend()
+			d.accept()
+			d.do(`UPDATE railhead.payment_outbox_settings SET repeated_within = interval '0'`)
+		}, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, c.profile)
+			c.prepare(d)
+			claim, waits := d.claimOne(d.enqueue()), d.enqueue()
+			for n, id := range []payment.ID{claim.OutboxID, waits} {
+				d.late(callback(id, payment.ResultRefused, ""))
+				want := c.want[n]
+				if got := d.rows(id); got != want {
+					t.Errorf("rows %d: got %s, want %s", n, got, want)
+				}
+			}
+			d.gapless()
+		})
+	}
+}
+
+// TestClaimHonoursASuspension lane by lane.
+func TestClaimHonoursASuspension(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('other', '{}', 'set by a test')`)
+	there, here := d.enqueueOn("other"), d.enqueue()
+	d.suspend()
+	goesOn := lane("other", 5, 0)
+	goesOn.GoesOn = true
+	claims := d.claim(lane("bank", 5, 0), goesOn)
+	if _, ok := claims[there]; !ok || len(claims) != 1 {
+		t.Errorf("claimed %d, want the lane that goes on", len(claims))
+	}
+	d.accept()
+	if claims = d.claim(lane("bank", 5, 0)); len(claims) != 1 || claims[here].OutboxID != here {
+		t.Errorf("claimed %d after it", len(claims))
+	}
+}
+
+// TestKnownUntil is the newest moment that the data knows from before this start of
+// the server, and for two restores the older one.
+func TestKnownUntil(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	known := func() string {
+		return d.text(`SELECT coalesce((SELECT CASE WHEN known_until = '-infinity' THEN '-infinity' ELSE to_char(known_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') END FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
+	}
+	beat := func(name, started, ticked string) {
+		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at)
+			VALUES ($1, 'relayer', 'h', 'v', 'running', $2::timestamptz, $3::timestamptz)`, name, started, ticked)
+	}
+	here := d.text(`SELECT pg_postmaster_start_time()::text`)
+	beat("on this start", here, "2026-05-01 00:00Z")
+	d.suspend()
+	same(t, "nothing is known from before", known(), "-infinity")
+	d.accept()
+
+	beat("older", "2025-12-01", "2026-01-01 00:00Z")
+	beat("newest", "2025-12-01", "2026-02-01 00:00Z")
+	d.suspend()
+	same(t, "known until", known(), "2026-02-01 00:00")
+	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-03-01 00:00Z' WHERE name = 'newest'`)
+	d.suspend()
+	same(t, "a second caller on the same start", known(), "2026-02-01 00:00")
+	same(t, "suspensions", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions`), "2")
+
+	// Another start takes it over: the least counts, and it was opened now.
+	opened := d.text(`SELECT opened_at::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
+	otherStart := func() {
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day' WHERE accepted_at IS NULL`)
+		d.suspend()
+	}
+	otherStart()
+	same(t, "a newer moment on another start", known(), "2026-02-01 00:00")
+	if again := d.text(`SELECT opened_at::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`); again == opened {
+		t.Errorf("opened at %s as before", again)
+	}
+	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-01-15 00:00Z' WHERE name = 'newest'`)
+	otherStart()
+	same(t, "an older moment on another start", known(), "2026-01-15 00:00")
+	same(t, "suspensions", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions`), "2")
+	d.accept()
+
+	// A beat on this start keeps the last one before it.
+	d.do(`DELETE FROM railhead.outbox_heartbeats WHERE name <> 'newest'`)
+	for range 2 {
+		if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.suspend()
+	same(t, "the tick before the start", known(), "2026-01-15 00:00")
+}
+
+// TestHeartbeatOnAnotherStart is refused, so that it can't hide what is missing.
+func TestHeartbeatOnAnotherStart(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	server, err := d.exec.CheckServer(t.Context())
+	d.must(err)
+	beat := payment.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
+	for want := range int64(2) {
+		beats, err := d.exec.Heartbeat(t.Context(), beat)
+		d.must(err)
+		same(t, "beats", beats, want+1)
+	}
+	beat.Looked = server.StartedAt.Add(-time.Second)
+	if _, err := d.exec.Heartbeat(t.Context(), beat); !errors.Is(err, payment.ErrServerChanged) {
+		t.Errorf("on another start: %v", err)
+	}
+	same(t, "beats", d.text(`SELECT beats::text FROM railhead.outbox_heartbeats`), "2")
+}
+
+// TestRecall: who vouches, who is awaited and what is known, from before this start.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		sql     string
+		memory  payment.Remembered
+		want    payment.Recall
+		awaited string
+	}{
+		"nothing ran":                      {`SELECT`, payment.Remembered{}, payment.Recall{}, ""},
+		"its own name before, on this one": {beats("me", "here", "0 s", "running", true), payment.Remembered{}, payment.Recall{Vouched: true, Known: true}, ""},
+		"its own name, before this start":  {beats("me", "before", "0 s", "running", true), payment.Remembered{}, payment.Recall{Known: true}, ""},
+		"another, alive when it ended":     {beats("other", "before", "1 hour", "running", true), payment.Remembered{SeenAt: now}, payment.Recall{Known: true, AwaitedFor: 15 * time.Second}, "other"},
+		"another, stopped":                 {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now}, payment.Recall{Known: true}, ""},
+		"a memory older than a heartbeat":  {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now.Add(-2 * time.Hour)}, payment.Recall{Known: true, Outdated: true}, ""},
+		"a heartbeat that is missing":      {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now}, payment.Recall{BeatsMissing: true}, ""},
+		"one of long ago":                  {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{}, ""},
+		"fewer heartbeats":                 {beats("me", "here", "0 s", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now}, payment.Recall{BeatsMissing: true, Vouched: true, Known: true}, ""},
+		"a claim that is missing":          {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now, SeenAt: now}, payment.Recall{ClaimMissing: true}, ""},
+		"one of a claim long ago":          {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.do(c.sql)
+			got, err := d.exec.Recall(t.Context(), "me", c.memory)
+			d.must(err)
+			same(t, "awaited", strings.Join(got.Awaited, " "), c.awaited)
+			got.Awaited = nil
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// beats plants a heartbeat of a relayer.
+func beats(name, start, ago, status string, vouched bool) string {
+	at := `pg_postmaster_start_time()`
+	if start == "before" {
+		at += ` - interval '1 day'`
+	}
+	return fmt.Sprintf(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+		VALUES ('%s', 'relayer', 'h', 'v', '%s', %s, now() - interval '%s', %t)`, name, status, at, ago, vouched)
+}
+
+// TestShowWhileSuspended: what looks as if it had never been sent may have been.
+func TestShowWhileSuspended(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	show := func() ledger.Certainty {
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+		d.must(err)
+		word, _ := line.Certainty()
+		return word
+	}
+	same(t, "at first", show(), ledger.NotSent)
+	d.suspend()
+	same(t, "while suspended", show(), ledger.OutcomeUnknown)
+	d.accept()
+	same(t, "after the acceptance", show(), ledger.NotSent)
+}
