@@ -19,6 +19,7 @@ type situation struct {
 	action      payment.Action
 	unknown     bool
 	provisional bool
+	restored    restored
 	lastSend    bool // this send reaches the ceiling, or has been reached before an inquiry
 	lastAsk     bool // this inquiry reaches the ceiling, or it has been reached before a send
 	age         age
@@ -28,6 +29,15 @@ type situation struct {
 // age is what the claim says about its first and its latest earlier send; zero
 // is a time that nobody knows.
 type age struct{ first, last time.Duration }
+
+// restored is what suspensions say of sends that no row knows.
+type restored int
+
+const (
+	untouched restored = iota
+	maybeSent          // an operator has compared; the caller may have repeated a call that was forgotten
+	doubted            // no operator has compared yet
+)
 
 // What the rails of the table have in common.
 const (
@@ -54,6 +64,7 @@ func (s situation) claim() payment.Claim {
 		Action: s.action, AttemptNo: 1, ClaimedAt: noon,
 		OutcomeUnknown: s.unknown, Provisional: s.provisional,
 		SendCount: s.sendsBefore(), InquiryCount: 1,
+		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
 	if s.age.first > 0 {
 		c.FirstSentAt, c.LastSentAt = noon.Add(-s.age.first), noon.Add(-s.age.last)
@@ -128,6 +139,8 @@ func (s situation) expected() verdict {
 		}
 		return v.pending(payment.Retryable, map[bool]string{false: "NOT_SENT", true: "RAIL_REFUSED"}[v.pause], s.action)
 	}
+	// A send that a restore may have forgotten has no answer.
+	v.unknown = v.unknown || s.restored == doubted
 	if !s.asking() {
 		switch s.word {
 		case payment.ResultCheckFailed:
@@ -154,6 +167,7 @@ func (s situation) expected() verdict {
 		// the key up.
 		switch {
 		case s.lastSend:
+			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("RETRIES_EXHAUSTED")
 		case v.unknown:
 			return s.inDoubt(v, payment.Retryable)
@@ -177,7 +191,7 @@ func (s situation) proof() string {
 	switch {
 	case s.asking() && s.word == payment.ResultExecuted:
 		return "executed"
-	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.sendsBefore() <= 1 && s.age.first == s.age.last):
+	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
 		!s.provisional && s.age.last >= tableNotFoundAge:
@@ -262,7 +276,7 @@ func (s situation) insideWindow() bool {
 	if s.resend != payment.ResendSameKey {
 		return false
 	}
-	isFirst := !s.asking() && !s.unknown && s.sendsBefore() == 0
+	isFirst := !s.asking() && !s.unknown && s.restored != doubted && s.sendsBefore() == 0
 	return s.age.first < s.window && (s.age.first > 0 || isFirst && s.window > 0)
 }
 
@@ -290,9 +304,11 @@ func situations(yield func(situation) bool) {
 						for _, s.lastSend = range either {
 							for _, s.lastAsk = range either {
 								for _, s.age = range ages {
-									for _, s.word = range everyWord() {
-										if !yield(s) {
-											return false
+									for _, s.restored = range []restored{untouched, maybeSent, doubted} {
+										for _, s.word = range everyWord() {
+											if !yield(s) {
+												return false
+											}
 										}
 									}
 								}

@@ -55,7 +55,9 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 			Provisional:    rapid.Bool().Draw(t, "provisional"),
 			SendCount:      rapid.IntRange(0, 5).Draw(t, "sends before"),
 			InquiryCount:   rapid.IntRange(0, 5).Draw(t, "inquiries before"),
+			MaybeSent:      rapid.Bool().Draw(t, "may have been sent before a restore"),
 		}
+		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
 			c.FirstSentAt = noon.Add(time.Minute - anySpan().Draw(t, "first send ago"))
 		}
@@ -307,6 +309,48 @@ func TestExpiryDecidesNothing(t *testing.T) {
 		c.ExpiresAt = noon.Add(time.Hour - anySpan().Draw(t, "expires"))
 		if p.Decide(c, a) != want || p.DecideLost(c, a.Elapsed, a.Spread) != wantLost {
 			t.Fatal("expiry changed a decision")
+		}
+	})
+}
+
+// While no operator has compared, a send may have been forgotten. No word ends such a
+// payment as FAILED, unless the rail keeps one outcome a key and refuses the payment
+// for good, or an inquiry that may be believed says that it was not executed.
+func TestDoubtedIsNeverFailed(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if !d.claim.Doubted || d.State != payment.Failed {
+			return
+		}
+		covered := d.policy.AnswerCoversKey && !d.claim.Provisional &&
+			(d.answer.Result == payment.ResultRefusedFinal && d.claim.Action == payment.ActionSend)
+		asked := d.claim.Action == payment.ActionInquire && (d.answer.Result == payment.ResultNotFound ||
+			d.answer.Result == payment.ResultRefused && d.policy.AnswerCoversKey)
+		if !covered && !asked || d.lost {
+			t.Fatalf("%s ends a doubted payment as FAILED", d.answer.Result)
+		}
+	})
+}
+
+// What never left adds no doubt and takes none away.
+func TestNotSentLeavesTheFlags(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		notSent := d.answer.Result == payment.ResultNotSent || d.answer.Result == payment.ResultRefusedRail
+		if d.lost || !notSent {
+			return
+		}
+		was := d.claim.OutcomeUnknown || d.claim.Provisional
+		if d.OutcomeUnknown != was || d.Provisional != d.claim.Provisional || d.CountsSend {
+			t.Fatalf("unknown %t becomes %t, provisional %t becomes %t", was, d.OutcomeUnknown, d.claim.Provisional, d.Provisional)
+		}
+	})
+}
+
+// A claim that may be the repetition of a forgotten one ends FAILED by a refusal for
+// good, or by a check here, and never because the rail was busy too often.
+func TestBusyIsNoFailureOfARepetition(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.claim.MaybeSent && d.State == payment.Failed && d.answer.Result == payment.ResultRefusedTransient {
+			t.Fatal("refused for now, and FAILED though a send may be forgotten")
 		}
 	})
 }

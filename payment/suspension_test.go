@@ -1,0 +1,169 @@
+package payment_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// at is a time of the day of these tests, in hours.
+func at(hour float64) time.Time {
+	if hour == 0 {
+		return time.Time{}
+	}
+	return noon.Add(time.Duration((hour - 12) * float64(time.Hour)))
+}
+
+// suspended is a suspension that knows the data until one hour, was opened at
+// another, and was accepted at a third, 0: never. Callers repeat for four hours.
+func suspended(known, opened, accepted float64) payment.Suspension {
+	s := payment.Suspension{KnownUntil: at(known), OpenedAt: at(opened), AcceptedAt: at(accepted)}
+	if accepted > 0 {
+		s.DoubtedUntil = at(accepted + 4)
+	}
+	return s
+}
+
+func TestWeigh(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                 string
+		created, first, last float64 // of the claim
+		suspensions          []payment.Suspension
+		wantFirst, wantLast  float64
+		maybe, doubted       bool
+	}{
+		{"none", 9, 10, 11, nil, 10, 11, false, false},
+		{"open, never sent", 9, 0, 0, []payment.Suspension{suspended(8, 10, 0)}, 8, 10, true, true},
+		{"open, sent before known until", 6, 7, 7, []payment.Suspension{suspended(8, 10, 0)}, 7, 10, true, true},
+		{"open, sent after it", 9, 11, 11, []payment.Suspension{suspended(8, 10, 0)}, 8, 11, true, true},
+		{"open, enqueued after it was opened", 11, 0, 0, []payment.Suspension{suspended(8, 10, 0)}, 8, 10, true, true},
+		{"accepted, never sent, enqueued before", 9, 0, 0, []payment.Suspension{suspended(8, 10, 11)}, 0, 0, true, false},
+		{"accepted, never sent, within the time of repetition", 14.9, 0, 0, []payment.Suspension{suspended(8, 10, 11)}, 0, 0, true, false},
+		{"accepted, never sent, at its end", 15, 0, 0, []payment.Suspension{suspended(8, 10, 11)}, 0, 0, false, false},
+		{"accepted, sent before known until", 6, 7, 7, []payment.Suspension{suspended(8, 10, 11)}, 7, 10, true, false},
+		{"accepted, sent while it was open", 9, 10.5, 10.5, []payment.Suspension{suspended(8, 10, 11)}, 8, 10.5, true, false},
+		{"accepted, sent after it", 9, 12, 12, []payment.Suspension{suspended(8, 10, 11)}, 12, 12, true, false},
+		{"accepted, enqueued and sent long after it", 20, 21, 21, []payment.Suspension{suspended(8, 10, 11)}, 21, 21, false, false},
+		{"open after one that was accepted", 9, 10.5, 10.5, []payment.Suspension{suspended(14, 15, 0), suspended(8, 10, 11)}, 8, 15, true, true},
+		{"open, known until the time of an earlier one", 9, 12, 12, []payment.Suspension{suspended(10.5, 13, 0), suspended(8, 10, 11)}, 8, 13, true, true},
+		{"two that were accepted", 9, 16, 16, []payment.Suspension{suspended(10.5, 15, 17), suspended(8, 10, 11)}, 8, 16, true, false},
+	} {
+		claim := payment.Claim{CreatedAt: at(c.created), FirstSentAt: at(c.first), LastSentAt: at(c.last)}
+		got := claim.Weigh(c.suspensions)
+		if got.MaybeSent != c.maybe || got.Doubted != c.doubted {
+			t.Errorf("%s: maybe sent %t, doubted %t", c.name, got.MaybeSent, got.Doubted)
+		}
+		if !got.FirstSentAt.Equal(at(c.wantFirst)) || !got.LastSentAt.Equal(at(c.wantLast)) {
+			t.Errorf("%s: first sent %s and last %s, want %s and %s", c.name, got.FirstSentAt, got.LastSentAt, at(c.wantFirst), at(c.wantLast))
+		}
+	}
+	// Where nothing is known from before, no window covers the age.
+	claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(9), ClaimedAt: noon}.Weigh([]payment.Suspension{{KnownUntil: time.Unix(0, 0), OpenedAt: at(10)}})
+	if age := claim.SinceFirstSend(0); age < 50*365*24*time.Hour {
+		t.Errorf("a send of any age is %s old", age)
+	}
+}
+
+// TestWeighNeverForgets: a suspension only adds doubt. It makes no first send
+// younger, no latest send older, and counts none as the first that was not.
+func TestWeighNeverForgets(t *testing.T) {
+	hour := rapid.Float64Range(1, 48)
+	rapid.Check(t, func(t *rapid.T) {
+		var all []payment.Suspension
+		open, ended := 0, 1.0
+		count := rapid.IntRange(0, 4).Draw(t, "suspensions")
+		for n := range count {
+			opened := ended + hour.Draw(t, "opened after the one before")
+			known := opened - hour.Draw(t, "knows the time before")
+			accepted := opened + hour.Draw(t, "accepted after")
+			ended = accepted
+			if n == count-1 && rapid.Bool().Draw(t, "open") {
+				accepted, open = 0, 1
+			}
+			all = append([]payment.Suspension{suspended(known, opened, accepted)}, all...) // newest first
+		}
+		claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(hour.Draw(t, "created")), SendCount: rapid.IntRange(0, 3).Draw(t, "sends")}
+		if rapid.Bool().Draw(t, "was sent") {
+			claim.FirstSentAt = claim.CreatedAt.Add(time.Hour)
+			claim.LastSentAt = claim.FirstSentAt.Add(time.Hour)
+		}
+		got := claim.Weigh(all)
+		if !claim.FirstSentAt.IsZero() && got.FirstSentAt.After(claim.FirstSentAt) || got.LastSentAt.Before(claim.LastSentAt) {
+			t.Fatalf("sent %s to %s becomes %s to %s", claim.FirstSentAt, claim.LastSentAt, got.FirstSentAt, got.LastSentAt)
+		}
+		if got.Doubted != (open > 0) || got.Doubted && !got.MaybeSent {
+			t.Fatalf("doubted %t, maybe sent %t with %d open", got.Doubted, got.MaybeSent, open)
+		}
+		if got.Doubted && (got.FirstSentAt.IsZero() || got.FirstSentAt.After(all[0].KnownUntil)) {
+			t.Fatalf("a forgotten send may be of %s, the first counts as of %s", all[0].KnownUntil, got.FirstSentAt)
+		}
+		if got.SendNo() < claim.SendNo() || got.MaybeSent && (got.SendNo() < 2 || got.OneSend()) {
+			t.Fatalf("send %d becomes send %d", claim.SendNo(), got.SendNo())
+		}
+		if again := got.Weigh(all); fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", got) {
+			t.Fatalf("weighed twice: %+v, then %+v", got, again)
+		}
+	})
+}
+
+func TestSendNo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		claim payment.Claim
+		want  int
+	}{
+		{"the first", payment.Claim{}, 1},
+		{"the third", payment.Claim{SendCount: 2, FirstSentAt: noon}, 3},
+		{"after a replay", payment.Claim{FirstSentAt: noon}, 2},
+		{"after a restore", payment.Claim{MaybeSent: true}, 2},
+		{"after both", payment.Claim{MaybeSent: true, FirstSentAt: noon}, 2},
+		{"the third after a restore", payment.Claim{SendCount: 2, MaybeSent: true}, 3},
+	} {
+		if got := c.claim.SendNo(); got != c.want {
+			t.Errorf("%s: send %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestOpenSuspension(t *testing.T) {
+	t.Parallel()
+	ended, open := suspended(8, 10, 11), suspended(12, 13, 0)
+	ended.ID, open.ID = payment.NewID(), payment.NewID()
+	server := payment.Server{Suspensions: []payment.Suspension{open, ended}}
+	if found, ok := server.OpenSuspension(); !ok || found.ID != open.ID {
+		t.Errorf("found %v, %t", found.ID, ok)
+	}
+	if !server.HasAccepted(ended.ID) || server.HasAccepted(open.ID) || server.HasAccepted(payment.NewID()) {
+		t.Error("accepted is what an operator has ended")
+	}
+	if _, ok := (payment.Server{Suspensions: []payment.Suspension{ended}}).OpenSuspension(); ok {
+		t.Error("one that has ended is open")
+	}
+}
+
+func TestSameServer(t *testing.T) {
+	t.Parallel()
+	one := payment.Server{SystemIdentifier: "71", Timeline: 1, StartedAt: noon, LogPosition: 5, Now: noon}
+	for name, change := range map[string]func(*payment.Server){
+		"another identifier": func(s *payment.Server) { s.SystemIdentifier = "72" },
+		"another timeline":   func(s *payment.Server) { s.Timeline = 2 },
+		"another start":      func(s *payment.Server) { s.StartedAt = noon.Add(time.Microsecond) },
+	} {
+		other := one
+		change(&other)
+		if one.Same(other) {
+			t.Errorf("%s is the same", name)
+		}
+	}
+	later := one
+	later.Now, later.LogPosition = noon.Add(time.Hour), 6
+	if !one.Same(later) {
+		t.Error("it is the same an hour later")
+	}
+}
