@@ -348,8 +348,10 @@ func TestNotSentLeavesTheFlags(t *testing.T) {
 // A claim that may be the repetition of a forgotten one ends FAILED by a refusal for
 // good, or by a check here, and never because the rail was busy too often.
 func TestBusyIsNoFailureOfARepetition(t *testing.T) {
-	forAnyDecision(t, func(t *rapid.T, d decided) {
-		if d.claim.MaybeSent && d.State == payment.Failed && d.answer.Result == payment.ResultRefusedTransient {
+	checkOften(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		c.Action, c.MaybeSent, a.Result = payment.ActionSend, true, payment.ResultRefusedTransient
+		if d := p.Decide(c, a); d.State == payment.Failed {
 			t.Fatal("refused for now, and FAILED though a send may be forgotten")
 		}
 	})

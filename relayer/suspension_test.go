@@ -1,12 +1,14 @@
 package relayer_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
@@ -202,7 +204,6 @@ func TestOthersAreAwaited(t *testing.T) {
 	w := newWorld(t, profile(neverAgain), noDedupe)
 	config := config()
 	config.StateFile = filepath.Join(t.TempDir(), "server.json")
-	store := &justStarted{Store: w.store}
 	w.unguarded(acceptedLongAgo, `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, stale_after_ms)
 		VALUES ('relayer-other', 'relayer', 'h', 'v', 'running', now() - interval '2 days', 3600000000)`)
 	server, err := w.store.CheckServer(t.Context())
@@ -216,7 +217,7 @@ func TestOthersAreAwaited(t *testing.T) {
 	if err := os.WriteFile(config.StateFile, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := w.runWith(config, store, w.bell())
+	r := w.run(config)
 	id := w.enqueue("the one")
 	w.awaitTurns(10)
 	same(t, "rows", w.states(id), "")
@@ -227,9 +228,6 @@ func TestOthersAreAwaited(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	same(t, "ready", r.Ready(), nil)
 }
-
-// justStarted stands for nothing but what its name says: the store as it is.
-type justStarted struct{ relayer.Store }
 
 // TestSuspensionKnowsTheWindow: a rail that de-duplicates goes on only while its
 // key window covers the time since the newest moment that the data knows, however
@@ -358,4 +356,27 @@ func TestStateThatCantBeSaved(t *testing.T) {
 	w.awaitSuspended(payment.CauseNewTimeline)
 	w.accept()
 	w.awaitStates(w.enqueue("after"), "DISPATCHING DISPATCHED")
+}
+
+// namesServer notes claims that do not say which server they were decided for.
+type namesServer struct {
+	relayer.Store
+	nameless atomic.Int64
+}
+
+func (s *namesServer) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	if len(turn.Claim.Lanes) > 0 && turn.Claim.Server.SystemIdentifier == "" {
+		s.nameless.Add(1)
+	}
+	return s.Store.Turn(ctx, turn)
+}
+
+// TestClaimNamesItsServer: lanes that were free on one server are claimed on no other.
+func TestClaimNamesItsServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	store := &namesServer{Store: w.store}
+	w.runWith(config(), store, w.bell())
+	w.awaitStates(w.enqueue("the one"), "DISPATCHING DISPATCHED")
+	same(t, "claims that name no server", store.nameless.Load(), 0)
 }

@@ -429,3 +429,20 @@ func TestDamagedFile(t *testing.T) {
 		}
 	}
 }
+
+// TestWindow: a lane goes on while its key window covers the time since the newest
+// moment that the data knows, however lately the server was looked at.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.suspend(payment.CauseNewTimeline, "in a test")
+	l.server.Suspensions[0].KnownUntil = noon.Add(-30 * time.Minute)
+	g := guard(t, l, "")
+	look(t, g)
+	for window, want := range map[time.Duration]bool{time.Hour: true, 33 * time.Minute: false, time.Minute: false} {
+		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)})
+		if claimed != want || goesOn != want {
+			t.Errorf("a window of %s: claimed %t, goes on %t", window, claimed, goesOn)
+		}
+	}
+}
