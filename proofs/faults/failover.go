@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // failoverFaults lose the primary and promote its streaming standby.
@@ -338,10 +340,21 @@ func (w *World) readOnly(ctx context.Context, on bool) error {
 	if on {
 		sql = "ALTER SYSTEM SET default_transaction_read_only = on"
 	}
-	for _, each := range []string{"SET default_transaction_read_only = off", sql, "SELECT pg_reload_conf()"} {
-		if _, err := w.admin.Exec(ctx, each); err != nil {
-			return fmt.Errorf("%s: %w", each, err)
-		}
+	// The server may just have come back: a broken connection is tried again.
+	var last error
+	err := await(ctx, startedWithin, "the server to be told", func() (bool, error) {
+		last = w.admin.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			for _, each := range []string{"SET default_transaction_read_only = off", sql, "SELECT pg_reload_conf()"} {
+				if _, err := conn.Exec(ctx, each); err != nil {
+					return fmt.Errorf("%s: %w", each, err)
+				}
+			}
+			return nil
+		})
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w (%w)", err, last)
 	}
 	return nil
 }

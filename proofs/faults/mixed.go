@@ -117,6 +117,7 @@ func blowCrash(ctx context.Context, w *World) error {
 	if err := w.Lane.crash(ctx, time.Duration(w.draws.IntN(300))*time.Millisecond); err != nil {
 		return err
 	}
+	w.admin.Reset() // its connections are broken, and the next blow uses one
 	w.Hit++
 	return nil
 }
