@@ -24,11 +24,13 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 	var timeline, position pgtype.Int8
 	var accepted pgtype.Timestamptz
 	_, err := e.together(ctx, nil, func(batch *pgx.Batch) {
+		// In this order: an acceptance between the two ends the suspension with the
+		// next look, and never looks like an end without an acceptance.
+		batch.Queue(e.sql["suspensions"], suspensionsMax).Query(collect(&server.Suspensions, scanSuspension))
 		batch.Queue(e.sql["server_facts"]).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline,
 				&server.StartedAt, &position, &server.Now, &accepted)
 		})
-		batch.Queue(e.sql["suspensions"], suspensionsMax).Query(collect(&server.Suspensions, scanSuspension))
 	}, nil)
 	if err != nil {
 		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", err)
@@ -83,9 +85,10 @@ func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remem
 }
 
 // Suspend says that the database may have forgotten what was committed: nothing
-// is sent or ended on it, by any service, until an operator has compared.
-func (e *Executor) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error {
-	if _, err := e.bounded(ctx, e.sql["suspend"], name, string(cause), bound(detail, 500)); err != nil {
+// is sent or ended on it, by any service, until an operator has compared. LookedAt
+// is the Now of the look that found it: what was accepted since opens none.
+func (e *Executor) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error {
+	if _, err := e.bounded(ctx, e.sql["suspend"], name, string(cause), bound(detail, 500), lookedAt); err != nil {
 		return fmt.Errorf("suspending the lanes (%s): %w", cause, err)
 	}
 	return nil

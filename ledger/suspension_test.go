@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -22,7 +23,7 @@ func (d *desk) unaccepted() {
 
 func (d *desk) suspend() {
 	d.t.Helper()
-	d.must(d.exec.Suspend(d.t.Context(), "worker", payment.CauseRowsMissing, "in a test"))
+	d.must(d.exec.Suspend(d.t.Context(), "worker", payment.CauseRowsMissing, "in a test", time.Now().Add(time.Hour)))
 }
 
 func (d *desk) accept() {
@@ -293,4 +294,25 @@ func TestShowWhileSuspended(t *testing.T) {
 	same(t, "while suspended", show(), ledger.OutcomeUnknown)
 	d.accept()
 	same(t, "after the acceptance", show(), ledger.NotSent)
+}
+
+// TestAcceptedMeanwhile: an operator accepts between the look of a service and what
+// it makes of it. The lanes are not suspended anew.
+func TestAcceptedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	open := func() int {
+		return d.Int(`SELECT count(*) FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
+	}
+	server, err := d.exec.CheckServer(t.Context())
+	d.must(err)
+	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
+	same(t, "open", open(), 1)
+	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared')`)
+	d.must(d.exec.Suspend(t.Context(), "another", payment.CauseRowsMissing, "found before that", server.Now))
+	same(t, "open after the acceptance", open(), 0)
+	server, err = d.exec.CheckServer(t.Context())
+	d.must(err)
+	d.must(d.exec.Suspend(t.Context(), "another", payment.CauseRowsMissing, "found after it", server.Now))
+	same(t, "open after another look", open(), 1)
 }

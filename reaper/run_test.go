@@ -45,7 +45,9 @@ func (q *quiet) Recall(context.Context, string, payment.Remembered) (payment.Rec
 	return payment.Recall{}, nil
 }
 
-func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string) error { return nil }
+func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string, time.Time) error {
+	return nil
+}
 
 func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) (int64, error) {
 	q.mu.Lock()

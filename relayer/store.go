@@ -2,6 +2,7 @@ package relayer
 
 import (
 	"context"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -15,7 +16,7 @@ type Store interface {
 	// Recall asks for what this relayer remembers as committed.
 	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
 	// Suspend says that the database may have forgotten what was committed.
-	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error
+	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
 	// Heartbeat says that this relayer is alive.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
@@ -272,7 +273,7 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 					SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, enqueued_at, headers
 					FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`, forgetClaims, otherTimeline, beforeThis)
 				if accepted {
-					if err := w.store.Suspend(t.Context(), "test", payment.CauseNewTimeline, "in a test"); err != nil {
+					if err := w.store.Suspend(t.Context(), "test", payment.CauseNewTimeline, "in a test", time.Now().Add(time.Hour)); err != nil {
 						t.Fatal(err)
 					}
 					w.accept()

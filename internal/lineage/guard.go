@@ -29,7 +29,7 @@ type Store interface {
 	// Recall asks for what is remembered, and who else vouches for the server.
 	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
 	// Suspend opens a suspension, if none is open for this start of the server.
-	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string) error
+	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
 }
 
 // Config says whose guard it is.
@@ -121,7 +121,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	compared = compared || accepted || acceptedSince(server, server.StartedAt)
 	finding := examine(server, memory, recall, look{compared: compared, remembers: remembers, met: met, patience: g.config.Patience})
 	if finding.cause != "" && !(suspended && g.told(open, server)) {
-		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail); err != nil {
+		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail, server.Now); err != nil {
 			g.hold(finding.detail)
 			return err
 		}

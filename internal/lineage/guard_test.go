@@ -56,7 +56,7 @@ func (l *ledger) Recall(_ context.Context, _ string, memory payment.Remembered) 
 }
 
 // Suspend opens a suspension, unless one is open.
-func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCause, detail string) error {
+func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCause, detail string, _ time.Time) error {
 	return l.fails("Suspend", func() {
 		l.opened = append(l.opened, cause)
 		if _, open := l.server.OpenSuspension(); !open {

@@ -1,4 +1,4 @@
--- suspend_outbox(worker_id text, cause text, detail text) -> uuid
+-- suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) -> uuid
 --   Says that the database may have forgotten what was committed, so that nothing
 --   is sent or ended on it until an operator has compared with the rails. Returns
 --   the suspension that is open then: this one, or one that was open already. One
@@ -8,10 +8,13 @@
 --   known_until is the newest moment that the data knows from before: the commit of
 --   the last transaction that recovery replayed, or the last heartbeat before this
 --   start of the server, whichever is later; -infinity if neither is known.
+--
+--   What an operator has accepted since looked_at, when the caller read what it
+--   judges by, opens none: null. The caller looks again.
 -- errors:  22023 for a cause that is none.
--- reads:   outbox_heartbeats.   writes: payment_outbox_suspensions.
+-- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
 -- locks:   the open suspension's row.   called by: executor.
-CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text) RETURNS uuid
+CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -20,6 +23,18 @@ DECLARE
 BEGIN
   IF cause IS NULL OR cause NOT IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY') THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is no cause of a suspension', cause);
+  END IF;
+  -- Of this start and this timeline alone: other acceptances may bear the times of
+  -- another server's clock.
+  IF EXISTS (
+      SELECT FROM {cell}.payment_outbox_suspensions s
+      WHERE s.accepted_at > looked_at AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+    OR cause = 'NEW_TIMELINE' AND EXISTS (
+      SELECT FROM {cell}.payment_accepted_timelines t
+      WHERE t.accepted_at > looked_at AND t.timeline = {cell}.server_timeline()
+        AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
+  THEN
+    RETURN NULL;
   END IF;
   INSERT INTO {cell}.payment_outbox_suspensions AS s
     (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -85,19 +86,27 @@ func (w *World) person(ctx context.Context) error {
 // resolveExecuted ends what a bank has executed. A lane that goes on by itself
 // may have taken it meanwhile: then its answer is what ends it.
 func (w *World) resolveExecuted(ctx context.Context, outboxID string, record railsim.Record) error {
-	failed := w.operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
-		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten by the database")
-	if failed == nil {
-		return nil
-	}
-	var waits bool
-	if err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_pending WHERE outbox_id = $1::uuid)`, outboxID).Scan(&waits); err != nil {
-		return err
-	}
-	if waits {
+	var failed error
+	// What waits on a rail that goes on may be out at the moment, and come back.
+	err := await(ctx, 10*time.Second, "what waits to be ended", func() (bool, error) {
+		var waits bool
+		failed = w.resolveOnce(ctx, outboxID, record)
+		if failed == nil {
+			return true, nil
+		}
+		err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_pending WHERE outbox_id = $1::uuid)
+		  OR EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE $1::uuid = ANY (outbox_ids))`, outboxID).Scan(&waits)
+		return !waits, err
+	})
+	if errors.Is(err, errNotInTime) {
 		return failed
 	}
-	return nil
+	return err
+}
+
+func (w *World) resolveOnce(ctx context.Context, outboxID string, record railsim.Record) error {
+	return w.operate(ctx, "dead-letter", "resolve", outboxID, "--executed", "--rail-reference", record.ID,
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "the bank's ledger", "--reason", "forgotten by the database")
 }
 
 // executed is what the banks have executed so far, by instruction.

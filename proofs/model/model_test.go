@@ -23,6 +23,8 @@ type model struct {
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
 	covers                   bool         // the rail keeps one outcome a key
+	replayed                 bool
+	notNow                   bool // some send was refused for now
 	answers                  map[int]payment.State
 	lates                    []late
 	ended                    int // the claim that the last row answers; 0: none
@@ -56,6 +58,8 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	m.rows++
 	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
 	m.ended, m.endedBy, m.endedReference = answers, result, reference
+	m.replayed = m.replayed || state == payment.Replayed
+	m.notNow = m.notNow || result == payment.ResultRefusedTransient
 	if answers > 0 {
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && result != payment.ResultNotSent && result != payment.ResultWindowClosed
@@ -68,13 +72,13 @@ func (m *model) fast(claim int) bool { return m.open == claim && m.rows == claim
 // answered is an outcome by whichever way it goes in.
 func (m *model) answered(o payment.Outcome) payment.Verdict {
 	d, claim := o.Decision, o.Claim.AttemptNo
-	if m.open > 0 && (claim == 0 && (d.State == payment.Dispatched || m.whole(o.Result)) || claim == m.open) {
-		return m.answerOpen(o, d, m.open)
+	if m.open > 0 && (claim == 0 && (d.State == payment.Dispatched || m.whole(o.Result, true)) || claim == m.open) {
+		return m.answerOpen(o, d, m.open, claim == 0)
 	}
 	return m.late(o, d, claim)
 }
 
-func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) payment.Verdict {
+func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	since := m.lates[slices.IndexFunc(append(m.lates, late{no: m.rows + 1}), func(l late) bool { return l.no > claim }):]
 	has := func(results ...payment.Result) bool {
 		return slices.ContainsFunc(since, func(l late) bool { return slices.Contains(results, l.result) })
@@ -93,9 +97,11 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) pay
 		return payment.VerdictSettled
 	}
 	taken := !m.claimTaken && has(payment.ResultAccepted)
-	if doubted := !m.claimUnknown && has(payment.ResultUnknown, payment.ResultAccepted); (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result) {
+	foundNone := o.Result == payment.ResultNotFound && !d.OutcomeUnknown
+	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted)
+	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, reported) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
-		if taken {
+		if taken || foundNone {
 			d.NextAction = payment.ActionInquire
 		}
 		if d.State == payment.Failed {
@@ -124,13 +130,16 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int) pay
 
 func (m *model) addLate(claim int, result payment.Result, reference string) {
 	m.rows++
+	m.notNow = m.notNow || result == payment.ResultRefusedTransient
 	m.lates = append(m.lates, late{m.rows, claim, result, reference})
 }
 
-// whole reports whether a refusal speaks for the payment, and not for one of its sends.
-func (m *model) whole(r payment.Result) bool {
+// whole reports whether a refusal speaks for the payment, and not for one of its
+// sends. What a rail reports by itself may be about a send before a replay, or one
+// that was refused for now.
+func (m *model) whole(r payment.Result, reported bool) bool {
 	sent := slices.DeleteFunc(slices.Collect(maps.Values(m.sends)), func(left bool) bool { return !left })
-	return r == payment.ResultRefused && (m.covers || len(sent) <= 1)
+	return r == payment.ResultRefused && !(reported && m.replayed) && (m.covers && !(reported && m.notNow) || len(sent) <= 1)
 }
 
 // late weighs an outcome that answers no open claim.
@@ -146,7 +155,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 	if m.waiting {
 		unsettled = m.waitsUnknown
 	}
-	unsettled = unsettled && !executes && !m.whole(o.Result) && m.otherUnsettled(claim)
+	unsettled = unsettled && !executes && !m.whole(o.Result, claim == 0) && m.otherUnsettled(claim)
 	m.addLate(claim, weight, o.RailReference)
 	switch {
 	case m.open > 0:
@@ -154,7 +163,9 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended) ||
-			d.State == payment.Accepted && m.state != payment.Dispatched && m.endedBy != payment.ResultRefused {
+			d.State == payment.Accepted && m.state != payment.Dispatched && m.endedBy != payment.ResultRefused ||
+			d.State == payment.Unknown && d.CountsSend && m.state != payment.Dispatched &&
+				m.endedBy != payment.ResultRefused && m.endedBy != payment.ResultRefusedFinal {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -162,7 +173,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, ""
 		return payment.VerdictSettled
-	case refuses && !unsettled:
+	case refuses && !unsettled && !(claim == 0 && m.replayed):
 		m.append(payment.Failed, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, payment.DeadFailed
 		return payment.VerdictSettled
