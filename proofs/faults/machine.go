@@ -14,10 +14,11 @@ func machineFaults() []Fault {
 		Name:  "machine_resumed",
 		About: "a virtual machine is suspended between a claim and its first byte, and resumed after the bank has forgotten the keys: its monotonic clock has stood still",
 		Adjust: func(o *Options) {
-			o.Rails, o.Wave, o.Concurrency, o.MaxSends = []string{Keyed}, 6, 8, 3
-			// Four seconds of this run are an hour of the bank.
-			o.KeyWindow, o.BankWindow = time.Hour, 4*time.Second
-			o.StartWithin, o.Zombie = 8*time.Second, 16*time.Second
+			// One payment, so that none is claimed later, when the bank has forgotten.
+			o.Rails, o.Wave, o.MaxSends = []string{Keyed}, 1, 6
+			// Eight seconds of this run are an hour of the bank.
+			o.KeyWindow, o.BankWindow = time.Hour, 8*time.Second
+			o.StartWithin, o.Zombie = 14*time.Second, 24*time.Second
 		},
 		Inject: resumeMachine, Quiet: true,
 	}}
@@ -50,7 +51,12 @@ func resumeMachine(ctx context.Context, w *World) error {
 	if err := w.Dedupes.spoil(ctx); err != nil {
 		return err
 	}
-	// One claim takes them all: none is left for later, when the bank has forgotten.
+	if err := await(ctx, reachWithin, "the payment to wait for its re-send", func() (bool, error) {
+		pending, claims, err := w.waiting(ctx)
+		return pending == w.Options.Wave && claims == 0, err
+	}); err != nil {
+		return err
+	}
 	if err := w.Lane.exec(ctx, w.database, `UPDATE `+cell+`.payment_outbox_pending SET next_attempt_at = now()`); err != nil {
 		return err
 	}
