@@ -34,6 +34,23 @@ func (r *Reader) StatesByPrefix(ctx context.Context, prefix string) (map[payment
 	return states, nil
 }
 
+// RailKeysByPrefix gives what rails know the same instructions by.
+func (r *Reader) RailKeysByPrefix(ctx context.Context, prefix string) (map[payment.ID]string, error) {
+	rows, err := r.pool.Query(ctx, r.sql["rail_keys_by_prefix"], prefix, statesMax)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rail keys of %s: %w", prefix, err)
+	}
+	keys := make(map[payment.ID]string)
+	var id, key pgtype.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&id, &key}, func() error {
+		keys[payment.ID(id.Bytes)] = payment.RailKey(payment.ID(key.Bytes))
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading the rail keys of %s: %w", prefix, err)
+	}
+	return keys, nil
+}
+
 // attemptColumns are the columns of export_attempts.sql.
 var attemptColumns = []string{
 	"instruction_id", "participant_id", "sequence_id", "outbox_id", "attempt_no", "state",

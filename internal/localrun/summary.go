@@ -98,9 +98,13 @@ func (i *installation) conclude(ctx context.Context, end summary) error {
 			executions[record.Key]++
 		}
 	}
+	keys, err := i.reader.RailKeysByPrefix(ctx, "run-"+i.runID+"-")
+	if err != nil {
+		return err
+	}
 	executed, doubled, contradicted := 0, 0, 0
 	for id, state := range end.states {
-		n := executions[payment.RailKey(id)]
+		n := executions[keys[id]]
 		executed += min(n, 1)
 		if n > 1 {
 			doubled++
