@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 			return sign(t, simrail.CallbackSecret, event, "1700000000", body)
 		}), http.StatusUnauthorized, callback.Unsigned},
 		{"no JSON", w.post(w.rail, "evt_1", "EXECUTED"), http.StatusBadRequest, callback.Unreadable},
-		{"somebody else's key", w.post(w.rail, "evt_1", strings.Replace(w.says(id, "EXECUTED", "RS1"), "rh", "xx", 1)), http.StatusBadRequest, callback.Unreadable},
+		{"another kind of key", w.post(w.rail, "evt_1", strings.Replace(w.says(id, "EXECUTED", "RS1"), "rh", "xx", 1)), http.StatusBadRequest, callback.Unreadable},
 		{"too long", w.post(w.rail, "evt_1", w.says(id, "EXECUTED", strings.Repeat("x", reader.MaxBody))), http.StatusBadRequest, callback.Unreadable},
 		{"unknown payment", w.post(w.rail, "evt_1", saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
 		{"another rail's payment", w.post(celltest.Bank, "evt_1", w.says(id, "EXECUTED", "RS1")), http.StatusNotFound, callback.NotOurs},
