@@ -3,7 +3,7 @@
 -- rail and of each part that are looked at: where that many were found, there may
 -- be more.
 SELECT m.rail_type, m.part, m.payload->>'currency' AS currency, count(*) AS instructions,
-  sum(CASE WHEN m.payload->>'amount' ~ '^[0-9]{1,30}(\.[0-9]{1,10})?$' THEN (m.payload->>'amount')::numeric END)::text AS amount,
+  sum(CASE WHEN m.payload->>'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (m.payload->>'amount')::numeric END)::text AS amount,
   bool_or(m.found >= $1) AS at_least
 FROM (
   SELECT r.rail_type, CASE WHEN p.outcome_unknown THEN 'waiting, outcome unknown' ELSE 'waiting' END AS part, p.payload,

@@ -9,7 +9,7 @@ AS $$
 DECLARE
   bound text[] := regexp_match(
     (SELECT pg_get_expr(c.relpartbound, c.oid) FROM pg_class c WHERE c.oid = partition),
-    'FROM \(''([0-9a-f-]{36})''\) TO \(''([0-9a-f-]{36})''\)');
+    'FROM [(]''([0-9a-f-]{36})''[)] TO [(]''([0-9a-f-]{36})''[)]');
 BEGIN
   RETURN coalesce(id >= bound[1]::uuid AND id < bound[2]::uuid, false);
 END

@@ -89,7 +89,7 @@ BEGIN
 
   hint := 'An amount is a decimal string such as "10.50" beside a currency such as "EUR".';
   CASE
-    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})?$' THEN
+    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,17})([.][0-9]{1,4})?$' THEN
       message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON number';
       RETURN NEXT; RETURN;
     WHEN facts.digits IS NULL THEN

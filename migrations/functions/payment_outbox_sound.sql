@@ -19,7 +19,7 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
     -- Three names of printable ASCII; those with a blank in them are doubtful.
-    $1 || E'\n' || $2 || E'\n' || $3 ~ '^[!-~]+\n[!-~]+\n[!-~]+$'
+    $1 || E'\n' || $2 || E'\n' || $3 ~ E'^[!-~]+\n[!-~]+\n[!-~]+$'
     AND greatest(octet_length($1), octet_length($2), octet_length($3)) <= 128
     AND $7 BETWEEN 0 AND 2
     AND ($5 IS NULL OR isfinite($5) AND $5 <= clock_timestamp() + interval '366 days')
@@ -32,6 +32,6 @@ AS $$
     -- At most 13 digits before the point and 4 after it stay far below the largest
     -- amount, and one of them is not 0. What is no object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'
-    AND ($4 ->> 'amount') ~ '^(?:[1-9][0-9]{0,12}(?:\.[0-9]{1,4})?|0\.[0-9]{0,3}[1-9][0-9]{0,3})$'
+    AND ($4 ->> 'amount') ~ '^(?:[1-9][0-9]{0,12}(?:[.][0-9]{1,4})?|0[.][0-9]{0,3}[1-9][0-9]{0,3})$'
     AND octet_length(split_part($4 ->> 'amount', '.', 2)) <= $13
 $$;

@@ -15,7 +15,7 @@ BEGIN
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
     ARRAY(
-      SELECT '%' || replace(replace(replace(f.key, '\', '\\'), '%', '\%'), '_', '\_') || '":%'
+      SELECT '%' || replace(replace(replace(f.key, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_') || '":%'
       FROM {cell}.payment_forbidden_keys f ORDER BY f.key),
     (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c)
   FROM {cell}.payment_outbox_settings s

@@ -5,5 +5,5 @@ CREATE OR REPLACE FUNCTION {cell}.uuidv7_floor(moment timestamptz) RETURNS uuid
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT encode(int8send((floor(extract(epoch FROM moment) * 1000)::bigint << 16)) || '\x0000000000000000'::bytea, 'hex')::uuid
+  SELECT encode(int8send((floor(extract(epoch FROM moment) * 1000)::bigint << 16)) || int8send(0), 'hex')::uuid
 $$;
