@@ -89,7 +89,7 @@ BEGIN
 
   hint := 'An amount is a decimal string such as "10.50" beside a currency such as "EUR".';
   CASE
-    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,17})([.][0-9]{1,4})?$' THEN
+    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$' THEN
       message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON number';
       RETURN NEXT; RETURN;
     WHEN facts.digits IS NULL THEN
@@ -98,7 +98,7 @@ BEGIN
       message := format('payload.amount has more decimals than the %s of its currency', facts.digits); RETURN NEXT; RETURN;
     WHEN amount !~ '[1-9]' THEN
       message := 'payload.amount must not be zero'; RETURN NEXT; RETURN;
-    WHEN length(amount) > 14 AND amount::numeric * 10 ^ facts.digits > 9223372036854775807 THEN
+    WHEN length(amount) > 14 AND amount::numeric * 10::numeric ^ facts.digits::numeric > 9223372036854775807 THEN
       message := 'payload.amount is beyond 9223372036854775807 minor units'; RETURN NEXT; RETURN;
     WHEN expires_at <= clock_timestamp() THEN
       code := 'RH006';
