@@ -61,7 +61,11 @@ func demoted(err error) bool {
 // setting of the session leaks to others behind a transaction pooler.
 const idleMax = 5 * time.Second
 
-var beginQuery = fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", idleMax.Milliseconds())
+// beginQuery begins a transaction whatever the login has set; see bound.sql.
+var beginQuery = fmt.Sprintf(beginSQL+`;
+	SET LOCAL idle_in_transaction_session_timeout = %d;
+	SET LOCAL client_min_messages = warning;
+	SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN ('off', 'local')`, idleMax.Milliseconds())
 
 // transactTries bounds the retries of a transaction that lost a race.
 const transactTries = 5

@@ -44,7 +44,7 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 	}{
 		{fsync, "fsync is off: a crash of the machine loses committed claims, and they would be sent again"},
 		{pages, "full_page_writes is off: a crash can tear pages of the archive"},
-		{commit, "synchronous_commit is off: a claim could be sent before it is durable"},
+		{commit, "synchronous_commit is off for this login: Railhead waits for its own commits all the same, but a crash loses what others commit so; set it to on"},
 		{!standby, "the server is a standby and can't be written to"},
 		{server.Version >= 150000, "the server is older than PostgreSQL 15"},
 	} {

@@ -17,6 +17,10 @@ const lockTimeout = "1s"
 
 var idleTimeout = fmt.Sprintf("%dms", idleMax.Milliseconds())
 
+// beginSQL says what a login may have set otherwise: the slow path reads the rows
+// as they are after it has waited for their lock.
+const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
 // mark is what a transaction knows of its beginning.
 type mark struct {
 	at     time.Time // the database's clock
@@ -47,7 +51,7 @@ func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue f
 	switch {
 	case on != nil && e.pooled:
 		// A pooler keeps its server within a transaction alone: look there.
-		_, err := conn.Exec(ctx, "BEGIN")
+		_, err := conn.Exec(ctx, beginSQL)
 		if err == nil {
 			err = e.sameServer(ctx, conn, *on)
 		}
@@ -60,10 +64,10 @@ func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue f
 		}
 		fallthrough
 	default:
-		batch.Queue("BEGIN")
+		batch.Queue(beginSQL)
 	}
 	batch.Queue(e.sql["bound"], lockTimeout, idleTimeout).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&begin.at, &begin.walked, nil, nil, nil, nil, nil)
+		return row.Scan(&begin.at, &begin.walked, nil, nil, nil, nil, nil, nil, nil)
 	})
 	queue(batch)
 	err = conn.SendBatch(ctx, batch).Close()

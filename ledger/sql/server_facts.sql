@@ -3,7 +3,8 @@
 -- back what was written beyond it. The settings of the cell say how long callers repeat calls.
 SELECT current_setting('fsync') = 'on' AS fsync,
   current_setting('full_page_writes') = 'on' AS full_page_writes,
-  current_setting('synchronous_commit') <> 'off' AS synchronous_commit,
+  -- Of the login: a transaction of ours has its own.
+  (SELECT s.reset_val FROM pg_settings s WHERE s.name = 'synchronous_commit') <> 'off' AS synchronous_commit,
   current_setting('server_version_num')::integer AS version,
   pg_is_in_recovery() AS standby,
   i.system_identifier, i.timeline, pg_postmaster_start_time() AS started_at,

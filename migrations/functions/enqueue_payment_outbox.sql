@@ -1,7 +1,8 @@
 -- enqueue_payment_outbox(instruction_id, participant_id, idempotency_key, rail_type, payload
 --                        [, not_before, expires_at, priority, headers])
 --   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean)
---   Takes one instruction, in the caller's transaction. The same key with the
+--   Takes one instruction, in the caller's transaction, whose commit waits until it
+--   is durable even if synchronous_commit is off or local. The same key with the
 --   same content returns the first instruction with replayed = true; state is
 --   PENDING while it waits, else its last state that is not LATE_OUTCOME, and
 --   CONFLICT while a person has to settle contradicting evidence.
@@ -38,6 +39,12 @@ DECLARE
   seen  record;
   fault record;
 BEGIN
+  -- Taken means flushed, and on the synchronous standby where there is one: the
+  -- commit is the caller's, whose login may be set not to wait for that.
+  IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+
   FOR look IN 1..2 LOOP
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,

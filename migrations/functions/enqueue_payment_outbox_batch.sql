@@ -45,6 +45,11 @@ DECLARE
   fresh_ats timestamptz[];
   planned   integer;
 BEGIN
+  -- As enqueue_payment_outbox: the commit waits until what was taken is durable.
+  IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+
   SELECT s.* INTO STRICT settings FROM {cell}.payment_outbox_settings s WHERE s.singleton;
   IF jsonb_typeof(items) IS DISTINCT FROM 'array' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'items must be a JSON array of instructions';
