@@ -30,8 +30,9 @@ type Config struct {
 // warningKey finds a connection's count of warnings in its custom data.
 const warningKey = "railhead.warnings"
 
-// open makes a pool that talks to the writable server only, and that counts
-// the warnings on each connection: PostgreSQL reports a cancelled wait for
+// open makes a pool that talks to the writable server only, and to no cell that
+// another build has migrated (payment.ErrOtherSchema). It counts the warnings on
+// each connection: PostgreSQL reports a cancelled wait for
 // synchronous replication as success with a warning, which means that the
 // commit may be lost in a failover.
 func open(ctx context.Context, config Config) (*pgxpool.Pool, statements, error) {
@@ -67,6 +68,7 @@ func open(ctx context.Context, config Config) (*pgxpool.Pool, statements, error)
 		c.CustomData()[warningKey] = new(atomic.Int64)
 		return nil
 	}
+	pool.AfterConnect = (&schemaCheck{cell: config.Cell}).connected
 	opened, err := pgxpool.NewWithConfig(ctx, pool)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)

@@ -19,8 +19,9 @@ import (
 // Ingest takes instructions, as a member of railhead_ingest. It may execute the
 // enqueue functions and nothing else: it can't read back what it wrote.
 type Ingest struct {
-	pool *pgxpool.Pool
-	sql  statements
+	pool   *pgxpool.Pool
+	sql    statements
+	schema schemaCheck // of callers' own transactions
 }
 
 // OpenIngest connects lazily: it succeeds while the server is away.
@@ -29,7 +30,7 @@ func OpenIngest(ctx context.Context, config Config) (*Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ingest{pool: pool, sql: loaded}, nil
+	return &Ingest{pool: pool, sql: loaded, schema: schemaCheck{cell: config.Cell}}, nil
 }
 
 // Close ends every connection.
@@ -43,7 +44,8 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // the same content gives the receipt of the first call, with Replayed set.
 //
 // A refusal is a *payment.Fault, which is payment.ErrConflict or
-// payment.ErrInvalid. Serialization failures and deadlocks are retried here, a
+// payment.ErrInvalid. A cell that another build has migrated is refused with
+// payment.ErrOtherSchema, until it was found to be of this build once. Serialization failures and deadlocks are retried here, a
 // bounded number of times. After any other error, payment.ErrCommitUnknown
 // included, the same call may be repeated: it never makes a second instruction.
 //
@@ -73,6 +75,9 @@ func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.R
 // for the same participant, so it should be short.
 func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
 	err := checkPayload(in)
+	if err == nil {
+		err = i.schema.on(ctx, tx)
+	}
 	if err == nil {
 		var receipt payment.Receipt
 		if receipt, err = i.enqueue(ctx, tx, in); err == nil {

@@ -6,7 +6,9 @@
 package migrations
 
 import (
+	"crypto/md5"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -40,6 +42,8 @@ type Migration struct {
 	Version int64
 	Name    string // of its file, without folder
 	SQL     string
+
+	functions []string // the statements among SQL that make its functions
 }
 
 // All gives every migration of a cell in order of version.
@@ -58,33 +62,73 @@ func All(cell string) ([]Migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("migration %s has no number: %w", entry.Name(), err)
 		}
-		sql, err := expand(entry.Name(), cell)
+		text, err := files.ReadFile("sql/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading migration %s: %w", entry.Name(), err)
+		}
+		all = append(all, Migration{Version: version, Name: entry.Name(), SQL: string(text)})
+	}
+	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
+	functions, sources, err := readFunctions(all)
+	if err != nil {
+		return nil, err
+	}
+	in := strings.NewReplacer("{cell}", cell, "{version}", strconv.FormatInt(all[len(all)-1].Version, 10), "{sources}", sources)
+	for n := range all {
+		text, included, err := include(all[n], functions)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Migration{Version: version, Name: entry.Name(), SQL: sql})
+		all[n].SQL = in.Replace(text)
+		for _, name := range included {
+			all[n].functions = append(all[n].functions, in.Replace(functions[name]))
+		}
 	}
-	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
 	return all, nil
+}
+
+// viewsFile ends the names of migrations that hold views alone, by statements
+// that may be run again.
+const viewsFile = "_views.sql"
+
+// readFunctions reads the text of every function by its name, and gives a digest
+// of what Up writes anew each time: the functions, and the views among all.
+func readFunctions(all []Migration) (functions map[string]string, digest string, err error) {
+	entries, err := fs.ReadDir(files, "functions")
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the embedded functions: %w", err)
+	}
+	sum := md5.New()
+	functions = make(map[string]string, len(entries))
+	for _, entry := range entries {
+		text, err := files.ReadFile("functions/" + entry.Name())
+		if err != nil {
+			return nil, "", fmt.Errorf("reading function %s: %w", entry.Name(), err)
+		}
+		functions[strings.TrimSuffix(entry.Name(), ".sql")] = string(text)
+		fmt.Fprintf(sum, "%s\x00%s\x00", entry.Name(), text)
+	}
+	for _, migration := range all {
+		if strings.HasSuffix(migration.Name, viewsFile) {
+			fmt.Fprintf(sum, "%s\x00%s\x00", migration.Name, migration.SQL)
+		}
+	}
+	return functions, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 var includeLine = regexp.MustCompile(`(?m)^\{include ([a-z0-9_]+)\}$`)
 
-// expand reads a migration, puts the functions that it includes in place, and
-// the cell's name.
-func expand(name, cell string) (string, error) {
-	text, err := files.ReadFile("sql/" + name)
-	if err != nil {
-		return "", fmt.Errorf("reading migration %s: %w", name, err)
-	}
-	var missing error
-	sql := includeLine.ReplaceAllStringFunc(string(text), func(line string) string {
-		function := includeLine.FindStringSubmatch(line)[1]
-		body, err := files.ReadFile("functions/" + function + ".sql")
-		if err != nil {
-			missing = fmt.Errorf("migration %s includes a function that is not there: %w", name, err)
+// include puts the functions that a migration includes in their places, and names
+// them in that order.
+func include(migration Migration, functions map[string]string) (sql string, names []string, err error) {
+	sql = includeLine.ReplaceAllStringFunc(migration.SQL, func(line string) string {
+		name := includeLine.FindStringSubmatch(line)[1]
+		text, there := functions[name]
+		if !there {
+			err = fmt.Errorf("migration %s includes function %s, which is not there", migration.Name, name)
 		}
-		return string(body)
+		names = append(names, name)
+		return text
 	})
-	return strings.ReplaceAll(sql, "{cell}", cell), missing
+	return sql, names, err
 }

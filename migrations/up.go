@@ -29,58 +29,84 @@ type Step struct {
 // ErrNoOwner is returned where the roles were not made yet.
 var ErrNoOwner = errors.New("role " + OwnerRole + " does not exist: run railhead roles apply first")
 
-// Up brings a cell to the newest version and returns the steps that it took;
-// none, if it was there already. Concurrent calls wait for each other on
-// goose's session lock, so it is safe from any number of processes at once and
-// beside running relayers. The login must be allowed to become railhead_owner
-// and, for a new cell, to create a schema.
-func Up(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, error) {
-	db, provider, all, err := open(ctx, config, cell)
+// Changes are what Up made of a cell.
+type Changes struct {
+	Steps []Step
+	// Functions names the functions and views that were not those of this build
+	// after the steps, in alphabetical order.
+	Functions []string
+}
+
+// Up brings a cell to the newest version and returns what it changed; nothing, if
+// it was there already. First come the migrations that the cell lacks. Then every
+// function is written anew, and the views where the cell has those of another build:
+// what was mended in one reaches cells that were migrated before. A cell with a newer
+// migration is refused with ErrOtherSchema, and left as it is.
+//
+// Concurrent calls wait for each other on goose's session lock, so it is safe from
+// any number of processes at once and beside running relayers. The login must be
+// allowed to become railhead_owner and, for a new cell, to create a schema.
+func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, error) {
+	on, err := open(ctx, config, cell)
 	if err != nil {
-		return nil, err
+		return Changes{}, err
 	}
-	defer db.Close()
-	results, err := provider.Up(ctx)
+	defer on.db.Close()
+	results, err := on.provider.Up(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("migrating cell %s: %w", cell, err)
+		return Changes{}, fmt.Errorf("migrating cell %s: %w", cell, err)
 	}
-	steps := make([]Step, 0, len(results))
+	changes := Changes{Steps: make([]Step, 0, len(results))}
 	for _, result := range results {
-		steps = append(steps, Step{
-			Version: result.Source.Version, Name: nameOf(all, result.Source.Version),
+		changes.Steps = append(changes.Steps, Step{
+			Version: result.Source.Version, Name: nameOf(on.all, result.Source.Version),
 			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
 		})
 	}
-	return steps, nil
+	// A crash right here leaves functions of the build before under tables of this
+	// one. The version is still the old one, which every process refuses, and the
+	// next Up goes on.
+	if changes.Functions, err = on.refresh(ctx, cell); err != nil {
+		return changes, fmt.Errorf("writing the functions of cell %s: %w", cell, err)
+	}
+	return changes, nil
 }
 
 // Status lists every migration of this build and whether the cell has it.
 func Status(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, error) {
-	db, provider, all, err := open(ctx, config, cell)
+	on, err := open(ctx, config, cell)
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	statuses, err := provider.Status(ctx)
+	defer on.db.Close()
+	statuses, err := on.provider.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the version of cell %s: %w", cell, err)
 	}
 	steps := make([]Step, 0, len(statuses))
 	for _, status := range statuses {
 		steps = append(steps, Step{
-			Version: status.Source.Version, Name: nameOf(all, status.Source.Version),
+			Version: status.Source.Version, Name: nameOf(on.all, status.Source.Version),
 			Applied: status.State == goose.StateApplied, AppliedAt: status.AppliedAt,
 		})
 	}
 	return steps, nil
 }
 
+// opened is a cell as its owner sees it.
+type opened struct {
+	db       *sql.DB
+	provider *goose.Provider
+	locker   lock.SessionLocker
+	all      []Migration
+}
+
 // open connects as the owner and prepares goose. Each migration is one
 // transaction; its own clock stops it from waiting for a lock for ever.
-func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*sql.DB, *goose.Provider, []Migration, error) {
+func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*opened, error) {
 	all, err := All(cell)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		return becomeOwner(ctx, conn, cell)
@@ -93,23 +119,23 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*sql.DB, *g
 	}
 	store, err := database.NewStore(database.DialectPostgres, cell+".schema_migrations")
 	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("preparing the version table: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("preparing the version table: %w", err), db.Close())
 	}
 	// Wait for another migrator for up to five minutes, asking every half second.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
 	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("preparing the migration lock: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("preparing the migration lock: %w", err), db.Close())
 	}
 	provider, err := goose.NewProvider("", db, nil,
 		goose.WithStore(store), goose.WithSessionLocker(locker),
 		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("preparing migrations: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("preparing migrations: %w", err), db.Close())
 	}
 	if err := db.PingContext(ctx); err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("connecting to migrate: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("connecting to migrate: %w", err), db.Close())
 	}
-	return db, provider, all, nil
+	return &opened{db: db, provider: provider, locker: locker, all: all}, nil
 }
 
 // becomeOwner makes the schema if need be and takes the owner's role, so that
@@ -139,8 +165,11 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 	return nil
 }
 
+// settings are those of each transaction that changes a cell.
+const settings = "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; SET LOCAL timezone = 'UTC'"
+
 func apply(ctx context.Context, tx *sql.Tx, migration Migration) error {
-	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; SET LOCAL timezone = 'UTC'"); err != nil {
+	if _, err := tx.ExecContext(ctx, settings); err != nil {
 		return fmt.Errorf("preparing %s: %w", migration.Name, err)
 	}
 	if _, err := tx.ExecContext(ctx, migration.SQL); err != nil {

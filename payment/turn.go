@@ -83,9 +83,17 @@ var (
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
 	ErrServerChanged = errors.New("the server is another one than before")
+	// ErrOtherSchema: another build has migrated the cell. The error says what to run.
+	ErrOtherSchema = errors.New("this binary does not work on this cell")
 	// ErrUnsafeServer: the server may forget what it has committed.
 	ErrUnsafeServer = errors.New("the server's settings do not keep what is committed")
 )
+
+// Unfit reports whether a service can't work on what it is connected to, and ends
+// with this error instead of trying again: only an operator can change it.
+func Unfit(err error) bool {
+	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema)
+}
 
 // StaleQuery says which open claims are due for repair.
 type StaleQuery struct {

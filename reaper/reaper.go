@@ -125,13 +125,13 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 }
 
 // Run repairs until the context ends. It returns an error only where the server
-// may not be trusted with money.
+// may not be trusted with money, or another build has migrated the cell.
 func (r *Reaper) Run(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		begun := time.Now()
 		result, err := r.RunOnce(ctx)
 		switch {
-		case errors.Is(err, payment.ErrUnsafeServer):
+		case payment.Unfit(err):
 			return err
 		case err != nil && ctx.Err() == nil:
 			failures++

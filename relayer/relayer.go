@@ -85,7 +85,7 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 // Run works until the context ends, then stops claiming, lets sends finish for
 // the drain time, records, and gives back what was never sent. It returns nil
 // after an orderly stop, and an error where the server may not be trusted with
-// money or the configuration can't work.
+// money, another build has migrated the cell, or the configuration can't work.
 func (r *Relayer) Run(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -132,7 +132,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			r.isReady()
 			return nil
 		}
-		if errors.Is(err, payment.ErrUnsafeServer) || errors.Is(err, errBadLane) || ctx.Err() != nil {
+		if payment.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
 			return err
 		}
 		r.notReady("the database can't be used yet")

@@ -39,7 +39,7 @@ func (r *stream) loop(ctx, sends context.Context) error {
 		}
 		claimed, err := r.turn(ctx, sends, pause.look)
 		pause.after(claimed, err, r)
-		if errors.Is(err, payment.ErrUnsafeServer) {
+		if payment.Unfit(err) {
 			return err
 		}
 	}

@@ -107,13 +107,13 @@ func (c *callbacks) Run(ctx context.Context) error {
 }
 
 // look compares the server with what this endpoint remembers, and says that it is
-// alive. The error is that the server may not be trusted with money: a callback that
-// was answered may not be sent again.
+// alive. The error is that the server may not be trusted with money, because a callback
+// that was answered may not be sent again, or that another build has migrated the cell.
 func (c *callbacks) look(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.settings.StoreTimeout)
 	defer cancel()
 	switch err := c.guard.Look(within); {
-	case errors.Is(err, payment.ErrUnsafeServer):
+	case payment.Unfit(err):
 		return err
 	case err != nil:
 		c.log.WarnContext(ctx, "the database can't be looked at", "error", err)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/migrations"
@@ -18,8 +22,12 @@ func migrateCommand() *cobra.Command {
 func migrateUpCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
-		Use: "up", Short: "Apply the migrations that the cell lacks",
-		Long: "Apply the migrations that the cell lacks, each in a transaction of its own.\n\n" +
+		Use: "up", Short: "Apply the migrations that the cell lacks, and write its functions anew",
+		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then write every function\n" +
+			"anew, in one more: what was mended in one reaches a cell that has all migrations too. Says how many functions\n" +
+			"and views it changed. A cell with a newer migration than this binary has is refused.\n\n" +
+			"Components refuse at their start a cell that another build has migrated, and say what to run. Those that run\n" +
+			"go on: migrate, apply the roles, then restart them one by one with the new binary.\n\n" +
 			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, beside running relayers:\n" +
 			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
@@ -39,18 +47,52 @@ func migrateUpCommand() *cobra.Command {
 						lacking = append(lacking, step)
 					}
 				}
+				if len(lacking) == 0 {
+					if err := sayDifference(cmd, config, cell); err != nil {
+						return err
+					}
+				}
 				return writeSteps(outputOf(cmd), lacking)
 			}
-			steps, err := migrations.Up(cmd.Context(), config, cell)
+			changes, err := migrations.Up(cmd.Context(), config, cell)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied; next: railhead roles apply\n", cell, len(steps))
-			return writeSteps(outputOf(cmd), steps)
+			fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied, %s; next: railhead roles apply\n",
+				cell, len(changes.Steps), functionsChanged(changes.Functions))
+			return writeSteps(outputOf(cmd), changes.Steps)
 		},
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be applied, apply nothing")
 	return command
+}
+
+// functionsChanged says how many functions and views were written otherwise, and
+// names them.
+func functionsChanged(names []string) string {
+	if len(names) == 0 {
+		return "0 functions changed"
+	}
+	return fmt.Sprintf("%d functions changed (%s)", len(names), strings.Join(names, ", "))
+}
+
+// sayDifference says what a migrate up would find other than this build makes it,
+// in a cell that lacks no migration.
+func sayDifference(cmd *cobra.Command, config *pgx.ConnConfig, cell string) (err error) {
+	conn, err := pgx.ConnectConfig(cmd.Context(), config)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(cmd.Context()))) }()
+	switch err := migrations.Check(cmd.Context(), conn, cell); {
+	case errors.Is(err, migrations.ErrOtherSchema):
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+	case err != nil:
+		return err
+	default:
+		fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: no function would change\n", cell)
+	}
+	return nil
 }
 
 func migrateStatusCommand() *cobra.Command {
@@ -95,7 +137,7 @@ func migrateSQLCommand() *cobra.Command {
 				}
 				scripts := make([]script, 0, len(all))
 				for _, migration := range all {
-					scripts = append(scripts, script(migration))
+					scripts = append(scripts, script{migration.Version, migration.Name, migration.SQL})
 				}
 				return o.document(scripts)
 			}

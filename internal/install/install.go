@@ -66,7 +66,7 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 	if err := acl.EnsureRoles(ctx, conn); err != nil {
 		return nil, err
 	}
-	steps, err := migrations.Up(ctx, config, cell)
+	changes, err := migrations.Up(ctx, config, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -78,5 +78,5 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 			return nil, err
 		}
 	}
-	return steps, nil
+	return changes.Steps, nil
 }

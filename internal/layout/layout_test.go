@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"payment":    {},
 	"railsim":    {},
 	"rails":      {"payment"},
-	"ledger":     {"payment"},
+	"ledger":     {"payment", "migrations"},
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
 	"ingest":     {"payment", "rails"},

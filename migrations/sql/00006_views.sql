@@ -1,7 +1,7 @@
 -- What people look at: one row per instruction, and what waits in numbers. The
 -- counts end somewhere, so that no flood makes a look slow.
 
-CREATE VIEW {cell}.supervisor_outbox_status AS
+CREATE OR REPLACE VIEW {cell}.supervisor_outbox_status AS
 SELECT
   k.outbox_id,
   k.instruction_id,
@@ -45,7 +45,7 @@ LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = k.outbox_id;
 COMMENT ON VIEW {cell}.supervisor_outbox_status IS
   'One row per instruction: its state, age, attempts and last error. Runs with its owner''s rights, so that readers need no table behind it.';
 
-CREATE VIEW {cell}.v_outbox_backlog AS
+CREATE OR REPLACE VIEW {cell}.v_outbox_backlog AS
 SELECT w.rail_type, w.state, count(*) AS count, max(w.waiting) >= 100000 AS at_least,
   min(w.enqueued_at) AS oldest_enqueued_at, clock_timestamp() - min(w.enqueued_at) AS oldest_age, min(w.due_at) AS next_due_at
 FROM (
@@ -88,7 +88,7 @@ COMMENT ON VIEW {cell}.v_outbox_backlog IS
   'ACCEPTED wait for the rail''s word, UNCLAIMABLE was set aside, DISPATCHING and INQUIRING are claimed and unanswered. Looks at '
   '100,000 pending rows a rail (then at_least) and at 20,000 claimed ones.';
 
-CREATE VIEW {cell}.v_dead_letter_summary AS
+CREATE OR REPLACE VIEW {cell}.v_dead_letter_summary AS
 SELECT d.reason, d.rail_type, d.status, count(*) AS count,
   min(d.opened_at) AS oldest_opened_at, max(d.opened_at) AS latest_opened_at,
   clock_timestamp() - min(d.opened_at) AS oldest_age
@@ -100,7 +100,7 @@ FROM (
 GROUP BY d.reason, d.rail_type, d.status;
 COMMENT ON VIEW {cell}.v_dead_letter_summary IS 'Open dead letters by reason, rail and how far a person has come with them.';
 
-CREATE VIEW {cell}.v_queue_health AS
+CREATE OR REPLACE VIEW {cell}.v_queue_health AS
 WITH backlog AS MATERIALIZED (
   SELECT b.rail_type, b.state, b.count, b.at_least
   FROM {cell}.v_outbox_backlog b

@@ -14,3 +14,4 @@
 {include inquiry_said_not_executed}
 {include replay_payment}
 {include resolve_payment}
+{include schema_version}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Functions of a cell as an earlier and as a newer build would have made them.
+const (
+	olderFunction = `DO $do$ BEGIN
+		EXECUTE replace(pg_get_functiondef('railhead.refusal_is_whole'::regproc), 'SELECT', 'SELECT /* as it was */');
+		EXECUTE regexp_replace(pg_get_functiondef('railhead.schema_version()'::regprocedure), 'sources [0-9a-f]{32}', 'sources 00000000000000000000000000000000');
+	END $do$`
+	newerMigration = `DO $do$ BEGIN
+		EXECUTE regexp_replace(pg_get_functiondef('railhead.schema_version()'::regprocedure), 'migration [0-9]+', 'migration 99');
+	END $do$; INSERT INTO railhead.schema_migrations (version_id, is_applied) VALUES (99, true)`
+)
+
+// TestAnotherSchemaIsRefused starts every process on a cell that another build has
+// migrated: none works, each says what to run, and that mends it.
+func TestAnotherSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	m := newMarked(t)
+	cell, who := m.cell, m.who
+	commands := map[string][]string{
+		"relayer": {"relayer"}, "reaper": {"reaper"}, "both": {"run"}, "callbacks": {"callbacks"},
+		"ingest": {"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", "bank",
+			"--amount", "1.00", "--currency", "EUR"},
+		"operator": {"rail", "pause", "bank", "--reason", "a test"},
+		"reader":   {"status"},
+	}
+	refused := func(says string) {
+		t.Helper()
+		for name, args := range commands {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			got := within(ctx, who, args...)
+			cancel()
+			if got.code != exitFailure || !strings.Contains(got.errors, says) {
+				t.Errorf("%s ends with %d and says %q; want %d and %q", name, got.code, got.errors, exitFailure, says)
+			}
+		}
+	}
+	cell.Exec(olderFunction)
+	refused("(refusal_is_whole differ): run railhead migrate up and railhead roles apply")
+	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "refusal_is_whole") {
+		t.Errorf("a dry run says %s", got.errors)
+	}
+	if got := who.want(exitOK, "migrate", "up"); !strings.Contains(got.errors, "0 migrations applied, 1 functions changed (refusal_is_whole)") {
+		t.Errorf("migrate up says %s", got.errors)
+	}
+	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "no function would change") {
+		t.Errorf("a dry run after it says %s", got.errors)
+	}
+	who.want(exitOK, "roles", "apply")
+	who.want(exitOK, "roles", "diff")
+	for _, name := range []string{"ingest", "operator", "reader"} {
+		who.want(exitOK, commands[name]...)
+	}
+
+	cell.Exec(newerMigration)
+	refused("is at migration 99, and this binary ends at 7: start a binary as new as the one that migrated it")
+	if got := who.want(exitFailure, "migrate", "up"); !strings.Contains(got.errors, "migration 99") {
+		t.Errorf("migrate up of an older binary says %s", got.errors)
+	}
+}
+
+// within runs a command that may not end by itself.
+func within(ctx context.Context, c command, args ...string) ran {
+	c.t.Helper()
+	var out, errs strings.Builder
+	cmd := c.process(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func(cmd *exec.Cmd) {
+		select {
+		case <-ctx.Done():
+			_ = cmd.Process.Kill()
+		case <-ended:
+		}
+	}(cmd)
+	_ = cmd.Wait()
+	close(ended)
+	return ran{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}

@@ -1,0 +1,39 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// schemaCheck compares the cell with the schema that this build is made for, until
+// it was found to be that once. A service that runs goes on while a newer build
+// migrates the cell; one that starts is refused.
+type schemaCheck struct {
+	cell   string
+	passed atomic.Bool
+}
+
+// connected is called with each new connection of a pool.
+func (s *schemaCheck) connected(ctx context.Context, conn *pgx.Conn) error { return s.on(ctx, conn) }
+
+// on refuses the cell with payment.ErrOtherSchema.
+func (s *schemaCheck) on(ctx context.Context, conn migrations.Querier) error {
+	if s.passed.Load() {
+		return nil
+	}
+	switch err := migrations.Check(ctx, conn, s.cell); {
+	case errors.Is(err, migrations.ErrOtherSchema):
+		return fmt.Errorf("%w: %w", payment.ErrOtherSchema, err)
+	case err != nil:
+		return err
+	}
+	s.passed.Store(true)
+	return nil
+}

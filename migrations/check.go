@@ -1,0 +1,170 @@
+package migrations
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed functions.sql
+var functionsSQL string
+
+// ErrOtherSchema is returned where a cell is not at the schema of this build. The
+// error's text says what to run.
+var ErrOtherSchema = errors.New("the schema of the cell is not the one of this build")
+
+// function is one function of a cell.
+type function struct {
+	Name      string
+	Signature string // with the names and defaults of arguments, and the result
+	Facts     string // volatility, rights, settings, and the sum of the body
+	Identity  string // as a statement names it; of the catalog alone
+	Body      string // of the catalog alone
+}
+
+// wantedLine takes a function's line of Schema apart.
+var wantedLine = regexp.MustCompile(`^function (([a-z0-9_]+)\(.*), ((?:immutable|stable|volatile)[,].*)$`)
+
+// wantedFunctions are those that this build makes in a cell.
+func wantedFunctions(cell string) ([]function, error) {
+	schema, err := Schema(cell)
+	if err != nil {
+		return nil, err
+	}
+	var all []function
+	for line := range strings.Lines(schema) {
+		if found := wantedLine.FindStringSubmatch(strings.TrimSuffix(line, "\n")); found != nil {
+			all = append(all, function{Name: found[2], Signature: found[1], Facts: found[3]})
+		}
+	}
+	return all, nil
+}
+
+func liveFunctions(ctx context.Context, on Querier, cell string) ([]function, error) {
+	rows, err := on.Query(ctx, functionsSQL, cell)
+	if err != nil {
+		return nil, fmt.Errorf("reading the functions of cell %s: %w", cell, err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[function])
+	if err != nil {
+		return nil, fmt.Errorf("reading the functions of cell %s: %w", cell, err)
+	}
+	return all, nil
+}
+
+// differing names the wanted functions that are not there, or are others.
+func differing(wanted, live []function) []string {
+	var names []string
+	for _, w := range wanted {
+		there := slices.ContainsFunc(live, func(l function) bool { return l.Name == w.Name && l.Facts == w.Facts })
+		if !there {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}
+
+// version is what schema_version says.
+type version struct {
+	migration int64
+	sources   string
+}
+
+var versionText = regexp.MustCompile(`'migration ([0-9]{1,18}), sources ([0-9a-f]{32})'`)
+
+// versionOf reads the version from the bodies of schema_version; none is the zero value.
+func versionOf(functions []function) version {
+	for _, f := range functions {
+		found := versionText.FindStringSubmatch(f.Body)
+		if f.Name != versionFunction || found == nil {
+			continue
+		}
+		number, err := strconv.ParseInt(found[1], 10, 64)
+		if err == nil {
+			return version{number, found[2]}
+		}
+	}
+	return version{}
+}
+
+const versionFunction = "schema_version"
+
+// wantedVersion is what this build migrates a cell to.
+func wantedVersion(cell string) (version, error) {
+	bodies, err := functionBodies(cell)
+	if err != nil {
+		return version{}, err
+	}
+	return versionOf([]function{{Name: versionFunction, Body: bodies[versionFunction]}}), nil
+}
+
+// Check refuses, with ErrOtherSchema, a cell that another build has migrated, or
+// whose functions were changed since. It reads the catalog alone, in one
+// statement: every login may, and nothing of the cell needs to be there.
+//
+// Views and tables are those of the version that the cell says it has; the proof
+// "schema" compares tables column by column.
+func Check(ctx context.Context, on Querier, cell string) error {
+	wanted, err := wantedFunctions(cell)
+	if err != nil {
+		return err
+	}
+	ours, err := wantedVersion(cell)
+	if err != nil {
+		return err
+	}
+	live, err := liveFunctions(ctx, on, cell)
+	if err != nil {
+		return err
+	}
+	theirs, changed := versionOf(live), differing(wanted, live)
+	const upgrade = "run railhead migrate up and railhead roles apply"
+	switch {
+	case len(live) == 0:
+		return fmt.Errorf("%w: the database has no cell %s: check the name and the database; "+
+			"a new cell takes railhead roles apply, railhead migrate up, and railhead roles apply again", ErrOtherSchema, cell)
+	case theirs.migration > ours.migration:
+		return fmt.Errorf("%w: cell %s is at migration %d, and this binary ends at %d: start a binary as new as the one that migrated it",
+			ErrOtherSchema, cell, theirs.migration, ours.migration)
+	case theirs.migration < ours.migration:
+		return fmt.Errorf("%w: cell %s is at %s, and this binary needs migration %d: %s with this binary",
+			ErrOtherSchema, cell, theirs, ours.migration, upgrade)
+	case theirs.sources != ours.sources:
+		return fmt.Errorf("%w: cell %s has the functions of another build at migration %d (%s): %s with the newer of the two binaries, and start that one",
+			ErrOtherSchema, cell, ours.migration, few(changed), upgrade)
+	case len(changed) > 0:
+		return fmt.Errorf("%w: functions of cell %s were changed or dropped after it was migrated (%s): find out by whom, then %s",
+			ErrOtherSchema, cell, few(changed), upgrade)
+	}
+	return nil
+}
+
+func (v version) String() string {
+	if v == (version{}) {
+		return "a version from before versions were kept"
+	}
+	return fmt.Sprintf("migration %d", v.migration)
+}
+
+// namedMax bounds how many functions an error names.
+const namedMax = 5
+
+// few names the first of many functions. The version is said already.
+func few(names []string) string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == versionFunction })
+	switch {
+	case len(names) == 0:
+		return "views or comments differ"
+	case len(names) > namedMax:
+		return fmt.Sprintf("%s and %d more differ", strings.Join(names[:namedMax], ", "), len(names)-namedMax)
+	default:
+		return strings.Join(names, ", ") + " differ"
+	}
+}
