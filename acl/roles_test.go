@@ -87,6 +87,30 @@ func TestRoles(t *testing.T) {
 		{"railhead_executor", `SELECT railhead.attach_attempt_partition('x', NULL, NULL)`, denied},
 		{"railhead_executor", enqueue, denied},
 
+		{"railhead_callbacks", `SELECT railhead.timeline_accepted_at('1', 1)`, ""},
+		{"railhead_callbacks", `SELECT FROM railhead.latest_suspensions(5)`, ""},
+		{"railhead_callbacks", `SELECT FROM railhead.recall_memory('n', 1, now(), NULL, NULL, NULL, 'n')`, ""},
+		{"railhead_callbacks", `SELECT railhead.suspend_outbox('n', 'ROWS_MISSING', 'a test', now())`, ""},
+		{"railhead_callbacks", `SELECT railhead.payment_of_rail_key(gen_random_uuid())`, ""},
+		{"railhead_callbacks", `SELECT railhead.payment_trace(gen_random_uuid())`, ""},
+		{"railhead_callbacks", `SELECT railhead.beat_callbacks('n', 'h', 'v', 'running', '', 1000, now(), NULL, false)`, ""},
+		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "FAILED", "result": "UNKNOWN"}')`, "RH002"},
+		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "UNKNOWN", "result": "REFUSED"}')`, "RH002"},
+		{"railhead_callbacks", `SELECT railhead.record_callback('{}')`, "RH002"},
+		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "DISPATCHED", "result": "EXECUTED"}')`, "RH010"},
+		{"railhead_callbacks", `SELECT railhead.record_late_outcome('{}')`, denied},
+		{"railhead_callbacks", `SELECT railhead.pause_rail_in_trouble('sim', 'it refused our credentials')`, denied},
+		{"railhead_callbacks", `SELECT railhead.resolve_payment(gen_random_uuid(), true, 'r', now()::date, 'd', 'r')`, denied},
+		{"railhead_callbacks", `SELECT FROM railhead.payment_outbox_keys`, denied},
+		{"railhead_callbacks", `SELECT FROM railhead.payment_outbox_attempts`, denied},
+		{"railhead_callbacks", `SELECT FROM railhead.payment_outbox_pending`, denied},
+		{"railhead_callbacks", `DELETE FROM railhead.payment_outbox_pending`, denied},
+		{"railhead_callbacks", `UPDATE railhead.payment_dead_letters SET status = 'resolved'`, denied},
+		{"railhead_callbacks", `INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status) VALUES ('r', 'relayer', 'h', 'v', 'running')`, denied},
+		{"railhead_callbacks", `SELECT FROM railhead.supervisor_outbox_status`, denied},
+		{"railhead_callbacks", `SELECT FROM railhead.v_queue_health`, denied},
+		{"railhead_callbacks", enqueue, denied},
+
 		{"railhead_operator", `SELECT FROM railhead.supervisor_outbox_status`, ""},
 		{"railhead_operator", `SELECT railhead.apply_rail_profile('sim', '{"acceptance": "PROVISIONAL"}', 'the rail changed')`, ""},
 		{"railhead_operator", `INSERT INTO railhead.payment_rail_profiles SELECT * FROM railhead.payment_rail_profiles`, denied},
@@ -128,6 +152,33 @@ func TestRoles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLettersAreEndedByActs lets the executor open a dead letter and reopen it, and
+// nothing else become of one, but by an operator's act.
+func TestLettersAreEndedByActs(t *testing.T) {
+	t.Parallel()
+	root, as := cellWithLogins(t)
+	exec(t, root, `
+		INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
+		SELECT k.outbox_id, k.instruction_id, k.participant_id, 'sim', 'FAILED' FROM railhead.payment_outbox_keys k`)
+	set := func(status string) string {
+		return `UPDATE railhead.payment_dead_letters SET status = '` + status + `'`
+	}
+	try := func(role, statement, want string) {
+		t.Helper()
+		if _, err := as[role].Exec(t.Context(), statement); sqlstate(err) != want {
+			t.Errorf("%s, %s: %v; want %q", role, statement, err, want)
+		}
+	}
+	for _, status := range []string{"acknowledged", "escalated", "manual_replay", "resolved"} {
+		try("railhead_executor", set(status), denied)
+	}
+	for _, status := range []string{"acknowledged", "resolved"} {
+		try("railhead_operator", `SELECT railhead.triage_dead_letter(outbox_id, '`+status+`', 'it was seen') FROM railhead.payment_dead_letters`, "")
+		try("railhead_executor", set("pending")+`, reason = 'FAILED', opened_at = now()`, "")
+	}
+	exec(t, root, set("resolved"))
 }
 
 // TestTruncate fails for every role on every table, partitions too, and for the

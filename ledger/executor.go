@@ -218,29 +218,6 @@ func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment
 	return claims, nil
 }
 
-// ByRailKey finds the instruction that a rail knows by a key. None is
-// payment.ErrNotFound: it was never sent from here, or a restore has forgotten it.
-func (e *Executor) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
-	found, err := boundedRows(ctx, e, scanID, e.sql["by_rail_key"], uuid(railKey))
-	switch {
-	case err != nil:
-		return payment.ID{}, fmt.Errorf("looking for rail key %s: %w", payment.RailKey(railKey), err)
-	case len(found) == 0:
-		return payment.ID{}, fmt.Errorf("%w with rail key %s", payment.ErrNotFound, payment.RailKey(railKey))
-	}
-	return found[0], nil
-}
-
-// Headers are those of an instruction: what its caller's trace is known by. Nil
-// where nothing is left of it.
-func (e *Executor) Headers(ctx context.Context, outboxID payment.ID) ([]byte, error) {
-	all, err := boundedRows(ctx, e, pgx.RowTo[string], e.sql["headers"], uuid(outboxID))
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return []byte(all[0]), nil
-}
-
 // CloseClaims removes claims in flight whose every member was answered; nil
 // looks at the oldest thousand.
 func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error) {

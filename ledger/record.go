@@ -146,15 +146,14 @@ func orNil(s string) *string {
 	return &s
 }
 
-// RecordLate records an outcome by the slow path: one that lost the fence, or,
-// where the claim's attempt number is 0, a callback. It may be called again
-// after any error: the ledger knows a row that it already has.
+// RecordLate records an outcome by the slow path: one that lost the fence. It may be
+// called again after any error: the ledger knows a row that it already has.
 func (e *Executor) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	body, err := json.Marshal(lateOutcomeOf(outcome))
 	if err != nil {
 		return "", fmt.Errorf("writing the outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}
-	verdict, err := boundedRows(ctx, e, pgx.RowTo[string], "SELECT "+e.cell+".record_late_outcome($1::jsonb)", string(body))
+	verdict, err := boundedRows(ctx, e, pgx.RowTo[string], e.sql["record_late"], string(body))
 	if err != nil {
 		return "", fmt.Errorf("recording the late outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}

@@ -38,6 +38,11 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer operator.Close()
+		callbacks, err := ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer callbacks.Close()
 		reader, err := ledger.OpenReader(t.Context(), config(celltest.Readonly))
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +56,7 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 			return err
 		})
 		_, of["executor"] = openExecutor(t, cell).CheckServer(t.Context())
+		_, of["callbacks"] = callbacks.CheckServer(t.Context())
 		_, of["operator"] = operator.AcceptTimeline(t.Context(), "a test")
 		_, of["reader"] = reader.Status(t.Context(), time.Minute)
 		return of

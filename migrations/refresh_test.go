@@ -47,7 +47,7 @@ func TestFunctionsReachAnInstalledCell(t *testing.T) {
 		{
 			"other arguments", `DROP FUNCTION railhead.suspend_outbox; SET ROLE railhead_owner;
 			CREATE FUNCTION railhead.suspend_outbox(worker_id text) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid';
-			GRANT EXECUTE ON FUNCTION railhead.suspend_outbox TO railhead_executor; RESET ROLE`,
+			GRANT EXECUTE ON FUNCTION railhead.suspend_outbox TO railhead_executor, railhead_callbacks; RESET ROLE`,
 			[]string{"suspend_outbox"},
 		},
 		{

@@ -24,7 +24,7 @@ import (
 // callbacks is the endpoint at which rails report later, as a component.
 type callbacks struct {
 	settings settings
-	store    *ledger.Executor
+	store    *ledger.Callbacks
 	guard    *lineage.Guard
 	receiver *callback.Receiver
 	log      *slog.Logger
@@ -45,7 +45,7 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8, Tracer: s.traces.Postgres()})
+	store, err := ledger.OpenCallbacks(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

@@ -15,8 +15,8 @@ func environmentTopic() *cobra.Command {
   RAILHEAD_AUDITOR_URL   prove                           a member of railhead_auditor
   RAILHEAD_RELAYER_URL   relayer                         a member of railhead_executor
   RAILHEAD_REAPER_URL    reaper                          a member of railhead_executor
-  RAILHEAD_CALLBACKS_URL callbacks                      a member of railhead_executor
-  RAILHEAD_METRICS_URL   the gauges of /metrics          a member of railhead_readonly; else the component's own
+  RAILHEAD_CALLBACKS_URL callbacks                      a member of railhead_callbacks
+  RAILHEAD_METRICS_URL   the gauges of /metrics          a member of railhead_readonly; else the relayer's or reaper's own
   DATABASE_URL           whichever of these is not set
 
 A value is a connection string of PostgreSQL, as a URL or as words. What it lacks comes from PGHOST, PGUSER,

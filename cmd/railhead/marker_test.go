@@ -90,7 +90,7 @@ func newMarked(t *testing.T) *marked {
 		"RAILHEAD_OPERATOR_URL=" + withPassword(m.cell.URL(celltest.Operator)), "RAILHEAD_READER_URL=" + withPassword(m.cell.URL(celltest.Readonly)),
 		"RAILHEAD_AUDITOR_URL=" + withPassword(m.cell.URL(celltest.Auditor)),
 		"RAILHEAD_RELAYER_URL=" + withPassword(m.cell.URL(celltest.Relayer)), "RAILHEAD_REAPER_URL=" + withPassword(m.cell.URL(celltest.Reaper)),
-		"RAILHEAD_CALLBACKS_URL=" + withPassword(m.cell.URL(celltest.Relayer)),
+		"RAILHEAD_CALLBACKS_URL=" + withPassword(m.cell.URL(celltest.Callbacks)),
 		"RAILHEAD_RAILS_FILE=" + rails, "RAILHEAD_LOG_LEVEL=debug",
 		"MARKED_BEARER=" + marker + "-bearer-secret", "MARKED_HEADER=" + marker + "-header-secret", "MARKED_HMAC=" + marker + "-hmac-secret-of-some-length",
 		"MARKED_CALLBACK=whsec_" + base64.StdEncoding.EncodeToString(m.callback),

@@ -11,9 +11,14 @@ import (
 
 // newDatabaseMetrics wires the reading of what only the database knows to a
 // connection of its own, so that it never waits for a turn, nor a turn for it.
-// A component's own login may read all of it; RAILHEAD_METRICS_URL names another.
+// The login of a relayer or reaper may read all of it; RAILHEAD_METRICS_URL names
+// another. The login of callbacks reads no table: without that variable nothing is
+// read there, and the first result is nil.
 func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger) (*metrics.Database, func(), error) {
-	own := map[string]string{"relayer": s.RelayerURL, "reaper": s.ReaperURL, "callbacks": s.CallbacksURL}
+	if kind == "callbacks" && s.MetricsURL == "" {
+		return nil, func() {}, nil
+	}
+	own := map[string]string{"relayer": s.RelayerURL, "reaper": s.ReaperURL}
 	url, err := s.url("RAILHEAD_METRICS_URL", cmp.Or(s.MetricsURL, own[kind]))
 	if err != nil {
 		return nil, nil, err

@@ -48,7 +48,7 @@ func serviceCommands() []*cobra.Command {
 			Use: "callbacks", Short: "Take what rails report later, over HTTP",
 			Long: "Take what rails report later, at POST /callbacks/{rail_type} on RAILHEAD_CALLBACKS_ADDR: signed as\n" +
 				"Standard Webhooks, safe to be sent again. Put TLS in front of it. Connects by RAILHEAD_CALLBACKS_URL as\n" +
-				"a member of railhead_executor; the secrets are those of RAILHEAD_RAILS_FILE.",
+				"a member of railhead_callbacks; the secrets are those of RAILHEAD_RAILS_FILE.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "callbacks") },
 		},
 		devCommand(),
@@ -128,10 +128,12 @@ func runAll(ctx context.Context, s settings, components map[string]component, da
 		defer stopWatch()
 		return working.Wait()
 	})
-	group.Go(func() error {
-		database.Run(watch)
-		return nil
-	})
+	if database != nil {
+		group.Go(func() error {
+			database.Run(watch)
+			return nil
+		})
+	}
 	group.Go(func() error { return serveHealth(watch, s.HTTPAddr, s.HTTPFile, probes, scrape, log) })
 	if err := group.Wait(); err != nil {
 		return err

@@ -26,9 +26,9 @@ type settings struct {
 	ReaperURL    string `env:"RAILHEAD_REAPER_URL"`    // a member of railhead_executor
 	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
 	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
-	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_executor
+	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_callbacks
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the component's own
+	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 

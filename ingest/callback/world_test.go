@@ -74,14 +74,16 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t), rail: shape.RailType(), heard: make(chan string, 100)}
 	var err error
-	// The receiver's own login is an executor's, as a relayer's is.
 	w.exec, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema})
 	w.must(err)
 	t.Cleanup(w.exec.Close)
-	nowhere, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: "postgres://x@127.0.0.1:1/x", Cell: w.cell.Schema})
+	there, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema})
+	w.must(err)
+	t.Cleanup(there.Close)
+	nowhere, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: "postgres://x@127.0.0.1:1/x", Cell: w.cell.Schema})
 	w.must(err)
 	t.Cleanup(nowhere.Close)
-	w.store = &switched{there: w.exec, away: nowhere}
+	w.store = &switched{there: there, away: nowhere}
 
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)

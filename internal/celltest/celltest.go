@@ -34,25 +34,27 @@ import (
 // The logins of the cell, each a member of exactly one role. Relayer and reaper
 // share theirs.
 const (
-	Ingest   = "railhead_ingest_login"
-	Relayer  = "railhead_relayer_login"
-	Reaper   = "railhead_reaper_login"
-	Operator = "railhead_operator_login"
-	Control  = "railhead_control_login"
-	Readonly = "railhead_readonly_login"
-	Auditor  = "railhead_auditor_login"
+	Ingest    = "railhead_ingest_login"
+	Relayer   = "railhead_relayer_login"
+	Reaper    = "railhead_reaper_login"
+	Callbacks = "railhead_callback_login"
+	Operator  = "railhead_operator_login"
+	Control   = "railhead_control_login"
+	Readonly  = "railhead_readonly_login"
+	Auditor   = "railhead_auditor_login"
 )
 
 // Logins maps each login to its role.
 func Logins() map[string]string {
 	return map[string]string{
-		Ingest:   "railhead_ingest",
-		Relayer:  "railhead_executor",
-		Reaper:   "railhead_executor",
-		Operator: "railhead_operator",
-		Control:  "railhead_control",
-		Readonly: "railhead_readonly",
-		Auditor:  "railhead_auditor",
+		Ingest:    "railhead_ingest",
+		Relayer:   "railhead_executor",
+		Reaper:    "railhead_executor",
+		Callbacks: "railhead_callbacks",
+		Operator:  "railhead_operator",
+		Control:   "railhead_control",
+		Readonly:  "railhead_readonly",
+		Auditor:   "railhead_auditor",
 	}
 }
 

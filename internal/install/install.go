@@ -22,7 +22,7 @@ func Logins() map[string]string {
 	return map[string]string{
 		"railhead_relayer_login":  "railhead_executor",
 		"railhead_reaper_login":   "railhead_executor",
-		"railhead_callback_login": "railhead_executor",
+		"railhead_callback_login": "railhead_callbacks",
 		"railhead_ingest_login":   "railhead_ingest",
 		"railhead_operator_login": "railhead_operator",
 		"railhead_control_login":  "railhead_control",

@@ -10,8 +10,7 @@ SELECT current_setting('fsync') = 'on' AS fsync,
   i.system_identifier, i.timeline, pg_postmaster_start_time() AS started_at,
   CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_flush_lsn() - '0/0')::bigint END AS log_position,
   clock_timestamp() AS now,
-  (SELECT t.accepted_at FROM {cell}.payment_accepted_timelines t
-   WHERE t.system_identifier = i.system_identifier AND t.timeline = i.timeline) AS accepted_at
+  {cell}.timeline_accepted_at(i.system_identifier, i.timeline) AS accepted_at
 FROM (
   SELECT (SELECT s.system_identifier FROM pg_control_system() s)::text AS system_identifier,
     CASE WHEN NOT pg_is_in_recovery() THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END AS timeline) i

@@ -165,6 +165,14 @@ CREATE TRIGGER payment_dead_letters_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_dead_letters
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_dead_letters ENABLE ALWAYS TRIGGER payment_dead_letters_no_truncate;
+
+-- Components open letters and reopen them; what else becomes of one is an act.
+{include keep_letter_open}
+CREATE TRIGGER payment_dead_letters_kept_open
+  BEFORE UPDATE ON {cell}.payment_dead_letters
+  FOR EACH ROW WHEN (NEW.status <> 'pending')
+  EXECUTE FUNCTION {cell}.keep_letter_open();
+ALTER TABLE {cell}.payment_dead_letters ENABLE ALWAYS TRIGGER payment_dead_letters_kept_open;
 CREATE TRIGGER payment_outbox_suspensions_kept
   BEFORE DELETE OR TRUNCATE ON {cell}.payment_outbox_suspensions
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();

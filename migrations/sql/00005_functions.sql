@@ -17,6 +17,9 @@
 {include server_is_settled}
 {include suspend_outbox}
 {include accept_timeline}
+{include timeline_accepted_at}
+{include latest_suspensions}
+{include recall_memory}
 {include outbox_unsettled_send}
 {include open_dead_letter}
 {include append_outbox_row}
@@ -24,5 +27,9 @@
 {include refusal_is_whole}
 {include answer_open_claim}
 {include record_late_outcome}
+{include record_callback}
+{include beat_callbacks}
+{include payment_of_rail_key}
+{include payment_trace}
 
 SELECT {cell}.ensure_attempt_partitions(3);

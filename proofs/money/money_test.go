@@ -28,7 +28,7 @@ func database(t *testing.T) money.Database {
 	cell := celltest.New(t)
 	return money.Database{
 		URL: cell.URL, Cell: cell.Schema, Ingest: celltest.Ingest, Relayer: celltest.Relayer, Reaper: celltest.Reaper,
-		Callbacks: celltest.Relayer, Operator: celltest.Operator, Reader: celltest.Readonly,
+		Callbacks: celltest.Callbacks, Operator: celltest.Operator, Reader: celltest.Readonly,
 	}
 }
 

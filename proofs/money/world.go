@@ -143,10 +143,11 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 	if err != nil || len(readers) == 0 {
 		return err
 	}
-	store, err := w.executor(ctx, w.db.Callbacks, "money-callbacks", 8)
+	store, err := ledger.OpenCallbacks(ctx, w.config(w.db.Callbacks, "money-callbacks", 8))
 	if err != nil {
 		return err
 	}
+	w.closeLater(store.Close)
 	receiver, err := callback.New(readers, store, "callbacks-"+payment.NewID().String(), 10*time.Second, nil, w.Log)
 	if err != nil {
 		return err

@@ -81,7 +81,10 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	readers, err := simrail.Callbacks(file)
 	s.must(err)
 	if len(readers) > 0 {
-		taker, err := callback.New(readers, s.store, "callbacks-1", 5*time.Second, nil, s.log)
+		reports, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Callbacks), Cell: s.cell.Schema})
+		s.must(err)
+		t.Cleanup(reports.Close)
+		taker, err := callback.New(readers, reports, "callbacks-1", 5*time.Second, nil, s.log)
 		s.must(err)
 		taker.Register(mux)
 	}

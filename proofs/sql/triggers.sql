@@ -28,7 +28,8 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_rails', 'payment_rails_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A', false),
-    ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false)
+    ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false),
+    ('payment_dead_letters', 'payment_dead_letters_kept_open', 19, 'keep_letter_open', 'A', true)
   UNION ALL
   SELECT p.name, t.trigger, t.type, 'refuse_change', 'A', false
   FROM partitions p

@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Callbacks records what rails report by themselves, as a member of
+// railhead_callbacks. It may execute functions of the schema and reaches no table:
+// its process faces the Internet.
+type Callbacks struct {
+	executor *Executor // with the statements of this role
+}
+
+// ownStatements begins the names of the statements that this role has in the
+// place of the executor's.
+const ownStatements = "callbacks_"
+
+// OpenCallbacks connects lazily: it succeeds while the server is away.
+func OpenCallbacks(ctx context.Context, config Config) (*Callbacks, error) {
+	executor, err := OpenExecutor(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	own := make(statements, len(executor.sql))
+	for name, text := range executor.sql {
+		if _, there := executor.sql[ownStatements+name]; !there {
+			own[strings.TrimPrefix(name, ownStatements)] = text
+		}
+	}
+	executor.sql = own
+	return &Callbacks{executor: executor}, nil
+}
+
+// Close ends every connection.
+func (c *Callbacks) Close() { c.executor.Close() }
+
+// CheckServer is Executor.CheckServer.
+func (c *Callbacks) CheckServer(ctx context.Context) (payment.Server, error) {
+	return c.executor.CheckServer(ctx)
+}
+
+// Recall is Executor.Recall.
+func (c *Callbacks) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
+	return c.executor.Recall(ctx, name, memory)
+}
+
+// Suspend is Executor.Suspend.
+func (c *Callbacks) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error {
+	return c.executor.Suspend(ctx, name, cause, detail, lookedAt)
+}
+
+// Heartbeat is Executor.Heartbeat, for beats of kind "callback" alone.
+func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error) {
+	return c.executor.Heartbeat(ctx, beat)
+}
+
+// ByRailKey finds the instruction that a rail knows by a key. None is
+// payment.ErrNotFound: it was never sent from here, or a restore has forgotten it.
+func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
+	found, err := boundedRows(ctx, c.executor, pgx.RowTo[pgtype.UUID], c.executor.sql["by_rail_key"], uuid(railKey))
+	switch {
+	case err != nil:
+		return payment.ID{}, fmt.Errorf("looking for rail key %s: %w", payment.RailKey(railKey), err)
+	case !found[0].Valid:
+		return payment.ID{}, fmt.Errorf("%w with rail key %s", payment.ErrNotFound, payment.RailKey(railKey))
+	}
+	return payment.ID(found[0].Bytes), nil
+}
+
+// Headers are the trace context of the call that enqueued an instruction, as JSON.
+// Nil where nothing is left of it.
+func (c *Callbacks) Headers(ctx context.Context, outboxID payment.ID) ([]byte, error) {
+	found, err := boundedRows(ctx, c.executor, pgx.RowTo[pgtype.Text], c.executor.sql["headers"], uuid(outboxID))
+	if err != nil || !found[0].Valid {
+		return nil, err
+	}
+	return []byte(found[0].String), nil
+}
+
+// RecordLate records what a rail reported of a payment: that it was executed
+// (payment.Dispatched) or refused (payment.Failed, with payment.ResultRefused). It
+// may be called again after any error: the ledger knows a row that it already has.
+func (c *Callbacks) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
+	return c.executor.RecordLate(ctx, outcome)
+}

@@ -1,0 +1,54 @@
+-- recall_memory(name text, beats bigint, beaten_at timestamptz, outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
+--     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint)
+--   Whether what a component remembers as confirmed is there, and who else can say
+--   something of this start of the server. name, beats and beaten_at are its last
+--   heartbeat that it remembers, the next three its last claim; null: none. own_name
+--   is its name now.
+--
+--   beats_missing   the heartbeat is gone, or counts fewer; one that ended a day ago
+--                   may have been removed by the reaper and proves nothing
+--   claim_missing   the row of the last claim is gone; one of a day ago may have left
+--                   the archive with its month
+--   vouched         some component has compared this start with its memory
+--   known           some relayer has run on this cell, by whatever name
+--   outdated        some relayer beat before this start and a quarter of an hour after the
+--                   memory was made, which is longer than a relayer goes without a look
+--   awaited         relayers that ran when the server went down and have not compared
+--                   this start yet
+--   awaited_ms      the longest silence that counts as death for one of these
+-- reads:   outbox_heartbeats, payment_outbox_attempts.   locks: nothing.
+-- called by: executor, callbacks.
+CREATE OR REPLACE FUNCTION {cell}.recall_memory(name text, beats bigint, beaten_at timestamptz,
+  outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
+RETURNS TABLE (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint)
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  WITH beat AS MATERIALIZED (
+    SELECT h.name, h.kind, h.status, h.last_tick_at, h.stale_after_ms,
+      h.server_started_at = pg_postmaster_start_time() AS here,
+      h.vouched AND h.server_started_at = pg_postmaster_start_time() AS vouched,
+      CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start ELSE h.last_tick_at END AS before_start
+    FROM {cell}.outbox_heartbeats h
+  ),
+  awaited AS MATERIALIZED (
+    SELECT b.name, b.stale_after_ms
+    FROM beat b
+    WHERE b.kind = 'relayer' AND b.status <> 'stopped' AND NOT b.here AND b.name <> $7
+      AND b.last_tick_at > (SELECT max(m.last_tick_at) FROM beat m WHERE NOT m.here) - b.stale_after_ms * interval '1 millisecond'
+    ORDER BY b.name
+    LIMIT 20
+  )
+  SELECT
+    $1::text IS NOT NULL AND $3::timestamptz > clock_timestamp() - interval '1 day'
+      AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint) AS beats_missing,
+    $4::uuid IS NOT NULL AND $6::timestamptz > clock_timestamp() - interval '1 day' AND (
+      SELECT true FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
+      LIMIT 1) IS NULL AS claim_missing,
+    EXISTS (SELECT FROM beat b WHERE b.vouched) AS vouched,
+    EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
+    coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false) AS outdated,
+    ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,
+    coalesce((SELECT max(w.stale_after_ms) FROM awaited w), 0) AS awaited_ms
+$$;
