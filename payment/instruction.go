@@ -115,7 +115,7 @@ func (f *Fault) Unwrap() error {
 	}
 }
 
-// The SQLSTATEs that enqueue and the operator functions refuse with.
+// The SQLSTATEs that enqueue, claims and the operator functions refuse with.
 const (
 	StateConflict      = "RH001" // the key was used with other content
 	StateInvalid       = "RH002"
@@ -125,5 +125,6 @@ const (
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateNoInstruction = "RH010"
+	StatePutBack       = "RH012" // a row of pending that has ended, is parked or claimed: it is not claimed again
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )

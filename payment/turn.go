@@ -95,6 +95,15 @@ func Unfit(err error) bool {
 	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema)
 }
 
+// SetAsideCode is the error code of the dead letter of an instruction that is set
+// aside, by the SQLSTATE that its row was refused with.
+func SetAsideCode(sqlState string) string {
+	if sqlState == StatePutBack {
+		return "PUT_BACK"
+	}
+	return "SQLSTATE_" + sqlState
+}
+
 // StaleQuery says which open claims are due for repair.
 type StaleQuery struct {
 	Zombie         time.Duration // age from which any open claim is

@@ -27,7 +27,8 @@ const eachMax = 20
 
 // expireEach finds the rows that the archive refuses, which would keep all others
 // from expiring. They are set aside for a person, but only if another row can be
-// ended: if none can, the archive is at fault and not the rows.
+// ended: if none can, the archive is at fault and not the rows. One that was put
+// back after its end is set aside in any case: the fault is its own.
 func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []payment.ID, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
@@ -40,6 +41,10 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		switch {
 		case err == nil:
 			expired = append(expired, ended...)
+		case sqlState(err) == payment.StatePutBack:
+			if err := r.setAside(ctx, result, id, err); err != nil {
+				return expired, err
+			}
 		case refused(err):
 			suspects, cause = append(suspects, id), err
 		default:
@@ -47,14 +52,21 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		}
 	}
 	if len(expired) == 0 {
-		return nil, cause
+		return nil, cause // nil, where all that was found was put back
 	}
 	for _, id := range suspects {
-		if err := r.store.SetAside(ctx, id, "SQLSTATE_"+sqlState(cause)); err != nil {
+		if err := r.setAside(ctx, result, id, cause); err != nil {
 			return expired, err
 		}
-		result.SetAside++
-		r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
 	}
 	return expired, nil
+}
+
+func (r *Reaper) setAside(ctx context.Context, result *Result, id payment.ID, cause error) error {
+	if err := r.store.SetAside(ctx, id, payment.SetAsideCode(sqlState(cause))); err != nil {
+		return err
+	}
+	result.SetAside++
+	r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
+	return nil
 }

@@ -135,7 +135,8 @@ func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only
 // that a claim takes first alone. If one can be claimed, or works says that others
 // could, those that could not are set aside for a person; if none can, the lane is
 // at fault, and why comes back. A row that somebody else holds says neither: the
-// next turn looks again.
+// next turn looks again. One that was put back after its end is set aside in any
+// case: the fault is its own.
 func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation, works bool) error {
 	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
@@ -157,6 +158,11 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 		case err == nil:
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
+		case sqlState(err) == payment.StatePutBack:
+			if err := r.setAside(ctx, []payment.ID{id}, err); err != nil {
+				return err
+			}
+			elsewhere = true
 		case rowsFault(err):
 			suspects, cause = append(suspects, id), err
 		default:
@@ -176,7 +182,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 
 func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {
 	for _, id := range ids {
-		if err := r.store.SetAside(ctx, id, "SQLSTATE_"+sqlState(cause)); err != nil {
+		if err := r.store.SetAside(ctx, id, payment.SetAsideCode(sqlState(cause))); err != nil {
 			return err
 		}
 		r.log.ErrorContext(ctx, "instruction set aside: it can't be claimed", "outbox_id", id, "error", cause)

@@ -63,6 +63,26 @@ func TestPoisonRow(t *testing.T) {
 	}
 }
 
+// TestPutBackIsSetAside: an executed payment whose row is back in pending is not
+// sent again, and an operator is told, also where nothing else waits in its lane.
+func TestPutBackIsSetAside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	id := w.enqueue("paid")
+	w.run(oneStream())
+	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	w.do(`INSERT INTO railhead.payment_outbox_pending
+			(outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count, send_count)
+		SELECT a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.payload, 2, 1
+		FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.attempt_no = 1`, [16]byte(id))
+	w.awaitText("UNCLAIMABLE PUT_BACK pending",
+		`SELECT coalesce((SELECT concat_ws(' ', reason, error_code, status) FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
+	same(t, "rows", w.states(id), "DISPATCHING DISPATCHED")
+	same(t, "executions at the bank", w.executions(id), 1)
+	// The lane goes on.
+	w.awaitStates(w.enqueue("neighbour"), "DISPATCHING DISPATCHED")
+}
+
 // TestPoisonDoesNotSlowALane: its neighbours go in few turns, not one by one,
 // though it is the longest due and has a share of every claim.
 func TestPoisonDoesNotSlowALane(t *testing.T) {

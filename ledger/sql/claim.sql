@@ -94,9 +94,18 @@ claimed AS (
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
     -- attempt_count is a cache, raised under the row's lock by whoever appends;
-    -- of a row that never left pending, nobody has.
+    -- of a row that never left pending, nobody has. One that was put back after it
+    -- had ended fails the claim (put_back_after), and so does one with the number 1.
     CASE WHEN g.attempt_count = 0 AND g.send_count = 0 AND g.inquiry_count = 0 AND g.first_sent_at IS NULL THEN 1
-      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
+      ELSE (
+        SELECT CASE
+          WHEN (array_agg(t.state ORDER BY t.attempt_no DESC) FILTER (WHERE t.state <> 'LATE_OUTCOME'))[1]
+            NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+          THEN {cell}.refuse_put_back(g.outbox_id)
+          ELSE greatest(g.attempt_count, max(t.attempt_no)) + 1
+        END
+        FROM {cell}.payment_outbox_attempts t
+        WHERE t.outbox_id = g.outbox_id)
     END,
     (CASE g.next_action WHEN 'INQUIRE' THEN 'INQUIRING' ELSE 'DISPATCHING' END)::{cell}.outbox_attempt_state,
     (SELECT clock_timestamp()), $6, l.profile_version,

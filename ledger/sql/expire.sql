@@ -27,7 +27,9 @@ ended AS (
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
-    greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1,
+    CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
+      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
+    END,
     'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count

@@ -25,6 +25,11 @@ BEGIN
         coalesce({cell}.payment_outbox_state(cancel_payment.outbox_id), 'gone from the archive')),
       HINT = 'Only an instruction that waits in pending can be cancelled. A claimed one may be on its way to the rail.';
   END IF;
+  IF {cell}.put_back_after(cancel_payment.outbox_id) IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled', {cell}.put_back_after(cancel_payment.outbox_id)),
+      HINT = 'A claim sets it aside. Closing that dead letter takes it out of pending.';
+  END IF;
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',

@@ -47,8 +47,9 @@ BEGIN
   settled := {cell}.server_is_settled();
   FOR try IN 1..tries_max LOOP
     -- First statement: stop claims. Second: read the rows as they are now.
+    -- What was put back after its end does not wait, whatever its row says.
     SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id FOR UPDATE;
-    is_waiting := FOUND;
+    is_waiting := FOUND AND {cell}.put_back_after(o.outbox_id) IS NULL;
     IF EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.attempt_id = o.attempt_id)
     THEN

@@ -43,6 +43,11 @@ BEGIN
   END IF;
 
   IF letter.reason = 'UNCLAIMABLE' THEN
+    IF {cell}.put_back_after(replay_payment.outbox_id) IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed', {cell}.put_back_after(replay_payment.outbox_id)),
+        HINT = 'Closing its dead letter takes it out of pending.';
+    END IF;
     UPDATE {cell}.payment_outbox_pending p
     SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
     WHERE p.outbox_id = replay_payment.outbox_id

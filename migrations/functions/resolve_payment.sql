@@ -83,7 +83,7 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
       CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
   END IF;
-  IF aside OR waits THEN
+  IF aside OR waits OR last.state = 'PARKED' THEN -- what is parked waits there only where it was put back
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
   END IF;
   IF resolve_payment.executed THEN

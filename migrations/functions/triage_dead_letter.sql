@@ -1,16 +1,20 @@
 -- triage_dead_letter(outbox_id uuid, status text, reason text) -> text
 --   Moves an open dead letter to acknowledged or escalated, or closes it as
---   resolved where nothing is unknown any more. Returns the status before.
+--   resolved where nothing is unknown any more. Returns the status before. To close
+--   that of a row that was put back in pending takes the row out; what was parked
+--   before is resolved instead.
 -- errors:  RH002 without a reason or with another status, RH010 no dead letter,
 --          RH020 it can't be closed, with the sentence that says why.
--- writes:  payment_dead_letters, payment_operator_log.
--- locks:   the keys row, then the letter's row.   called by: operator.
+-- reads:   payment_outbox_attempts.
+-- writes:  payment_dead_letters, payment_outbox_pending, payment_operator_log.
+-- locks:   the keys row, then the letter's row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
   letter {cell}.payment_dead_letters;
+  ended  text;
 BEGIN
   PERFORM {cell}.require_reason(triage_dead_letter.reason);
   IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ('acknowledged', 'escalated', 'resolved') THEN
@@ -24,16 +28,24 @@ BEGIN
   IF letter.status IN ('manual_replay', 'resolved') THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
   END IF;
-  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') THEN
+  IF triage_dead_letter.status = 'resolved' AND letter.reason = 'UNCLAIMABLE' THEN
+    ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
+  END IF;
+  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') AND coalesce(ended, 'PARKED') = 'PARKED' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
       HINT = CASE letter.reason
-        WHEN 'UNCLAIMABLE' THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
+        WHEN 'UNCLAIMABLE' THEN CASE ended WHEN 'PARKED' THEN 'It was parked before, and may have been paid. '
+          || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.'
+          ELSE 'It still waits in pending: replay it, or cancel it where nothing was ever sent.' END
         ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END;
+  END IF;
+  IF ended IS NOT NULL THEN
+    DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id;
   END IF;
   PERFORM {cell}.close_letter(triage_dead_letter.outbox_id, triage_dead_letter.status, triage_dead_letter.reason);
   PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id, triage_dead_letter.reason,
-    jsonb_build_object('was', letter.status, 'letter', letter.reason));
+    jsonb_strip_nulls(jsonb_build_object('was', letter.status, 'letter', letter.reason, 'put_back_after', ended)));
   RETURN letter.status;
 END
 $$;

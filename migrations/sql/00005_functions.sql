@@ -21,6 +21,8 @@
 {include latest_suspensions}
 {include recall_memory}
 {include outbox_unsettled_send}
+{include put_back_after}
+{include refuse_put_back}
 {include open_dead_letter}
 {include append_outbox_row}
 {include send_may_be_forgotten}
