@@ -58,11 +58,12 @@ const (
 	VerdictLate     Verdict = "LATE"     // late, stored, nothing more changed
 	VerdictRepeated Verdict = "REPEATED" // equal evidence is stored already
 	VerdictConflict Verdict = "CONFLICT" // contradicts what is recorded
+	VerdictRetired  Verdict = "RETIRED"  // the instruction has left the archive with its month: nothing was stored
 )
 
 // Verdicts lists every word.
 func Verdicts() []Verdict {
-	return []Verdict{VerdictMine, VerdictIn, VerdictSettled, VerdictLate, VerdictRepeated, VerdictConflict}
+	return []Verdict{VerdictMine, VerdictIn, VerdictSettled, VerdictLate, VerdictRepeated, VerdictConflict, VerdictRetired}
 }
 
 // Errors that a caller of the ledger branches on.

@@ -180,7 +180,7 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 		r.watch.Recorded(outcome)
 	default:
 		r.log.WarnContext(ctx, "outcome came after the fence", "outbox_id", outcome.Claim.OutboxID,
-			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "verdict", verdict)
+			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "verdict", verdict)
 	}
 	if err != nil {
 		verdict = Forgotten

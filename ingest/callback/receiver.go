@@ -81,8 +81,10 @@ func (r *Receiver) Register(mux *http.ServeMux) {
 	mux.Handle("POST /callbacks/{rail_type}", r)
 }
 
-// ServeHTTP answers 204 once the evidence is durable, whatever it changed; 401
-// and 400 for what will never be taken; 404 for a payment or a rail that is not
+// ServeHTTP answers 204 once the evidence is durable, whatever it changed, and for a
+// payment that has left the archive with its month, of which nothing is kept but the
+// log's line: to repeat it would change nothing, and some rails stop all reports after
+// a 410. It answers 401 and 400 for what will never be taken; 404 for a payment or a rail that is not
 // ours; 503 where the rail should send it again, also for a payment that the
 // database may have forgotten.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -147,11 +149,14 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 	default:
 		r.watch.Received(railType, string(verdict))
 		r.watch.Recorded(outcome, verdict)
-		level := slog.LevelInfo
-		if verdict == payment.VerdictConflict {
+		level, say := slog.LevelInfo, "callback recorded"
+		switch verdict {
+		case payment.VerdictConflict:
 			level = slog.LevelError
+		case payment.VerdictRetired:
+			level, say = slog.LevelWarn, "callback for a payment that has left the archive: it is kept here alone"
 		}
-		r.log.Log(ctx, level, "callback recorded", "rail_type", railType, "outbox_id", outboxID, "result", event.Result, "verdict", verdict)
+		r.log.Log(ctx, level, say, "rail_type", railType, "outbox_id", outboxID, "result", event.Result, "rail_reference", event.Reference, "verdict", verdict)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -113,6 +113,23 @@ func TestOneEventIDTwoReports(t *testing.T) {
 	w.tells("the other payment", other, "DISPATCHING DISPATCHED(1)")
 }
 
+// TestRetired: a callback about a payment that has left the archive with its month
+// has an answer that ends its repetition.
+func TestRetired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.enqueue()
+	w.claim(id)
+	var partition string
+	w.cell.QueryRow(`SELECT tableoid::regclass::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(id)}, &partition)
+	w.cell.Exec(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION ` + partition)
+	if answer := w.post(w.rail, "evt_1", w.says(id, "EXECUTED", "RS1")); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("it is answered by %s", answer.Status)
+	}
+	w.hears(string(payment.VerdictRetired))
+	w.tells("after it", id, "")
+}
+
 // TestAtEveryPlace: a callback ends an open claim, what the rail took for now,
 // and what had been parked; each by EXECUTED and by REFUSED.
 func TestAtEveryPlace(t *testing.T) {

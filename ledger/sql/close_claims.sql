@@ -1,5 +1,5 @@
--- Removes claims in flight whose every member was answered: what a slow path or
--- a dead worker left. $1 claim_id[]; null looks at the oldest $2.
+-- Removes claims in flight whose every member was answered, or has left the archive
+-- with its month: what a slow path, a dead worker or retention left. $1 claim_id[]; null looks at the oldest $2.
 DELETE FROM {cell}.payment_outbox_claims f
 WHERE f.claim_id = ANY (coalesce($1::uuid[], ARRAY(
     SELECT g.claim_id FROM {cell}.payment_outbox_claims g ORDER BY g.claimed_at LIMIT $2)))
@@ -8,4 +8,8 @@ WHERE f.claim_id = ANY (coalesce($1::uuid[], ARRAY(
     WHERE (
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = m.outbox_id AND a.attempt_no > m.attempt_no AND a.state <> 'LATE_OUTCOME'
-      LIMIT 1) IS NULL)
+      LIMIT 1) IS NULL
+      AND (
+        SELECT true FROM {cell}.payment_outbox_attempts c
+        WHERE c.outbox_id = m.outbox_id AND c.attempt_no = m.attempt_no
+        LIMIT 1))

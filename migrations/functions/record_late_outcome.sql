@@ -9,6 +9,7 @@
 --          LATE      it was late, is stored, and changed nothing more
 --          REPEATED  equal evidence is already stored; nothing was appended
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
+--          RETIRED   its month has left the archive: nothing was appended
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
@@ -68,6 +69,9 @@ BEGIN
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
       RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id, o.rail_type);
+    END IF;
+    IF last_no = 0 AND NOT is_waiting AND {cell}.left_the_archive(o.outbox_id) THEN
+      RETURN 'RETIRED';
     END IF;
     -- The claim of another was answered between the two statements.
     CONTINUE WHEN NOT is_waiting AND NOT is_claimed

@@ -28,6 +28,7 @@
 {include send_may_be_forgotten}
 {include refusal_is_whole}
 {include answer_open_claim}
+{include left_the_archive}
 {include record_late_outcome}
 {include record_callback}
 {include beat_callbacks}
