@@ -21,6 +21,8 @@ var (
 	membersSQL string
 	//go:embed sql/login.sql
 	loginSQL string
+	//go:embed sql/login_idle.sql
+	loginIdleSQL string
 )
 
 // ErrNoCell is returned where the cell has no schema yet.

@@ -21,6 +21,9 @@ type memberOf struct {
 // installation makes its logins with its own tools. An empty password means none,
 // for servers that trust or know their clients by other means.
 //
+// A login of an operator gets a bound on how long it may leave a transaction idle,
+// unless it has one: while it is open, other operators wait for its locks.
+//
 // It refuses the owner role, which has no members, and to take over a superuser.
 func EnsureLogin(ctx context.Context, conn Beginner, login, role, password string) error {
 	m, err := Load()
@@ -60,7 +63,11 @@ func ensureLogin(ctx context.Context, tx pgx.Tx, login, role, password string) e
 	if err != nil {
 		return err
 	}
-	for _, statement := range slices.Concat(statements, setPassword, memberships) {
+	boundIdle, err := idleStatement(ctx, tx, login, role)
+	if err != nil {
+		return err
+	}
+	for _, statement := range slices.Concat(statements, setPassword, memberships, boundIdle) {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("shaping the login: %w", err) // the statement may hold a password's verifier
 		}
@@ -119,4 +126,27 @@ func shapeMemberships(ctx context.Context, tx pgx.Tx, login, role string) ([]str
 		statements = append(statements, "GRANT "+role+" TO "+name)
 	}
 	return statements, nil
+}
+
+// An operator's transaction that is left open keeps others from pausing the same
+// rail. The server ends it after operatorIdle.
+const (
+	operatorRole = "railhead_operator"
+	operatorIdle = "1min"
+)
+
+// idleStatement bounds the idle transactions of an operator's login that has no
+// bound of its own.
+func idleStatement(ctx context.Context, tx pgx.Tx, login, role string) ([]string, error) {
+	if role != operatorRole {
+		return nil, nil
+	}
+	var isSet bool
+	if err := tx.QueryRow(ctx, loginIdleSQL, login).Scan(&isSet); err != nil {
+		return nil, fmt.Errorf("reading the settings of the login: %w", err)
+	}
+	if isSet {
+		return nil, nil
+	}
+	return []string{"ALTER ROLE " + pgx.Identifier{login}.Sanitize() + " SET idle_in_transaction_session_timeout = '" + operatorIdle + "'"}, nil
 }

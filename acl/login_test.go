@@ -37,6 +37,14 @@ func TestEnsureLogin(t *testing.T) {
 		if want := []string{"railhead_operator"}; !cmp.Equal(moved.Roles, want) || !moved.CanLogin || moved.CreateRole || !moved.Inherit || moved.Admin {
 			t.Errorf("got %+v; want a plain login in %v", moved, want)
 		}
+		if first.Idle != "" || moved.Idle != "1min" {
+			t.Errorf("as a reader its transactions may be idle for %q, as an operator for %q; want no bound, and 1min", first.Idle, moved.Idle)
+		}
+		exec(t, tx, `ALTER ROLE "acl ""odd"" login" SET idle_in_transaction_session_timeout = '10s'`)
+		ensure("railhead_operator", "battery staple")
+		if own := loginOf(t, tx, login).Idle; own != "10s" {
+			t.Errorf("the bound that an administrator has set became %q", own)
+		}
 		if moved.Verifier == first.Verifier {
 			t.Error("the password has not changed")
 		}
@@ -49,7 +57,7 @@ func TestEnsureLogin(t *testing.T) {
 
 type loginRow struct {
 	CanLogin, Super, CreateRole, Inherit, Admin bool
-	Verifier                                    string
+	Verifier, Idle                              string
 	Roles                                       []string
 }
 
@@ -59,6 +67,8 @@ func loginOf(t testing.TB, tx pgx.Tx, login string) *loginRow {
 		SELECT r.rolcanlogin AS can_login, r.rolsuper AS super, r.rolcreaterole AS create_role, r.rolinherit AS inherit,
 		  coalesce((SELECT bool_or(m.admin_option) FROM pg_auth_members m WHERE m.member = r.oid), false) AS admin,
 		  coalesce(r.rolpassword, '') AS verifier,
+		  coalesce((SELECT substring(c.setting FROM '=(.*)') FROM pg_db_role_setting s, unnest(s.setconfig) AS c(setting)
+		    WHERE s.setrole = r.oid AND c.setting LIKE 'idle_in_transaction%'), '') AS idle,
 		  ARRAY(SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = r.oid ORDER BY 1) AS roles
 		FROM pg_authid r WHERE r.rolname = $1`, login)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // Operator does what people decide, as a member of railhead_operator. Every act
-// goes through a function of the schema that logs the login and the reason.
+// goes through a function of the schema that logs the login and the reason, and that
+// waits for a lock for at most 5 s: then it did nothing, and the error is a *BlockedError.
 type Operator struct {
 	pool *pgxpool.Pool
 	sql  statements
@@ -39,7 +40,7 @@ func (o *Operator) Rails(ctx context.Context) ([]payment.RailRow, error) {
 // changed is false and version the one in force. The caller has validated the
 // profile; reason is for whoever reads the log later, and is required.
 func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profileJSON []byte, reason string) (version int, changed bool, err error) {
-	err = transact(ctx, o.pool, func(tx pgx.Tx) error {
+	err = o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.sql["apply_rail_profile"], railType, string(profileJSON), reason).Scan(&version, &changed)
 	})
 	if err != nil {
@@ -54,7 +55,7 @@ func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profil
 // The reason is required: it says what was compared with the rails.
 func (o *Operator) AcceptTimeline(ctx context.Context, reason string) (payment.Server, error) {
 	var server payment.Server
-	err := transact(ctx, o.pool, func(tx pgx.Tx) error {
+	err := o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.sql["accept_timeline"], reason).Scan(&server.SystemIdentifier, &server.Timeline)
 	})
 	if err != nil {

@@ -52,9 +52,10 @@ func (o *Operator) ResumeParticipant(ctx context.Context, participantID, reason 
 }
 
 // act runs one function of the schema that returns one value, in a transaction
-// of its own. A refusal comes back as a *payment.Fault.
+// of its own. A refusal comes back as a *payment.Fault, a lock that was not had in
+// time as a *BlockedError.
 func (o *Operator) act(ctx context.Context, statement string, into any, arguments ...any) error {
-	err := transact(ctx, o.pool, func(tx pgx.Tx) error {
+	err := o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.sql[statement], arguments...).Scan(into)
 	})
 	return refusal(err)

@@ -112,6 +112,9 @@ func report(w io.Writer, err error) {
 // advice is the next step that an error of the server asks for, where the error
 // itself does not say.
 func advice(err error) string {
+	if blocked, ok := errors.AsType[*ledger.BlockedError](err); ok {
+		return blockedAdvice(blocked)
+	}
 	switch state := ledger.SQLState(err); {
 	case state == "42501":
 		return "The login may not do this. Connect as a member of the role that may (railhead help environment),\n" +
@@ -128,6 +131,17 @@ func advice(err error) string {
 	default:
 		return ""
 	}
+}
+
+// blockedAdvice is how an operator gets past another session's open transaction.
+func blockedAdvice(blocked *ledger.BlockedError) string {
+	end := "End its transaction"
+	for _, blocker := range blocked.Blockers {
+		if blocker.PID != 0 {
+			end += fmt.Sprintf(", or have a superuser run SELECT pg_terminate_backend(%d)", blocker.PID)
+		}
+	}
+	return end + ".\nThen run the same command again. A pause that waits stops nothing: if payments must stop now, stop the relayers."
 }
 
 // exitCodesTopic is railhead help exit-codes.

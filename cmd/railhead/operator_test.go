@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
@@ -66,6 +68,42 @@ func TestPauses(t *testing.T) {
 	who.want(exitUsage, "rail", "pause", "--reason", "x")
 	who.want(exitUsage, "rail", "pause", "bank", "--everything", "--reason", "x")
 	who.want(exitUsage, "rail", "pause", "bank", "--reason", " ")
+}
+
+// TestPauseBehindAnOpenTransaction ends soon, and says which session to end.
+func TestPauseBehindAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	holder := cell.Conn(t, celltest.Operator)
+	tx, err := holder.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	for _, statement := range []string{`SET LOCAL idle_in_transaction_session_timeout = '20s'`, `SELECT railhead.resume_rail('bank', 'left open')`} {
+		if _, err := tx.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	said := who.want(exitFailure, "rail", "pause", "bank", "--reason", "their maintenance").errors
+	if took := time.Since(begun); took > 7*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("nothing was done: the lock is held by pid %d (login railhead_operator_login, ", holder.PgConn().PID()),
+		"idle in transaction, transaction open for ", "latest statement: SELECT railhead.resume_rail(...)",
+		fmt.Sprintf("SELECT pg_terminate_backend(%d)", holder.PgConn().PID()), "run the same command again",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	who.want(exitOK, "rail", "pause", "bank", "--reason", "their maintenance")
 }
 
 // TestDeadLetters takes one of each kind through the hands of a person.

@@ -2,13 +2,14 @@
 --   Says that an operator has compared with the rails what a failover, a restore or
 --   a snapshot may have forgotten: the open suspension ends, and this server and
 --   timeline are accepted. Services see it within seconds.
--- errors:  RH002 without a reason.
+-- errors:  RH002 without a reason, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text)
 RETURNS TABLE (system_identifier text, timeline bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   ended uuid;

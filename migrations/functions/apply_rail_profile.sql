@@ -1,7 +1,8 @@
 -- apply_rail_profile(rail_type text, profile jsonb, reason text) -> (version integer, changed boolean)
 --   Puts a profile in force as the rail's next version; the one in force again
 --   changes nothing. The caller has validated it (railhead rail apply does).
--- errors:  RH002 without a reason or with a profile that is no object.
+-- errors:  RH002 without a reason or with a profile that is no object,
+--          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rail_profiles, payment_rails, payment_operator_log.
 -- locks:   payment_rails, in SHARE ROW EXCLUSIVE: profiles change rarely, one at a time.
 -- called by: operator.
@@ -9,6 +10,7 @@ CREATE OR REPLACE FUNCTION {cell}.apply_rail_profile(rail_type text, profile jso
 RETURNS TABLE (version integer, changed boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 BEGIN
   PERFORM {cell}.require_reason(apply_rail_profile.reason);

@@ -1,10 +1,12 @@
 -- pause_participant(participant_id text, reason text) -> boolean
 --   Stops claims of a participant's instructions. True if it was not paused before.
--- errors:  RH002 without a reason, RH010 a participant that never enqueued.
+-- errors:  RH002 without a reason, RH010 a participant that never enqueued,
+--          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   paused boolean;

@@ -7,7 +7,8 @@
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
---          RH020 it can't be resolved, with the sentence that says why.
+--          RH020 it can't be resolved, with the sentence that says why,
+--          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
@@ -15,6 +16,7 @@ CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
   outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;

@@ -1,10 +1,11 @@
 -- resume_participant(participant_id text, reason text) -> boolean
 --   Lets a participant's instructions be claimed again. True if it was paused.
--- errors:  RH002 without a reason.
+-- errors:  RH002 without a reason, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resume_participant(participant_id text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   resumed boolean;

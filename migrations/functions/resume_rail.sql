@@ -1,10 +1,12 @@
 -- resume_rail(rail_type text, reason text) -> boolean
 --   Lets a rail, or everything ('*'), be claimed again. True if it was paused.
--- errors:  RH002 without a reason, RH003 unknown rail.
+-- errors:  RH002 without a reason, RH003 unknown rail,
+--          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resume_rail(rail_type text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   was boolean;

@@ -4,13 +4,15 @@
 --   that of a row that was put back in pending takes the row out; what was parked
 --   before is resolved instead.
 -- errors:  RH002 without a reason or with another status, RH010 no dead letter,
---          RH020 it can't be closed, with the sentence that says why.
+--          RH020 it can't be closed, with the sentence that says why,
+--          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_dead_letters, payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the letter's row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
 AS $$
 DECLARE
   letter {cell}.payment_dead_letters;
