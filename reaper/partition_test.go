@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/reaper"
 )
@@ -154,4 +155,83 @@ func TestPartitionsThatCantBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "made afterwards", len(y.once(r).Partitions), 2)
+}
+
+// detachDefault is what an operator may do, or a restore of single tables.
+func (y *yard) detachDefault() {
+	y.t.Helper()
+	y.do(`ALTER TABLE railhead.payment_outbox_attempts DETACH PARTITION railhead.payment_outbox_attempts_default`)
+}
+
+func (y *yard) hasDefault() bool {
+	y.t.Helper()
+	return y.Int(`SELECT count(*) FROM pg_partitioned_table WHERE partrelid = 'railhead.payment_outbox_attempts'::regclass
+		AND partdefid = 'railhead.payment_outbox_attempts_default'::regclass`) == 1
+}
+
+// TestDetachedDefault comes back, with what it holds, and keeps no month from being
+// made.
+func TestDetachedDefault(t *testing.T) {
+	t.Parallel()
+	ahead := func(c *reaper.Config) { c.MonthsAhead = 6 }
+	t.Run("empty", func(t *testing.T) {
+		t.Parallel()
+		y := newYard(t, sameKey)
+		y.detachDefault()
+		same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "),
+			strings.Join([]string{"payment_outbox_attempts_default", monthOf(4), monthOf(5), monthOf(6)}, " "))
+		same(t, "attached", y.hasDefault(), true)
+		y.guarded()
+		y.plantRow(9)
+		same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 1)
+	})
+	t.Run("with rows of months that have no partition", func(t *testing.T) {
+		t.Parallel()
+		y := newYard(t, sameKey)
+		y.plantRow(5)
+		y.detachDefault()
+		same(t, "rows in the archive", y.rowsIn("payment_outbox_attempts"), 0)
+		y.once(y.reaper(ahead))
+		same(t, "rows in the archive again", y.rowsIn("payment_outbox_attempts"), 1)
+		same(t, "rows in their month", y.rowsIn(monthOf(5)), 1)
+		same(t, "attached", y.hasDefault(), true)
+		same(t, "made again", len(y.once(y.reaper(ahead)).Partitions), 0)
+		y.guarded()
+	})
+	t.Run("with rows of a month that has a partition", func(t *testing.T) {
+		t.Parallel()
+		y := newYard(t, sameKey)
+		y.plantRow(5)
+		y.detachDefault()
+		y.do(`SELECT railhead.attach_attempt_partition($1, date_trunc('month', now() + make_interval(months => 5)), date_trunc('month', now() + make_interval(months => 6)))`, monthOf(5))
+		same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), monthOf(4)+" "+monthOf(6))
+		same(t, "attached", y.hasDefault(), false)
+		same(t, "rows in the detached table", y.rowsIn("payment_outbox_attempts_default"), 1)
+		// As the warning says.
+		y.do(`INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.payment_outbox_attempts_default`)
+		y.do(`ALTER TABLE railhead.payment_outbox_attempts_default RENAME TO done_with`)
+		same(t, "made then", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), "payment_outbox_attempts_default")
+		same(t, "rows in their month", y.rowsIn(monthOf(5)), 1)
+	})
+}
+
+// TestIDsOfNoMonth: an outbox_id that is no UUIDv7 of these times is refused; one
+// that is there all the same stays in DEFAULT, and so do rows beside it whose month
+// has no partition. Every other month is made.
+func TestIDsOfNoMonth(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	const far = `INSERT INTO railhead.payment_outbox_attempts (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key,
+			rail_type, attempt_no, state, outcome_unknown, provisional)
+		VALUES (gen_random_uuid(), 'ffffffff-ffff-7fff-bfff-ffffffffffff', 'i', 'p', 1, 'k', 'bank', 1, 'LATE_OUTCOME', false, false)`
+	if _, err := y.Conn(t, celltest.Relayer).Exec(t.Context(), far); ledger.SQLState(err) != "23514" {
+		t.Errorf("a row of the year 10889: %v, want a check that refuses it", err)
+	}
+	y.do(`ALTER TABLE railhead.payment_outbox_attempts DROP CONSTRAINT payment_outbox_attempts_time`)
+	y.do(far)
+	y.plantRow(5)
+	ahead := func(c *reaper.Config) { c.MonthsAhead = 6 }
+	same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), monthOf(4)+" "+monthOf(6))
+	same(t, "made again", len(y.once(y.reaper(ahead)).Partitions), 0)
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 2)
 }

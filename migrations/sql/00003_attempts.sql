@@ -43,6 +43,8 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   inquiry_count      integer,
   CONSTRAINT payment_outbox_attempts_fence UNIQUE (outbox_id, attempt_no),
   CONSTRAINT payment_outbox_attempts_number CHECK (attempt_no >= 1),
+  -- The first UUIDv7 of the year 2200: an id from there on names no month to come.
+  CONSTRAINT payment_outbox_attempts_time CHECK (outbox_id < '0699e991-a800-7000-8000-000000000000'),
   CONSTRAINT payment_outbox_attempts_claim CHECK (
     state NOT IN ('DISPATCHING', 'INQUIRING')
     OR (claimed_at IS NOT NULL AND worker_id IS NOT NULL AND completed_at IS NULL AND answers_attempt_no IS NULL)),

@@ -36,6 +36,7 @@ live AS (
 checks (stands_for, name) AS (
   VALUES
     ('payment_outbox_attempts', 'payment_outbox_attempts_number'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_time'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_claim'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_whole'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
