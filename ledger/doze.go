@@ -7,31 +7,31 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Doze makes every enqueue ring from now on, and reports whether it does. False
-// means that some transaction has enqueued without ringing and has not ended:
-// look for due rows again soon. After true, look once more before sleeping:
-// whatever was not rung for has been committed by then.
+// Doze makes every enqueue ring from now on, and reports whether it does. After
+// that, look once more before sleeping: whatever was not rung for has been committed
+// by then. If not, look for due rows again soon: some transaction has enqueued without
+// ringing and has not ended, or the bell is another session's. For as long as it is
+// another's, every enqueue rings, but it may be given back at any moment.
 //
 // The lock lives on a session of its own; if that dies, so does the lock, and
 // Dozing says so. See ring_outbox_pending for why no enqueue is ever missed.
-func (b *Bell) Doze(ctx context.Context) (bool, error) {
+func (b *Bell) Doze(ctx context.Context) (rings, others bool, err error) {
 	if b.dozing {
-		return true, nil
+		return true, false, nil
 	}
 	if b.doze == nil || b.doze.IsClosed() {
 		conn, err := pgx.ConnectConfig(ctx, b.config)
 		if err != nil {
-			return false, fmt.Errorf("connecting to doze: %w", err)
+			return false, false, fmt.Errorf("connecting to doze: %w", err)
 		}
 		b.doze = conn
 	}
-	var taken, beside bool
-	if err := b.doze.QueryRow(ctx, b.dozeSQL, b.channel).Scan(&taken, &beside); err != nil {
+	if err := b.doze.QueryRow(ctx, b.dozeSQL, b.channel).Scan(&rings, &others); err != nil {
 		b.drop(ctx)
-		return false, fmt.Errorf("taking the bell: %w", err)
+		return false, false, fmt.Errorf("taking the bell: %w", err)
 	}
-	b.dozing = taken
-	return taken || beside, nil
+	b.dozing = rings
+	return rings, others && !rings, nil
 }
 
 // Dozing reports whether the bell taken by Doze is still held. An error means

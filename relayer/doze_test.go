@@ -85,20 +85,20 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 	if w.enqueue("silent"); rang() {
 		t.Error("nobody sleeps and the bell was rung")
 	}
-	if rings, err := bell.Doze(t.Context()); err != nil || !rings {
+	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
 		t.Fatal(rings, err)
 	}
 	if w.enqueue("rung"); !rang() {
 		t.Error("a relayer sleeps and the bell was not rung")
 	}
-	// A second sleeper may rely on the first one's lock.
+	// A second one knows that the bell is rung, and that it is not its own.
 	second, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer second.Close(t.Context())
-	if rings, err := second.Doze(t.Context()); err != nil || !rings {
-		t.Errorf("beside a sleeper: %v, %v", rings, err)
+	if rings, others, err := second.Doze(t.Context()); err != nil || rings || !others {
+		t.Errorf("beside a sleeper: %v, %v, %v; want the bell to be another's", rings, others, err)
 	}
 	if err := bell.Rouse(t.Context()); err != nil {
 		t.Fatal(err)
@@ -114,13 +114,13 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	enqueueIn(t, tx, "open")
-	if rings, err := bell.Doze(t.Context()); err != nil || rings {
-		t.Errorf("beside an open silent enqueue: %v, %v", rings, err)
+	if rings, others, err := bell.Doze(t.Context()); err != nil || rings || others {
+		t.Errorf("beside an open silent enqueue: %v, %v, %v", rings, others, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if rings, err := bell.Doze(t.Context()); err != nil || !rings {
+	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
 		t.Errorf("after it: %v, %v", rings, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestASleeperThatDiesGivesTheBellBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bell.Close(t.Context())
-	if _, err := bell.Doze(t.Context()); err != nil {
+	if _, _, err := bell.Doze(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.cell.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sleeper'")
@@ -144,7 +144,7 @@ func TestASleeperThatDiesGivesTheBellBack(t *testing.T) {
 		}
 		return nil
 	})
-	if rings, err := bell.Doze(t.Context()); err != nil || !rings {
+	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
 		t.Errorf("taken anew: %v, %v", rings, err)
 	}
 }

@@ -18,12 +18,16 @@ type pacer struct {
 	failures int
 	skipWait bool
 	dozing   bool // every enqueue rings: nothing has to be looked for
+	beside   bool // the bell is another relayer's, which may give it back unheard
 }
 
 const (
 	// unrungWait is how soon a relayer looks again while something was enqueued
 	// silently and is not committed yet.
 	unrungWait = 25 * time.Millisecond
+	// besideWait is how soon it does while the bell is another relayer's. That one
+	// serves other rails, perhaps, and gives the bell back when it is busy with them.
+	besideWait = 250 * time.Millisecond
 	// againWait is how soon it does after a bell that led to nothing: another
 	// relayer was faster, or a long transaction has enqueued with a due time that
 	// only a whole look finds.
@@ -87,10 +91,12 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 		return
 	case r.bellDeaf():
 		limit = min(limit, deafWait)
-	case !asleep:
+	case !asleep && !p.beside:
 		limit = min(limit, unrungWait)
 	case p.again:
 		limit = min(limit, againWait)
+	case p.beside:
+		limit = min(limit, besideWait)
 	}
 	if wake := r.lanes.wakeIn(); wake > 0 {
 		limit = min(limit, max(wake, time.Millisecond))
@@ -114,6 +120,7 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 // doze makes enqueues ring before this relayer sleeps. It reports whether they
 // do, and whether to look for due rows once more first: whatever was enqueued
 // silently is committed by now. A bell that is always rung is asleep all the time.
+// While the bell is another relayer's it tries again at each poll.
 func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 	dozer, ok := r.bell.(Dozer)
 	if !ok {
@@ -130,16 +137,21 @@ func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 		}
 		p.dozing = false
 	}
-	rings, err := dozer.Doze(ctx)
+	if p.beside && !p.verify {
+		return false, false
+	}
+	was := p.beside
+	rings, others, err := dozer.Doze(ctx)
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "can't sleep by the bell: polling faster", "error", err)
 	}
-	p.dozing = rings
-	return rings, rings
+	p.dozing, p.beside = rings, others
+	return rings, rings || others && !was
 }
 
 // rouse lets enqueues be silent: this relayer looks by itself.
 func (p *pacer) rouse(ctx context.Context, r *stream) {
+	p.beside = false
 	dozer, ok := r.bell.(Dozer)
 	if !ok || !p.dozing {
 		return

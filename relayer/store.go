@@ -55,9 +55,10 @@ type Bell interface {
 // Dozer is a Bell that is rung only while somebody sleeps. Its methods are
 // called by one goroutine.
 type Dozer interface {
-	// Doze makes every enqueue ring from now on, and reports whether it does.
-	// False: something was enqueued silently and is not committed yet.
-	Doze(ctx context.Context) (bool, error)
+	// Doze makes every enqueue ring from now on, and reports whether it does. If
+	// not, another relayer may have the bell: enqueues ring until it gives it back.
+	// Else something was enqueued silently and is not committed yet.
+	Doze(ctx context.Context) (rings, others bool, err error)
 	// Dozing returns an error where enqueues may have stopped ringing.
 	Dozing(ctx context.Context) error
 	// Rouse lets enqueues be silent: this relayer looks by itself.

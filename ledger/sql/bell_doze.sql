@@ -1,5 +1,6 @@
--- Takes the cell's bell exclusively, or says whether another session has it so:
--- in both cases every enqueue rings from now on. $1 channel
+-- Takes the cell's bell exclusively, so that every enqueue rings from now on, or
+-- says whether another session has it: then they ring until it gives the bell back.
+-- $1 channel
 SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS taken,
   EXISTS (
     SELECT FROM pg_locks l
