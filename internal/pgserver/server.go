@@ -58,10 +58,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// TestSettings are the settings of servers for tests: room for parallel test binaries, and nothing that weakens
+// TestSettings are the settings of servers for tests: room for parallel test binaries and two-phase commit, and nothing that weakens
 // durability, because durability is what the tests are about.
 func TestSettings() map[string]string {
-	return map[string]string{"max_connections": "300"}
+	return map[string]string{"max_connections": "300", "max_prepared_transactions": "10"}
 }
 
 // Server is a running PostgreSQL. Its methods may be called from any goroutine; they run one at a time.

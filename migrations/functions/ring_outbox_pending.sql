@@ -17,6 +17,10 @@
 --   level and however long the caller's transaction is; a relayer that dies gives
 --   its lock back. What a relayer that dies awake leaves unrung is found by the
 --   poll of another, one poll interval late at the worst.
+--
+--   A transaction that has rung can't be prepared for two-phase commit. One with
+--   {cell}.bell set to off neither rings nor takes the lock: relayers find its
+--   rows by their poll.
 -- reads, writes: nothing.   locks: the cell's bell, shared, until the transaction
 --          ends; NOTIFY's queue lock at commit, if it rings.
 -- called by: the insert trigger of payment_outbox_pending.

@@ -114,7 +114,9 @@ ALTER TABLE {cell}.payment_outbox_keys ENABLE ALWAYS TRIGGER payment_outbox_keys
 
 CREATE TRIGGER payment_outbox_pending_bell
   AFTER INSERT ON {cell}.payment_outbox_pending
-  FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)))
+  FOR EACH STATEMENT WHEN (
+    current_setting('{cell}.bell', true) IS DISTINCT FROM 'off'
+    AND NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)))
   EXECUTE FUNCTION {cell}.ring_outbox_pending();
 CREATE TRIGGER payment_outbox_pending_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_outbox_pending
