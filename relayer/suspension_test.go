@@ -338,25 +338,50 @@ func TestDamagedStateFile(t *testing.T) {
 	}
 }
 
-// TestStateThatCantBeSaved stops nothing that has an answer in hand.
+// TestStateThatCantBeSaved stops nothing that has an answer in hand, and nothing
+// that is claimed after it.
 func TestStateThatCantBeSaved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
+	bank := newHesitant()
+	w.wrap = bank.around
 	config := config()
 	folder := filepath.Join(t.TempDir(), "state")
 	config.StateFile = filepath.Join(folder, "server.json")
 	w.run(config)
-	w.awaitStates(w.enqueue("before"), "DISPATCHING DISPATCHED")
+	before := w.enqueue("before")
+	<-bank.arrived
+	bank.goOn <- struct{}{}
+	w.awaitStates(before, "DISPATCHING DISPATCHED")
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(folder, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.unguarded(otherTimeline, beforeThis) // what is remembered changes, and has to be saved at once
-	w.awaitSuspended(payment.CauseNewTimeline)
-	w.accept()
+	w.awaitBeats(2) // later than the last claim that was saved, so that the next one has to be
+	inHand := w.enqueue("in hand")
+	<-bank.arrived
+	w.awaitBeats(2) // the server is looked at meanwhile
+	close(bank.goOn)
+	w.awaitStates(inHand, "DISPATCHING DISPATCHED")
 	w.awaitStates(w.enqueue("after"), "DISPATCHING DISPATCHED")
+	for _, kind := range relayer.Failures() {
+		same(t, "turns that failed: "+string(kind), w.seen.count("failed "+string(kind)), 0)
+	}
+}
+
+// awaitBeats waits for so many heartbeats more, between which the server is looked at.
+func (w *world) awaitBeats(n int) {
+	w.t.Helper()
+	const beats = `SELECT sum(beats) FROM railhead.outbox_heartbeats`
+	before := w.cell.Int(beats)
+	w.seen.await(w.t, func() error {
+		if got := w.cell.Int(beats); got < before+n {
+			return fmt.Errorf("%d heartbeats more, want %d", got-before, n)
+		}
+		return nil
+	})
 }
 
 // namesServer notes claims that do not say which server they were decided for.
