@@ -38,7 +38,8 @@ func TestEveryCallIsLost(t *testing.T) {
 				w.awaitStates(first, "DISPATCHING DISPATCHED")
 				ids, sends := w.lookFor(call, store, func() { store.failNext(call, how, times) }), 1
 				if call == "PauseRail" {
-					sends = w.sends(ids[0]) + 1 // those that the rail refused
+					sends = w.sends(ids[0]) + 1 // those that the rail refused, before it is resumed
+					w.do(`UPDATE railhead.payment_rails SET paused = false`)
 				}
 				for _, id := range ids {
 					w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
@@ -77,7 +78,6 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 		w.awaitText("true", `SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 		w.awaitText("0", `SELECT count(*)::text FROM railhead.payment_outbox_claims`)
 		w.faults()
-		w.do(`UPDATE railhead.payment_rails SET paused = false`)
 		return ids
 	}
 	begin()
