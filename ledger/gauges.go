@@ -32,6 +32,7 @@ type Gauges struct {
 	PendingDeadTuples int64
 	DatabaseBytes     int64
 	DefaultRows       int64 // estimate of what the archive's DEFAULT partition holds
+	Suspended         bool  // a suspension is open
 	MonthsAhead       int   // months after this one that have a partition, without a gap
 }
 
@@ -114,7 +115,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		batch.Queue(r.sql["gauges_stuck"], query.Zombie.Milliseconds(), StuckMax).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
 		batch.Queue(r.sql["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &bounds)
+			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &bounds)
 		})
 		batch.Queue(r.sql["gauges_holders"], gaugeHoldersMax).Query(collect(&g.Holders, scanHolder))
 	})

@@ -93,6 +93,25 @@ func TestGauges(t *testing.T) {
 	}
 }
 
+// TestGaugeOfASuspension: it is open until an operator has accepted the server.
+func TestGaugeOfASuspension(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	suspended := func(want bool) {
+		t.Helper()
+		for _, login := range []string{celltest.Relayer, celltest.Readonly, celltest.Operator, celltest.Auditor} {
+			if got := gaugesAs(t, cell, login).Suspended; got != want {
+				t.Errorf("as %s: suspended %v, want %v", login, got, want)
+			}
+		}
+	}
+	suspended(false)
+	cell.Exec(`SELECT railhead.suspend_outbox('relayer', 'ROWS_MISSING', 'a test', clock_timestamp())`)
+	suspended(true)
+	cell.Exec(`SELECT railhead.accept_timeline('compared')`)
+	suspended(false)
+}
+
 // TestGaugesOfComponents: one that stopped in order is not counted, nor a silent
 // one after which another was started.
 func TestGaugesOfComponents(t *testing.T) {

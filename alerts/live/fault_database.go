@@ -33,6 +33,15 @@ func databaseFaults() []fault {
 				return err
 			},
 		},
+		{
+			// The last one: for a day after it no send counts as a first one.
+			name: "RailheadSuspensionOpen", about: "a suspension is opened, as by a component that misses rows", wants: page("RailheadSuspensionOpen"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				_, err := w.admin.Exec(ctx, `SELECT `+cell+`.suspend_outbox('alerts', 'ROWS_MISSING', 'a run of the alerts', clock_timestamp())`)
+				return nil, err
+			},
+			heal: func(context.Context, *world) error { return nil }, // the runbook's command ends it
+		},
 	}
 }
 

@@ -139,6 +139,7 @@ var (
 	size         = desc("railhead_database_size_bytes", "Size of the database.")
 	sizeLimit    = desc("railhead_database_size_limit_bytes", "Size that the disk can hold, as configured; 0 if it is not.")
 	expiring     = desc("railhead_expiring_soon", "Instructions that have been in pending for half a minute and expire within 15 minutes.")
+	suspended    = desc("railhead_suspension_open", "Whether a suspension is open.")
 	clockOffset  = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
 	up           = desc("railhead_database_up", "Whether the last reading of the database worked.")
 	statsAge     = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
@@ -148,7 +149,7 @@ var (
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
 		depth, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, components, heartbeat, deadTuples,
-		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, clockOffset, up, statsAge,
+		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, clockOffset, up, statsAge,
 	} {
 		ch <- each
 	}
@@ -169,6 +170,7 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, clockOffset, g.ClockOffset.Seconds())
 	gauge(ch, stuck, float64(g.Stuck))
 	gauge(ch, expiring, float64(g.ExpiringSoon))
+	gauge(ch, suspended, flag(g.Suspended))
 	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
 	gauge(ch, oldestHolder, held.Seconds())
 	gauge(ch, monthsAhead, float64(g.MonthsAhead))

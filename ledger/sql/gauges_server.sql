@@ -19,6 +19,7 @@ SELECT clock_timestamp() AS now,
     FROM pg_partitioned_table t
     JOIN pg_class c ON c.oid = t.partdefid
     WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass), 0)::bigint AS default_rows,
+  EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended,
   ARRAY(
     SELECT pg_get_expr(c.relpartbound, c.oid)
     FROM pg_inherits i
