@@ -295,7 +295,7 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 func TestFirstSendIsStillRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile, func(c *railsim.Config) {
-		c.Faults = []railsim.Fault{{Kind: railsim.Refuse, Probability: 1, Code: "DUPL"}}
+		c.Faults = []railsim.Fault{{Kind: railsim.Refuse, Probability: 1, Code: "NARR"}}
 	})
 	w.run(config())
 	w.awaitStates(w.enqueue("the one"), "DISPATCHING FAILED")

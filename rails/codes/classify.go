@@ -18,7 +18,7 @@ const (
 	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
 	Refused     Class = "R"  // not executed, may be tried again
 	Business    Class = "B"  // not executed, may be tried again when funds, limits or hours allow
-	Duplicate   Class = "D"  // seen before: on the first send another's, on a later one our own
+	Duplicate   Class = "D"  // seen before, so by our own key: says nothing of the send that was seen
 	HoldRail    Class = "H"  // our credentials, route or format are broken for the whole rail
 	NotReceived Class = "N"  // the rail knows of no such payment
 	Unclear     Class = "U"  // listed, and known to prove nothing
@@ -60,10 +60,14 @@ func (c Class) Result(ctx Context) payment.Result {
 		return payment.ResultUnknown
 	case Terminal:
 		return payment.ResultRefusedFinal
-	case FirstOnly, Duplicate:
+	case FirstOnly:
 		if ctx.SendNo == 1 {
 			return payment.ResultRefusedFinal
 		}
+		return payment.ResultUnknown
+	case Duplicate:
+		// No other payment has this rail key, and what counts as the first send may be
+		// a repetition: of a request that a proxy sent twice, or of a forgotten send.
 		return payment.ResultUnknown
 	case Refused, Business:
 		return payment.ResultRefusedTransient

@@ -41,7 +41,7 @@ func TestEveryClassInEveryContext(t *testing.T) {
 		FirstOnly:   {fin, unk, unk, fin, unk, unk, una},
 		Refused:     {tra, tra, tra, tra, tra, tra, una},
 		Business:    {tra, tra, tra, tra, tra, tra, una},
-		Duplicate:   {fin, unk, unk, fin, unk, unk, una},
+		Duplicate:   {unk, unk, unk, unk, unk, unk, una},
 		HoldRail:    {rail, rail, rail, rail, rail, rail, una},
 		NotReceived: {unk, unk, unk, unk, unk, unk, nf},
 		Unclear:     {unk, unk, unk, unk, unk, unk, una},
