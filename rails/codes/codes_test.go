@@ -89,7 +89,9 @@ func TestOnlyProofIsProof(t *testing.T) {
 }
 
 func TestTablesAreSound(t *testing.T) {
-	sizes := map[string]int{"http": 40, "iso20022": 326, "iso8583": 85, "fspiop": 50, "none": 0}
+	sizes := map[string]int{
+		"http": 42, "iso20022": 328, "iso8583": 91, "fspiop": 50, "none": 0,
+	}
 	if len(Names()) != len(sizes) {
 		t.Errorf("tables %v, want %d", Names(), len(sizes))
 	}
@@ -122,13 +124,13 @@ func TestTablesAreSound(t *testing.T) {
 func TestCodesThatMoveMoney(t *testing.T) {
 	for table, entries := range map[string]map[string]Class{
 		"http": {"200": Executed, "201": Executed, "202": InProgress, "400": FirstOnly, "422": FirstOnly, "401": HoldRail, "403": HoldRail,
-			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "425": Refused, "429": Refused, "500": Unclear, "502": Unclear,
+			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "414": FirstOnly, "424": Unclear, "425": Refused, "451": FirstOnly, "429": Refused, "500": Unclear, "502": Unclear,
 			"503": Unclear, "504": Unclear, "301": Unclear, "302": Unclear, "303": Unclear, "307": Unclear, "308": Unclear},
-		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
-			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AG09": NotReceived, "NOAS": Unclear, "BLCK": Unclear, "MS03": Terminal, "TM01": Business},
-		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "51": Business, "68": Unclear, "91": Refused, "94": Duplicate, "96": Refused},
+		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "ACWC": InProgress, "ACTC": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
+			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AB09": Unclear, "AG09": NotReceived, "NARR": FirstOnly, "NOAS": Unclear, "BLCK": Unclear, "FR01": Unclear, "MS03": Terminal, "TM01": Business},
+		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "19": FirstOnly, "51": Business, "68": Unclear, "91": Unclear, "94": Duplicate, "96": Unclear},
 		"fspiop": {"2001": Unclear, "2003": Refused, "2004": Unclear, "3105": HoldRail, "3106": Duplicate, "3208": NotReceived, "3303": Unclear,
-			"4001": Business, "5104": Terminal},
+			"4001": Terminal, "5104": Terminal},
 	} {
 		for code, want := range entries {
 			if got, ok := named(t, table).Find(code); !ok || got.Class != want {
@@ -150,7 +152,7 @@ func TestHTTPStatusProvesNothingInAnInquiry(t *testing.T) {
 func TestFamilies(t *testing.T) {
 	table := named(t, "fspiop")
 	for code, want := range map[string]Class{
-		"5140": Terminal, "5199": Terminal, "2050": Unclear, "4299": Business, "3340": Unclear, // as xx00
+		"5140": Terminal, "5199": Terminal, "2050": Unclear, "4299": Terminal, "3340": Unclear, // as xx00
 		"5139": "", "5108": "", "5540": "", "514": "", "51400": "", "51A0": "", "6040": "", "٥١٤٠": "", // not listed
 	} {
 		got, listed := table.Find(code)
@@ -198,7 +200,7 @@ func TestWrite(t *testing.T) {
 	if err := table.Write(&out, payment.AcceptanceFinal); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"table http, edition", "source 1: RFC 9110", "source 4: profile", "REFUSED_TRANSIENT", "anything else"} {
+	for _, want := range []string{"table http, edition", "source 1: RFC 9110", "source 6: profile", "REFUSED_TRANSIENT", "anything else"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
