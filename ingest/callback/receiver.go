@@ -115,6 +115,9 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case event.Result == "":
 		r.watch.Received(railType, NoNews)
+		if event.Doubt != "" {
+			r.log.WarnContext(request.Context(), "callback proves nothing", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey), "code", event.Code, "error", event.Doubt)
+		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		r.record(w, request, railType, event)

@@ -13,13 +13,16 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -32,8 +35,11 @@ type Config struct {
 	Secrets []secret.Ref `json:"secrets"`
 	Key     string       `json:"key"`    // the rail key that the payment was sent with
 	Status  string       `json:"status"` // the word that says what happened
-	// Statuses gives words their meaning: EXECUTED or REFUSED. Other words are
-	// no news, and are answered as taken.
+	// Statuses gives words their meaning: EXECUTED or REFUSED; IN_PROGRESS or
+	// NOT_FOUND, which are no news; or CODE, where the code's class decides as in
+	// an inquiry. A word that a rail also says where it can't trace the payment,
+	// such as RJCT with AG09, wants CODE: see codes.ReportWords. Other words are no
+	// news, and are answered as taken.
 	Statuses  map[string]payment.Result `json:"statuses"`
 	Reference string                    `json:"reference"` // the rail's own
 	Code      string                    `json:"code"`
@@ -61,6 +67,7 @@ type Event struct {
 	ID        string         // of the event; the same when the rail sends it again
 	RailKey   payment.ID     // that the payment was sent with
 	Result    payment.Result // EXECUTED, REFUSED, or empty: no news
+	Doubt     string         // why a word that promised news is none; empty otherwise
 	Reference string
 	Code      string
 }
@@ -82,9 +89,16 @@ func (c Config) Validate() error {
 	if c.Status == "" || len(c.Statuses) == 0 {
 		all = append(all, errors.New("status and statuses are needed to know what a callback says"))
 	}
-	for word, result := range c.Statuses {
-		if result != payment.ResultExecuted && result != payment.ResultRefused {
-			all = append(all, fmt.Errorf("statuses.%s is %q, must be EXECUTED or REFUSED", word, result))
+	proofs := []payment.Result{
+		payment.ResultExecuted, payment.ResultRefused, payment.ResultInProgress,
+		payment.ResultNotFound, codes.ReportedByCode,
+	}
+	for _, word := range slices.Sorted(maps.Keys(c.Statuses)) {
+		if !slices.Contains(proofs, c.Statuses[word]) {
+			all = append(all, fmt.Errorf("statuses.%s is %q, must be one of %v", word, c.Statuses[word], proofs))
+		}
+		if c.Statuses[word] == codes.ReportedByCode && c.Code == "" {
+			all = append(all, fmt.Errorf("statuses.%s is CODE but code is not given", word))
 		}
 	}
 	return errors.Join(all...)
@@ -93,16 +107,18 @@ func (c Config) Validate() error {
 // Reader reads the callbacks of one rail.
 type Reader struct {
 	config Config
+	table  *codes.Table
 	keys   [][]byte
 	now    func() time.Time
 }
 
-// Open looks up the secrets. Now is the clock that timestamps are compared with.
-func Open(config Config, getenv func(string) string, now func() time.Time) (*Reader, error) {
+// Open looks up the secrets. Table classes the rail's codes. Now is the clock
+// that timestamps are compared with.
+func Open(config Config, table *codes.Table, getenv func(string) string, now func() time.Time) (*Reader, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Reader{config: config, now: now}
+	r := &Reader{config: config, table: table, now: now}
 	for _, ref := range config.Secrets {
 		value, err := ref.Resolve(getenv)
 		if err != nil {
@@ -139,7 +155,7 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	if !ok {
 		return Event{}, fmt.Errorf("%w: no text at %s", ErrUnreadable, r.config.Status)
 	}
-	event := Event{ID: id, RailKey: railKey, Result: r.config.Statuses[status]}
+	event := Event{ID: id, RailKey: railKey}
 	// What is not in its place, or not plain, proves nothing and is left out.
 	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" && rails.PlainReference(reference) {
 		event.Reference = reference
@@ -147,7 +163,29 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
 		event.Code = code
 	}
+	event.Result, event.Doubt = r.news(status, event.Code)
 	return event, nil
+}
+
+// news is what a status word and a code prove for good. What a rail has not
+// found, or still works on, is for an inquiry to find out: a callback of it may
+// be older than the send that it seems to speak of.
+func (r *Reader) news(word, code string) (payment.Result, string) {
+	if _, known := r.config.Statuses[word]; !known {
+		return "", ""
+	}
+	report := codes.ReportWords{Words: r.config.Statuses, Table: r.table}.Read(word, code)
+	switch report.Result {
+	case payment.ResultExecuted, payment.ResultRefused:
+		return report.Result, ""
+	case payment.ResultUnavailable:
+		if report.Doubt == "" {
+			report.Doubt = "the code proves nothing about the payment"
+		}
+		return "", report.Doubt
+	default:
+		return "", ""
+	}
 }
 
 func (r *Reader) verify(header http.Header, body []byte) (string, error) {

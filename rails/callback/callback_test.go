@@ -11,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/callback"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -44,9 +45,18 @@ func ref(text string) secret.Ref {
 
 func getenv(name string) string { return map[string]string{"NEW": newSecret, "OLD": oldSecret}[name] }
 
+func table(t testing.TB) *codes.Table {
+	t.Helper()
+	found, err := codes.Named("iso20022")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 func open(t testing.TB) *callback.Reader {
 	t.Helper()
-	reader, err := callback.Open(config(), getenv, func() time.Time { return noon })
+	reader, err := callback.Open(config(), table(t), getenv, func() time.Time { return noon })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +76,10 @@ func header(t testing.TB, event string, at time.Time, body string, secrets ...st
 	}
 }
 
-func body(status string) string {
-	return `{"data": {"key": "` + payment.RailKey(id) + `", "status": "` + status + `", "id": "RS1", "code": "AC04"}}`
+func body(status string) string { return bodyWith(status, "0") }
+
+func bodyWith(status, code string) string {
+	return `{"data": {"key": "` + payment.RailKey(id) + `", "status": "` + status + `", "id": "RS1", "code": "` + code + `"}}`
 }
 
 func TestSignatures(t *testing.T) {
@@ -134,11 +146,12 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	key := `"key": "` + payment.RailKey(id) + `"`
 	for text, want := range map[string]*callback.Event{
-		body("SETTLED"):  {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "AC04"},
-		body("REJECTED"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1", Code: "AC04"},
+		body("SETTLED"):              {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "RS1", Code: "0"},
+		bodyWith("REJECTED", "AC04"): {ID: "evt_1", RailKey: id, Result: payment.ResultRefused, Reference: "RS1", Code: "AC04"},
 		// Words that are not listed are no news.
-		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "AC04"},
-		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "AC04"},
+		body("PENDING"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
+		body("settled"): {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
+		body("ACSC"):    {ID: "evt_1", RailKey: id, Reference: "RS1", Code: "0"},
 		`{"data": {` + key + `, "status": "SETTLED"}}`:          {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
 		`{"data": {` + key + `, "status": "SETTLED", "id": 7}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted, Reference: "7"},
 		// What is not plain proves nothing and is left out.
@@ -162,6 +175,51 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestNews: what a word and a code prove together. Only executed and refused are
+// news; a word that promised one of them and proves nothing says why.
+func TestNews(t *testing.T) {
+	t.Parallel()
+	c := config()
+	c.Statuses = map[string]payment.Result{
+		"SETTLED": payment.ResultExecuted, "REJECTED": payment.ResultRefused, "RJCT": codes.ReportedByCode,
+		"PDNG": payment.ResultInProgress, "LOST": payment.ResultNotFound,
+	}
+	reader, err := callback.Open(c, table(t), getenv, func() time.Time { return noon })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		word, code string
+		want       payment.Result
+		doubted    bool
+	}{
+		{"RJCT", "AC04", payment.ResultRefused, false},
+		{"RJCT", "ACSC", payment.ResultExecuted, false},
+		{"RJCT", "AG09", "", false},
+		{"RJCT", "G000", "", false},
+		{"RJCT", "NARR", "", true},
+		{"RJCT", "AM05", "", true},
+		{"RJCT", "XX99", "", true},
+		{"RJCT", "", "", true},
+		{"REJECTED", "AC04", payment.ResultRefused, false},
+		{"REJECTED", "AM04", payment.ResultRefused, false},
+		{"REJECTED", "AG09", "", true},
+		{"REJECTED", "NARR", "", true},
+		{"REJECTED", "XX99", payment.ResultRefused, false},
+		{"REJECTED", "", payment.ResultRefused, false},
+		{"SETTLED", "AC04", "", true},
+		{"SETTLED", "", payment.ResultExecuted, false},
+		{"PDNG", "ACSC", "", false},
+		{"LOST", "AG09", "", false},
+	} {
+		text := bodyWith(test.word, test.code)
+		event, err := reader.Read(header(t, "evt_1", noon, text, newSecret), []byte(text))
+		if err != nil || event.Result != test.want || (event.Doubt != "") != test.doubted || event.Code != test.code {
+			t.Errorf("%s %s: %+v, %v; want %q, doubted %v", test.word, test.code, event, err, test.want, test.doubted)
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(*callback.Config){
@@ -171,13 +229,14 @@ func TestConfig(t *testing.T) {
 		"key is missing":      func(c *callback.Config) { c.Key = "" },
 		"status and statuses": func(c *callback.Config) { c.Statuses = nil },
 		"statuses.SETTLED":    func(c *callback.Config) { c.Statuses["SETTLED"] = payment.ResultAccepted },
+		"statuses.CODED is":   func(c *callback.Config) { c.Statuses["CODED"], c.Code = codes.ReportedByCode, "" },
 		"env:ELSEWHERE":       func(c *callback.Config) { c.Secrets[0] = ref("env:ELSEWHERE") },
 		"env:SHORT":           func(c *callback.Config) { c.Secrets[0] = ref("env:SHORT") },
 		"env:PLAIN":           func(c *callback.Config) { c.Secrets[0] = ref("env:PLAIN") },
 	} {
 		spoilt := config()
 		spoil(&spoilt)
-		_, err := callback.Open(spoilt, func(name string) string {
+		_, err := callback.Open(spoilt, table(t), func(name string) string {
 			return map[string]string{"NEW": newSecret, "OLD": oldSecret, "SHORT": "dG9vIHNob3J0", "PLAIN": "not base64, and long enough"}[name]
 		}, time.Now)
 		if err == nil || !strings.Contains(err.Error(), what) {

@@ -23,12 +23,9 @@ type sendReader struct {
 // spoken is what the body of an answer says, if it could be read.
 type spoken struct {
 	doc      jsondoc.Doc
-	readable bool        // it is one JSON object
-	hasWord  bool        // it has the status word
-	class    codes.Class // empty: it does not say what happened
-	code     string      // its code, or the word that is in no table
-	table    string      // the table of code
-	unlisted bool        // code is in no table
+	readable bool // it is one JSON object
+	hasWord  bool // it has the status word
+	codes.Said
 }
 
 // read says what a complete answer proves. Own is the reference that the bank
@@ -46,8 +43,8 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
 		RetryAfter: retryAfter(a.header),
 	}
-	if said.code != "" && !(said.unlisted && speaksAlone(entry.Class)) {
-		result.Code, result.CodeTable, result.Unlisted = said.code, said.table, said.unlisted
+	if said.Code != "" && !(said.Unlisted && speaksAlone(entry.Class)) {
+		result.Code, result.CodeTable, result.Unlisted = said.Code, r.body.Origin(said.Code), said.Unlisted
 	}
 	if text, ok := said.text(r.config.Message); ok {
 		result.Message += ": " + text
@@ -94,14 +91,14 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 		return codes.Unclear, "the answer can't be read"
 	case success && r.config.Status != "" && !said.hasWord:
 		return codes.Unclear, "the answer has no status"
-	case said.unlisted && speaksAlone(byHTTP):
+	case said.Unlisted && speaksAlone(byHTTP):
 		return byHTTP, ""
-	case said.unlisted:
+	case said.Unlisted && said.Class == "":
 		return codes.Unclear, "the bank's word is in no table"
-	case !success && accepts(said.class):
+	case !success && said.Class.Accepts():
 		return codes.Unclear, "the status code refuses and the body accepts"
-	case said.class != "":
-		return said.class, ""
+	case said.Class != "":
+		return said.Class, ""
 	case success && r.config.Status != "":
 		return codes.Unclear, "the answer refers to a code and has none"
 	case !said.readable && !speaksAlone(byHTTP):
@@ -117,40 +114,15 @@ func speaksAlone(byHTTP codes.Class) bool {
 	return byHTTP == codes.HoldRail || byHTTP == codes.Refused
 }
 
-// listen reads the body. The status word decides; where it defers to the code,
-// or there is none, the code does.
+// listen reads the body: its status word and its code.
 func (r sendReader) listen(a answer) spoken {
 	said := readBody(a)
 	word, hasWord := said.text(r.config.Status)
-	code, hasCode := said.text(r.config.Code)
-	hasCode = hasCode && rails.PlainCode(code)
-	if hasCode {
-		said.code, said.table = code, r.body.Origin(code)
-	}
 	said.hasWord = hasWord
-	wordClass, known := r.config.Statuses[word]
-	if hasWord && !known {
-		entry, listed := r.body.Find(word)
-		if !listed {
-			said.unlisted, said.code, said.table = true, word, r.body.Origin(word)
-			return said
-		}
-		wordClass = entry.Class
-	}
-	entry, listed := r.body.Find(code)
-	switch {
-	case wordClass != "" && wordClass != byCode:
-		said.class = wordClass
-		if hasCode && listed && accepts(wordClass) && !accepts(entry.Class) && entry.Class != codes.Unclear {
-			said.class = codes.Unclear // the word accepts and the code refuses
-		}
-	case hasCode:
-		said.class, said.unlisted = entry.Class, !listed
-	}
+	said.Said = codes.SendWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
+	said.Unlisted = said.Unlisted || hasWord && word == ""
 	return said
 }
-
-func accepts(class codes.Class) bool { return class == codes.Executed || class == codes.InProgress }
 
 // readBody takes a body that is one JSON object. A content coding was never
 // asked for: what has one is not decoded and so not read.
@@ -171,6 +143,15 @@ func (s spoken) text(path string) (string, bool) {
 		return "", false
 	}
 	return s.doc.Text(path)
+}
+
+// plainCode finds a code that can be kept as it is; empty: there is none.
+func (s spoken) plainCode(path string) string {
+	code, ok := s.text(path)
+	if !ok || !rails.PlainCode(code) {
+		return ""
+	}
+	return code
 }
 
 // maxRetryAfter bounds what a bank may ask for.

@@ -33,7 +33,7 @@ func reader(t testing.TB, acceptance payment.Acceptance) sendReader {
 		http: httpTable, body: body, acceptance: acceptance,
 		config: SendResponseConfig{
 			Status: "status", Reference: "id", Code: "error.code", Message: "error.text", Echo: "reference",
-			Statuses: map[string]codes.Class{"EXECUTED": codes.Executed, "PENDING": codes.InProgress, "REFUSED": byCode, "LATER": codes.Refused, "SEEN": codes.Duplicate},
+			Statuses: map[string]codes.Class{"EXECUTED": codes.Executed, "PENDING": codes.InProgress, "REFUSED": codes.ByCode, "REJECTED": codes.ByCodeOrFirst, "LATER": codes.Refused, "SEEN": codes.Duplicate},
 		},
 	}
 }
@@ -185,6 +185,114 @@ func TestWhatAnInquiryProves(t *testing.T) {
 		got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, own)
 		if got.Result != c.want || got.Unlisted != c.unlisted {
 			t.Errorf("%s: %+v, want %s, unlisted %v", name, got, c.want, c.unlisted)
+		}
+	}
+}
+
+// TestDuplicateProvesNothing: a bank that calls a payment a duplicate has seen its
+// key before, and no other payment has it. What counts as the first send is not
+// always the first that the bank got.
+func TestDuplicateProvesNothing(t *testing.T) {
+	httpTable, _ := tables(t, nil)
+	seen := 0
+	for _, name := range codes.Names() {
+		table, err := codes.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for entry := range table.All() {
+			if entry.Class != codes.Duplicate {
+				continue
+			}
+			for what, r := range map[string]sendReader{
+				"CODE":          {config: SendResponseConfig{Status: "s", Code: "c", Statuses: map[string]codes.Class{"RJCT": codes.ByCode}}},
+				"CODE_OR_T1":    {config: SendResponseConfig{Status: "s", Code: "c", Statuses: map[string]codes.Class{"RJCT": codes.ByCodeOrFirst}}},
+				"T":             {config: SendResponseConfig{Status: "s", Code: "c", Statuses: map[string]codes.Class{"RJCT": codes.Terminal}}},
+				"R":             {config: SendResponseConfig{Status: "s", Code: "c", Statuses: map[string]codes.Class{"RJCT": codes.Refused}}},
+				"its own class": {config: SendResponseConfig{Status: "s", Code: "c"}},
+				"no word":       {config: SendResponseConfig{Reference: "r", Code: "c"}},
+			} {
+				r.http, r.body, r.acceptance = httpTable, table, payment.AcceptanceFinal
+				for _, status := range []int{200, 400, 409, 422} {
+					for sendNo := range 3 {
+						body := `{"s":"RJCT","r":"b1","c":"` + entry.Code + `"}`
+						got := r.read(answer{status: status, header: http.Header{}, body: []byte(body)}, sendNo, own)
+						if got.Result != payment.ResultUnknown {
+							t.Errorf("%s %s, RJCT is %s, HTTP %d to send %d: %s", table, entry.Code, what, status, sendNo, got.Result)
+						}
+						seen++
+					}
+				}
+			}
+		}
+	}
+	if seen < 900 {
+		t.Errorf("only %d answers were read", seen)
+	}
+}
+
+// TestUnlistedReasonOfARejection: the status proves that this send was not
+// executed; what a reason that no table lists would add is not known.
+func TestUnlistedReasonOfARejection(t *testing.T) {
+	r := reader(t, payment.AcceptanceFinal)
+	for _, word := range []string{"REJECTED", "RJCT"} {
+		for body, want := range map[string]struct {
+			first, later payment.Result
+			code         string
+			unlisted     bool
+		}{
+			`"error":{"code":"9909"}`: {payment.ResultRefusedFinal, payment.ResultUnknown, "9909", true},
+			`"error":{}`:              {payment.ResultRefusedFinal, payment.ResultUnknown, "200", false},
+			`"error":{"code":"AC04"}`: {payment.ResultRefusedFinal, payment.ResultRefusedFinal, "AC04", false},
+			`"error":{"code":"AM04"}`: {payment.ResultRefusedTransient, payment.ResultRefusedTransient, "AM04", false},
+			`"error":{"code":"NOAS"}`: {payment.ResultUnknown, payment.ResultUnknown, "NOAS", false},
+			`"error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC", false},
+			`"id":"b1","reference":"` + own + `","error":{"code":"G000"}`: {payment.ResultUnknown, payment.ResultUnknown, "G000", false},
+		} {
+			for n, result := range []payment.Result{want.first, want.later} {
+				text := []byte(`{"status":"` + word + `",` + body + `}`)
+				got := r.read(answer{status: 200, header: http.Header{}, body: text}, n+1, own)
+				if got.Result != result || got.Code != want.code || got.Unlisted != want.unlisted {
+					t.Errorf("%s to send %d: %+v, want %s, code %s, unlisted %v", text, n+1, got, result, want.code, want.unlisted)
+				}
+			}
+		}
+	}
+	// What stands before the bank speaks alone, and a status that says nothing stays unclear.
+	for status, want := range map[int]payment.Result{429: payment.ResultRefusedTransient, 500: payment.ResultUnknown, 422: payment.ResultRefusedFinal} {
+		got := r.read(answer{status: status, header: http.Header{}, body: []byte(`{"status":"REJECTED","error":{"code":"9909"}}`)}, 1, own)
+		if got.Result != want {
+			t.Errorf("HTTP %d: %+v, want %s", status, got, want)
+		}
+	}
+}
+
+// TestQuestionRefused: a bank that can't trace the payment rejects the question.
+// That is no refusal of the payment, which may be in transit.
+func TestQuestionRefused(t *testing.T) {
+	for what, word := range map[string]payment.Result{"CODE": codes.ReportedByCode, "REFUSED": payment.ResultRefused, "its own": ""} {
+		r := asker(t)
+		if word != "" {
+			r.config.Statuses = map[string]payment.Result{"RJCT": word}
+		}
+		for code, want := range map[string]payment.Result{
+			"AG09": payment.ResultNotFound, "NARR": payment.ResultUnavailable, "AM05": payment.ResultUnavailable,
+			"AC04": payment.ResultRefused, "XX99": payment.ResultUnavailable, "": payment.ResultUnavailable,
+		} {
+			if word == payment.ResultRefused {
+				// The profile took it upon itself to say that the word refuses the payment.
+				switch code {
+				case "AG09":
+					want = payment.ResultUnavailable
+				case "XX99", "":
+					want = payment.ResultRefused
+				}
+			}
+			body := `{"status":"RJCT","reference":"` + own + `","code":"` + code + `"}`
+			got := r.read(answer{status: 200, header: http.Header{}, body: []byte(body)}, own)
+			if got.Result != want || got.Unlisted != (code == "XX99") {
+				t.Errorf("RJCT is %s, code %q: %+v, want %s", what, code, got, want)
+			}
 		}
 	}
 }

@@ -55,7 +55,8 @@ type SendConfig struct {
 type SendResponseConfig struct {
 	Status string `json:"status"` // the word that says what happened
 	// Statuses gives words a class of package codes, or CODE where the code's
-	// class decides. Other words are looked up in the profile's code table.
+	// class decides, or CODE_OR_T1 where it decides if the table lists the code.
+	// Other words are looked up in the profile's code table: see codes.SendWords.
 	Statuses  map[string]codes.Class `json:"statuses"`
 	Reference string                 `json:"reference"` // the bank's own; an acceptance without it is UNKNOWN
 	Code      string                 `json:"code"`
@@ -65,9 +66,6 @@ type SendResponseConfig struct {
 	Echo   string `json:"echo"`
 	EchoIs string `json:"echo_is"` // rail_key (default) or instruction_id
 }
-
-// byCode is the word in Statuses for "the code's class decides".
-const byCode codes.Class = "CODE"
 
 // InquiryConfig is the request that asks, and how its answer is read. What is
 // not described here proves nothing.
@@ -83,7 +81,10 @@ type InquiryConfig struct {
 }
 
 // InquiryResponseConfig is as SendResponseConfig, with the words that an
-// inquiry may prove: EXECUTED, REFUSED, IN_PROGRESS, NOT_FOUND, UNAVAILABLE.
+// inquiry may prove: EXECUTED, REFUSED, IN_PROGRESS, NOT_FOUND, UNAVAILABLE; or
+// CODE where the code's class decides. A word that a rail also answers where it
+// can't trace the payment, such as RJCT with AG09, wants CODE: see
+// codes.ReportWords.
 type InquiryResponseConfig struct {
 	Status    string                    `json:"status"`
 	Statuses  map[string]payment.Result `json:"statuses"`
@@ -218,11 +219,13 @@ func (c Config) validateSend(all *faults) {
 		all.refuse("send.response", "names neither status nor reference: any 2xx page, a proxy's too, would count as an acceptance")
 	}
 	for _, word := range slices.Sorted(maps.Keys(r.Statuses)) {
-		if class := r.Statuses[word]; class != byCode && !slices.Contains(codes.Classes(), class) {
-			all.refuse("send.response.statuses."+word, "is %q, must be CODE or one of %v", class, codes.Classes())
+		class := r.Statuses[word]
+		byCode := class == codes.ByCode || class == codes.ByCodeOrFirst
+		if !byCode && !slices.Contains(codes.Classes(), class) {
+			all.refuse("send.response.statuses."+word, "is %q, must be CODE, CODE_OR_T1 or one of %v", class, codes.Classes())
 		}
-		if r.Statuses[word] == byCode && r.Code == "" {
-			all.refuse("send.response.statuses."+word, "is CODE but send.response.code is not given")
+		if byCode && r.Code == "" {
+			all.refuse("send.response.statuses."+word, "is %s but send.response.code is not given", class)
 		}
 	}
 	if len(r.Statuses) > 0 && r.Status == "" {
@@ -258,11 +261,14 @@ func (i InquiryConfig) validate(all *faults) {
 	}
 	proofs := []payment.Result{
 		payment.ResultExecuted, payment.ResultRefused, payment.ResultInProgress,
-		payment.ResultNotFound, payment.ResultUnavailable,
+		payment.ResultNotFound, payment.ResultUnavailable, codes.ReportedByCode,
 	}
 	for _, word := range slices.Sorted(maps.Keys(r.Statuses)) {
 		if !slices.Contains(proofs, r.Statuses[word]) {
 			all.refuse("inquiry.response.statuses."+word, "is %q, must be one of %v", r.Statuses[word], proofs)
+		}
+		if r.Statuses[word] == codes.ReportedByCode && r.Code == "" {
+			all.refuse("inquiry.response.statuses."+word, "is CODE but inquiry.response.code is not given")
 		}
 	}
 	validateEcho(all, "inquiry.response", r.EchoIs)

@@ -6,37 +6,44 @@ import (
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/httpjson"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
 func TestConfigNamesEachFault(t *testing.T) {
 	for field, change := range map[string]func(*httpjson.Config){
-		"base_url is no absolute URL":         func(c *httpjson.Config) { c.BaseURL = "bank.example" },
-		"base_url is http":                    func(c *httpjson.Config) { c.AllowPlaintext = false },
-		"base_url has scheme":                 func(c *httpjson.Config) { c.BaseURL = "ftp://bank.example" },
-		"base_url holds a user":               func(c *httpjson.Config) { c.BaseURL = "https://me:pw@bank.example" },
-		"base_url has a query":                func(c *httpjson.Config) { c.BaseURL = "https://bank.example/?key=1" },
-		"send.method":                         func(c *httpjson.Config) { c.Send.Method = "GET" },
-		"send.path must":                      func(c *httpjson.Config) { c.Send.Path = "//evil.example/" },
-		"base_url has a dot segment":          func(c *httpjson.Config) { c.BaseURL = "https://bank.example/v1/.." },
-		"send.path has a dot segment":         func(c *httpjson.Config) { c.Send.Path = "/v1/%2e%2e/{rail_key}" },
-		"inquiry.path has a dot segment":      func(c *httpjson.Config) { c.Inquiry.Path = "/v1/./{rail_key}?x=.." },
-		"send.path has {reference}":           func(c *httpjson.Config) { c.Send.Path = "/{reference}" },
-		"send.path has an unmatched":          func(c *httpjson.Config) { c.Send.Path = "/{rail_key" },
-		"send.body is empty":                  func(c *httpjson.Config) { c.Send.Body = nil },
-		"send.body field amount":              func(c *httpjson.Config) { c.Send.Body["amount"] = "payload" + ".x..y" },
-		"send.response names neither":         func(c *httpjson.Config) { c.Send.Response = httpjson.SendResponseConfig{} },
-		"send.response.statuses.X":            func(c *httpjson.Config) { c.Send.Response.Statuses["X"] = "MAYBE" },
-		"send.response.statuses.REFUSED":      func(c *httpjson.Config) { c.Send.Response.Code = "" },
-		"send.response.statuses is given":     func(c *httpjson.Config) { c.Send.Response.Status = "" },
-		"send.response.code":                  func(c *httpjson.Config) { c.Send.Response.Code = ".a" },
-		"send.response.echo_is":               func(c *httpjson.Config) { c.Send.Response.EchoIs = "outbox_id" },
-		"inquiry.method":                      func(c *httpjson.Config) { c.Inquiry.Method = "PUT" },
-		"inquiry.body goes with":              func(c *httpjson.Config) { c.Inquiry.Method = "POST" },
-		"inquiry.http_statuses.0":             func(c *httpjson.Config) { c.Inquiry.HTTPStatuses = []int{302} },
-		"inquiry.response.status":             func(c *httpjson.Config) { c.Inquiry.Response.Status = "" },
-		"inquiry.response.statuses.X":         func(c *httpjson.Config) { c.Inquiry.Response.Statuses["X"] = payment.ResultAccepted },
+		"base_url is no absolute URL":    func(c *httpjson.Config) { c.BaseURL = "bank.example" },
+		"base_url is http":               func(c *httpjson.Config) { c.AllowPlaintext = false },
+		"base_url has scheme":            func(c *httpjson.Config) { c.BaseURL = "ftp://bank.example" },
+		"base_url holds a user":          func(c *httpjson.Config) { c.BaseURL = "https://me:pw@bank.example" },
+		"base_url has a query":           func(c *httpjson.Config) { c.BaseURL = "https://bank.example/?key=1" },
+		"send.method":                    func(c *httpjson.Config) { c.Send.Method = "GET" },
+		"send.path must":                 func(c *httpjson.Config) { c.Send.Path = "//evil.example/" },
+		"base_url has a dot segment":     func(c *httpjson.Config) { c.BaseURL = "https://bank.example/v1/.." },
+		"send.path has a dot segment":    func(c *httpjson.Config) { c.Send.Path = "/v1/%2e%2e/{rail_key}" },
+		"inquiry.path has a dot segment": func(c *httpjson.Config) { c.Inquiry.Path = "/v1/./{rail_key}?x=.." },
+		"send.path has {reference}":      func(c *httpjson.Config) { c.Send.Path = "/{reference}" },
+		"send.path has an unmatched":     func(c *httpjson.Config) { c.Send.Path = "/{rail_key" },
+		"send.body is empty":             func(c *httpjson.Config) { c.Send.Body = nil },
+		"send.body field amount":         func(c *httpjson.Config) { c.Send.Body["amount"] = "payload" + ".x..y" },
+		"send.response names neither":    func(c *httpjson.Config) { c.Send.Response = httpjson.SendResponseConfig{} },
+		"send.response.statuses.X":       func(c *httpjson.Config) { c.Send.Response.Statuses["X"] = "MAYBE" },
+		"send.response.statuses.REFUSED": func(c *httpjson.Config) { c.Send.Response.Code = "" },
+		"send.response.statuses.Y is CODE_OR": func(c *httpjson.Config) {
+			c.Send.Response = httpjson.SendResponseConfig{Status: "s", Statuses: map[string]codes.Class{"Y": codes.ByCodeOrFirst}}
+		},
+		"send.response.statuses is given": func(c *httpjson.Config) { c.Send.Response.Status = "" },
+		"send.response.code":              func(c *httpjson.Config) { c.Send.Response.Code = ".a" },
+		"send.response.echo_is":           func(c *httpjson.Config) { c.Send.Response.EchoIs = "outbox_id" },
+		"inquiry.method":                  func(c *httpjson.Config) { c.Inquiry.Method = "PUT" },
+		"inquiry.body goes with":          func(c *httpjson.Config) { c.Inquiry.Method = "POST" },
+		"inquiry.http_statuses.0":         func(c *httpjson.Config) { c.Inquiry.HTTPStatuses = []int{302} },
+		"inquiry.response.status":         func(c *httpjson.Config) { c.Inquiry.Response.Status = "" },
+		"inquiry.response.statuses.X":     func(c *httpjson.Config) { c.Inquiry.Response.Statuses["X"] = payment.ResultAccepted },
+		"inquiry.response.statuses.C is CODE": func(c *httpjson.Config) {
+			c.Inquiry.Response.Statuses["C"], c.Inquiry.Response.Code = codes.ReportedByCode, ""
+		},
 		"headers.Host":                        func(c *httpjson.Config) { c.Headers["Host"] = httpjson.HeaderValue{Literal: "x"} },
 		"headers.idempotency-key":             func(c *httpjson.Config) { c.Headers["idempotency-key"] = httpjson.HeaderValue{Literal: "x"} },
 		"headers.X-Auth-Token looks":          func(c *httpjson.Config) { c.Headers["X-Auth-Token"] = httpjson.HeaderValue{Literal: "x"} },

@@ -52,16 +52,13 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 	if reference, ok := said.text(r.config.Reference); ok && rails.PlainReference(reference) {
 		result.Reference = reference
 	}
-	result.Result, ok = r.config.Statuses[word]
-	if !ok {
-		result.Result, ok = r.body.Classify(word, codes.Context{Inquiry: true})
-		result.Unlisted = !ok
-		result.Code, result.CodeTable = word, r.body.Origin(word)
+	report := codes.ReportWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
+	result.Result, result.Unlisted = report.Result, report.Unlisted
+	if report.Code != "" {
+		result.Code, result.CodeTable = report.Code, r.body.Origin(report.Code)
 	}
-	if code, ok := said.text(r.config.Code); ok && rails.PlainCode(code) {
-		_, listed := r.body.Find(code)
-		result.Code, result.CodeTable = code, r.body.Origin(code)
-		result.Unlisted = result.Unlisted || !listed
+	if report.Doubt != "" {
+		return doubt(report.Doubt)
 	}
 	proves := result.Result != payment.ResultUnavailable && result.Result != payment.ResultNotFound
 	switch {

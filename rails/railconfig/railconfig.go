@@ -202,7 +202,7 @@ func Open(config RailConfig, profile rails.Profile) (rails.Rail, error) {
 }
 
 // Callbacks makes the reader of each rail's callbacks, where it has a section
-// for them. It looks up the secrets.
+// for them. It looks up the secrets. Codes are classed by the file's profile.
 func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader, error) {
 	readers := make(map[string]*callback.Reader)
 	var all []error
@@ -210,7 +210,11 @@ func (f File) Callbacks(getenv func(string) string) (map[string]*callback.Reader
 		if rail.Callback == nil {
 			continue
 		}
-		reader, err := callback.Open(*rail.Callback, getenv, time.Now)
+		table, err := rail.Profile.Codes.BodyTable()
+		var reader *callback.Reader
+		if err == nil {
+			reader, err = callback.Open(*rail.Callback, table, getenv, time.Now)
+		}
 		if err != nil {
 			all = append(all, fmt.Errorf("callbacks of rail %s: %w", rail.RailType, err))
 			continue

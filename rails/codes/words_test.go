@@ -1,0 +1,131 @@
+package codes
+
+import (
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestSendWords: what a word of a send's answer and the code beside it say.
+func TestSendWords(t *testing.T) {
+	words := SendWords{Table: named(t, "iso20022"), Words: map[string]Class{
+		"DONE": Executed, "BUSY": Refused, "NO": Terminal, "SEE": ByCode, "REJECTED": ByCodeOrFirst, "SEEN": Duplicate,
+	}}
+	for _, c := range []struct {
+		word, code string
+		want       Said
+	}{
+		{"DONE", "", Said{Executed, "", false}},
+		{"DONE", "RR08", Said{Executed, "RR08", false}}, // a remark
+		{"DONE", "ZZ99", Said{Executed, "ZZ99", false}},
+		{"DONE", "AC04", Said{Unclear, "AC04", false}},
+		{"NO", "AC04", Said{Terminal, "AC04", false}},
+		{"NO", "AB09", Said{Terminal, "AB09", false}},
+		{"NO", "AM05", Said{Unclear, "AM05", false}},
+		{"BUSY", "DUPL", Said{Unclear, "DUPL", false}},
+		{"NO", "AG09", Said{Unclear, "AG09", false}},
+		{"NO", "ACSC", Said{Unclear, "ACSC", false}},
+		{"SEEN", "AC04", Said{Duplicate, "AC04", false}},
+		{"SEE", "AC04", Said{Terminal, "AC04", false}},
+		{"SEE", "ACSC", Said{Executed, "ACSC", false}},
+		{"SEE", "ZZ99", Said{"", "ZZ99", true}},
+		{"SEE", "", Said{"", "", false}},
+		{"REJECTED", "AC04", Said{Terminal, "AC04", false}},
+		{"REJECTED", "AM05", Said{Duplicate, "AM05", false}},
+		{"REJECTED", "AB09", Said{Unclear, "AB09", false}}, // listed, and silence on some rails
+		{"REJECTED", "ZZ99", Said{FirstOnly, "ZZ99", true}},
+		{"REJECTED", "", Said{FirstOnly, "", false}},
+		{"REJECTED", "ACSC", Said{Unclear, "ACSC", false}},
+		{"REJECTED", "G000", Said{Unclear, "G000", false}},
+		// Words of the table: RJCT is T1 there.
+		{"RJCT", "AM05", Said{Duplicate, "AM05", false}},
+		{"RJCT", "ZZ99", Said{FirstOnly, "ZZ99", true}},
+		{"RJCT", "", Said{FirstOnly, "", false}},
+		{"CANC", "AM05", Said{Unclear, "AM05", false}},
+		{"ACSC", "AC04", Said{Unclear, "AC04", false}},
+		{"ACSP", "", Said{InProgress, "", false}},
+		{"ZZZZ", "AC04", Said{"", "ZZZZ", true}},
+		{"", "AC04", Said{Terminal, "AC04", false}},
+		{"", "", Said{}},
+	} {
+		if got := words.Read(c.word, c.code); got != c.want {
+			t.Errorf("%q %q: %+v, want %+v", c.word, c.code, got, c.want)
+		}
+	}
+}
+
+// TestReportWords is the same for what a rail reports of an earlier payment.
+func TestReportWords(t *testing.T) {
+	const (
+		exe  = payment.ResultExecuted
+		ref  = payment.ResultRefused
+		prog = payment.ResultInProgress
+		nf   = payment.ResultNotFound
+		una  = payment.ResultUnavailable
+	)
+	words := ReportWords{Table: named(t, "iso20022"), Words: map[string]payment.Result{
+		"DONE": exe, "REFUSED": ref, "GONE": nf, "WAIT": prog, "WHAT": una, "SEE": ReportedByCode,
+	}}
+	for _, c := range []struct {
+		word, code string
+		want       payment.Result
+		keptCode   string
+		unlisted   bool
+	}{
+		{"DONE", "", exe, "", false},
+		{"DONE", "RR08", exe, "RR08", false},
+		{"DONE", "ZZ99", exe, "ZZ99", true},
+		{"DONE", "AC04", una, "AC04", false},
+		{"DONE", "AM05", una, "AM05", false},
+		{"REFUSED", "", ref, "", false},
+		{"REFUSED", "AC04", ref, "AC04", false},
+		{"REFUSED", "AM04", ref, "AM04", false},
+		{"REFUSED", "ZZ99", ref, "ZZ99", true},
+		{"REFUSED", "AG09", una, "AG09", false}, // the question is refused
+		{"REFUSED", "NARR", una, "NARR", false},
+		{"REFUSED", "AM05", una, "AM05", false},
+		{"REFUSED", "ACSC", una, "ACSC", false},
+		{"GONE", "", nf, "", false},
+		{"GONE", "AG09", nf, "AG09", false},
+		{"GONE", "ACSC", una, "ACSC", false},
+		{"WAIT", "AC04", prog, "AC04", false},
+		{"WHAT", "ACSC", una, "ACSC", false},
+		{"SEE", "AC04", ref, "AC04", false},
+		{"SEE", "ACSC", exe, "ACSC", false},
+		{"SEE", "AG09", nf, "AG09", false},
+		{"SEE", "NARR", una, "NARR", false},
+		{"SEE", "AM04", una, "AM04", false},
+		{"SEE", "ZZ99", una, "ZZ99", true},
+		{"SEE", "", una, "", false},
+		{"RJCT", "AC04", ref, "AC04", false},
+		{"RJCT", "AG09", nf, "AG09", false},
+		{"RJCT", "NARR", una, "NARR", false},
+		{"RJCT", "ZZ99", una, "ZZ99", true},
+		{"RJCT", "ACSC", una, "ACSC", false},
+		{"RJCT", "", una, "RJCT", false},
+		{"ACSC", "", exe, "ACSC", false},
+		{"ACSC", "AC04", una, "AC04", false},
+		{"CANC", "AG09", una, "AG09", false},
+		{"PDNG", "", prog, "PDNG", false},
+		{"ZZZZ", "", una, "ZZZZ", true},
+		{"ZZZZ", "AC04", una, "AC04", true},
+		{"", "AC04", una, "AC04", true},
+	} {
+		got := words.Read(c.word, c.code)
+		if got.Result != c.want || got.Code != c.keptCode || got.Unlisted != c.unlisted {
+			t.Errorf("%q %q: %+v, want %s, code %q, unlisted %v", c.word, c.code, got, c.want, c.keptCode, c.unlisted)
+		}
+		if got.Doubt != "" && got.Result != una {
+			t.Errorf("%q %q: %+v is proven and doubted", c.word, c.code, got)
+		}
+	}
+	// Codes that describe the call neither prove nor take back anything.
+	calls := ReportWords{Table: named(t, "http"), Words: map[string]payment.Result{"DONE": exe, "SEE": ReportedByCode}}
+	for word, want := range map[string]payment.Result{"DONE": exe, "SEE": una} {
+		for _, code := range []string{"200", "404", "409", "500"} {
+			if got := calls.Read(word, code); got.Result != want {
+				t.Errorf("%s HTTP %s: %+v, want %s", word, code, got, want)
+			}
+		}
+	}
+}
