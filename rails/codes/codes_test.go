@@ -215,9 +215,52 @@ func TestParseNamesEachFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"line 3: family", "line 6: code 01", "line 7: class", "line 8: source", "line 9: a code needs", "edition and about"} {
+	for _, want := range []string{"table x: line 3: family", "line 6: code 01", "line 7: class", "line 8: source", "line 9: a code needs", "table and edition"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
+		}
+	}
+}
+
+// TestBases: a table begins with the lines of its base, at any depth.
+func TestBases(t *testing.T) {
+	const (
+		bottom = "table a\nedition 1\nabout call\nfamily hundreds\nsource s S\n01 T s One\n02 T s Two\n5100 T s Family\n"
+		middle = "table b\nbase a\nedition 2\nsource m M\n02 R m Own two\n03 D m Three\n"
+		top    = "table c\nbase b\nedition 3\nsource t T\n03 U t Own three\n"
+	)
+	all, err := Parse(top, middle, bottom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, codes := range map[string]map[string]Class{
+		"a": {"01": Terminal, "02": Terminal, "03": ""},
+		"b": {"01": Terminal, "02": Refused, "03": Duplicate},
+		"c": {"01": Terminal, "02": Refused, "03": Unclear, "5140": Terminal},
+	} {
+		for code, want := range codes {
+			if entry, _ := all[table].Find(code); entry.Class != want {
+				t.Errorf("%s %s is %q, want %q", table, code, entry.Class, want)
+			}
+		}
+		if got, _ := all[table].Classify("01", Context{Inquiry: true}); got != payment.ResultUnavailable {
+			t.Errorf("%s is about calls as its base is, and proves %s in an inquiry", table, got)
+		}
+	}
+	if got, want := all["c"].String(), "c@3+b@2+a@1"; got != want {
+		t.Errorf("the edition is %s, want %s", got, want)
+	}
+	for what, texts := range map[string][]string{
+		"based on itself":   {"table a\nbase a\nedition 1\n"},
+		"based in a circle": {"table a\nbase c\nedition 1\n", middle, top},
+		"no such table":     {middle},
+		"two of one name":   {bottom, bottom},
+		"an about too many": {bottom, middle + "about call\n"},
+		"a family too many": {bottom, middle + "family hundreds\n"},
+		"one line twice":    {bottom, middle + "03 D m Three\n"},
+	} {
+		if _, err := Parse(texts...); err == nil || !strings.HasPrefix(err.Error(), "code table ") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

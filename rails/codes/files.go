@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +15,14 @@ import (
 // Each line is one of
 //
 //	table NAME             how profiles name it
-//	edition TEXT           changes with any class
+//	base NAME              begins with the lines of that table; own lines replace single ones
+//	edition TEXT           changes with any class; with a base, that of the base is added
 //	about payment|call     whether the codes speak of the payment or of the call
 //	family hundreds        unlisted xx40 to xx99 count as xx00 (FSPIOP)
 //	source KEY TEXT        where the codes that carry the key are defined
 //	CODE CLASS KEY MEANING
 //
-// Empty lines and lines that start with # are for people.
+// A table with a base has its about and family too, and none of its own. Empty lines and lines that start with # are for people.
 //
 //go:embed tables/*.txt
 var files embed.FS
@@ -35,26 +37,22 @@ const (
 var ErrNoTable = errors.New("no such code table")
 
 var tables = sync.OnceValues(func() (map[string]*Table, error) {
-	all := make(map[string]*Table)
 	entries, err := files.ReadDir("tables")
 	if err != nil {
 		return nil, fmt.Errorf("listing the code tables: %w", err)
 	}
+	var texts []string
 	for _, entry := range entries {
 		text, err := files.ReadFile("tables/" + entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading code table %s: %w", entry.Name(), err)
 		}
-		table, err := Parse(string(text))
-		if err != nil {
-			return nil, fmt.Errorf("code table %s: %w", entry.Name(), err)
-		}
-		all[table.name] = table
+		texts = append(texts, string(text))
 	}
-	return all, nil
+	return Parse(texts...)
 })
 
-// Named finds a built-in table: http, iso20022, iso8583, fspiop.
+// Named finds a built-in table: one of Names.
 func Named(name string) (*Table, error) {
 	all, err := tables()
 	if err != nil {
@@ -78,10 +76,40 @@ func Names() []string {
 	return names
 }
 
-// Parse reads a table in the form above and returns every fault at once, each
-// with its line.
-func Parse(text string) (*Table, error) {
-	p := parser{table: &Table{entries: map[string]Entry{}}, sources: map[string]string{}}
+// Parse reads tables in the form above, by their names, and returns every fault
+// at once, each with its table and line. A base is one of the same texts.
+func Parse(texts ...string) (map[string]*Table, error) {
+	parsed := make(map[string]*parser)
+	var faults []error
+	for n, text := range texts {
+		p := parse(text)
+		name := p.table.name
+		if name == "" {
+			name = fmt.Sprintf("number %d", n+1)
+		}
+		if _, twice := parsed[name]; twice {
+			p.refuse("another table has this name")
+		}
+		for _, fault := range p.faults {
+			faults = append(faults, fmt.Errorf("code table %s: %w", name, fault))
+		}
+		parsed[name] = p
+	}
+	all := make(map[string]*Table)
+	for _, name := range slices.Sorted(maps.Keys(parsed)) {
+		if err := settle(name, parsed, all, nil); err != nil {
+			faults = append(faults, fmt.Errorf("code table %s: %w", name, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// parse reads the lines of one table, and leaves its base alone.
+func parse(text string) *parser {
+	p := &parser{table: &Table{entries: map[string]Entry{}}, sources: map[string]string{}}
 	scanner := bufio.NewScanner(strings.NewReader(text))
 	for scanner.Scan() {
 		p.line++
@@ -90,18 +118,52 @@ func Parse(text string) (*Table, error) {
 	if err := scanner.Err(); err != nil {
 		p.refuse("%w", err)
 	}
-	if p.table.name == "" || p.table.edition == "" || !p.about {
-		p.refuse("a table needs the lines table, edition and about")
+	switch {
+	case p.table.name == "" || p.table.edition == "" || !p.about && p.base == "":
+		p.refuse("a table needs the lines table and edition, and about or base")
+	case p.base != "" && (p.about || p.table.family != nil):
+		p.refuse("a table with a base has the base's about and family, and none of its own")
 	}
 	if len(p.table.entries) > maxTable {
 		p.refuse("a table has at most %d codes, this one %d", maxTable, len(p.table.entries))
 	}
-	return p.table, errors.Join(p.faults...)
+	return p
+}
+
+// settle completes a table by its base, which it settles first. Path names the
+// tables that led here, each based on the next.
+func settle(name string, parsed map[string]*parser, all map[string]*Table, path []string) error {
+	if all[name] != nil {
+		return nil
+	}
+	p := parsed[name]
+	if p.base == "" {
+		all[name] = p.table
+		return nil
+	}
+	if path = append(path, name); slices.Contains(path, p.base) {
+		return fmt.Errorf("base %s leads back to it: %s", p.base, strings.Join(append(path, p.base), ", "))
+	}
+	if parsed[p.base] == nil {
+		return fmt.Errorf("base is %q, there are %v", p.base, slices.Sorted(maps.Keys(parsed)))
+	}
+	if err := settle(p.base, parsed, all, path); err != nil {
+		return err
+	}
+	base, table := all[p.base], *p.table
+	table.edition += "+" + base.String()
+	table.ofCall, table.family = base.ofCall, base.family
+	table.entries = maps.Clone(base.entries)
+	maps.Copy(table.entries, p.table.entries)
+	table.sources = append(slices.Clone(base.sources), p.table.sources...)
+	all[name] = &table
+	return nil
 }
 
 type parser struct {
 	table   *Table
 	sources map[string]string // key to text
+	base    string
 	about   bool
 	line    int
 	faults  []error
@@ -118,6 +180,8 @@ func (p *parser) read(line string) {
 	case "":
 	case "table":
 		p.table.name = rest
+	case "base":
+		p.base = rest
 	case "edition":
 		p.table.edition = rest
 	case "about":
