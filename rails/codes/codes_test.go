@@ -91,6 +91,7 @@ func TestOnlyProofIsProof(t *testing.T) {
 func TestTablesAreSound(t *testing.T) {
 	sizes := map[string]int{
 		"http": 42, "iso20022": 328, "iso8583": 91, "fspiop": 50, "none": 0,
+		"fednow": 344, "rtp": 338, "sctinst": 329,
 	}
 	if len(Names()) != len(sizes) {
 		t.Errorf("tables %v, want %d", Names(), len(sizes))
@@ -128,6 +129,9 @@ func TestCodesThatMoveMoney(t *testing.T) {
 			"503": Unclear, "504": Unclear, "301": Unclear, "302": Unclear, "303": Unclear, "307": Unclear, "308": Unclear},
 		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "ACWC": InProgress, "ACTC": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
 			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AB09": Unclear, "AG09": NotReceived, "NARR": FirstOnly, "NOAS": Unclear, "BLCK": Unclear, "FR01": Unclear, "MS03": Terminal, "TM01": Business},
+		"fednow":  {"ACTC": InProgress, "ACWP": Executed, "AB09": Refused, "E997": Refused, "E411": InProgress},
+		"rtp":     {"ACTC": Executed, "ACCP": InProgress, "DS24": Refused, "9909": Unclear},
+		"sctinst": {"ACCP": InProgress, "ACTC": InProgress, "AB05": Refused, "AB09": Unclear},
 		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "19": FirstOnly, "51": Business, "68": Unclear, "91": Unclear, "94": Duplicate, "96": Unclear},
 		"fspiop": {"2001": Unclear, "2003": Refused, "2004": Unclear, "3105": HoldRail, "3106": Duplicate, "3208": NotReceived, "3303": Unclear,
 			"4001": Terminal, "5104": Terminal},

@@ -246,7 +246,7 @@ func TestUnlistedReasonOfARejection(t *testing.T) {
 			`"error":{"code":"AC04"}`: {payment.ResultRefusedFinal, payment.ResultRefusedFinal, "AC04", false},
 			`"error":{"code":"AM04"}`: {payment.ResultRefusedTransient, payment.ResultRefusedTransient, "AM04", false},
 			`"error":{"code":"NOAS"}`: {payment.ResultUnknown, payment.ResultUnknown, "NOAS", false},
-			`"error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC", false},
+			`"id":"b1","reference":"` + own + `","error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC", false},
 			`"id":"b1","reference":"` + own + `","error":{"code":"G000"}`: {payment.ResultUnknown, payment.ResultUnknown, "G000", false},
 		} {
 			for n, result := range []payment.Result{want.first, want.later} {
