@@ -125,6 +125,6 @@ const (
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateNoInstruction = "RH010"
-	StatePutBack       = "RH012" // a row of pending that has ended, is parked or claimed: it is not claimed again
+	StatePutBack       = "RH013" // a row of pending that has ended, is parked or claimed: it is not claimed again
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )
