@@ -100,7 +100,7 @@ func (c *callbacks) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settings.Drain)
 			defer cancel()
 			err := server.Shutdown(last)
-			c.beat(last, "stopped")
+			_ = c.beat(last, "stopped") // it is logged; the silence says the same
 			return err
 		}
 	}
@@ -108,12 +108,13 @@ func (c *callbacks) Run(ctx context.Context) error {
 
 // look compares the server with what this endpoint remembers, and says that it is
 // alive. The error is that the server may not be trusted with money, because a callback
-// that was answered may not be sent again, or that another build has migrated the cell.
+// that was answered may not be sent again, that another build has migrated the cell, or
+// that the login is another role's.
 func (c *callbacks) look(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.settings.StoreTimeout)
 	defer cancel()
 	switch err := c.guard.Look(within); {
-	case payment.Unfit(err):
+	case payment.Unfit(err) || denied(err):
 		return err
 	case err != nil:
 		c.log.WarnContext(ctx, "the database can't be looked at", "error", err)
@@ -123,11 +124,17 @@ func (c *callbacks) look(ctx context.Context) error {
 	if c.guard.Suspended() {
 		status = "held"
 	}
-	c.beat(ctx, status)
+	if err := c.beat(ctx, status); denied(err) {
+		return fmt.Errorf("RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks: %w", err)
+	}
 	return nil
 }
 
-func (c *callbacks) beat(ctx context.Context, status string) {
+// denied reports whether the login lacks a right: it is another role's, and no
+// report would ever be recorded.
+func denied(err error) bool { return ledger.SQLState(err) == "42501" }
+
+func (c *callbacks) beat(ctx context.Context, status string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.HeartbeatStale/2)
 	defer cancel()
 	beats, err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
@@ -136,10 +143,11 @@ func (c *callbacks) beat(ctx context.Context, status string) {
 	}))
 	if err != nil {
 		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
-		return
+		return err
 	}
 	c.guard.Beaten(beats)
 	c.beatAt.Store(time.Now().UnixNano())
+	return nil
 }
 
 // Ready reports whether the database takes what rails report.

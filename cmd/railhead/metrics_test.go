@@ -37,9 +37,27 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			url := start(t, kind, cell.URL(celltest.Relayer))
+			login, more := celltest.Relayer, []string(nil)
+			if kind == "callbacks" { // whose login reads no table
+				login, more = celltest.Callbacks, []string{"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly)}
+			}
+			url := start(t, kind, cell.URL(login), more...)
 			awaitMetrics(t, url, append(own, `outbox_pending_depth{rail="bank"} 0`, "railhead_database_up 1", `attempts_total{state="PARKED"} 0`)...)
 		})
+	}
+}
+
+// TestCallbacksOfAnotherRole: with the login of a worker the endpoint could record
+// nothing. It ends, and says which role it takes.
+func TestCallbacksOfAnotherRole(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := command{t: t, env: []string{
+		"RAILHEAD_CALLBACKS_URL=" + cell.URL(celltest.Relayer), "RAILHEAD_RAILS_FILE=" + writeFile(t, "rails.yaml", noopRail),
+		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}}
+	if got := who.want(exitDenied, "callbacks"); !strings.Contains(got.errors, "RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks") {
+		t.Errorf("it says %s", got.errors)
 	}
 }
 
@@ -51,7 +69,7 @@ func TestMetricsWithoutADatabase(t *testing.T) {
 }
 
 // start runs a component until the test ends, and returns where its metrics are.
-func start(t *testing.T, kind, database string) string {
+func start(t *testing.T, kind, database string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	addrFile, railsPath := filepath.Join(dir, "addr"), filepath.Join(dir, "rails.yaml")
@@ -64,6 +82,7 @@ func start(t *testing.T, kind, database string) string {
 		"RAILHEAD_METRICS_EVERY=100ms", "RAILHEAD_DRAIN=100ms", "RAILHEAD_LOG_LEVEL=error",
 		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}
+	one.Env = append(one.Env, more...)
 	one.Stderr = t.Output()
 	if err := one.Start(); err != nil {
 		t.Fatal(err)
