@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Config says how to reach a cell.
@@ -68,12 +71,34 @@ func open(ctx context.Context, config Config) (*pgxpool.Pool, statements, error)
 		c.CustomData()[warningKey] = new(atomic.Int64)
 		return nil
 	}
-	pool.AfterConnect = (&schemaCheck{cell: config.Cell}).connected
+	schema := &schemaCheck{cell: config.Cell}
+	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := schema.on(ctx, c); err != nil {
+			return err
+		}
+		return checkCollations(ctx, c, loaded)
+	}
 	opened, err := pgxpool.NewWithConfig(ctx, pool)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
 	}
 	return opened, loaded, nil
+}
+
+// checkCollations refuses a cell in which an index sorts keys by a rule of the
+// server's libraries instead of by their bytes, with ErrUnsafeServer. What a newer
+// library sorts otherwise, such an index does not find, and a repeated call makes a
+// second payment.
+func checkCollations(ctx context.Context, conn *pgx.Conn, loaded statements) error {
+	var index, table, collation string
+	switch err := conn.QueryRow(ctx, loaded["collations"]).Scan(&index, &table, &collation); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the collations of the keys: %w", err)
+	}
+	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, so that it misses keys that are there: "+
+		`give its columns COLLATE "C" as docs/operations.md says`, payment.ErrUnsafeServer, index, table, collation)
 }
 
 func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {

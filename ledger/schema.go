@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -19,9 +17,6 @@ type schemaCheck struct {
 	cell   string
 	passed atomic.Bool
 }
-
-// connected is called with each new connection of a pool.
-func (s *schemaCheck) connected(ctx context.Context, conn *pgx.Conn) error { return s.on(ctx, conn) }
 
 // on refuses the cell with payment.ErrOtherSchema.
 func (s *schemaCheck) on(ctx context.Context, conn migrations.Querier) error {

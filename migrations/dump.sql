@@ -25,11 +25,13 @@ line(section, object, place, line) AS (
   WHERE r.relkind IN ('r', 'p', 'v', 'c')
   UNION ALL
   SELECT 2, r.relname, a.attnum,
-    format('  column %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+    format('  column %s %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+      CASE WHEN a.attcollation = t.typcollation THEN '' ELSE ' collate ' || a.attcollation::regcollation END,
       CASE WHEN a.attnotnull THEN ' not null' ELSE '' END,
       coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), ''))
   FROM relation r
   JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+  JOIN pg_type t ON t.oid = a.atttypid
   LEFT JOIN pg_attrdef d ON d.adrelid = r.oid AND d.adnum = a.attnum
   WHERE r.relkind IN ('r', 'p', 'v', 'c')
   UNION ALL
@@ -37,7 +39,7 @@ line(section, object, place, line) AS (
   FROM relation r
   JOIN pg_constraint k ON k.conrelid = r.oid AND k.contype IN ('p', 'u', 'f', 'c', 'x')
   UNION ALL
-  SELECT 2, r.relname, 20000 + row_number() OVER (ORDER BY i.indexrelid::regclass::text), '  index ' || pg_get_indexdef(i.indexrelid)
+  SELECT 2, r.relname, 20000 + row_number() OVER (ORDER BY i.indexrelid::regclass::text COLLATE "C"), '  index ' || pg_get_indexdef(i.indexrelid)
   FROM relation r
   JOIN pg_index i ON i.indrelid = r.oid
   WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
@@ -56,4 +58,4 @@ line(section, object, place, line) AS (
   FROM pg_proc p
   JOIN cell ON cell.oid = p.pronamespace
 )
-SELECT l.line FROM line l ORDER BY l.section, l.object, l.place
+SELECT l.line FROM line l ORDER BY l.section, l.object COLLATE "C", l.place

@@ -32,6 +32,7 @@ func TestProofs(t *testing.T) {
 	_, cluster := pgtest.Server(t, pgserver.Options{})
 	t.Run("auditor", func(t *testing.T) { auditor(t, database(t, cluster)) })
 	t.Run("superuser", func(t *testing.T) { superuser(t, database(t, cluster)) })
+	t.Run("in Turkish", func(t *testing.T) { superuser(t, turkish(t, cluster)) })
 	t.Run("empty", func(t *testing.T) { empty(t, celltest.On(t, cluster).DB) })
 }
 
@@ -51,6 +52,13 @@ func auditor(t *testing.T, db *pgtest.DB) {
 		}
 	}
 	want(t, "not run", notRun, []string{"verbs", "append-only", "sequence-next"})
+}
+
+// turkish is the same cell in a database that sorts and folds text by a dictionary.
+func turkish(t *testing.T, cluster *pgtest.Cluster) *pgtest.DB {
+	template := lived(t)
+	template.Locale = "tr"
+	return cluster.New(t, pgtest.From(template))
 }
 
 // superuser leaves nothing out.

@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -81,6 +82,18 @@ func New(t testing.TB) *Cell {
 	if err != nil {
 		t.Fatalf("template of a cell: %v", err)
 	}
+	return &Cell{DB: pgtest.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+}
+
+// InLocale makes a cell in a database that sorts and folds text by an ICU locale,
+// for example "tr", where I folds to another letter than i.
+func InLocale(t testing.TB, locale string) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	tpl.Locale = locale
 	return &Cell{DB: pgtest.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
 }
 
@@ -172,6 +185,10 @@ func Canonical(railType, profileJSON string) ([]byte, error) {
 	return profile.JSON()
 }
 
+// EnvLocale names the ICU locale of the cells that ask for none, so that any suite
+// can be run on databases that do not sort by bytes.
+const EnvLocale = "RAILHEAD_TEST_LOCALE"
+
 // Template is what every cell is a clone of. The digest covers all that it is
 // built from.
 func Template() (pgtest.Template, error) {
@@ -195,6 +212,7 @@ func Template() (pgtest.Template, error) {
 	fmt.Fprintln(sum, Logins(), string(bank))
 	return pgtest.Template{
 		Name:   "cell",
+		Locale: os.Getenv(EnvLocale),
 		Digest: hex.EncodeToString(sum.Sum(nil)),
 		Build:  func(ctx context.Context, adminURL string) error { return build(ctx, adminURL, bank) },
 	}, nil

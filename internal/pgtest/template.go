@@ -42,12 +42,18 @@ type Template struct {
 	// Digest identifies everything that Build depends on, for example a hash of all migrations. Another digest
 	// under the same Name replaces the old template.
 	Digest string
+	// Locale is the ICU locale by which the database sorts and folds text, for example "tr"; "" is the server's
+	// own. Templates that differ in it alone may share a Name.
+	Locale string
 	// Build fills the empty database that adminURL leads to, as superuser. It may create roles. It must close
 	// its connections. Another process may be waiting for it, so ctx is worth obeying.
 	Build func(ctx context.Context, adminURL string) error
 }
 
-var templateName = regexp.MustCompile(`^[a-z0-9_]{1,20}$`)
+var (
+	templateName   = regexp.MustCompile(`^[a-z0-9_]{1,20}$`)
+	templateLocale = regexp.MustCompile(`^[a-z]{0,8}$`)
+)
 
 // empty is the template of databases with nothing in them.
 func empty() Template {
@@ -58,6 +64,9 @@ func (t Template) validate() error {
 	var errs []error
 	if !templateName.MatchString(t.Name) {
 		errs = append(errs, fmt.Errorf("template name %q: want 1 to 20 of a-z, 0-9 and _", t.Name))
+	}
+	if !templateLocale.MatchString(t.Locale) {
+		errs = append(errs, fmt.Errorf("template %s: locale %q: want a language such as tr", t.Name, t.Locale))
 	}
 	if t.Digest == "" {
 		errs = append(errs, fmt.Errorf("template %s: no digest", t.Name))
@@ -70,7 +79,23 @@ func (t Template) validate() error {
 
 func (t Template) database() string {
 	sum := sha256.Sum256([]byte(t.Digest))
-	return templatePrefix + t.Name + "_" + hex.EncodeToString(sum[:8])
+	return t.prefix() + hex.EncodeToString(sum[:8])
+}
+
+// prefix begins the names of this template's databases, of any digest.
+func (t Template) prefix() string {
+	if t.Locale == "" {
+		return templatePrefix + t.Name + "_"
+	}
+	return templatePrefix + t.Name + "_" + t.Locale + "_"
+}
+
+// sorting is what CREATE DATABASE has to say about the locale.
+func (t Template) sorting() string {
+	if t.Locale == "" {
+		return ""
+	}
+	return ` LOCALE_PROVIDER icu ICU_LOCALE '` + t.Locale + `' LOCALE 'C'`
 }
 
 // ensure builds the template unless it is there. Half-built ones have another name until their last step, so
@@ -128,7 +153,7 @@ func (c *Cluster) underLock(ctx context.Context, f func(*pgx.Conn) error) (err e
 // build of that Name drops.
 func (c *Cluster) build(ctx context.Context, conn *pgx.Conn, t Template) error {
 	temp := t.database() + buildingSuffix
-	if err := execAll(ctx, conn, `CREATE DATABASE `+quote(temp)+` TEMPLATE template0`); err != nil {
+	if err := execAll(ctx, conn, `CREATE DATABASE `+quote(temp)+` TEMPLATE template0`+t.sorting()); err != nil {
 		return err
 	}
 	tempURL, err := urlFor(c.adminURL, temp, "")
@@ -150,12 +175,12 @@ func (c *Cluster) build(ctx context.Context, conn *pgx.Conn, t Template) error {
 // dropStale drops half-built templates and those of other digests. One that is being cloned right now, by a
 // checkout of another version, stays until the next build.
 func dropStale(ctx context.Context, conn *pgx.Conn, t Template) error {
-	names, err := databases(ctx, conn, templatePrefix+t.Name+"_")
+	names, err := databases(ctx, conn, t.prefix())
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		digest := strings.TrimSuffix(strings.TrimPrefix(name, templatePrefix+t.Name+"_"), buildingSuffix)
+		digest := strings.TrimSuffix(strings.TrimPrefix(name, t.prefix()), buildingSuffix)
 		if _, err := hex.DecodeString(digest); err != nil {
 			continue // "rht_a_b_<digest>" belongs to template a_b, not to a
 		}

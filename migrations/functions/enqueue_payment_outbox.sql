@@ -48,21 +48,22 @@ BEGIN
   FOR look IN 1..2 LOOP
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
-      rail_type = ANY (r.rail_types)
-      AND NOT lower(w.written) LIKE ANY (r.forbidden)
+      rail_type COLLATE "C" = ANY (r.rail_types)
+      AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
         w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer) AS sound
     INTO STRICT seen
     FROM (
       SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
-    LEFT JOIN {cell}.payment_outbox_keys k ON k.instruction_id = instruction_id AND k.idempotency_key = idempotency_key;
+    LEFT JOIN {cell}.payment_outbox_keys k
+      ON k.instruction_id = instruction_id COLLATE "C" AND k.idempotency_key = idempotency_key COLLATE "C";
     IF seen.outbox_id IS NOT NULL THEN
       IF seen.fingerprint IS DISTINCT FROM seen.print THEN
         RAISE EXCEPTION USING
           ERRCODE = 'RH001',
           MESSAGE = 'this instruction_id and idempotency_key were first used with other content',
-          DETAIL = CASE WHEN seen.participant_id = participant_id
+          DETAIL = CASE WHEN seen.participant_id = participant_id COLLATE "C"
             THEN format('The first instruction is outbox_id %s, sequence_id %s.', seen.outbox_id, seen.sequence_id)
             ELSE 'The first instruction belongs to another participant.' END,
           HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.';
@@ -95,7 +96,7 @@ BEGIN
     -- time but the first it is there, and needs no upsert.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id + 1
-    WHERE s.participant_id = participant_id
+    WHERE s.participant_id = participant_id COLLATE "C"
     RETURNING s.next_sequence_id - 1 INTO sequence_id;
     IF NOT FOUND THEN
       sequence_id := {cell}.bump_participant_outbox_seq(participant_id);
@@ -108,8 +109,8 @@ BEGIN
     WHERE seen.allow_second_key OR NOT EXISTS (
       SELECT FROM (
         SELECT o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
-        WHERE o.instruction_id = instruction_id OFFSET 0) o
-      WHERE o.participant_id = participant_id AND o.idempotency_key <> idempotency_key)
+        WHERE o.instruction_id = instruction_id COLLATE "C" OFFSET 0) o
+      WHERE o.participant_id = participant_id COLLATE "C" AND o.idempotency_key <> idempotency_key COLLATE "C")
     ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
@@ -127,8 +128,8 @@ BEGIN
     SELECT o.outbox_id INTO outbox_id
     FROM (
       SELECT o.outbox_id, o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
-      WHERE o.instruction_id = instruction_id OFFSET 0) o
-    WHERE o.participant_id = participant_id AND o.idempotency_key <> idempotency_key AND NOT seen.allow_second_key
+      WHERE o.instruction_id = instruction_id COLLATE "C" OFFSET 0) o
+    WHERE o.participant_id = participant_id COLLATE "C" AND o.idempotency_key <> idempotency_key COLLATE "C" AND NOT seen.allow_second_key
     LIMIT 1;
     IF FOUND THEN
       RAISE EXCEPTION USING
@@ -142,7 +143,7 @@ BEGIN
     -- and answer as known.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id - 1
-    WHERE s.participant_id = participant_id;
+    WHERE s.participant_id = participant_id COLLATE "C";
   END LOOP;
   RAISE EXCEPTION USING
     ERRCODE = '40001',

@@ -14,9 +14,11 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  amount   CONSTANT text := payload ->> 'amount';
-  written  CONSTANT text := payload::text;
-  folded   CONSTANT text := lower(written);
+  -- Without a collation of their own they would have the caller's, by which an I
+  -- may fold to another letter than i.
+  amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
+  written  CONSTANT text COLLATE "C" := payload::text;
+  folded   CONSTANT text COLLATE "C" := lower(written);
   facts    record;
 BEGIN
   -- One statement for all that the checks rest on. A forbidden key can only be
@@ -25,7 +27,7 @@ BEGIN
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
-      WHERE r.rail_type = payment_outbox_fault.rail_type AND r.profile_version IS NOT NULL) AS rail_known,
+      WHERE r.rail_type = payment_outbox_fault.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
     (SELECT c.exponent FROM {cell}.payment_currencies c
      WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
     EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
@@ -35,11 +37,14 @@ BEGIN
   code := 'RH002';
   hint := 'See docs/ingest.md for the form of an instruction.';
   CASE
-    WHEN instruction_id IS NULL OR length(instruction_id) NOT BETWEEN 1 AND 128 OR instruction_id ~ '[^ -~]' OR instruction_id <> btrim(instruction_id) THEN
+    WHEN instruction_id IS NULL OR length(instruction_id) NOT BETWEEN 1 AND 128 OR instruction_id COLLATE "C" ~ '[^ -~]'
+      OR instruction_id COLLATE "C" <> btrim(instruction_id) THEN
       message := 'instruction_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
-    WHEN participant_id IS NULL OR length(participant_id) NOT BETWEEN 1 AND 128 OR participant_id ~ '[^ -~]' OR participant_id <> btrim(participant_id) THEN
+    WHEN participant_id IS NULL OR length(participant_id) NOT BETWEEN 1 AND 128 OR participant_id COLLATE "C" ~ '[^ -~]'
+      OR participant_id COLLATE "C" <> btrim(participant_id) THEN
       message := 'participant_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
-    WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128 OR idempotency_key ~ '[^ -~]' OR idempotency_key <> btrim(idempotency_key) THEN
+    WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128 OR idempotency_key COLLATE "C" ~ '[^ -~]'
+      OR idempotency_key COLLATE "C" <> btrim(idempotency_key) THEN
       message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
     WHEN payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
       message := 'payload must be a JSON object'; RETURN NEXT; RETURN;
@@ -79,7 +84,7 @@ BEGIN
   IF facts.maybe_forbidden THEN
     SELECT format('payload holds the forbidden key "%s"', f.key) INTO message
     FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "object").keyvalue().key') AS found(key)
-    JOIN {cell}.payment_forbidden_keys f ON f.key = lower(found.key #>> '{}')
+    JOIN {cell}.payment_forbidden_keys f ON f.key = lower((found.key #>> '{}') COLLATE "C")
     LIMIT 1;
     IF FOUND THEN
       code := 'RH004';

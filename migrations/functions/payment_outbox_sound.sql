@@ -19,7 +19,7 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
     -- Three names of printable ASCII; those with a blank in them are doubtful.
-    $1 || E'\n' || $2 || E'\n' || $3 ~ E'^[!-~]+\n[!-~]+\n[!-~]+$'
+    ($1 || E'\n' || $2 || E'\n' || $3) COLLATE "C" ~ E'^[!-~]+\n[!-~]+\n[!-~]+$'
     AND greatest(octet_length($1), octet_length($2), octet_length($3)) <= 128
     AND $7 BETWEEN 0 AND 2
     AND ($5 IS NULL OR isfinite($5) AND $5 <= clock_timestamp() + interval '366 days')
@@ -28,7 +28,7 @@ AS $$
       AND NOT jsonb_path_exists($8, 'strict $.* ? (@.type() <> "string")'))
     AND octet_length($9) <= $10
     -- With fewer brackets than levels it can't be too deep.
-    AND octet_length($9) - octet_length(replace(replace($9, '{', ''), '[', '')) < $12
+    AND octet_length($9) - octet_length(replace(replace($9 COLLATE "C", '{', ''), '[', '')) < $12
     -- At most 13 digits before the point and 4 after it stay far below the largest
     -- amount, and one of them is not 0. What is no object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'

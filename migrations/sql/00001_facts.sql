@@ -54,7 +54,7 @@ ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_
 ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_kept;
 
 CREATE TABLE {cell}.payment_forbidden_keys (
-  key text NOT NULL,
+  key text COLLATE "C" NOT NULL,
   CONSTRAINT payment_forbidden_keys_pk PRIMARY KEY (key),
   CONSTRAINT payment_forbidden_keys_folded CHECK (key = lower(key) AND key <> '')
 );
@@ -66,7 +66,7 @@ SELECT unnest(ARRAY[
   'personal_data', 'pan', 'card_number', 'cvv', 'cvc', 'pin', 'track1', 'track2']);
 
 CREATE TABLE {cell}.payment_currencies (
-  code     text     NOT NULL,
+  code     text COLLATE "C" NOT NULL,
   exponent smallint NOT NULL,
   CONSTRAINT payment_currencies_pk PRIMARY KEY (code),
   CONSTRAINT payment_currencies_shape CHECK (code ~ '^[A-Z]{3}$' AND exponent BETWEEN 0 AND 4)

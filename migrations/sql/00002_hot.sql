@@ -1,7 +1,7 @@
 -- The small hot tables: sequences, the key registry, pending, claims in flight.
 
 CREATE TABLE {cell}.participant_outbox_sequences (
-  participant_id   text   NOT NULL,
+  participant_id   text COLLATE "C" NOT NULL,
   next_sequence_id bigint NOT NULL,
   CONSTRAINT participant_outbox_sequences_pk PRIMARY KEY (participant_id),
   CONSTRAINT participant_outbox_sequences_positive CHECK (next_sequence_id >= 1)
@@ -16,11 +16,11 @@ CREATE TABLE {cell}.payment_outbox_keys (
   rail_key        uuid        NOT NULL,
   sequence_id     bigint      NOT NULL,
   created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-  instruction_id  text        NOT NULL,
-  idempotency_key text        NOT NULL,
-  participant_id  text        NOT NULL,
+  instruction_id  text COLLATE "C" NOT NULL,
+  idempotency_key text COLLATE "C" NOT NULL,
+  participant_id  text COLLATE "C" NOT NULL,
   fingerprint     bytea       NOT NULL,
-  enqueued_by     text        NOT NULL DEFAULT session_user,
+  enqueued_by     text COLLATE "C" NOT NULL DEFAULT session_user,
   CONSTRAINT payment_outbox_keys_pk PRIMARY KEY (outbox_id),
   CONSTRAINT payment_outbox_keys_once UNIQUE (instruction_id, idempotency_key),
   CONSTRAINT payment_outbox_keys_sequence UNIQUE (participant_id, sequence_id),
@@ -49,12 +49,12 @@ CREATE TABLE {cell}.payment_outbox_pending (
   priority        smallint    NOT NULL DEFAULT 1,
   outcome_unknown boolean     NOT NULL DEFAULT false,
   provisional     boolean     NOT NULL DEFAULT false,
-  instruction_id  text        NOT NULL,
-  participant_id  text        NOT NULL,
-  idempotency_key text        NOT NULL,
-  rail_type       text        NOT NULL,
-  next_action     text        NOT NULL DEFAULT 'SEND',
-  render_version  text,
+  instruction_id  text COLLATE "C" NOT NULL,
+  participant_id  text COLLATE "C" NOT NULL,
+  idempotency_key text COLLATE "C" NOT NULL,
+  rail_type       text COLLATE "C" NOT NULL,
+  next_action     text COLLATE "C" NOT NULL DEFAULT 'SEND',
+  render_version  text COLLATE "C",
   headers         jsonb       NOT NULL DEFAULT '{}',
   payload         jsonb       NOT NULL,
   CONSTRAINT payment_outbox_pending_pk PRIMARY KEY (outbox_id),
@@ -97,7 +97,7 @@ CREATE INDEX payment_outbox_pending_unknown
 
 CREATE TABLE {cell}.payment_outbox_claims (
   claim_id    uuid        NOT NULL,
-  worker_id   text        NOT NULL,
+  worker_id   text COLLATE "C" NOT NULL,
   claimed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   outbox_ids  uuid[]      NOT NULL,
   attempt_nos integer[]   NOT NULL,
@@ -139,8 +139,8 @@ CREATE TRIGGER payment_outbox_pending_sticky
 ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_pending_sticky;
 
 CREATE TYPE {cell}.outbox_batch_item AS (
-  item integer, instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
+  item integer, instruction_id text COLLATE "C", participant_id text COLLATE "C", idempotency_key text COLLATE "C", rail_type text COLLATE "C", payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb,
-  fingerprint bytea, error_code text, error_message text, error_hint text
+  fingerprint bytea, error_code text COLLATE "C", error_message text COLLATE "C", error_hint text COLLATE "C"
 );
 COMMENT ON TYPE {cell}.outbox_batch_item IS 'One item of a batch enqueue, read and checked.';

@@ -2,12 +2,12 @@
 -- heartbeats, the log of operator acts.
 
 CREATE TABLE {cell}.payment_rail_profiles (
-  rail_type  text        NOT NULL,
+  rail_type  text COLLATE "C" NOT NULL,
   version    integer     NOT NULL,
   profile    jsonb       NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  applied_by text        NOT NULL DEFAULT session_user,
-  reason     text        NOT NULL,
+  applied_by text COLLATE "C" NOT NULL DEFAULT session_user,
+  reason     text COLLATE "C" NOT NULL,
   CONSTRAINT payment_rail_profiles_pk PRIMARY KEY (rail_type, version),
   CONSTRAINT payment_rail_profiles_shape CHECK (version >= 1 AND jsonb_typeof(profile) = 'object'),
   CONSTRAINT payment_rail_profiles_rail_type CHECK (rail_type ~ '^[a-z][a-z0-9_-]{0,62}$')
@@ -15,13 +15,13 @@ CREATE TABLE {cell}.payment_rail_profiles (
 COMMENT ON TABLE {cell}.payment_rail_profiles IS 'Every version of every rail''s profile, append-only. Attempts name the version they were made with.';
 
 CREATE TABLE {cell}.payment_rails (
-  rail_type       text        NOT NULL,
+  rail_type       text COLLATE "C" NOT NULL,
   profile_version integer,
   paused          boolean     NOT NULL DEFAULT false,
   paused_by_itself boolean    NOT NULL DEFAULT false,
-  paused_by       text,
+  paused_by       text COLLATE "C",
   paused_at       timestamptz,
-  pause_reason    text,
+  pause_reason    text COLLATE "C",
   updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT payment_rails_pk PRIMARY KEY (rail_type),
   CONSTRAINT payment_rails_profile FOREIGN KEY (rail_type, profile_version) REFERENCES {cell}.payment_rail_profiles,
@@ -35,20 +35,20 @@ COMMENT ON COLUMN {cell}.payment_rails.paused_by_itself IS
 INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
 
 CREATE TABLE {cell}.payment_paused_participants (
-  participant_id text        NOT NULL,
-  paused_by      text        NOT NULL,
+  participant_id text COLLATE "C" NOT NULL,
+  paused_by      text COLLATE "C" NOT NULL,
   paused_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-  pause_reason   text        NOT NULL,
+  pause_reason   text COLLATE "C" NOT NULL,
   CONSTRAINT payment_paused_participants_pk PRIMARY KEY (participant_id)
 );
 COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
 
 CREATE TABLE {cell}.payment_accepted_timelines (
-  system_identifier text        NOT NULL,
+  system_identifier text COLLATE "C" NOT NULL,
   timeline          bigint      NOT NULL,
-  accepted_by       text        NOT NULL DEFAULT session_user,
+  accepted_by       text COLLATE "C" NOT NULL DEFAULT session_user,
   accepted_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-  reason            text        NOT NULL,
+  reason            text COLLATE "C" NOT NULL,
   CONSTRAINT payment_accepted_timelines_pk PRIMARY KEY (system_identifier, timeline)
 );
 COMMENT ON TABLE {cell}.payment_accepted_timelines IS
@@ -60,17 +60,17 @@ FROM pg_control_system() s;
 CREATE TABLE {cell}.payment_outbox_suspensions (
   suspension_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
   opened_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
-  opened_by         text        NOT NULL DEFAULT session_user,
-  worker_id         text        NOT NULL,
-  cause             text        NOT NULL,
-  detail            text        NOT NULL,
-  system_identifier text        NOT NULL,
+  opened_by         text COLLATE "C" NOT NULL DEFAULT session_user,
+  worker_id         text COLLATE "C" NOT NULL,
+  cause             text COLLATE "C" NOT NULL,
+  detail            text COLLATE "C" NOT NULL,
+  system_identifier text COLLATE "C" NOT NULL,
   timeline          bigint      NOT NULL,
   server_started_at timestamptz NOT NULL,
   known_until       timestamptz NOT NULL,
   accepted_at       timestamptz,
-  accepted_by       text,
-  reason            text,
+  accepted_by       text COLLATE "C",
+  reason            text COLLATE "C",
   CONSTRAINT payment_outbox_suspensions_pk PRIMARY KEY (suspension_id),
   CONSTRAINT payment_outbox_suspensions_cause CHECK (cause IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY')),
   CONSTRAINT payment_outbox_suspensions_accepted CHECK ((accepted_at IS NULL) = (accepted_by IS NULL) AND (accepted_at IS NULL) = (reason IS NULL))
@@ -85,14 +85,14 @@ CREATE UNIQUE INDEX payment_outbox_suspensions_open
 
 CREATE TABLE {cell}.payment_dead_letters (
   outbox_id      uuid        NOT NULL,
-  instruction_id text        NOT NULL,
-  participant_id text        NOT NULL,
-  rail_type      text        NOT NULL,
-  reason         text        NOT NULL,
-  error_code     text,
-  status         text        NOT NULL DEFAULT 'pending',
-  note           text,
-  actor          text,
+  instruction_id text COLLATE "C" NOT NULL,
+  participant_id text COLLATE "C" NOT NULL,
+  rail_type      text COLLATE "C" NOT NULL,
+  reason         text COLLATE "C" NOT NULL,
+  error_code     text COLLATE "C",
+  status         text COLLATE "C" NOT NULL DEFAULT 'pending',
+  note           text COLLATE "C",
+  actor          text COLLATE "C",
   opened_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT payment_dead_letters_pk PRIMARY KEY (outbox_id),
@@ -106,14 +106,14 @@ CREATE INDEX payment_dead_letters_open
   ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ('manual_replay', 'resolved');
 
 CREATE TABLE {cell}.outbox_heartbeats (
-  name         text        NOT NULL,
-  kind         text        NOT NULL,
-  host         text        NOT NULL,
-  version      text        NOT NULL,
+  name         text COLLATE "C" NOT NULL,
+  kind         text COLLATE "C" NOT NULL,
+  host         text COLLATE "C" NOT NULL,
+  version      text COLLATE "C" NOT NULL,
   started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   last_tick_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  status       text        NOT NULL,
-  activity     text        NOT NULL DEFAULT '',
+  status       text COLLATE "C" NOT NULL,
+  activity     text COLLATE "C" NOT NULL DEFAULT '',
   stale_after_ms  bigint   NOT NULL DEFAULT 15000,
   clock_offset_ms bigint,
   beats           bigint NOT NULL DEFAULT 1,
@@ -137,11 +137,11 @@ COMMENT ON COLUMN {cell}.outbox_heartbeats.vouched IS
 CREATE TABLE {cell}.payment_operator_log (
   act_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
   acted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-  actor      text        NOT NULL DEFAULT session_user,
-  act        text        NOT NULL,
-  subject    text        NOT NULL,
+  actor      text COLLATE "C" NOT NULL DEFAULT session_user,
+  act        text COLLATE "C" NOT NULL,
+  subject    text COLLATE "C" NOT NULL,
   outbox_id  uuid,
-  reason     text        NOT NULL,
+  reason     text COLLATE "C" NOT NULL,
   detail     jsonb       NOT NULL DEFAULT '{}',
   CONSTRAINT payment_operator_log_pk PRIMARY KEY (act_id),
   CONSTRAINT payment_operator_log_reason CHECK (btrim(reason) <> '' AND octet_length(reason) <= 2000)
@@ -179,10 +179,10 @@ CREATE TRIGGER payment_outbox_suspensions_kept
 ALTER TABLE {cell}.payment_outbox_suspensions ENABLE ALWAYS TRIGGER payment_outbox_suspensions_kept;
 
 CREATE TYPE {cell}.outbox_outcome AS (
-  attempt_id uuid, outbox_id uuid, rail_type text, claim_no integer, state text, result text,
-  rail_reference text, rail_code text, code_table text, error_code text, error_message text,
-  latency_ms integer, worker_id text, profile_version integer, render_version text,
-  park_attempt_id uuid, dead_reason text, next_action text, delay_ms bigint,
+  attempt_id uuid, outbox_id uuid, rail_type text COLLATE "C", claim_no integer, state text COLLATE "C", result text COLLATE "C",
+  rail_reference text COLLATE "C", rail_code text COLLATE "C", code_table text COLLATE "C", error_code text COLLATE "C", error_message text COLLATE "C",
+  latency_ms integer, worker_id text COLLATE "C", profile_version integer, render_version text COLLATE "C",
+  park_attempt_id uuid, dead_reason text COLLATE "C", next_action text COLLATE "C", delay_ms bigint,
   outcome_unknown boolean, provisional boolean, counts_send boolean,
   send_count integer, inquiry_count integer, claimed_at timestamptz
 );
@@ -197,8 +197,8 @@ CREATE TABLE {cell}.payment_outbox_rules (
   payload_bytes_max integer NOT NULL,
   headers_bytes_max integer NOT NULL,
   payload_depth_max integer NOT NULL,
-  rail_types        text[]  NOT NULL,
-  forbidden         text[]  NOT NULL,
+  rail_types        text[] COLLATE "C" NOT NULL,
+  forbidden         text[] COLLATE "C" NOT NULL,
   digits            jsonb   NOT NULL,
   CONSTRAINT payment_outbox_rules_pk PRIMARY KEY (singleton),
   CONSTRAINT payment_outbox_rules_one_row CHECK (singleton)

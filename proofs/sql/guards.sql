@@ -1,5 +1,7 @@
 -- The indexes and checks that the promises rest on: there, unique, immediate,
--- complete on every partition, and on tables that survive a crash.
+-- complete on every partition, and on tables that survive a crash. Text is held and
+-- sorted by its bytes (COLLATE "C"): by a rule of the server's C library or of ICU,
+-- an update of that could make an index miss what is there.
 WITH tables AS (
   SELECT c.oid, c.relname::text AS name, c.relpersistence, coalesce(p.relname::text, c.relname::text) AS stands_for
   FROM pg_catalog.pg_class c
@@ -63,6 +65,19 @@ JOIN tables t ON t.stands_for = c.stands_for
 WHERE NOT EXISTS (
   SELECT FROM pg_catalog.pg_constraint k
   WHERE k.conrelid = t.oid AND k.conname = c.name AND k.contype = 'c' AND k.convalidated)
+UNION ALL
+SELECT 'offence', format('index %s of %s sorts by collation %s, not "C": after an update of the server''s libraries it can miss what is there',
+  x.indexrelid::regclass, t.name, string_agg(DISTINCT o.id::regcollation::text, ', ')), 1
+FROM tables t
+JOIN pg_catalog.pg_index x ON x.indrelid = t.oid
+CROSS JOIN LATERAL unnest(x.indcollation::oid[]) AS o (id)
+WHERE o.id NOT IN (0, 'pg_catalog."C"'::regcollation)
+GROUP BY x.indexrelid, t.name
+UNION ALL
+SELECT 'offence', format('column %s of %s has collation %s, not "C"', a.attname, t.name, a.attcollation::regcollation), 1
+FROM tables t
+JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attcollation NOT IN (0, 'pg_catalog."C"'::regcollation)
 UNION ALL
 SELECT 'offence', format('%s is not logged: a crash empties it', t.name), 1 FROM tables t WHERE t.relpersistence <> 'p'
 UNION ALL
