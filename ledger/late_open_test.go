@@ -179,7 +179,7 @@ func TestCallbackForAnOpenClaim(t *testing.T) {
 func TestCallbackAboutAnEarlierSend(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "id_after_refusal": "SAME"}', 'set by a test')`)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"id_after_refusal": "SAME"}', 'set by a test')`)
 	refused := func(id payment.ID) payment.Verdict { return d.late(callback(id, payment.ResultRefused, "ref")) }
 
 	claim := d.claimOne(d.enqueue())
@@ -192,6 +192,7 @@ func TestCallbackAboutAnEarlierSend(t *testing.T) {
 	d.late(told(coversKey, again, payment.ResultAccepted, "ref"))
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING FAILED(1) REPLAYED LATE_OUTCOME DISPATCHING DISPATCHED(5)")
 
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "id_after_refusal": "NEW"}', 'set by a test')`)
 	claim = d.claimOne(d.enqueue())
 	d.record(told(coversKey, claim, payment.ResultRefusedTransient, ""))
 	second := d.claimOne(claim.OutboxID)

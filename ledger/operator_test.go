@@ -57,9 +57,10 @@ func TestReplayIsRefused(t *testing.T) {
 	refusedWith(t, "FAILED, then unknown", replay(first.OutboxID), "RH020", "after row 4 called it FAILED")
 
 	// After the rail's word for the whole payment it means nothing.
-	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb || '{"answer_covers_key": true}', 'set by a test')`, inVain)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb || '{"answer_covers_key": true, "id_after_refusal": "NEW"}', 'set by a test')`, inVain)
 	first, second = thenClaimed(d)
 	same(t, "callback", d.late(callback(second.OutboxID, payment.ResultRefused, "")), payment.VerdictIn)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'takes a refused key again')`, inVain)
 	same(t, "late", d.late(evidence(sameKey, first, "unknown", "")), payment.VerdictLate)
 	d.must(replay(first.OutboxID))
 

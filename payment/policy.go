@@ -15,7 +15,8 @@ type Policy struct {
 	// Acceptance says whether an accepted send is the rail's last word.
 	Acceptance Acceptance `json:"acceptance"`
 	// AnswerCoversKey is set where an answer to one send speaks for every send
-	// with that key, because the rail keeps one outcome a key.
+	// with that key, because the rail keeps one outcome a key. It contradicts
+	// IDAfterRefusal SAME, by which a key that was refused may be executed later.
 	AnswerCoversKey bool `json:"answer_covers_key"`
 	// IDAfterRefusal says whether the rail takes the same key again after it
 	// refused for good. NEW refuses replay: the participant enqueues anew.
@@ -114,6 +115,11 @@ func (p Policy) Validate() error {
 	oneOf(refuse, "acceptance", p.Acceptance, AcceptanceFinal, AcceptanceProvisional)
 	oneOf(refuse, "id_after_refusal", p.IDAfterRefusal, IDSame, IDNew)
 	oneOf(refuse, "resend_on_unknown", p.ResendOnUnknown, ResendNever, ResendSameKey)
+	if p.AnswerCoversKey && p.IDAfterRefusal == IDSame {
+		refuse("answer_covers_key is true but id_after_refusal is SAME: a rail that may execute a key which it refused " +
+			"has more than one outcome for it, and an old refusal would end a replayed payment; " +
+			"say id_after_refusal NEW, or answer_covers_key false")
+	}
 	for _, span := range []struct {
 		name  string
 		value Duration

@@ -15,7 +15,7 @@ func span(d time.Duration) payment.Duration { return payment.Duration(d) }
 // soundPolicy uses every field and contradicts itself nowhere.
 func soundPolicy() payment.Policy {
 	return payment.Policy{
-		Acceptance: payment.AcceptanceProvisional, AnswerCoversKey: true, IDAfterRefusal: payment.IDSame,
+		Acceptance: payment.AcceptanceProvisional, AnswerCoversKey: true, IDAfterRefusal: payment.IDNew,
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: span(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			NotBefore: span(25 * time.Second), Intervals: []payment.Duration{span(time.Minute), span(5 * time.Minute)}, Max: 5,
@@ -55,6 +55,8 @@ func TestValidate(t *testing.T) {
 		{"no acceptance", func(p *payment.Policy) { p.Acceptance = "" }, `acceptance is "", must be one of [FINAL PROVISIONAL]`},
 		{"other acceptance", func(p *payment.Policy) { p.Acceptance = "final" }, `acceptance is "final"`},
 		{"other id after refusal", func(p *payment.Policy) { p.IDAfterRefusal = "ANY" }, `id_after_refusal is "ANY", must be one of [SAME NEW]`},
+		{"one outcome a key, and the key again", func(p *payment.Policy) { p.IDAfterRefusal = payment.IDSame }, "say id_after_refusal NEW, or answer_covers_key false"},
+		{"the key again", func(p *payment.Policy) { p.AnswerCoversKey, p.IDAfterRefusal = false, payment.IDSame }, ""},
 		{"other re-send", func(p *payment.Policy) { p.ResendOnUnknown = "ALWAYS" }, `resend_on_unknown is "ALWAYS", must be one of [NEVER SAME_KEY]`},
 		{"negative window", func(p *payment.Policy) { p.ResendOnUnknown, p.KeyWindow = payment.ResendNever, -1 }, "key_window is negative"},
 		{"negative deadline", func(p *payment.Policy) { p.CallbackDeadline = -1 }, "callback_deadline is negative"},

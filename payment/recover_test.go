@@ -17,7 +17,7 @@ func cardRail() payment.Policy { return payment.Policy{}.WithDefaults() }
 func keyedRail() payment.Policy {
 	return payment.Policy{
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: span(24 * time.Hour), AnswerCoversKey: true,
-		IDAfterRefusal: payment.IDSame, Retry: payment.RetryPolicy{Jitter: new(0.0)},
+		Retry: payment.RetryPolicy{Jitter: new(0.0)},
 	}.WithDefaults()
 }
 

@@ -54,7 +54,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true,
+			w := newWorld(t, profile(covering+`,
 				"codes": {"table": "iso20022", "http": {"503": "R"}}`))
 			c.fault.Match.Nth = 1
 			w.faults(c.fault)

@@ -43,8 +43,11 @@ type world struct {
 	profile string
 }
 
+// covering is a rail that keeps one outcome a key.
+const covering = `"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true, "id_after_refusal": "NEW"`
+
 // fastProfile is a rail that de-duplicates by key and is asked nothing.
-var fastProfile = profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`)
+var fastProfile = profile(covering)
 
 // profile is a rail of short times; facts are those under test. Later fields win.
 func profile(facts string) string {

@@ -55,7 +55,7 @@ func (r Railhead) profile(railType string, concurrency int) []byte {
 		timeouts = `, "timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}`
 	}
 	return fmt.Appendf(nil, `{"rail_type": %q, "acceptance": "FINAL", "answer_covers_key": true, "resend_on_unknown": "SAME_KEY",
-		"key_window": "24h", "id_after_refusal": "SAME", "concurrency": %d%s}`, railType, concurrency, timeouts)
+		"key_window": "24h", "id_after_refusal": "NEW", "concurrency": %d%s}`, railType, concurrency, timeouts)
 }
 
 // Name implements System.

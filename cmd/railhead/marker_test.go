@@ -76,7 +76,8 @@ func newMarked(t *testing.T) *marked {
 	t.Cleanup(bank.Close)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(&m.spans, r.Body) }))
 	t.Cleanup(collector.Close)
-	same := markedProfile(`, "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`)
+	same := strings.Replace(markedProfile(`, "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`),
+		`"id_after_refusal": "SAME"`, `"id_after_refusal": "NEW"`, 1)
 	asked := markedProfile(`, "resend_on_unknown": "NEVER", "inquiry": {"intervals": ["50ms"], "max": 2, "not_found": "INCONCLUSIVE"}`)
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)

@@ -80,13 +80,21 @@ type Speed struct {
 	Concurrency int
 }
 
+// idAfterRefusal is NEW where a key has one outcome: what was refused stays so.
+func (s Shape) idAfterRefusal() payment.IDAfterRefusal {
+	if s.CoversKey {
+		return payment.IDNew
+	}
+	return payment.IDSame
+}
+
 // Profile is the shape as a whole profile.
 func (s Shape) Profile(speed Speed) rails.Profile {
 	short := payment.Duration(min(speed.Answer, 500*time.Millisecond))
 	p := rails.Profile{
 		RailType: s.RailType(),
 		Policy: payment.Policy{
-			Acceptance: s.Acceptance, AnswerCoversKey: s.CoversKey, IDAfterRefusal: payment.IDSame, ResendOnUnknown: s.Resend,
+			Acceptance: s.Acceptance, AnswerCoversKey: s.CoversKey, IDAfterRefusal: s.idAfterRefusal(), ResendOnUnknown: s.Resend,
 			Retry: payment.RetryPolicy{
 				MaxSends: speed.Sends, Base: payment.Duration(speed.Retry), Cap: payment.Duration(4 * speed.Retry),
 			},
