@@ -38,6 +38,7 @@ type Bank struct {
 	memory   map[string]*payment // idempotency memory; expired entries are replaced when their key comes again
 	byKey    map[string]*payment // newest payment of each key, for inquiry; not subject to the key window
 	byRef    map[string]*payment // newest payment of each reference
+	byID     map[string]*payment // those that were recorded, by the bank's own id
 	payments int                 // made so far, those replayed included
 	lastID   int64
 	lastSeq  int64
@@ -66,6 +67,7 @@ func New(cfg Config) (*Bank, error) {
 		memory:  map[string]*payment{},
 		byKey:   map[string]*payment{},
 		byRef:   map[string]*payment{},
+		byID:    map[string]*payment{},
 		pending: map[string]*payment{},
 		slots:   make(chan struct{}, cfg.MaxConns),
 	}

@@ -10,6 +10,7 @@
 //	POST /payments                             pay; header Idempotency-Key, JSON body
 //	GET  /payments/by-key/{key}                inquiry by the client's key
 //	GET  /payments/by-reference/{reference}    inquiry by the client's reference
+//	GET  /payments/by-id/{id}                  inquiry by the bank's own id
 //	GET  /ledger                               all records, JSON lines
 //	GET  /ledger/summary                       [Summary]
 //	GET  /requests[?key=][&reference=]         {"summary": [RequestSummary], "requests": [[Request], ...]}

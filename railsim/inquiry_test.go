@@ -72,6 +72,12 @@ func TestInquiryOfOddNames(t *testing.T) {
 	f.want(f.inquire("a%2Fb%20c%25%3F"), http.StatusOK, "EXECUTED")
 	g := f.do(t.Context(), http.MethodGet, "/payments/by-reference/x%2Fy%20z", "")
 	f.want(g, http.StatusOK, "EXECUTED")
+	byID := f.do(t.Context(), http.MethodGet, "/payments/by-id/"+g.reply.ID, "")
+	f.want(byID, http.StatusOK, "EXECUTED")
+	f.want(f.do(t.Context(), http.MethodGet, "/payments/by-id/"+idPrefix+"404", ""), http.StatusNotFound, "NOT_FOUND")
+	if byID.reply.Key != g.reply.Key {
+		t.Errorf("by the bank's id: %v", byID)
+	}
 	if g.reply.Key != "a/b c%?" || !strings.HasPrefix(g.reply.ID, idPrefix) {
 		t.Errorf("got %v", g)
 	}

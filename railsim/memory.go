@@ -104,6 +104,7 @@ func (b *Bank) applied(p *payment, r Record) {
 		p.answered = r.Time
 	}
 	p.id = r.ID
+	b.byID[p.id] = p
 	switch r.Kind {
 	case Accepted:
 		p.state, p.provisional = stateAccepted, true

@@ -20,12 +20,13 @@ type Request struct {
 	Time time.Time `json:"time"`
 	// Op is payment or inquiry.
 	Op string `json:"op"`
-	// Key and Reference are the client's own. An inquiry has one of them; a rejected request may have neither.
+	// Key and Reference are the client's own, ID is the bank's. An inquiry has one of them; a rejected request may have none.
 	Key       string `json:"key,omitempty"`
 	Reference string `json:"reference,omitempty"`
+	ID        string `json:"id,omitempty"`
 	// BodySHA256 is the lower-case hex digest of the body exactly as received; empty for an inquiry.
 	BodySHA256 string `json:"body_sha256,omitempty"`
-	// Attempt counts the requests of this Op with this key (or reference, for inquiries by reference), from 1.
+	// Attempt counts the requests of this Op with this key (or reference or id, for inquiries by those), from 1.
 	// 0 if it was rejected, or once too many keys are known to count on.
 	Attempt int64 `json:"attempt"`
 	// Conn is the number of the connection, from 1; Remote its far end.
@@ -153,8 +154,11 @@ func (l *requestLog) countSend(seen *Request) int64 {
 
 func (l *requestLog) countInquiry(seen *Request) int64 {
 	name := "k" + seen.Key
-	if seen.Reference != "" {
+	switch {
+	case seen.Reference != "":
 		name = "r" + seen.Reference
+	case seen.ID != "":
+		name = "i" + seen.ID
 	}
 	if _, known := l.asked[name]; !known && len(l.asked) >= maxCounted {
 		l.uncounted++

@@ -14,6 +14,7 @@ func (b *Bank) routes() http.Handler {
 	mux.HandleFunc("POST /payments", b.servePayment)
 	mux.HandleFunc("GET /payments/by-key/{key}", b.serveInquiry)
 	mux.HandleFunc("GET /payments/by-reference/{reference}", b.serveInquiry)
+	mux.HandleFunc("GET /payments/by-id/{id}", b.serveInquiry)
 	mux.HandleFunc("GET /ledger", b.serveLedger)
 	mux.HandleFunc("GET /ledger/summary", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Summary()) })
 	mux.HandleFunc("GET /requests", b.serveRequests)

@@ -2,7 +2,7 @@ package railsim
 
 import "net/http"
 
-// serveInquiry is GET /payments/by-key/{key} and GET /payments/by-reference/{reference}.
+// serveInquiry is GET /payments/by-key/{key}, /payments/by-reference/{reference} and /payments/by-id/{id}.
 func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
 	seen := newRequest(r, "inquiry", nil, b.cfg.Now())
 	if bad := b.authenticate(r, nil); bad != nil {
@@ -10,11 +10,14 @@ func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
 		b.writeAnswer(w, *bad)
 		return
 	}
-	seen.Key, seen.Reference = r.PathValue("key"), r.PathValue("reference")
+	seen.Key, seen.Reference, seen.ID = r.PathValue("key"), r.PathValue("reference"), r.PathValue("id")
 	b.mu.Lock()
 	p := b.byKey[seen.Key]
-	if seen.Reference != "" {
+	switch {
+	case seen.Reference != "":
 		p = b.byRef[seen.Reference]
+	case seen.ID != "":
+		p = b.byID[seen.ID]
 	}
 	b.mu.Unlock()
 	on := b.seen.number(&seen)
