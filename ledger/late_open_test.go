@@ -84,7 +84,7 @@ var openTable = []struct {
 	// was said of: it is asked about again.
 	{inquiryOpen, "unknown", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown"},
 	{inquiryOpen, "accepted for now", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown provisional"},
-	{inquiryOpen, "unknown", "not found", asksOnce, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
+	{inquiryOpen, "unknown", "not found", asksOnce, "IN + UNKNOWN(3) PARKED, letter OUTCOME_UNKNOWN pending"},
 	{inquiryOpen, "refused", "not found", asks, "IN + RETRYABLE(3), SEND sends=1 asked=1 count=5"},
 
 	// What the rail took for now is asked about and never sent again.

@@ -109,7 +109,7 @@ var places = map[string]place{
 		d.late(callback(second.OutboxID, payment.ResultRefused, ""))
 		return first
 	},
-	"FAILED after an inquiry found nothing": func(d *desk) payment.Claim {
+	"parked after an inquiry found nothing": func(d *desk) payment.Claim {
 		claim := d.claimOne(d.enqueue())
 		d.record(lost(asks, claim))
 		once := asks
@@ -187,6 +187,12 @@ var lateTable = map[string][]string{
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 	},
+	// A paused sender may have been on its way while the rail was asked.
+	"parked after an inquiry found nothing": {
+		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", settledAsFailed, settledAsFailed,
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+	},
 	"parked with two sends unknown": {
 		// "Refused", said of the payment, may mean either send.
 		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", stored + ", letter OUTCOME_UNKNOWN pending",
@@ -213,10 +219,6 @@ var lateTable = map[string][]string{
 	// A send that was made after all may have been executed, though it was proven or
 	// believed that none was: the participant must not pay again.
 	"CANCELLED": {conflict, stored, stored, stored, conflict, stored, conflict},
-	"FAILED after an inquiry found nothing": {
-		conflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
-		stored + ", letter FAILED pending", conflict, stored + ", letter FAILED pending", conflict,
-	},
 	// A failover forgot the claim that the evidence is about.
 	"FAILED by a refusal, and another claim forgotten": {
 		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",

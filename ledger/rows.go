@@ -49,7 +49,7 @@ type claimTargets struct {
 	attemptNo, priority                        int32
 	createdAt, claimedAt, expires, first, last pgtype.Timestamptz
 	sendCount, inquiryCount                    int32
-	renderVersion                              pgtype.Text
+	renderVersion, railReference               pgtype.Text
 	claim                                      payment.Claim
 }
 
@@ -60,6 +60,7 @@ func (t *claimTargets) columns() []any {
 		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
+		&t.railReference, &c.SeenBefore,
 	}
 }
 
@@ -74,7 +75,7 @@ func (t *claimTargets) value() payment.Claim {
 	c.CreatedAt, c.ClaimedAt = orZero(t.createdAt), orZero(t.claimedAt)
 	c.ExpiresAt, c.FirstSentAt, c.LastSentAt = orZero(t.expires), orZero(t.first), orZero(t.last)
 	c.SendCount, c.InquiryCount = int(t.sendCount), int(t.inquiryCount)
-	c.RenderVersion = t.renderVersion.String
+	c.RenderVersion, c.RailReference = t.renderVersion.String, t.railReference.String
 	return c
 }
 

@@ -32,6 +32,11 @@ type Claim struct {
 	Provisional    bool      // the rail took it; its final word is to come
 	SendCount      int       // earlier sends that may have reached the rail
 	InquiryCount   int       // earlier inquiries
+	// RailReference is the rail's own name for the payment, and SeenBefore whether the
+	// rail said of an earlier send that it knows the key already, which makes its "no
+	// such payment" worthless. Only the claims of inquiries have them.
+	RailReference string
+	SeenBefore    bool
 	// MaybeSent and Doubted are set by Weigh: a send may have been made that no row
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool
@@ -85,6 +90,19 @@ func (c Claim) Intact() bool {
 // a restore forgot is none of them.
 func (c Claim) OneSend() bool {
 	return !c.MaybeSent && c.SendCount <= 1 && c.FirstSentAt.Equal(c.LastSentAt)
+}
+
+// Expired reports whether the instruction's time is over, elapsed after the claim.
+func (c Claim) Expired(elapsed time.Duration) bool {
+	return !c.ExpiresAt.IsZero() && !c.ClaimedAt.Add(elapsed).Before(c.ExpiresAt)
+}
+
+// lateCode says why a re-send comes too late.
+func (c Claim) lateCode(elapsed time.Duration) string {
+	if c.OutcomeUnknown && c.Expired(elapsed) {
+		return CodeExpired
+	}
+	return CodeWindowClosed
 }
 
 // unknownAge is an age that no key window covers. It leaves room to add to.

@@ -30,6 +30,7 @@ type Decision struct {
 // Answer is a result together with what the rules need to weigh it.
 type Answer struct {
 	Result     Result
+	SeenBefore bool          // the answer to a later send says that the rail knows the key already
 	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
 	RetryAfter time.Duration // the rail's own wish; 0: none
 	Spread     float64       // -1 to 1, for the jitter
@@ -65,7 +66,7 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	case ResultRenderChanged:
 		return d.fail(CodeRenderChanged)
 	case ResultWindowClosed:
-		return d.park(Parked, CodeWindowClosed, DeadOutcomeUnknown)
+		return d.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
 	case ResultTampered:
 		return d.park(Parked, CodeTampered, DeadTampered)
 	}
@@ -92,7 +93,7 @@ func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decisi
 	wait := p.Retry.Wait(c.AttemptNo/2+1, a.Spread)
 	wait = min(max(wait, a.RetryAfter), notSentCap)
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
-		return d.park(Parked, CodeWindowClosed, DeadOutcomeUnknown)
+		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
 	return d.requeue(Retryable, code, c.Action, wait)
 }
@@ -122,7 +123,11 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 		return d.requeue(Retryable, "", ActionSend, wait)
 	default:
 		d.OutcomeUnknown = true
-		return p.recover(d, c, a, Unknown)
+		d = p.recover(d, c, a, Unknown)
+		if a.SeenBefore {
+			d.ErrorCode = CodeSeenBefore
+		}
+		return d
 	}
 }
 
@@ -154,16 +159,16 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		Inquiries:      d.InquiryCount,
 		Provisional:    d.Provisional,
 		NotFound:       c.Action == ActionInquire && a.Result == ResultNotFound,
+		SeenBefore:     c.SeenBefore,
 		AskedAgo:       a.Elapsed,
 		RetryAfter:     a.RetryAfter,
 		Spread:         a.Spread,
 	})
 	if move.NotExecuted {
-		d = d.settled()
-		if move.Move == MovePark {
-			return d.fail(move.Code)
-		}
-		return d.requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
+		return d.settled().requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
+	}
+	if move.Move == MoveResend && c.Expired(a.Elapsed+move.Delay) {
+		move = Recovery{Move: MovePark, Code: CodeExpired}
 	}
 	switch move.Move {
 	case MoveInquire, MoveWait:

@@ -20,6 +20,8 @@ type situation struct {
 	unknown     bool
 	provisional bool
 	restored    restored
+	seen        bool // the rail said of an earlier send that it knows the key, or says it of this one
+	expires     expiry
 	lastSend    bool // this send reaches the ceiling, or has been reached before an inquiry
 	lastAsk     bool // this inquiry reaches the ceiling, or it has been reached before a send
 	age         age
@@ -37,6 +39,15 @@ const (
 	untouched restored = iota
 	maybeSent          // an operator has compared; the caller may have repeated a call that was forgotten
 	doubted            // no operator has compared yet
+)
+
+// expiry is when the instruction's time is over.
+type expiry int
+
+const (
+	never          expiry = iota
+	overAlready           // before the answer
+	overBeforeNext        // after it, and before anything could be sent again
 )
 
 // What the rails of the table have in common.
@@ -65,6 +76,13 @@ func (s situation) claim() payment.Claim {
 		OutcomeUnknown: s.unknown, Provisional: s.provisional,
 		SendCount: s.sendsBefore(), InquiryCount: 1,
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
+	}
+	c.SeenBefore = s.seen && s.asking()
+	switch s.expires {
+	case overAlready:
+		c.ExpiresAt = noon.Add(tableElapsed)
+	case overBeforeNext:
+		c.ExpiresAt = noon.Add(tableElapsed + time.Millisecond)
 	}
 	if s.age.first > 0 {
 		c.FirstSentAt, c.LastSentAt = noon.Add(-s.age.first), noon.Add(-s.age.last)
@@ -133,8 +151,13 @@ func (s situation) expected() verdict {
 		// Counts no send, keeps its next action; but no re-send is promised that
 		// the profile does not allow.
 		v.pause = s.word == payment.ResultRefusedRail
-		if !s.asking() && s.unknown && !s.insideWindow() {
-			v.state, v.code, v.reason = payment.Parked, payment.CodeWindowClosed, payment.DeadOutcomeUnknown
+		switch {
+		case s.asking() || !s.unknown:
+		case s.expires != never:
+			v.state, v.code, v.reason = payment.Parked, "EXPIRED", payment.DeadOutcomeUnknown
+			return v
+		case !s.insideWindow():
+			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
 			return v
 		}
 		return v.pending(payment.Retryable, map[bool]string{false: "NOT_SENT", true: "RAIL_REFUSED"}[v.pause], s.action)
@@ -149,6 +172,9 @@ func (s situation) expected() verdict {
 			return v.failed("RENDER_CHANGED")
 		case payment.ResultWindowClosed:
 			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
+			if s.unknown && s.expires == overAlready {
+				v.code = "EXPIRED"
+			}
 			return v
 		case payment.ResultTampered:
 			v.state, v.code, v.reason = payment.Parked, "TAMPERED", payment.DeadTampered
@@ -181,7 +207,11 @@ func (s situation) expected() verdict {
 		return s.inDoubt(v, payment.Accepted)
 	default:
 		v.unknown = true
-		return s.inDoubt(v, payment.Unknown)
+		v = s.inDoubt(v, payment.Unknown)
+		if s.seen && !s.asking() {
+			v.code = "SEEN_BEFORE" // what an inquiry is believed or not by, later
+		}
+		return v
 	}
 }
 
@@ -194,7 +224,7 @@ func (s situation) proof() string {
 	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
-		!s.provisional && s.age.last >= tableNotFoundAge:
+		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge:
 		return "not executed"
 	case s.asking():
 		return ""
@@ -222,14 +252,14 @@ func (s situation) settled(v verdict) verdict {
 }
 
 // An automatic re-send after NOT_FOUND only where the rail also de-duplicates
-// by key, below the ceiling, inside the window.
+// by key, below the ceiling, inside the window. Where it is not sent again, a
+// paused sender may still be on its way, and it stays unknown.
 func (s situation) notExecuted(v verdict) verdict {
 	switch {
 	case s.resend != payment.ResendSameKey:
 		return v.parked(payment.Unknown, "NO_SAFE_RECOVERY")
 	case s.lastSend:
-		v.unknown = false
-		return v.failed("RETRIES_EXHAUSTED")
+		return v.parked(payment.Unknown, "RETRIES_EXHAUSTED")
 	case !s.insideWindow():
 		return v.parked(payment.Unknown, "KEY_WINDOW_CLOSED")
 	default:
@@ -257,6 +287,9 @@ func (s situation) inDoubt(v verdict, state payment.State) verdict {
 		return v.parked(state, "RETRIES_EXHAUSTED")
 	case !s.insideWindow():
 		return v.parked(state, "KEY_WINDOW_CLOSED")
+	case s.expires != never:
+		// The re-send may be the first one that is executed.
+		return v.parked(state, "EXPIRED")
 	default:
 		return v.pending(state, "", payment.ActionSend)
 	}
@@ -305,9 +338,13 @@ func situations(yield func(situation) bool) {
 							for _, s.lastAsk = range either {
 								for _, s.age = range ages {
 									for _, s.restored = range []restored{untouched, maybeSent, doubted} {
-										for _, s.word = range everyWord() {
-											if !yield(s) {
-												return false
+										for _, s.seen = range either {
+											for _, s.expires = range []expiry{never, overAlready, overBeforeNext} {
+												for _, s.word = range everyWord() {
+													if !yield(s) {
+														return false
+													}
+												}
 											}
 										}
 									}
@@ -339,9 +376,10 @@ func situations(yield func(situation) bool) {
 	}
 }
 
-// lost is what must follow where the worker never came back: "as UNKNOWN".
+// lost is what must follow where the worker never came back: "as UNKNOWN", and
+// without a word of the rail.
 func (s situation) lost() verdict {
-	s.word = payment.ResultUnknown
+	s.word, s.seen = payment.ResultUnknown, false
 	v := s.expected()
 	v.state = payment.ZombieRequeue
 	if v.code == "" {

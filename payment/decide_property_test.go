@@ -56,6 +56,7 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 			SendCount:      rapid.IntRange(0, 5).Draw(t, "sends before"),
 			InquiryCount:   rapid.IntRange(0, 5).Draw(t, "inquiries before"),
 			MaybeSent:      rapid.Bool().Draw(t, "may have been sent before a restore"),
+			SeenBefore:     rapid.Bool().Draw(t, "the rail knew the key"),
 		}
 		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
@@ -72,6 +73,7 @@ func anyAnswer() *rapid.Generator[payment.Answer] {
 	return rapid.Custom(func(t *rapid.T) payment.Answer {
 		return payment.Answer{
 			Result:     rapid.SampledFrom(everyWord()).Draw(t, "word"),
+			SeenBefore: rapid.Bool().Draw(t, "the rail knows the key"),
 			Elapsed:    rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, time.Hour}).Draw(t, "elapsed"),
 			RetryAfter: anySpan().Draw(t, "retry after"),
 			Spread:     rapid.Float64Range(-1, 1).Draw(t, "spread"),
@@ -301,21 +303,51 @@ func TestStrangeWordsAreUnknown(t *testing.T) {
 	})
 }
 
-// Expiry stops a first send. It is no evidence, so it changes no decision.
-func TestExpiryDecidesNothing(t *testing.T) {
+// Expiry stops a send that may be the first one to be executed. It is no evidence:
+// what would have been sent again waits for an operator, as unknown as it was, and no
+// other decision changes.
+func TestExpiryStopsSendsAlone(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
-		want, wantLost := p.Decide(c, a), p.DecideLost(c, a.Elapsed, a.Spread)
-		c.ExpiresAt = noon.Add(time.Hour - anySpan().Draw(t, "expires"))
-		if p.Decide(c, a) != want || p.DecideLost(c, a.Elapsed, a.Spread) != wantLost {
-			t.Fatal("expiry changed a decision")
+		in := time.Hour - anySpan().Draw(t, "expires")
+		for name, decide := range map[string]func() payment.Decision{
+			"answered": func() payment.Decision { return p.Decide(c, a) },
+			"lost":     func() payment.Decision { return p.DecideLost(c, a.Elapsed, a.Spread) },
+		} {
+			c.ExpiresAt = time.Time{}
+			want := decide()
+			c.ExpiresAt = noon.Add(in)
+			got := decide()
+			resends := want.Requeue && want.NextAction == payment.ActionSend && want.OutcomeUnknown
+			switch {
+			case got == want && resends && c.Expired(a.Elapsed+want.Delay):
+				t.Fatalf("%s: sent again after it has expired", name)
+			case got == want:
+			case !resends && want.ErrorCode != payment.CodeWindowClosed, !got.OutcomeUnknown, got.Requeue, got.Reason != payment.DeadOutcomeUnknown,
+				got.SendCount != want.SendCount, got.CountsSend != want.CountsSend:
+				t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
+			}
+		}
+	})
+}
+
+// A rail that knew the key contradicts its own "no such payment".
+func TestNotFoundByARailThatKnewTheKey(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		found := d.claim.SeenBefore && d.claim.Action == payment.ActionInquire && d.answer.Result == payment.ResultNotFound
+		if found && !d.OutcomeUnknown {
+			t.Fatal("it was believed")
+		}
+		wants := d.answer.SeenBefore && !d.lost && d.claim.Action == payment.ActionSend && d.State == payment.Unknown
+		if wants != (d.ErrorCode == payment.CodeSeenBefore) {
+			t.Fatalf("the row says %q", d.ErrorCode)
 		}
 	})
 }
 
 // While no operator has compared, a send may have been forgotten. No word ends such a
 // payment as FAILED, unless the rail keeps one outcome a key and refuses the payment
-// for good, or an inquiry that may be believed says that it was not executed.
+// for good.
 func TestDoubtedIsNeverFailed(t *testing.T) {
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		if !d.claim.Doubted || d.State != payment.Failed {
@@ -323,8 +355,7 @@ func TestDoubtedIsNeverFailed(t *testing.T) {
 		}
 		covered := d.policy.AnswerCoversKey && !d.claim.Provisional &&
 			(d.answer.Result == payment.ResultRefusedFinal && d.claim.Action == payment.ActionSend)
-		asked := d.claim.Action == payment.ActionInquire && (d.answer.Result == payment.ResultNotFound ||
-			d.answer.Result == payment.ResultRefused && d.policy.AnswerCoversKey)
+		asked := d.claim.Action == payment.ActionInquire && d.answer.Result == payment.ResultRefused && d.policy.AnswerCoversKey
 		if !covered && !asked || d.lost {
 			t.Fatalf("%s ends a doubted payment as FAILED", d.answer.Result)
 		}

@@ -29,7 +29,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 	for s := range situations {
 		count++
 		p, c := s.policy(), s.claim()
-		d := p.Decide(c, payment.Answer{Result: s.word, Elapsed: tableElapsed})
+		d := p.Decide(c, payment.Answer{Result: s.word, SeenBefore: s.seen && !s.asking(), Elapsed: tableElapsed})
 		if got, want := verdictOf(c, d), s.expected(); got != want {
 			wrong = append(wrong, fmt.Sprintf("%+v\n   got %+v\n  want %+v", s, got, want))
 		}
@@ -45,7 +45,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
 		}
 	}
-	if count != 3*(2+2)*2*3*2*2*2*2*5*3*17 {
+	if count != 3*(2+2)*2*3*2*2*2*2*5*3*2*3*17 {
 		t.Errorf("the table has %d cells", count)
 	}
 	if len(wrong) > 0 {
@@ -164,6 +164,7 @@ func TestMaySend(t *testing.T) {
 		return payment.Claim{Action: payment.ActionSend, ClaimedAt: noon, FirstSentAt: noon.Add(-ago), SendCount: 1}
 	}
 	unknown := func(c payment.Claim) payment.Claim { c.OutcomeUnknown = true; return c }
+	expires := func(in time.Duration, c payment.Claim) payment.Claim { c.ExpiresAt = noon.Add(in); return c }
 	provisional := func(c payment.Claim) payment.Claim { c.Provisional = true; return c }
 	keyed, card := keyedRail(), cardRail()
 	for _, test := range []struct {
@@ -179,6 +180,9 @@ func TestMaySend(t *testing.T) {
 		{"unknown, outside", keyed, unknown(sent(24 * time.Hour)), false},
 		{"unknown, rail without keys", card, unknown(sent(time.Second)), false},
 		{"unknown, nobody knows since when", keyed, unknown(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}), false},
+		{"unknown, about to expire", keyed, expires(time.Second+1, unknown(sent(time.Hour))), true},
+		{"unknown, expired", keyed, expires(time.Second, unknown(sent(time.Hour))), false},
+		{"refused before, expired: the last look stops it", keyed, expires(0, sent(time.Hour)), true},
 		{"taken", keyed, provisional(sent(time.Second)), false},
 		{"taken and unknown", keyed, provisional(unknown(sent(time.Second))), false},
 	} {

@@ -216,11 +216,13 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 
 // MaySend reports whether the send of a claim may start this long after the
 // claim: where nothing is unknown, always; else only as a same-key re-send
-// inside the window; never where the rail took the instruction already. The
-// sender asks it once more before the first byte.
+// inside the window and before expires_at, because it may be the first one that is
+// executed; never where the rail took the instruction already.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	switch {
 	case c.Provisional:
+		return false
+	case c.OutcomeUnknown && c.Expired(elapsed):
 		return false
 	case c.OutcomeUnknown || c.Doubted:
 		return p.MayResend(c.SinceFirstSend(elapsed))

@@ -21,6 +21,7 @@ type Doubt struct {
 	Inquiries      int // made so far
 	Provisional    bool
 	NotFound       bool // the rail has just said "no such payment"
+	SeenBefore     bool // it said of an earlier send that it knows the key already
 	// AskedAgo is the time since the claim of the inquiry that NotFound answers.
 	// The rail looked at some moment in it, at worst at its start.
 	AskedAgo   time.Duration
@@ -32,7 +33,8 @@ type Doubt struct {
 type Recovery struct {
 	Move  Move
 	Delay time.Duration
-	// NotExecuted is set where the rail's NOT_FOUND proves that no send was executed.
+	// NotExecuted is set on a RESEND where the rail's NOT_FOUND proves that no send
+	// was executed.
 	NotExecuted bool
 	Code        string // why it parks
 }
@@ -48,7 +50,8 @@ func (p Policy) Recover(d Doubt) Recovery {
 	if d.Provisional {
 		return p.recoverProvisional(d, canAsk)
 	}
-	notExecuted := d.NotFound && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo)
+	// A rail that knew the key contradicts its own index.
+	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo)
 	if canAsk && !notExecuted {
 		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
 	}
@@ -57,12 +60,12 @@ func (p Policy) Recover(d Doubt) Recovery {
 	}
 	wait := max(p.Retry.Wait(d.Sends, d.Spread), min(d.RetryAfter, maxRetryCap))
 	switch {
+	// Even a proven "not executed" parks as unknown: a paused sender may still be on
+	// its way, and a rail without keys would execute both.
 	case p.ResendOnUnknown != ResendSameKey:
-		// Even a proven "not executed" parks here: a paused sender may still be
-		// on its way, and this rail would execute both.
 		return Recovery{Move: MovePark, Code: CodeNoRecovery}
 	case d.Sends >= p.Retry.MaxSends:
-		return Recovery{Move: MovePark, NotExecuted: notExecuted, Code: CodeRetriesExhausted}
+		return Recovery{Move: MovePark, Code: CodeRetriesExhausted}
 	case !p.MayResend(d.SinceFirstSend + wait):
 		return Recovery{Move: MovePark, Code: CodeWindowClosed}
 	default:

@@ -27,7 +27,7 @@ const (
 const (
 	ResultCheckFailed   Result = "CHECK_FAILED"   // the instruction can't be right for this rail
 	ResultTampered      Result = "TAMPERED"       // the payload differs from its fingerprint
-	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window
+	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window, or after expires_at
 	ResultRenderChanged Result = "RENDER_CHANGED" // a re-send would differ in bytes from the first
 )
 
@@ -100,4 +100,5 @@ const (
 	CodeWorkerLost       = "WORKER_LOST"
 	CodeNotFound         = "NOT_FOUND"
 	CodeCallbackOverdue  = "CALLBACK_OVERDUE"
+	CodeSeenBefore       = "SEEN_BEFORE"
 )

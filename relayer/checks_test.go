@@ -115,6 +115,69 @@ func TestExpiresBeforeTheFirstByte(t *testing.T) {
 	same(t, "dead letter", w.letter(id), "EXPIRED pending")
 }
 
+// TestExpiredResend: what may have been executed by no send yet is not sent again
+// after expires_at. A rail that can be asked is asked all the same.
+func TestExpiredResend(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		profile string
+		fault   railsim.Fault
+		want    string
+		letter  string
+		n       int
+	}{
+		"it can't be asked": {profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"}`),
+			railsim.Fault{Kind: railsim.DropBefore}, "DISPATCHING UNKNOWN DISPATCHING PARKED/EXPIRED", "OUTCOME_UNKNOWN pending", 0},
+		"it can be asked": {askable(`, "inquiry": {"not_before": "1h", "intervals": ["50ms"], "max": 20, "not_found": "INCONCLUSIVE"}`),
+			railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN INQUIRING DISPATCHED", "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.profile)
+			w.faults(c.fault)
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE send_count = 1`)
+			w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now(), expires_at = now()`)
+			w.awaitStates(id, c.want)
+			same(t, "dead letter", w.letter(id), c.letter)
+			same(t, "sends", w.sends(id), 1)
+			same(t, "executions", w.executions(id), c.n)
+		})
+	}
+}
+
+// TestResendExpiresBeforeTheFirstByte: the last look stops a re-send, too.
+func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"},
+		"timeouts": {"connect": "30s", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`))
+	w.faults(railsim.Fault{Kind: railsim.DropBefore})
+	config := config()
+	config.StartWithin, config.Zombie, config.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
+	first := w.run(config)
+	id := w.enqueue("the one")
+	w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE send_count = 1`)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now(), expires_at = clock_timestamp() + interval '3 s'`)
+	slow := newHesitant()
+	w.wrap = slow.around
+	config.WorkerID = "another"
+	w.run(config)
+	select {
+	case <-slow.arrived:
+	case <-time.After(time.Minute):
+		t.Fatalf("it was not sent in time: %s", w.states(id))
+	}
+	w.awaitText("true", `SELECT (clock_timestamp() > max(expires_at))::text FROM railhead.payment_outbox_attempts`)
+	close(slow.goOn)
+	w.awaitStates(id, "DISPATCHING UNKNOWN DISPATCHING PARKED/EXPIRED")
+	same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+	same(t, "sends", w.sends(id), 1)
+}
+
 // TestOldClaimIsNotSent: what waited for too long in our own hands is given back.
 func TestOldClaimIsNotSent(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun clock.Moment) (rail
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
 	if !l.profile.MaySend(claim, begun.Age()) {
-		return stop(payment.ResultWindowClosed, "a re-send would come after the rail's key window, or the rail allows none")
+		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
 		return stop(payment.ResultRenderChanged, "rendered by %s before and by %s now: a re-send must have the same bytes",
@@ -159,7 +159,7 @@ func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment) error {
 		return fmt.Errorf("the claim is %s old, sending starts within %s", age.Round(time.Millisecond), r.config.StartWithin)
 	case r.beatAge() > r.config.HeartbeatStale:
 		return errors.New("this relayer's heartbeat is stale: others may count it as dead")
-	case !claim.ExpiresAt.IsZero() && !claim.OutcomeUnknown && !claim.ClaimedAt.Add(age).Before(claim.ExpiresAt):
+	case claim.Expired(age):
 		return errors.New("the instruction has expired")
 	default:
 		return nil
@@ -168,7 +168,7 @@ func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment) error {
 
 func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, begun clock.Moment) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
+		Result: result.Result, SeenBefore: result.SeenBefore, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
 	})
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,

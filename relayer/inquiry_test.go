@@ -162,6 +162,37 @@ func TestTakenForNow(t *testing.T) {
 	}
 }
 
+// TestSeenBeforeAndNotFound: a bank says "duplicate" of the re-send of an executed
+// payment, while its index does not know it yet. Its "no such payment" is not believed.
+func TestSeenBeforeAndNotFound(t *testing.T) {
+	t.Parallel()
+	for _, replay := range railsim.Replays() {
+		if replay == railsim.ReplayStored {
+			continue
+		}
+		t.Run(string(replay), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, askable(`, "inquiry": {"intervals": ["50ms"], "max": 5, "not_found": "NOT_EXECUTED", "not_found_age": "700ms"}`))
+			if err := w.bank.SetOnReplay(replay); err != nil {
+				t.Fatal(err)
+			}
+			w.faults(railsim.Fault{Kind: railsim.DropAfter, Match: railsim.Match{Nth: 1}}, railsim.Fault{Kind: railsim.InquiryNotFound})
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitText("PARKED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+			if rows := w.states(id); !knewTheKey.MatchString(rows) {
+				t.Errorf("rows %s", rows)
+			}
+			same(t, "dead letter", w.letter(id), "OUTCOME_UNKNOWN pending")
+			same(t, "executions", w.executions(id), 1)
+			same(t, "unknown", w.text(`SELECT bool_and(outcome_unknown)::text FROM railhead.payment_outbox_attempts WHERE state = 'PARKED'`), "true")
+		})
+	}
+}
+
+var knewTheKey = regexp.MustCompile(`^DISPATCHING UNKNOWN (INQUIRING UNKNOWN )*INQUIRING RETRYABLE/NOT_FOUND ` +
+	`DISPATCHING UNKNOWN/SEEN_BEFORE (INQUIRING UNKNOWN )+INQUIRING UNKNOWN/INQUIRIES_EXHAUSTED PARKED/INQUIRIES_EXHAUSTED$`)
+
 // told is a rail that notes by which version it is asked about what was sent.
 type told struct {
 	rails.Rail

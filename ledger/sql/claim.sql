@@ -131,6 +131,9 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   k.fingerprint, k.rail_key,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
   c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
+  -- Functions, so that a claim of sends alone does not even open what they read.
+  CASE c.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(c.outbox_id) END AS rail_reference,
+  CASE c.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(c.outbox_id) ELSE false END AS seen_before,
   c.next_attempt_at
 FROM claimed c
 LEFT JOIN LATERAL (

@@ -1,13 +1,14 @@
 -- inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) -> boolean
 --   Whether the rail has just (15 minutes) answered an inquiry with "no such
 --   payment", where its profile takes that as proof, the latest send was old
---   enough for it, and no other word of a send came while or after it was asked.
--- reads:   payment_outbox_attempts.   locks: nothing.   called by: replay_payment.
+--   enough for it, no other word of a send came while or after it was asked, and the
+--   rail never said of a send that it knows the key already.
+-- reads:   payment_outbox_attempts, and what rail_has_seen reads.   locks: nothing.   called by: replay_payment.
 CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, last_sent_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce($2 #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false) AND coalesce((
+  SELECT coalesce($2 #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false) AND NOT {cell}.rail_has_seen($1) AND coalesce((
     SELECT answer.result = 'NOT_FOUND'
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts late

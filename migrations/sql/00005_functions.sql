@@ -23,6 +23,8 @@
 {include outbox_unsettled_send}
 {include put_back_after}
 {include refuse_put_back}
+{include rail_has_seen}
+{include last_rail_reference}
 {include open_dead_letter}
 {include append_outbox_row}
 {include send_may_be_forgotten}

@@ -78,6 +78,10 @@ func (c Class) Result(ctx Context) payment.Result {
 	}
 }
 
+// MaySaySeen reports whether an answer of this class to a later send may mean that
+// the rail knows the key already.
+func (c Class) MaySaySeen() bool { return c == FirstOnly || c == Duplicate }
+
 // inquiryResult takes a code as evidence only where it can't be about the
 // inquiry itself: "try again later", "duplicate" and "your credentials are
 // wrong" say nothing of the payment that was asked for.

@@ -62,11 +62,14 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 		result.Reference = "" // it is another payment's
 		return doubt("the answer speaks of another payment")
 	}
+	// The status 409 does not say whether the key was used before or is in use.
+	result.SeenBefore = sendNo != 1 && (entry.Class.MaySaySeen() || said.class.MaySaySeen() || a.status == http.StatusConflict)
 	class, why := r.weigh(entry.Class, a.status, said)
 	if why != "" {
 		return doubt(why)
 	}
 	result.Result = class.Result(ctx)
+	result.SeenBefore = result.SeenBefore && result.Result == payment.ResultUnknown
 	if result.Result == payment.ResultAccepted {
 		switch {
 		case r.config.Echo != "" && !echoed:

@@ -1,0 +1,51 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestSeenBeforeGoesToTheInquiry: the claim of an inquiry knows that the rail said
+// "duplicate" of a send, however many claims ago and by whichever way it was recorded;
+// so does a replay. A claim that sends is told nothing.
+func TestSeenBeforeGoesToTheInquiry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	seen := func(claim payment.Claim) payment.Outcome {
+		decision := asksInVain.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultUnknown, SeenBefore: true})
+		return outcome(claim, decision, payment.ResultUnknown, "")
+	}
+	for name, bring := range map[string]func() payment.ID{
+		"recorded": func() payment.ID {
+			claim := d.claimOne(d.enqueue())
+			d.record(seen(claim))
+			return claim.OutboxID
+		},
+		"recorded late": func() payment.ID {
+			claim := d.claimOne(d.enqueue())
+			d.record(lost(asksInVain, claim))
+			same(t, "late", d.late(seen(claim)), payment.VerdictLate)
+			return claim.OutboxID
+		},
+	} {
+		id := bring()
+		same(t, name+": rail code of the row", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'SEEN_BEFORE'`, [16]byte(id)), 1)
+		first := d.claimOne(id)
+		same(t, name+": first inquiry", first.SeenBefore, true)
+		found, err := d.exec.FindClaim(t.Context(), first.ClaimID)
+		d.must(err)
+		same(t, name+": looked up", found[0].SeenBefore, true)
+		d.record(told(asksInVain, first, payment.ResultNotFound, ""))
+		second := d.claimOne(id)
+		same(t, name+": second inquiry", second.SeenBefore, true)
+		d.record(told(asksInVain, second, payment.ResultNotFound, ""))
+		same(t, name+": letter", d.letter(id), "OUTCOME_UNKNOWN pending")
+		refusedWith(t, name+": replay", hands[4].do(d.operator(), t, id), "RH020", "may have been made")
+	}
+	claim := d.claimOne(d.enqueue())
+	same(t, "a send", claim.SeenBefore || claim.RailReference != "", false)
+	d.record(told(asksInVain, claim, payment.ResultUnknown, ""))
+	same(t, "another rail's word", d.claimOne(claim.OutboxID).SeenBefore, false)
+}

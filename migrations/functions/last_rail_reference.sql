@@ -1,0 +1,16 @@
+-- last_rail_reference(outbox_id uuid) -> text
+--   The rail's own name for the payment, from the last answer that took it for now or
+--   said that it is in progress; null: none. The reference of another answer may be
+--   another payment's.
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: executor, for the claim of an inquiry.
+CREATE OR REPLACE FUNCTION {cell}.last_rail_reference(outbox_id uuid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT a.rail_reference
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.rail_reference IS NOT NULL AND a.result IN ('ACCEPTED', 'IN_PROGRESS')
+  ORDER BY a.attempt_no DESC
+  LIMIT 1
+$$;
