@@ -49,3 +49,21 @@ func TestSeenBeforeGoesToTheInquiry(t *testing.T) {
 	d.record(told(asksInVain, claim, payment.ResultUnknown, ""))
 	same(t, "another rail's word", d.claimOne(claim.OutboxID).SeenBefore, false)
 }
+
+// TestReferenceGoesToTheInquiry: the rail's own name, from the last answer that may be
+// believed to have named this payment.
+func TestReferenceGoesToTheInquiry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	d.record(told(provisional, claim, payment.ResultAccepted, "B000001"))
+	first := d.claimOne(claim.OutboxID)
+	same(t, "first inquiry", first.RailReference, "B000001")
+	d.record(told(provisional, first, payment.ResultInProgress, "B000002"))
+	second := d.claimOne(claim.OutboxID)
+	same(t, "second inquiry", second.RailReference, "B000002")
+
+	claim = d.claimOne(d.enqueue())
+	d.record(told(asks, claim, payment.ResultUnknown, "of another payment, perhaps"))
+	same(t, "after an answer that proves nothing", d.claimOne(claim.OutboxID).RailReference, "")
+}

@@ -108,7 +108,7 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		SendNo: claim.SendCount, RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
+		Reference: claim.RailReference, SendNo: claim.SendCount, RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
 	})
 }
 

@@ -36,6 +36,8 @@ type world struct {
 	ingest *pgx.Conn
 	seen   *witness
 	log    *slog.Logger
+	// asks is the path of inquiries, if it is not the one by the rail key.
+	asks string
 	// wrap, if set, stands between the relayer and its rail.
 	wrap    func(rails.Rail) rails.Rail
 	others  map[string]rails.Rail // rails beside the bank

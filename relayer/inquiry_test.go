@@ -162,6 +162,30 @@ func TestTakenForNow(t *testing.T) {
 	}
 }
 
+// TestAskedByTheBanksOwnReference: the reference of the answer that took the payment
+// for now is what the inquiry has to name, after a restart of the relayer too.
+func TestAskedByTheBanksOwnReference(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, askable(`, "acceptance": "PROVISIONAL"`), func(c *railsim.Config) { c.Mode, c.SettleDelay = railsim.Provisional, 150*time.Millisecond })
+	w.asks = "/payments/by-id/{reference}"
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
+	same(t, "executions", w.executions(id), 1)
+	reference := w.text(`SELECT rail_reference FROM railhead.payment_outbox_attempts WHERE state = 'ACCEPTED'`)
+	asked := 0
+	for _, request := range w.bank.Requests() {
+		if request.Op == "inquiry" {
+			asked++
+			same(t, "asked by", request.ID, reference)
+		}
+	}
+	if asked == 0 {
+		t.Error("the bank was never asked")
+	}
+	w.nothingLeft()
+}
+
 // TestSeenBeforeAndNotFound: a bank says "duplicate" of the re-send of an executed
 // payment, while its index does not know it yet. Its "no such payment" is not believed.
 func TestSeenBeforeAndNotFound(t *testing.T) {

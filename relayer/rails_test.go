@@ -1,6 +1,7 @@
 package relayer_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -32,7 +33,7 @@ func (w *world) open(profile rails.Profile) (rails.Rail, error) {
 	if profile.Inquiry.Max > 0 {
 		inquiry = `
       inquiry:
-        path: /payments/by-key/{rail_key}
+        path: ` + cmp.Or(w.asks, "/payments/by-key/{rail_key}") + `
         response: {status: status, reference: id, code: code, echo: reference,
           statuses: {EXECUTED: EXECUTED, REFUSED: REFUSED, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}}`
 	}

@@ -71,7 +71,8 @@ type SendResponseConfig struct {
 // not described here proves nothing.
 type InquiryConfig struct {
 	Method string `json:"method"` // GET (default) or POST
-	// Path as in SendConfig; {reference} is the bank's own, if it is known.
+	// Path as in SendConfig; {reference} is the bank's own, from the answer that took
+	// the payment for now: it goes with acceptance PROVISIONAL alone.
 	Path string         `json:"path"`
 	Body map[string]any `json:"body"` // for POST; without payload and amount
 	// HTTPStatuses are those whose body is read; default 200 and 404. Outside
@@ -272,6 +273,12 @@ func (i InquiryConfig) validate(all *faults) {
 		}
 	}
 	validateEcho(all, "inquiry.response", r.EchoIs)
+}
+
+// needsReference reports whether nothing can be asked without the bank's own reference.
+func (i InquiryConfig) needsReference() bool {
+	body, err := compileTemplate(i.Body, inquirySources)
+	return strings.Contains(i.Path, "{reference}") || err == nil && body.root.needs("reference")
 }
 
 func validateEcho(all *faults, field, echoIs string) {

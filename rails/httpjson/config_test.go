@@ -87,6 +87,33 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("a secret shows in %v", err)
 		}
 	}
+	taken := taking()
+	byPath := func(c *httpjson.Config) { c.Inquiry.Path = "/payments/{reference}" }
+	byBody := func(source string) func(c *httpjson.Config) {
+		return func(c *httpjson.Config) {
+			c.Inquiry.Method, c.Inquiry.Body = "POST", map[string]any{"ids": []any{map[string]any{"id": source}}}
+		}
+	}
+	for _, test := range []struct {
+		facts  rails.Profile
+		change func(*httpjson.Config)
+		want   string // empty: it is taken
+	}{
+		{taken, byPath, ""},
+		{taken, byBody("reference"), ""},
+		{profile(), byPath, "acceptance is FINAL"},
+		{profile(), byBody("reference"), "acceptance is FINAL"},
+		{profile(), byBody("reference?"), ""},
+		{taken, func(c *httpjson.Config) { byPath(c); c.Send.Response.Reference = "" }, "send.response.reference does not say"},
+		{taken, func(c *httpjson.Config) { byBody("reference")(c); c.Send.Response.Reference = "" }, "send.response.reference does not say"},
+	} {
+		c := config(t, "http://127.0.0.1:1")
+		test.change(&c)
+		_, err := httpjson.Open(c, test.facts, getenv)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("asked by reference: %v, want %q", err, test.want)
+		}
+	}
 	facts := profile()
 	facts.Inquiry = payment.InquiryPolicy{}
 	if _, err := httpjson.Open(config(t, "http://127.0.0.1:1"), facts, getenv); err == nil {

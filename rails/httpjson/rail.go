@@ -107,6 +107,15 @@ func askable(config Config, profile rails.Profile) error {
 	if profile.Inquiry.Max == 0 && config.Inquiry != nil {
 		return errors.New("http.inquiry says how to ask but the profile's inquiry.max is 0: nobody ever would")
 	}
+	switch {
+	case config.Inquiry == nil || !config.Inquiry.needsReference():
+	case config.Send.Response.Reference == "":
+		return errors.New("http.inquiry asks by reference but send.response.reference does not say where an answer has it: " +
+			"no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
+	case profile.Acceptance != payment.AcceptanceProvisional:
+		return errors.New("http.inquiry asks by reference but acceptance is FINAL: what is asked about then had no answer, and so has " +
+			"no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
+	}
 	return nil
 }
 

@@ -92,6 +92,19 @@ func compileSource(text, at string, known fieldSet, all *[]error) templateNode {
 	return templateNode{source: name, optional: optional}
 }
 
+// needs reports whether the node can't be rendered without a source.
+func (n templateNode) needs(source string) bool {
+	if n.source == source && !n.optional {
+		return true
+	}
+	for _, field := range n.fields {
+		if field.needs(source) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.items, func(item templateNode) bool { return item.needs(source) })
+}
+
 // render gives the bytes of the body: keys sorted, no white space. It fails
 // where a source that is not optional is missing, naming it, never its value.
 func (t template) render(values map[string]any, payload jsondoc.Doc) ([]byte, error) {
