@@ -65,8 +65,8 @@ func archiveProofs() []Proof {
 		}, proveTerminal),
 		overInstructions(Proof{
 			Name: "nothing-lost", Promise: nothingLost,
-			Shows:    "Every instruction waits, is in flight and young, has ended, or lies in the dead letters",
-			Expected: "no instruction anywhere else",
+			Shows:    "Every instruction waits, is in flight and young, has ended, or lies in the dead letters, and some row has its payload",
+			Expected: "no instruction anywhere else, and none without a payload",
 		}, proveNothingLost),
 	}
 }

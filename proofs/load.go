@@ -88,7 +88,7 @@ func (l *loader) attempts() ([]any, func()) {
 	var seconds float64
 	return []any{
 			&id, &r.InstructionID, &r.IdempotencyKey, &r.ParticipantID, &r.SequenceID, &r.rail,
-			&r.no, (*string)(&r.state), &r.answers, (*string)(&r.result), &r.errorCode, &r.outcomeUnknown, &seconds,
+			&r.no, (*string)(&r.state), &r.answers, (*string)(&r.result), &r.errorCode, &r.outcomeUnknown, &r.payload, &seconds,
 		}, func() {
 			r.claimedAgo = time.Duration(seconds * float64(time.Second))
 			i := l.of(id)

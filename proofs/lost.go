@@ -8,10 +8,13 @@ import (
 )
 
 // proveNothingLost looks for the place where the instruction is. There is one
-// for each, and a person can see it there.
+// for each, and an operator can see it there; and some row says what it was.
 func proveNothingLost(i *instruction, o Options, t *tally) {
 	t.rows++
 	last := i.last()
+	if i.pending == nil && len(i.rows) > 0 && !slices.ContainsFunc(i.rows, func(r row) bool { return r.payload }) {
+		t.offend("%s: none of its %d rows has its payload", i.id, len(i.rows))
+	}
 	switch {
 	case i.pending != nil:
 		if i.pending.aside && !i.letter.open() {

@@ -131,6 +131,7 @@ type row struct {
 	result         payment.Result
 	errorCode      string
 	outcomeUnknown bool
+	payload        bool // the row holds it
 	claimedAgo     time.Duration
 }
 

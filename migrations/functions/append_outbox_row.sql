@@ -1,10 +1,12 @@
 -- append_outbox_row(o outbox_outcome, attempt_id uuid, attempt_no integer, state text,
 --                   answers_attempt_no integer, outcome_unknown boolean, result text, rail_reference text) -> void
---   Appends one row that carries no payload, with the outcome's evidence.
+--   Appends one row with the outcome's evidence. One that ends what waits has the rest
+--   of the pending row too: a payment that was never claimed has its payload nowhere
+--   else. The caller deletes that row afterwards.
 -- errors:  23505 when the number is taken: the caller starts over.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_outbox_attempts.   locks: the fence's index entry.
--- called by: record_late_outcome.
+-- called by: record_late_outcome, answer_open_claim, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.append_outbox_row(
   o {cell}.outbox_outcome, attempt_id uuid, attempt_no integer, state text,
   answers_attempt_no integer, outcome_unknown boolean, result text, rail_reference text) RETURNS void
@@ -14,16 +16,21 @@ AS $$
   INSERT INTO {cell}.payment_outbox_attempts
     (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
      attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
-     error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional)
+     error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional,
+     payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
+     first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT $2, k.outbox_id, k.instruction_id, k.participant_id, k.sequence_id, k.idempotency_key,
     coalesce(
       (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1),
-      (SELECT p.rail_type FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = k.outbox_id)),
+      (SELECT r.rail_type FROM {cell}.payment_outbox_pending r WHERE r.outbox_id = k.outbox_id)),
     $3, $4::{cell}.outbox_attempt_state, $5,
     (SELECT a.claimed_at FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id AND a.attempt_no = $5),
     clock_timestamp(), $7, $8, $1.rail_code, $1.code_table,
     CASE WHEN $4 = 'DISPATCHED' THEN NULL ELSE $1.error_code END, $1.error_message, $1.latency_ms, $1.worker_id,
-    $1.profile_version, $1.render_version, $6, coalesce($1.provisional, false) AND $6
+    $1.profile_version, coalesce($1.render_version, p.render_version), $6, coalesce($1.provisional, false) AND $6,
+    p.payload, p.headers, p.priority, p.expires_at, p.created_at, p.next_attempt_at, p.next_action,
+    p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count
   FROM {cell}.payment_outbox_keys k
+  LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ('DISPATCHED', 'FAILED')
   WHERE k.outbox_id = $1.outbox_id
 $$;

@@ -110,6 +110,10 @@ BEGIN
       MESSAGE = format('a send without a final answer became known after row %s called it %s: the payment may have been made', last.attempt_no, last.state),
       HINT = 'Find out at the rail. If it was not made, close the dead letter, and the participant enqueues it again as a new instruction.';
   END IF;
+  IF whole.payload IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be replayed',
+      HINT = 'The participant enqueues the payment again as a new instruction.';
+  END IF;
   IF {cell}.payment_outbox_fingerprint(whole.participant_id, whole.rail_type, whole.payload) <> (
     SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = replay_payment.outbox_id)
   THEN
