@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -45,6 +46,9 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 	case unknown:
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
 	}
+	if against := t.lateOfCancelled(last); against != nil {
+		return RailRefused, fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
+	}
 	if refused := t.lastRefusal(); refused != nil {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
 	}
@@ -65,6 +69,24 @@ func (t Timeline) last() *AttemptRow {
 	for n := len(t.Attempts) - 1; n >= 0; n-- {
 		if t.Attempts[n].State != payment.LateOutcome {
 			return &t.Attempts[n]
+		}
+	}
+	return nil
+}
+
+// lateOfCancelled is the latest evidence that a cancelled instruction may have been
+// sent. Its conflict is open until an operator resolves it.
+func (t Timeline) lateOfCancelled(last *AttemptRow) *AttemptRow {
+	if last == nil || last.State != payment.Cancelled {
+		return nil
+	}
+	for n := range slices.Backward(t.Attempts) {
+		row := &t.Attempts[n]
+		switch payment.Result(row.Result) {
+		case payment.ResultExecuted, payment.ResultAccepted, payment.ResultUnknown:
+			if row.State == payment.LateOutcome && row.AttemptNo > last.AttemptNo {
+				return row
+			}
 		}
 	}
 	return nil

@@ -92,6 +92,18 @@ var plights = map[string]func(d *desk) payment.ID{
 		same(d.t, "late", d.late(callback(claim.OutboxID, payment.ResultRefused, "")), payment.VerdictConflict)
 		return claim.OutboxID
 	},
+	"CONFLICT after CANCELLED": func(d *desk) payment.ID {
+		id := d.enqueue()
+		d.must(hands[0].do(d.operator(), d.t, id))
+		same(d.t, "late", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictConflict)
+		return id
+	},
+	"TAMPERED, proven executed": func(d *desk) payment.ID {
+		claim := d.claimOne(d.enqueue())
+		d.record(told(sameKey, claim, payment.ResultTampered, ""))
+		same(d.t, "late", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref")), payment.VerdictSettled)
+		return claim.OutboxID
+	},
 	"TAMPERED": func(d *desk) payment.ID {
 		id := d.enqueue()
 		d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(id))

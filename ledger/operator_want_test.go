@@ -65,6 +65,21 @@ var operatorTable = map[string][]string{
 		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
 		"+ , letter CONFLICT resolved", "+ FAILED, letter FAILED acknowledged",
 	},
+	// It was ended before it was ever sent, and stays so.
+	"CONFLICT after CANCELLED": {
+		"RH020 the instruction is CONFLICT and can't be cancelled",
+		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
+		"RH020 a dead letter of reason CONFLICT is not closed by a word",
+		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"+ DISPATCHED, letter CONFLICT resolved", "+ , letter CONFLICT resolved",
+	},
+	// The money is certain; the letter stays for those who look for the forger.
+	"TAMPERED, proven executed": {
+		"RH020 the instruction is DISPATCHED and can't be cancelled",
+		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated", "+ , letter TAMPERED resolved",
+		"RH020 a dead letter of reason TAMPERED is not replayed: its payload is not the one that was enqueued",
+		"RH020 the instruction is DISPATCHED" + resolvable, "RH020 the instruction is DISPATCHED" + resolvable,
+	},
 	"TAMPERED": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated",

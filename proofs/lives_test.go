@@ -3,6 +3,7 @@ package proofs_test
 import (
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -99,6 +100,23 @@ func (l *life) everything() {
 
 	tampered := l.enqueue()
 	l.record(told(sameKey, l.claim(tampered), payment.ResultTampered))
+
+	proven := l.enqueue()
+	claim = l.claim(proven)
+	l.record(told(sameKey, claim, payment.ResultTampered))
+	l.callback(payment.VerdictSettled, claim, executed, payment.ResultExecuted, "ref-proven")
+	l.exec(l.operator, `SELECT railhead.triage_dead_letter($1, 'resolved', 'the forger was found')`, [16]byte(proven))
+
+	// Ended while it waited and was never claimed here, as after a failover.
+	unclaimed := func() payment.Claim { return payment.Claim{OutboxID: l.enqueue(), RailType: celltest.Bank} }
+	l.callback(payment.VerdictSettled, unclaimed(), executed, payment.ResultExecuted, "ref-unclaimed")
+	l.callback(payment.VerdictSettled, unclaimed(), refused, payment.ResultRefused, "")
+	l.resolve(l.enqueue(), true)
+
+	gone := l.enqueue() // cancelled, and reported as executed, wrongly
+	l.exec(l.operator, `SELECT railhead.cancel_payment($1, 'the participant asked')`, [16]byte(gone))
+	l.callback(payment.VerdictConflict, payment.Claim{OutboxID: gone, RailType: celltest.Bank}, executed, payment.ResultExecuted, "ref-gone")
+	l.resolve(gone, false)
 
 	l.claim(l.enqueue()) // in flight
 }

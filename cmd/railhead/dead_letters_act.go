@@ -15,7 +15,7 @@ func letterTriageCommand(word string, to ledger.Triage, short string) *cobra.Com
 	var reason string
 	long := short + ". It changes nothing about the payment."
 	if to == ledger.Close {
-		long = short + ": FAILED and EXPIRED alone. What may have been paid is\nresolved, with evidence, and not closed by a word (exit code 9)."
+		long = short + ": FAILED and EXPIRED alone, and TAMPERED if it was\nproven executed since. What may have been paid is resolved, with evidence, and not closed by a word (exit code 9)."
 	}
 	command := &cobra.Command{
 		Use: word + " ID", Short: short, Long: long + "\n\n" + idHelp, Args: cobra.ExactArgs(1),

@@ -2,7 +2,8 @@
 --   Ends what the machine parked, what it set aside with an unknown outcome, or
 --   what contradicts itself, with a person's evidence: appends the true outcome as
 --   DISPATCHED or FAILED, with the actor. A FAILED one keeps its dead letter, to be
---   replayed or closed. Proof of execution also ends what waits in pending: after a
+--   replayed or closed. "Not executed" of what was CANCELLED, or is FAILED, is no news
+--   and appends nothing; a cancelled payment is done with. Proof of execution also ends what waits in pending: after a
 --   failover that forgot its send, that is all that keeps it from being sent again.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
@@ -24,7 +25,7 @@ DECLARE
   waits   boolean := false;
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
-  verdict text := CASE WHEN resolve_payment.executed THEN 'DISPATCHED' ELSE 'FAILED' END;
+  verdict text;
   number  integer;
   before  integer;
 BEGIN
@@ -45,6 +46,10 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  verdict := CASE
+    WHEN resolve_payment.executed THEN 'DISPATCHED'
+    WHEN last.state = 'CANCELLED' THEN 'CANCELLED'
+    ELSE 'FAILED' END;
   -- What is set aside waits in pending, which nobody else takes it from.
   IF letter.reason = 'UNCLAIMABLE' THEN
     PERFORM FROM {cell}.payment_outbox_pending p
@@ -88,7 +93,7 @@ BEGIN
   IF aside OR waits OR last.state = 'PARKED' THEN -- what is parked waits there only where it was put back
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
   END IF;
-  IF resolve_payment.executed THEN
+  IF verdict <> 'FAILED' THEN
     PERFORM {cell}.close_letter(resolve_payment.outbox_id, 'resolved', resolve_payment.reason);
   ELSE
     UPDATE {cell}.payment_dead_letters d

@@ -1,8 +1,9 @@
 -- triage_dead_letter(outbox_id uuid, status text, reason text) -> text
 --   Moves an open dead letter to acknowledged or escalated, or closes it as
---   resolved where nothing is unknown any more. Returns the status before. To close
---   that of a row that was put back in pending takes the row out; what was parked
---   before is resolved instead.
+--   resolved where nothing is unknown any more: one that was proven executed needs no
+--   evidence, although its payload was tampered with. To close that of a row that was
+--   put back in pending takes the row out; what was parked before is resolved instead.
+--   Returns the status before.
 -- errors:  RH002 without a reason or with another status, RH010 no dead letter,
 --          RH020 it can't be closed, with the sentence that says why,
 --          55P03 after 5 s of waiting for a lock.
@@ -33,7 +34,9 @@ BEGIN
   IF triage_dead_letter.status = 'resolved' AND letter.reason = 'UNCLAIMABLE' THEN
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
   END IF;
-  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') AND coalesce(ended, 'PARKED') = 'PARKED' THEN
+  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') AND coalesce(ended, 'PARKED') = 'PARKED'
+    AND NOT (letter.reason = 'TAMPERED' AND coalesce({cell}.payment_outbox_state(triage_dead_letter.outbox_id) = 'DISPATCHED', false))
+  THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
       HINT = CASE letter.reason
