@@ -33,7 +33,7 @@ type Claim struct {
 	SendCount      int       // earlier sends that may have reached the rail
 	InquiryCount   int       // earlier inquiries
 	// RailReference is the rail's own name for the payment, and SeenBefore whether the
-	// rail said of an earlier send that it knows the key already, which makes its "no
+	// rail said to an earlier send that it knows the key already, which makes its "no
 	// such payment" worthless. Only the claims of inquiries have them.
 	RailReference string
 	SeenBefore    bool

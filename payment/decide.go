@@ -30,7 +30,7 @@ type Decision struct {
 // Answer is a result together with what the rules need to weigh it.
 type Answer struct {
 	Result     Result
-	SeenBefore bool          // the answer to a later send says that the rail knows the key already
+	SeenBefore bool          // the answer to a send says that the rail knows the key already
 	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
 	RetryAfter time.Duration // the rail's own wish; 0: none
 	Spread     float64       // -1 to 1, for the jitter

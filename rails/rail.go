@@ -134,9 +134,9 @@ type Result struct {
 	Message string
 	// RetryAfter is the rail's own wish; 0: none.
 	RetryAfter time.Duration
-	// SeenBefore is set where an UNKNOWN answer to a later send (SendNo is not 1) may
-	// mean that the rail knows the key already: "duplicate", or a refusal that may
-	// speak of the repetition. Its "no such payment" proves nothing after that.
+	// SeenBefore is set where an UNKNOWN answer to a send may mean that the rail knows
+	// the key already: "duplicate", or, to a later send (SendNo is not 1), a refusal
+	// that may speak of the repetition. Its "no such payment" proves nothing after that.
 	SeenBefore bool
 	// Unlisted is set where the rail's code was in no table. It is counted and
 	// alerted on: somebody has to class it.

@@ -1,5 +1,5 @@
 -- rail_has_seen(outbox_id uuid) -> boolean
---   Whether the rail answered some later send with a word that may mean that it knows
+--   Whether the rail answered some send with a word that may mean that it knows
 --   the key already (payment.CodeSeenBefore). Its "no such payment" proves nothing
 --   after that: it contradicts its own index.
 -- reads:   payment_outbox_attempts.   locks: nothing.

@@ -78,9 +78,9 @@ func (c Class) Result(ctx Context) payment.Result {
 	}
 }
 
-// MaySaySeen reports whether an answer of this class to a later send may mean that
-// the rail knows the key already.
-func (c Class) MaySaySeen() bool { return c == FirstOnly || c == Duplicate }
+// MaySaySeen reports whether an answer of this class to send number sendNo may mean
+// that the rail knows the key already. A duplicate always does: the key is ours alone.
+func (c Class) MaySaySeen(sendNo int) bool { return c == Duplicate || c == FirstOnly && sendNo != 1 }
 
 // inquiryResult takes a code as evidence only where it can't be about the
 // inquiry itself: "try again later", "duplicate" and "your credentials are

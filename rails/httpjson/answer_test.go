@@ -111,33 +111,34 @@ func TestWhatAnAnswerProves(t *testing.T) {
 	}
 }
 
-// TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer to a later send that may mean
-// "seen before" says so, because the rail's "no such payment" is worthless after it.
+// TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer that may mean "seen before"
+// says so, to the first send only where it can mean nothing else, because the rail's "no such payment" is worthless after it.
 func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 	r := reader(t, payment.AcceptanceFinal)
 	for name, c := range map[string]struct {
 		status int
 		body   string
 		later  bool
+		first  bool
 	}{
-		"duplicate by code":                 {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, true},
-		"duplicate by word":                 {422, `{"status":"SEEN"}`, true},
-		"duplicate in a 200":                {200, `{"status":"SEEN"}`, true},
-		"duplicate in a 500":                {500, `{"status":"SEEN"}`, true},
-		"bad request":                       {400, `{}`, true},
-		"a refusal that can't be read":      {422, `<html>`, true},
-		"unlisted code behind a bad status": {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, true},
-		"conflict":                          {409, `{}`, true},
-		"conflict, refused":                 {409, `{"status":"REFUSED","error":{"code":"AC04"}}`, true},
-		"refused for good":                  {422, `{"status":"REFUSED","error":{"code":"AC04"}}`, false},
-		"refused for now":                   {422, `{"status":"REFUSED","error":{"code":"AM04"}}`, false},
-		"duplicate of another payment":      {422, `{"status":"SEEN","reference":"x"}`, false},
-		"executed":                          {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, false},
-		"executed without an echo":          {201, `{"status":"EXECUTED","id":"b1"}`, false},
-		"server error":                      {500, ``, false},
-		"unauthorized":                      {401, `<html>`, false},
+		"duplicate by code":                 {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, true, true},
+		"duplicate by word":                 {422, `{"status":"SEEN"}`, true, true},
+		"duplicate in a 200":                {200, `{"status":"SEEN"}`, true, true},
+		"duplicate in a 500":                {500, `{"status":"SEEN"}`, true, true},
+		"bad request":                       {400, `{}`, true, false},
+		"a refusal that can't be read":      {422, `<html>`, true, false},
+		"unlisted code behind a bad status": {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, true, false},
+		"conflict":                          {409, `{}`, true, false},
+		"conflict, refused":                 {409, `{"status":"REFUSED","error":{"code":"AC04"}}`, true, false},
+		"refused for good":                  {422, `{"status":"REFUSED","error":{"code":"AC04"}}`, false, false},
+		"refused for now":                   {422, `{"status":"REFUSED","error":{"code":"AM04"}}`, false, false},
+		"duplicate of another payment":      {422, `{"status":"SEEN","reference":"x"}`, false, false},
+		"executed":                          {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, false, false},
+		"executed without an echo":          {201, `{"status":"EXECUTED","id":"b1"}`, false, false},
+		"server error":                      {500, ``, false, false},
+		"unauthorized":                      {401, `<html>`, false, false},
 	} {
-		for sendNo, want := range map[int]bool{0: c.later, 1: false, 2: c.later, 7: c.later} {
+		for sendNo, want := range map[int]bool{0: c.later, 1: c.first, 2: c.later, 7: c.later} {
 			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
 			if got.SeenBefore != want || got.SeenBefore && got.Result != payment.ResultUnknown {
 				t.Errorf("%s, send %d: seen before %v, %s, want %v", name, sendNo, got.SeenBefore, got.Result, want)
