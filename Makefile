@@ -114,9 +114,9 @@ faults: postgres ## Break whole installations on purpose: every fault, SEEDS see
 	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
 
 .PHONY: mutants
-mutants: postgres ## Take each guard out of a copy in turn, and see what notices (MUTANT=pattern)
+mutants: postgres ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
 	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
-	@$(PGRUN) -- $(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)')
+	@$(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
 
 .PHONY: nemesis
 nemesis: postgres ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,18 +15,22 @@ import (
 	"time"
 )
 
-// Bench is a copy of the tree in which guards are removed.
+// Bench is a copy of the tree in which guards are removed, one at a time.
 type Bench struct {
 	root string
-	out  io.Writer
-	// controlled are the catchers that passed with every guard in place.
+	bin  string   // where the programs of a mutant go
+	env  []string // besides this process's own
+	// controlled are the catchers that passed with every guard in place, controls
+	// the programs of that tree by package.
 	controlled map[Catcher]bool
+	controls   map[string]string
 }
 
-// NewBench copies the tree at root into dir.
-func NewBench(root, dir string, out io.Writer) (*Bench, error) {
-	b := &Bench{root: dir, out: out, controlled: make(map[Catcher]bool)}
-	return b, copyTree(root, dir)
+// NewBench copies the tree at root into dir. Its catchers have env besides the
+// environment of this process.
+func NewBench(root, dir string, env ...string) (*Bench, error) {
+	b := &Bench{root: filepath.Join(dir, "tree"), bin: filepath.Join(dir, "bin"), env: env, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
+	return b, copyTree(root, b.root)
 }
 
 // copyTree copies the files of the repository: no history, nothing built, no
@@ -37,7 +40,7 @@ func copyTree(from, to string) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (name == "build" || entry.Name() == "rapid" || strings.HasPrefix(name, ".") && name != "."):
+		case skipped(name, entry):
 			return fs.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
@@ -56,6 +59,11 @@ func copyTree(from, to string) error {
 	})
 }
 
+// skipped reports whether a folder is no part of the tree.
+func skipped(name string, entry fs.DirEntry) bool {
+	return entry.IsDir() && (name == "build" || entry.Name() == "rapid" || strings.HasPrefix(name, ".") && name != ".")
+}
+
 // Errors of a mutant.
 var (
 	// ErrMissed: the guard is gone and its catcher is content.
@@ -66,39 +74,60 @@ var (
 	ErrControl = errors.New("the catcher fails though every guard is in place")
 )
 
+// Caught is how a mutant was noticed.
+type Caught struct {
+	Reason        string // the first line that says what was noticed
+	Took, Control time.Duration
+}
+
 // Catch shows that the catcher passes with the guard and fails without it.
-func (b *Bench) Catch(ctx context.Context, m Mutant) error {
+func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	begun := time.Now()
-	if !b.controlled[m.Catcher] {
-		if caught, output, err := b.run(ctx, m.Catcher); err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
-		} else if caught {
-			return fmt.Errorf("%s: %w: %s\n%s", m.Name, ErrControl, m.Catcher, output)
-		}
-		b.controlled[m.Catcher] = true
+	if err := b.control(ctx, m.Catcher); err != nil {
+		return Caught{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	control := time.Since(begun)
 	undo, err := m.apply(b.root)
+	program := ""
 	if err == nil {
-		err = b.compiles(ctx, m)
+		program, err = b.build(ctx, m.Catcher, "mutant-")
 	}
 	caught, output := false, ""
 	if err == nil {
-		caught, output, err = b.run(ctx, m.Catcher)
+		caught, output, err = b.run(ctx, program, m.Catcher)
 	}
 	if err := errors.Join(err, undo(), b.forget(m.Catcher)); err != nil {
-		return fmt.Errorf("%s: %w", m.Name, err)
+		return Caught{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	why := reason(output)
 	switch {
 	case !caught:
-		return fmt.Errorf("%s: %w: %s\n%s", m.Name, ErrMissed, m.Catcher, output)
+		return Caught{}, fmt.Errorf("%s: %w: %s\n%s", m.Name, ErrMissed, m.Catcher, output)
 	case why == "":
-		return fmt.Errorf("%s: %w: %s\n%s", m.Name, ErrUnhit, m.Catcher, output)
+		return Caught{}, fmt.Errorf("%s: %w: %s\n%s", m.Name, ErrUnhit, m.Catcher, output)
 	}
-	fmt.Fprintf(b.out, "caught %-26s by %s (%s, control %s): %s\n", m.Name, m.Catcher,
-		(time.Since(begun) - control).Round(time.Second), control.Round(time.Second), why)
-	return nil
+	return Caught{Reason: why, Took: time.Since(begun) - control, Control: control}, nil
+}
+
+// control shows, once, that a catcher passes with every guard in place.
+func (b *Bench) control(ctx context.Context, c Catcher) error {
+	if b.controlled[c] {
+		return nil
+	}
+	program, built := b.controls[c.Package]
+	if !built {
+		var err error
+		if program, err = b.build(ctx, c, "control-"); err != nil {
+			return err
+		}
+		b.controls[c.Package] = program
+	}
+	caught, output, err := b.run(ctx, program, c)
+	if err == nil && caught {
+		err = fmt.Errorf("%w: %s\n%s", ErrControl, c, output)
+	}
+	b.controlled[c] = err == nil
+	return err
 }
 
 // forget removes what a property test keeps of its failure: it would be tried
@@ -110,25 +139,33 @@ func (b *Bench) forget(c Catcher) error {
 	return os.RemoveAll(filepath.Join(b.root, c.Package, "testdata", "rapid"))
 }
 
-// compiles tells a mutant that does not compile from one that is caught.
-func (b *Bench) compiles(ctx context.Context, m Mutant) error {
-	args := []string{"build", "./..."}
-	if m.Catcher.Package != "" {
-		args = []string{"test", "-run", "^$", m.Catcher.Package}
+// build makes the program that a catcher is, and no other, of the tree as it is. It
+// tells a mutant that does not compile from one that is caught.
+func (b *Bench) build(ctx context.Context, c Catcher, prefix string) (program string, err error) {
+	if err := os.MkdirAll(b.bin, 0o755); err != nil {
+		return "", err
 	}
-	if output, err := b.command(ctx, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("does not compile: %w\n%s", err, output)
+	program = filepath.Join(b.bin, prefix+"faultsrun")
+	args := []string{"build", "-ldflags=-s -w", "-o", program, "./proofs/faultsrun"}
+	if c.Package != "" {
+		program = filepath.Join(b.bin, prefix+strings.ReplaceAll(filepath.Clean(c.Package), "/", "-")+".test")
+		args = []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", program, c.Package}
 	}
-	return nil
+	if output, err := b.command(ctx, b.root, "go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("does not compile: %w\n%s", errors.Join(err, ctx.Err()), output)
+	}
+	return program, nil
 }
 
+// exitBroken is how faultsrun ends when a rule did not hold.
+const exitBroken = 8
+
 // run runs a catcher and reports whether it has caught something.
-func (b *Bench) run(ctx context.Context, c Catcher) (caught bool, output string, err error) {
+func (b *Bench) run(ctx context.Context, program string, c Catcher) (caught bool, output string, err error) {
 	for try := range max(c.Tries, c.Seeds, 1) {
-		command := b.command(ctx, "go", "test", "-count=1", "-timeout", "10m", "-run", c.Test, c.Package)
+		command := b.command(ctx, filepath.Join(b.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
 		if c.Fault != "" {
-			command = b.command(ctx, "go", "run", "./proofs/faultsrun", "-evidence", "", "-lanes", "1",
-				"-fault", c.Fault, "-seed", strconv.Itoa(try+1))
+			command = b.command(ctx, b.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
 		}
 		text, err := command.CombinedOutput()
 		exit, ended := errors.AsType[*exec.ExitError](err)
@@ -141,7 +178,7 @@ func (b *Bench) run(ctx context.Context, c Catcher) (caught bool, output string,
 			return false, "", fmt.Errorf("running %s: %w", c, errors.Join(err, ctx.Err()))
 		case c.Fault == "" && !bytes.Contains(text, []byte("--- FAIL")) && !bytes.Contains(text, []byte("panic:")):
 			return false, "", fmt.Errorf("%s did not run: %w\n%s", c, exit, tail(text))
-		case c.Fault != "" && !bytes.Contains(text, []byte("exit status 8")):
+		case c.Fault != "" && exit.ExitCode() != exitBroken:
 			return false, "", fmt.Errorf("%s did not run: %w\n%s", c, exit, tail(text))
 		}
 		return true, tail(text), nil
@@ -149,11 +186,12 @@ func (b *Bench) run(ctx context.Context, c Catcher) (caught bool, output string,
 	return false, "", nil
 }
 
-func (b *Bench) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, args...)
-	command.Dir = b.root
-	// The copy has no history to be stamped with.
-	command.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+	command.Dir = dir
+	// The copy has no history to be stamped with. Without its path in what is built,
+	// all copies share one build cache, and with it all that no mutant changes.
+	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath")
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 30 * time.Second
 	return command

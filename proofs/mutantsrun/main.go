@@ -1,4 +1,4 @@
-// Command mutantsrun removes each guard of the product in turn, in a copy of the
+// Command mutantsrun removes each guard of the product in turn, in copies of the
 // tree, and shows that its catcher fails without it and passes with it: see
 // package mutants. It is what make mutants calls.
 package main
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"syscall"
@@ -32,55 +33,53 @@ func run() int {
 	defer stop()
 	name := flag.String("mutant", "", "a `pattern`: only mutants whose whole name it matches; all by default")
 	root := flag.String("root", ".", "`folder` of the module")
+	lanes := flag.Int("lanes", 2, "mutants at once, each with a copy of the tree and a PostgreSQL of its own")
+	temp := flag.String("temp", "", "`folder` for the copies and the clusters; by default the system's for temporary files")
+	evidence := flag.String("evidence", "build/evidence/mutants", "`folder` of the evidence: what was caught in this very tree is not tried again; empty keeps and skips nothing")
 	flag.Parse()
 	pattern, err := regexp.Compile("^(?:" + *name + ")$")
-	if err != nil || flag.NArg() > 0 {
+	if err != nil || flag.NArg() > 0 || *lanes < 1 || *lanes > lanesMax {
 		fmt.Fprintln(os.Stderr, "mutantsrun: wrong command line; see -help")
 		return exitUsage
 	}
-	removed, caught, err := carryOut(ctx, *root, func(m mutants.Mutant) bool { return *name == "" || pattern.MatchString(m.Name) })
+	total, err := carryOut(ctx, mutants.Series{Root: *root, Lanes: *lanes, TempRoot: *temp, Out: os.Stdout}, *evidence,
+		func(m mutants.Mutant) bool { return *name == "" || pattern.MatchString(m.Name) })
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutantsrun:", err)
 	}
-	fmt.Printf("mutants: removed=%d caught=%d\n", removed, caught)
+	fmt.Println(total)
 	switch {
-	case removed == 0:
+	case total.Mutants == 0:
 		return exitTrouble
-	case err != nil || caught != removed:
+	case err != nil || total.Caught != total.Mutants:
 		return exitMissed
 	default:
 		return 0
 	}
 }
 
-func carryOut(ctx context.Context, root string, wanted func(mutants.Mutant) bool) (removed, caught int, err error) {
+// lanesMax bounds the clusters that run at once.
+const lanesMax = 16
+
+func carryOut(ctx context.Context, s mutants.Series, evidence string, wanted func(mutants.Mutant) bool) (total mutants.Total, err error) {
 	all, err := mutants.Load()
 	if err != nil {
-		return 0, 0, err
+		return total, err
 	}
-	dir, err := os.MkdirTemp("", "mutants-")
-	if err != nil {
-		return 0, 0, err
+	s.Mutants = slices.DeleteFunc(all, func(m mutants.Mutant) bool { return !wanted(m) })
+	if s.TempRoot != "" {
+		if s.TempRoot, err = filepath.Abs(s.TempRoot); err != nil {
+			return total, err
+		}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	bench, err := mutants.NewBench(root, dir, os.Stdout)
-	if err != nil {
-		return 0, 0, err
+	if evidence != "" {
+		if s.Evidence, err = mutants.OpenEvidence(filepath.Clean(evidence)); err != nil {
+			return total, err
+		}
+		defer func() { err = errors.Join(err, s.Evidence.Close()) }()
 	}
-	all = slices.DeleteFunc(all, func(m mutants.Mutant) bool { return !wanted(m) })
-	fmt.Printf("mutants: %d guards to remove\n", len(all))
 	begun := time.Now()
-	for _, m := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		removed++
-		if err := bench.Catch(ctx, m); err != nil {
-			fmt.Printf("MISSED %v\n", err)
-			continue
-		}
-		caught++
-	}
-	fmt.Printf("mutants: took %s\n", time.Since(begun).Round(time.Second))
-	return removed, caught, context.Cause(ctx)
+	total, err = s.Run(ctx)
+	fmt.Printf("mutants: took %s with %d lanes\n", time.Since(begun).Round(time.Second), s.Lanes)
+	return total, err
 }
