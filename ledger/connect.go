@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,13 @@ type Config struct {
 
 // warningKey finds a connection's count of warnings in its custom data.
 const warningKey = "railhead.warnings"
+
+// sessionSettings are what the text between a process and the server is read by,
+// whatever the login has set: a payload in another encoding is another payload, and
+// its fingerprint does not fit. A pooler keeps just these for each of its clients.
+var sessionSettings = map[string]string{
+	"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on",
+}
 
 // open makes a pool that talks to the writable server only, and to no cell that
 // another build has migrated (payment.ErrOtherSchema). It counts the warnings on
@@ -64,6 +72,7 @@ func open(ctx context.Context, config Config) (*pgxpool.Pool, statements, error)
 	if config.Name != "" {
 		conn.RuntimeParams["application_name"] = config.Name
 	}
+	maps.Copy(conn.RuntimeParams, sessionSettings)
 	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	conn.OnNotice = countWarning
 	conn.Tracer = config.Tracer

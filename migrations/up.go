@@ -143,6 +143,10 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*opened, er
 func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 	var ownerThere, schemaThere bool
 	var quoted string
+	// Quoting for its own sake would make every name look like a word of SQL.
+	if _, err := conn.Exec(ctx, "SET quote_all_identifiers = off"); err != nil {
+		return fmt.Errorf("preparing to migrate: %w", err)
+	}
 	err := conn.QueryRow(ctx, `
 		SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, quote_ident($2)`,
 		OwnerRole, cell).Scan(&ownerThere, &schemaThere, &quoted)
@@ -166,7 +170,8 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 }
 
 // settings are those of each transaction that changes a cell.
-const settings = "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; SET LOCAL timezone = 'UTC'"
+const settings = "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; " +
+	"SET LOCAL timezone = 'UTC'; SET LOCAL standard_conforming_strings = on"
 
 func apply(ctx context.Context, tx *sql.Tx, migration Migration) error {
 	if _, err := tx.ExecContext(ctx, settings); err != nil {

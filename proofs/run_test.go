@@ -1,6 +1,7 @@
 package proofs_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,7 @@ func TestProofs(t *testing.T) {
 	_, cluster := pgtest.Server(t, pgserver.Options{})
 	t.Run("auditor", func(t *testing.T) { auditor(t, database(t, cluster)) })
 	t.Run("superuser", func(t *testing.T) { superuser(t, database(t, cluster)) })
+	t.Run("auditor's settings", func(t *testing.T) { auditorsSettings(t, database(t, cluster)) })
 	t.Run("in Turkish", func(t *testing.T) { superuser(t, turkish(t, cluster)) })
 	t.Run("empty", func(t *testing.T) { empty(t, celltest.On(t, cluster).DB) })
 }
@@ -52,6 +54,28 @@ func auditor(t *testing.T, db *pgtest.DB) {
 		}
 	}
 	want(t, "not run", notRun, []string{"verbs", "append-only", "sequence-next"})
+}
+
+// auditorsSettings proves as a login that is set to read and write SQL in other ways.
+func auditorsSettings(t *testing.T, db *pgtest.DB) {
+	config, err := pgx.ParseConfig(db.URL(celltest.Auditor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(config.RuntimeParams, map[string]string{
+		"standard_conforming_strings": "off", "quote_all_identifiers": "on", "search_path": "public", "datestyle": "German", "intervalstyle": "iso_8601",
+		"timezone": "Pacific/Kiritimati", "transform_null_equals": "on", "bytea_output": "escape", "client_encoding": "LATIN1",
+	})
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, result := range prove(t, conn, proofs.Options{}).Proofs {
+		if result.Status != proofs.Passed && result.Status != proofs.NotRun {
+			t.Errorf("%s is %s: %v", result.Name, result.Status, result.First)
+		}
+	}
 }
 
 // turkish is the same cell in a database that sorts and folds text by a dictionary.

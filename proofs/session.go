@@ -66,9 +66,12 @@ func open(ctx context.Context, conn *pgx.Conn, o Options) (*session, error) {
 	s := &session{conn: conn, cell: o.Cell, options: o, matrix: matrix}
 	// row_security off makes a hidden row an error instead of a smaller count. The
 	// path keeps everybody's operators and functions out of ours. Pages are short
-	// statements, and compiling each takes longer than running it.
+	// statements, and compiling each takes longer than running it. What else a login
+	// may have set would change how our text is read, or the server's is written.
 	_, err = conn.Exec(ctx, `SET default_transaction_read_only = on; SET row_security = off;
-		SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET jit = off; SET lock_timeout = '`+lockTimeout+`'`)
+		SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET jit = off; SET lock_timeout = '`+lockTimeout+`';
+		SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET quote_all_identifiers = off;
+		SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'`)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the session: %w", err)
 	}

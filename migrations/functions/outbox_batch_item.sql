@@ -1,11 +1,14 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
 --   Reads one item of a batch and checks it. What is wrong is in error_code,
 --   error_message and error_hint, never raised: a bad item must not take the
---   others down.
+--   others down. A moment without a zone is one of UTC, whatever the caller's
+--   session has set.
 -- reads:   payment_outbox_fault's tables.   called by: read_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
 AS $$
 DECLARE
   i       {cell}.outbox_batch_item;
