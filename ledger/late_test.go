@@ -123,6 +123,18 @@ var places = map[string]place{
 		claim.ClaimID, claim.ClaimedAt = payment.NewID(), claim.ClaimedAt.Add(-time.Second)
 		return claim
 	},
+	// The rail's word is of one send, and there were two.
+	"FAILED by the word for its only known send, and another claim forgotten": func(d *desk) payment.Claim {
+		claim := d.claimOne(d.enqueue())
+		same(d.t, "callback", d.late(callback(claim.OutboxID, payment.ResultRefused, "")), payment.VerdictIn)
+		claim.ClaimID, claim.ClaimedAt = payment.NewID(), claim.ClaimedAt.Add(-time.Second)
+		return claim
+	},
+	"FAILED by a refusal of the send that an index allowed": func(d *desk) payment.Claim {
+		first := foundNothing(d)
+		d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultRefusedFinal, ""))
+		return first
+	},
 	"EXPIRED": func(d *desk) payment.Claim {
 		first := foundNothing(d)
 		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(first.OutboxID))
@@ -161,7 +173,7 @@ const (
 var lateTable = map[string][]string{
 	"pending, never sent": {
 		"SETTLED + LATE_OUTCOME DISPATCHED", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending",
-		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1",
+		"LATE + LATE_OUTCOME, SEND sends=1 asked=0 count=1",
 		"LATE + LATE_OUTCOME, SEND sends=1 asked=0 count=1 unknown",
 		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1",
 		"LATE + LATE_OUTCOME, INQUIRE sends=1 asked=0 count=1 unknown provisional",
@@ -223,6 +235,14 @@ var lateTable = map[string][]string{
 	"FAILED by a refusal, and another claim forgotten": {
 		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
 		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
+	},
+	"FAILED by the word for its only known send, and another claim forgotten": {
+		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
+	},
+	"FAILED by a refusal of the send that an index allowed": {
+		conflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		stored + ", letter FAILED pending", conflict, stored + ", letter FAILED pending", conflict,
 	},
 }
 

@@ -1,7 +1,8 @@
 -- outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) -> boolean
 --   Whether some send of the instruction, other than the one just settled, has
 --   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
---   and no refusal of that very send came later.
+--   and no refusal of that very send came later; or a worker whose claim a restore
+--   forgot said so.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -20,4 +21,8 @@ AS $$
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME'
           AND late.answers_attempt_no = answer.answers_attempt_no
           AND late.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED')))
+    OR EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts forgotten
+      WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL
+        AND forgotten.result IN ('UNKNOWN', 'ACCEPTED'))
 $$;

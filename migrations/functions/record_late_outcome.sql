@@ -118,13 +118,18 @@ BEGIN
         -- failed, a refusal of the very send that was executed, an acceptance for
         -- now of what was ended otherwise than by the rail's word for the whole
         -- payment, a send without an answer that became known after the end: an
-        -- operator decides. A send that was known is weighed in a final refusal.
+        -- operator decides. A send that was known is weighed in a final refusal,
+        -- unless an index alone had denied it; one that was forgotten, in nothing.
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
-          OR o.state = 'ACCEPTED' AND last.state IN ('FAILED', 'CANCELLED') AND last.result IS DISTINCT FROM 'REFUSED'
-          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ('FAILED', 'CANCELLED') AND last.result IS DISTINCT FROM 'REFUSED'
-            AND (last.result IS DISTINCT FROM 'REFUSED_FINAL' OR claim_no IS NULL)
+          OR o.state = 'ACCEPTED' AND last.state IN ('FAILED', 'CANCELLED') AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED')
+          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ('FAILED', 'CANCELLED')
+            AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ('REFUSED', 'REFUSED_FINAL')
+              OR last.result = 'REFUSED_FINAL' AND EXISTS (
+                SELECT FROM {cell}.payment_outbox_attempts a
+                WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no > claim_no
+                  AND a.state = 'RETRYABLE' AND a.result = 'NOT_FOUND'))
         THEN
           PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
           RETURN 'CONFLICT';
@@ -151,8 +156,7 @@ BEGIN
           provisional = p.provisional OR o.state = 'ACCEPTED',
           outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND o.counts_send,
           -- The send of a claim that a failover forgot is one more.
-          send_count = p.send_count + CASE WHEN o.claim_no IS NOT NULL AND claim_no IS NULL AND o.counts_send
-            AND o.state IN ('ACCEPTED', 'UNKNOWN') THEN 1 ELSE 0 END,
+          send_count = p.send_count + CASE WHEN o.claim_no IS NOT NULL AND claim_no IS NULL AND o.counts_send THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;

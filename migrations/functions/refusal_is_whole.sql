@@ -16,8 +16,8 @@ AS $$
     SELECT count(*)
     FROM {cell}.payment_outbox_attempts s
     WHERE s.outbox_id = $1
-      -- A worker whose claim a failover forgot has sent, too.
-      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED')
+      -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
+      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED', 'REFUSED_FINAL', 'REFUSED_TRANSIENT')
         OR s.state = 'DISPATCHING' AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no

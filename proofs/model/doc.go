@@ -1,6 +1,7 @@
 // Package model holds the ledger against a model of it: enqueue, claims of two
-// workers, answers in any order, crashes, the reaper, late outcomes, callbacks,
-// cancel, replay, resolve and expiry, as a property test draws them. After every
+// workers, answers in any order, crashes, the reaper, late outcomes, callbacks that
+// are repeated or bear the id of another, cancel, replay, resolve, expiry, and
+// restores of the database, as a property test draws them. After every
 // step the database must say what the model says, and neither may say anything
 // of the money that the simulated rail knows to be false.
 //

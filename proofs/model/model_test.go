@@ -1,8 +1,8 @@
 package model
 
 import (
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -23,13 +23,27 @@ type model struct {
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
 	covers                   bool         // the rail keeps one outcome a key
+	again                    bool         // the rail takes a key again that it has refused
 	replayed                 bool
+	dispatched               bool
 	notNow                   bool // some send was refused for now
+	denied                   int  // the last inquiry at which an index denied every send; 0: none
 	answers                  map[int]payment.State
+	claimedAt                map[int]time.Time
 	lates                    []late
-	ended                    int // the claim that the last row answers; 0: none
+	stored                   map[string]bool // the outcomes that have rows, by their names
+	last                     int             // the number of the last row that is not late
+	ended                    int             // the claim that it answers; 0: none
 	endedBy                  payment.Result
 	endedReference           string
+	evident                  bool // an operator's evidence ended it
+	*past
+}
+
+// past is what an installation has gone through.
+type past struct {
+	suspended bool // lanes are suspended
+	restored  bool // the database went back, so that sends may be forgotten
 }
 
 // late is one LATE_OUTCOME row.
@@ -39,17 +53,21 @@ type late struct {
 	reference string
 }
 
-func enqueued(covers bool) *model {
-	return &model{waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{}, covers: covers}
+func enqueued(policy payment.Policy, past *past) *model {
+	return &model{
+		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{},
+		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past,
+		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
+	}
 }
 
 // claimed opens a claim and returns its number.
-func (m *model) claimed(sends int) int {
+func (m *model) claimed(sends int, at time.Time) int {
 	m.rows++
 	m.state, m.open, m.unknown = m.action.ClaimState(), m.rows, m.waitsUnknown
 	m.claimSends, m.claimUnknown, m.claimTaken = sends, m.waitsUnknown, m.waitsTaken
-	m.sends[m.rows] = m.action == payment.ActionSend
-	m.waiting, m.ended = false, 0
+	m.sends[m.rows], m.claimedAt[m.rows] = m.action == payment.ActionSend, at
+	m.waiting, m.last, m.ended, m.endedBy = false, m.rows, 0, ""
 	return m.open
 }
 
@@ -57,25 +75,47 @@ func (m *model) claimed(sends int) int {
 func (m *model) append(state payment.State, unknown bool, answers int, result payment.Result, reference string) {
 	m.rows++
 	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
-	m.ended, m.endedBy, m.endedReference = answers, result, reference
+	m.last, m.ended, m.endedBy, m.endedReference, m.evident = m.rows, answers, result, reference, false
+	m.dispatched = m.dispatched || state == payment.Dispatched
 	m.replayed = m.replayed || state == payment.Replayed
 	m.notNow = m.notNow || result == payment.ResultRefusedTransient
+	if result == payment.ResultNotFound && state == payment.Retryable {
+		m.denied = answers
+	}
 	if answers > 0 {
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && result != payment.ResultNotSent && result != payment.ResultWindowClosed
 	}
 }
 
-// fast reports whether the answer to a claim goes in at the claim's number + 1.
-func (m *model) fast(claim int) bool { return m.open == claim && m.rows == claim }
-
-// answered is an outcome by whichever way it goes in.
-func (m *model) answered(o payment.Outcome) payment.Verdict {
-	d, claim := o.Decision, o.Claim.AttemptNo
-	if m.open > 0 && (claim == 0 && (d.State == payment.Dispatched || m.whole(o.Result, true)) || claim == m.open) {
-		return m.answerOpen(o, d, m.open, claim == 0)
+// number is that of a claim that has a row. A restore that forgets a claim gives
+// its number away again.
+func (m *model) number(c payment.Claim) int {
+	if at, ok := m.claimedAt[c.AttemptNo]; ok && at.Equal(c.ClaimedAt) {
+		return c.AttemptNo
 	}
-	return m.late(o, d, claim)
+	return 0
+}
+
+// fast reports whether the answer to a claim goes in at the claim's number + 1.
+func (m *model) fast(c payment.Claim) bool {
+	return m.open > 0 && m.open == m.number(c) && m.rows == m.open
+}
+
+// answered is an outcome by whichever way it goes in. Its name is that of its row.
+func (m *model) answered(o payment.Outcome, name string) payment.Verdict {
+	if m.stored[name] {
+		return payment.VerdictMine
+	}
+	d, claim, reported := o.Decision, m.number(o.Claim), o.Claim.AttemptNo == 0
+	var verdict payment.Verdict
+	if m.open > 0 && (reported && (d.State == payment.Dispatched || m.whole(o.Result, true)) || claim == m.open) {
+		verdict = m.answerOpen(o, d, m.open, reported)
+	} else {
+		verdict = m.late(o, d, claim, reported)
+	}
+	m.stored[name] = verdict != payment.VerdictRepeated // which has no row of its own
+	return verdict
 }
 
 func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
@@ -136,14 +176,30 @@ func (m *model) addLate(claim int, result payment.Result, reference string) {
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
 // sends. What a rail reports by itself may be about a send before a replay, or one
-// that was refused for now.
+// that was refused for now. Sends that a restore has forgotten can't be counted, and
+// the rail's rule is looked up by the first row.
 func (m *model) whole(r payment.Result, reported bool) bool {
-	sent := slices.DeleteFunc(slices.Collect(maps.Values(m.sends)), func(left bool) bool { return !left })
-	return r == payment.ResultRefused && !(reported && m.replayed) && (m.covers && !(reported && m.notNow) || len(sent) <= 1)
+	sent := 0
+	for claim, left := range m.sends {
+		if left && !slices.ContainsFunc(m.lates, func(l late) bool {
+			return l.claim == claim && (l.result == payment.ResultNotSent || l.result == payment.ResultWindowClosed)
+		}) {
+			sent++
+		}
+	}
+	for _, l := range m.lates {
+		if l.claim == 0 && slices.Contains([]payment.Result{
+			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient,
+		}, l.result) {
+			sent++
+		}
+	}
+	return r == payment.ResultRefused && !m.suspended && !(reported && m.replayed) &&
+		(m.covers && m.rows > 0 && !(reported && m.notNow) || !m.restored && sent <= 1)
 }
 
 // late weighs an outcome that answers no open claim.
-func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.Verdict {
+func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	executes, refuses, weight := d.State == payment.Dispatched, refusal(o.Result), o.Result
 	if executes {
 		weight = payment.ResultExecuted
@@ -155,7 +211,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 	if m.waiting {
 		unsettled = m.waitsUnknown
 	}
-	unsettled = unsettled && !executes && !m.whole(o.Result, claim == 0) && m.otherUnsettled(claim)
+	unsettled = unsettled && m.otherUnsettled(claim) || o.Result == payment.ResultRefused && m.restored
+	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
 	m.addLate(claim, weight, o.RailReference)
 	switch {
 	case m.open > 0:
@@ -163,9 +220,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended) ||
-			d.State == payment.Accepted && m.state != payment.Dispatched && m.endedBy != payment.ResultRefused ||
-			d.State == payment.Unknown && d.CountsSend && m.state != payment.Dispatched &&
-				m.endedBy != payment.ResultRefused && m.endedBy != payment.ResultRefusedFinal {
+			d.State == payment.Accepted && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused) ||
+			d.State == payment.Unknown && d.CountsSend && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -173,7 +229,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, ""
 		return payment.VerdictSettled
-	case refuses && !unsettled && !(claim == 0 && m.replayed):
+	case refuses && !unsettled && !m.suspended && !(reported && m.replayed):
 		m.append(payment.Failed, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, payment.DeadFailed
 		return payment.VerdictSettled
@@ -183,6 +239,13 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int) payment.V
 		m.waitsUnknown = true
 	}
 	return payment.VerdictLate
+}
+
+// weighed reports whether what ended the instruction has weighed the send of a claim
+// that is known: a word for the whole payment has, and a final refusal, unless an
+// index alone had denied the send before.
+func (m *model) weighed(claim int) bool {
+	return m.endedBy == payment.ResultRefused || m.endedBy == payment.ResultRefusedFinal && claim >= m.denied
 }
 
 // known reports whether equal evidence is stored already.
@@ -198,6 +261,11 @@ func (m *model) known(executes bool, like late) bool {
 // otherUnsettled reports whether a send other than the one just settled has no
 // trustworthy answer.
 func (m *model) otherUnsettled(settled int) bool {
+	if slices.ContainsFunc(m.lates, func(l late) bool {
+		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted)
+	}) {
+		return true
+	}
 	for claim, state := range m.answers {
 		open := m.sends[claim] && claim != settled && (state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
 		if open && !slices.ContainsFunc(m.lates, func(l late) bool {

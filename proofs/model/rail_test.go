@@ -5,6 +5,7 @@ import "github.com/railhead-pay/railhead/payment"
 // rail is what the rail knows of one instruction: the truth. It is honest, and
 // no network is.
 type rail struct {
+	key         string
 	dedupes     bool
 	provisional bool
 
@@ -13,6 +14,7 @@ type rail struct {
 	notNow   bool // refused one for now: an inquiry may be told of that, too
 	taken    bool // provisionally; its final word is to come
 	flying   int  // sends that are on their way still
+	reports  []report
 }
 
 // word is what the rail decides about a payment that it sees for the first time.

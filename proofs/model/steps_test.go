@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,10 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"replay":           w.replay,
 		"resolve":          w.resolve,
 		"expire":           w.expire,
+		"back up":          w.backUp,
+		"restore":          w.restore,
+		"accept":           w.accept,
+		"enqueue anew":     w.enqueueAnew,
 	}
 }
 
@@ -40,13 +45,13 @@ func (w *world) enqueue(t *rapid.T) {
 	if len(w.all) >= instructionsMax {
 		t.Skip("enough")
 	}
-	n := len(w.all) + 1
-	one := &instruction{model: enqueued(w.profile.AnswerCoversKey), rail: &rail{
+	w.orders++
+	one := &instruction{model: enqueued(w.profile.Policy, &w.past), rail: &rail{
 		dedupes:     w.profile.ResendOnUnknown == payment.ResendSameKey,
 		provisional: w.profile.Acceptance == payment.AcceptanceProvisional,
 	}}
 	one.order = payment.Instruction{
-		InstructionID: fmt.Sprintf("%s-%d", w.name, n), IdempotencyKey: "k", RailType: w.name,
+		InstructionID: fmt.Sprintf("%s-%d", w.name, w.orders), IdempotencyKey: "k", RailType: w.name,
 		ParticipantID: fmt.Sprintf("%s-p%d", w.name, rapid.IntRange(1, 2).Draw(t, "participant")),
 		Payload:       []byte(`{"amount": "10.50", "currency": "EUR"}`),
 	}
@@ -59,6 +64,7 @@ func (w *world) enqueue(t *rapid.T) {
 		t.Fatalf("a new instruction: %+v", receipt)
 	}
 	one.id = receipt.OutboxID
+	one.rail.key = w.railKey(t, one.id)
 	w.all = append(w.all, one)
 }
 
@@ -95,13 +101,16 @@ func (w *world) request(t *rapid.T, n int) payment.ClaimRequest {
 	free := rapid.IntRange(1, 3).Draw(t, "free")
 	return payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: w.workerID(n),
-		Lanes: []payment.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1"}},
+		Lanes: []payment.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1", GoesOn: w.goesOn()}},
 	}
 }
 
 func (w *world) take(t *rapid.T, n int, request payment.ClaimRequest) []*job {
 	due := 0
 	for _, each := range w.all {
+		if w.suspended && !request.Lanes[0].GoesOn {
+			break
+		}
 		if each.waiting && (!each.expired || each.waitsUnknown) {
 			due++
 		}
@@ -122,7 +131,7 @@ func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown || claim.Provisional != one.waitsTaken {
 			t.Fatalf("claimed %+v, which the model has as %+v", claim, one)
 		}
-		if no := one.claimed(claim.SendCount); no != claim.AttemptNo {
+		if no := one.claimed(claim.SendCount, claim.ClaimedAt); no != claim.AttemptNo {
 			t.Fatalf("%s was claimed as row %d, want %d", one.id, claim.AttemptNo, no)
 		}
 		jobs = append(jobs, &job{instruction: one, claim: claim})
@@ -173,49 +182,54 @@ func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Out
 	for _, o := range outcomes {
 		one := w.byID(o.Claim.OutboxID)
 		late := slices.ContainsFunc(result.Late, func(l payment.Outcome) bool { return l.AttemptID == o.AttemptID })
-		if fast := one.fast(o.Claim.AttemptNo); fast == late {
-			t.Fatalf("the answer %s to claim %d of %s: lost the fence %v, by the model %v", o.Result, o.Claim.AttemptNo, one.id, late, !fast)
+		if fast := one != nil && one.fast(o.Claim); fast == late {
+			t.Fatalf("the answer %s to claim %d of %s: lost the fence %v, by the model %v", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, late, !fast)
 		}
 		if !late {
-			one.answered(o)
+			one.answered(o, o.AttemptID.String())
 			w.again = append(w.again, o)
 		}
 	}
 	return result.Late
 }
 
-// recordAgain repeats a record whose commit was unsure: the ledger knows its row.
+// recordAgain repeats a record whose commit was unsure: the ledger knows its row,
+// unless a restore has forgotten it.
 func (w *world) recordAgain(t *rapid.T) {
 	if len(w.again) == 0 {
 		t.Skip("nothing was recorded")
 	}
 	o := w.again[rapid.IntRange(0, len(w.again)-1).Draw(t, "outcome")]
-	result, err := w.executor.Turn(w.ctx(), payment.Turn{Outcomes: []payment.Outcome{o}})
-	must(t, err)
-	if len(result.Late) != 1 {
-		t.Fatalf("the row of %s went in twice", o.Claim.OutboxID)
+	for _, late := range w.recordTurn(t, []payment.Outcome{o}) {
+		w.slow(t, late)
 	}
-	w.slow(t, o, payment.VerdictMine)
 }
 
 func (w *world) recordLate(t *rapid.T) {
 	hand := w.pickWorker(t, func(h *worker) bool { return len(h.late) > 0 })
 	for _, o := range hand.late {
-		want := w.byID(o.Claim.OutboxID).answered(o)
-		w.slow(t, o, want)
-		if want != payment.VerdictRepeated { // that one has no row of its own
+		if w.slow(t, o) != payment.VerdictRepeated { // that one has no row of its own
 			w.again = append(w.again, o)
 		}
 	}
 	hand.late = nil
 }
 
-func (w *world) slow(t *rapid.T, o payment.Outcome, want payment.Verdict) {
+// slow records what came late, and compares what the ledger says with the model.
+func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
+	one := w.byID(o.Claim.OutboxID)
 	got, err := w.executor.RecordLate(w.ctx(), o)
+	if one == nil { // a restore has forgotten it
+		if !errors.Is(err, payment.ErrNotFound) {
+			t.Fatalf("%s of %s, which is forgotten: %s, %v", o.Result, o.Claim.OutboxID, got, err)
+		}
+		return payment.VerdictRepeated
+	}
 	must(t, err)
-	if got != want {
+	if want := one.answered(o, o.AttemptID.String()); got != want {
 		t.Fatalf("%s of claim %d of %s came late: %s, want %s", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, got, want)
 	}
+	return got
 }
 
 // crash takes away what a worker has in hand; another process takes its place.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -43,9 +44,16 @@ type world struct {
 	*installation
 	name    string // of the rail, and the beginning of every id
 	profile rails.Profile
+	past
+	orders  int // calls made by callers, repeated ones aside
 	all     []*instruction
+	gone    []*instruction // that a restore has forgotten
+	backup  *backup
 	workers [2]worker
 	again   []payment.Outcome // recorded before, to be recorded once more
+	// The product's receiver of callbacks, and what it said of the last one.
+	callbacks http.Handler
+	heard     string
 }
 
 // instruction is one, as the model, the rail and the database have it.
@@ -54,6 +62,10 @@ type instruction struct {
 	id    payment.ID
 	order payment.Instruction
 	rail  *rail
+	// rewound is how many rows it had after the last restore that changed it; 0: none has.
+	rewound int
+	// repeated is set where a restore has forgotten the first call.
+	repeated bool
 }
 
 // worker is one process: what it has in hand is gone when it crashes.
@@ -78,6 +90,7 @@ func (i *installation) newWorld(t *rapid.T) *world {
 	must(t, err)
 	w.profile, err = rails.ParseProfile(text)
 	must(t, err)
+	w.callbacks = w.receive(t)
 	return w
 }
 
@@ -139,4 +152,14 @@ func (w *world) outcome(claim payment.Claim, d payment.Decision, result payment.
 func (w *world) clearUp() {
 	w.cell.Exec("DELETE FROM railhead.payment_outbox_claims")
 	w.cell.Exec("DELETE FROM railhead.payment_outbox_pending")
+	if !w.restored {
+		return
+	}
+	err := w.unguarded(func(tx pgx.Tx) error {
+		_, err := tx.Exec(w.ctx(), "DELETE FROM railhead.payment_outbox_suspensions")
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
 }
