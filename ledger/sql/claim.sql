@@ -97,15 +97,14 @@ claimed AS (
     -- of a row that never left pending, nobody has. One that was put back after it
     -- had ended fails the claim (put_back_after), and so does one with the number 1.
     CASE WHEN g.attempt_count = 0 AND g.send_count = 0 AND g.inquiry_count = 0 AND g.first_sent_at IS NULL THEN 1
-      ELSE (
-        SELECT CASE
-          WHEN (array_agg(t.state ORDER BY t.attempt_no DESC) FILTER (WHERE t.state <> 'LATE_OUTCOME'))[1]
-            NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
-          THEN {cell}.refuse_put_back(g.outbox_id)
-          ELSE greatest(g.attempt_count, max(t.attempt_no)) + 1
-        END
+      WHEN (
+        SELECT t.state
         FROM {cell}.payment_outbox_attempts t
-        WHERE t.outbox_id = g.outbox_id)
+        WHERE t.outbox_id = g.outbox_id AND t.state <> 'LATE_OUTCOME'
+        ORDER BY t.attempt_no DESC
+        LIMIT 1) NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+      THEN {cell}.refuse_put_back(g.outbox_id)
+      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
     END,
     (CASE g.next_action WHEN 'INQUIRE' THEN 'INQUIRING' ELSE 'DISPATCHING' END)::{cell}.outbox_attempt_state,
     (SELECT clock_timestamp()), $6, l.profile_version,
