@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +47,7 @@ const reported = 3
 func TestEveryLetterCanBeEnded(t *testing.T) {
 	t.Parallel()
 	sources := make(map[string]func(*desk) payment.ID)
-	for name, bring := range plights {
-		sources[name] = bring
-	}
+	maps.Copy(sources, plights)
 	for name, bring := range places {
 		sources["evidence finds it "+name] = func(d *desk) payment.ID { return bring(d).OutboxID }
 	}

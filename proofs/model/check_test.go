@@ -55,6 +55,10 @@ func install(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.executor.Close)
+	if i.reports, err = ledger.OpenCallbacks(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.reports.Close)
 	if i.operator, err = ledger.OpenOperator(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/payment"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -34,13 +35,15 @@ var callbackSecret = base64.StdEncoding.EncodeToString([]byte("what the rails of
 func (w *world) receive(t *rapid.T) http.Handler {
 	var ref secret.Ref
 	must(t, ref.UnmarshalText([]byte("env:SECRET")))
+	table, err := codes.Named("iso20022")
+	must(t, err)
 	reader, err := railcallback.Open(railcallback.Config{
 		Secrets: []secret.Ref{ref}, Key: "key", Status: "status", Reference: "reference",
 		Statuses: map[string]payment.Result{"EXECUTED": payment.ResultExecuted, "REFUSED": payment.ResultRefused},
-	}, func(string) string { return callbackSecret }, time.Now)
+	}, table, func(string) string { return callbackSecret }, time.Now)
 	must(t, err)
 	readers := map[string]*railcallback.Reader{w.name: reader}
-	taker, err := callback.New(readers, w.executor, "callbacks", time.Minute, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	taker, err := callback.New(readers, w.reports, "callbacks", time.Minute, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	must(t, err)
 	mux := http.NewServeMux()
 	taker.Register(mux)

@@ -33,6 +33,7 @@ type installation struct {
 	cell     *celltest.Cell
 	ingest   *ledger.Ingest
 	executor *ledger.Executor
+	reports  *ledger.Callbacks
 	operator *ledger.Operator
 	looker   *pgx.Conn // a superuser, who looks
 	rails    atomic.Int64
