@@ -2,12 +2,14 @@ package ledger_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -152,7 +154,11 @@ func (c *crowd) record(outcomes []payment.Outcome) {
 	if len(outcomes) == 0 {
 		return
 	}
-	result, err := c.exec.Turn(c.t.Context(), payment.Turn{Outcomes: outcomes})
+	var result payment.TurnResult
+	err := insist(func() (err error) {
+		result, err = c.exec.Turn(c.t.Context(), payment.Turn{Outcomes: outcomes})
+		return err
+	})
 	if err != nil {
 		c.t.Error(err)
 		return
@@ -177,8 +183,21 @@ func (c *crowd) bring(turns int, mayEnd bool) {
 	}
 }
 
+// insist does again, as every service does, what had to wait too long for a lock.
+func insist(do func() error) error {
+	for until := time.Now().Add(time.Minute); ; {
+		if err := do(); !errors.Is(err, payment.ErrLockTimeout) || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
 func (c *crowd) late(o payment.Outcome) {
-	verdict, err := c.exec.RecordLate(c.t.Context(), o)
+	var verdict payment.Verdict
+	err := insist(func() (err error) {
+		verdict, err = c.exec.RecordLate(c.t.Context(), o)
+		return err
+	})
 	if err != nil {
 		c.t.Error(err)
 		return
