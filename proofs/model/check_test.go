@@ -18,7 +18,7 @@ import (
 )
 
 // shortChecks is how many histories an ordinary test run draws.
-const shortChecks = 35
+const shortChecks = 40
 
 func TestMain(m *testing.M) {
 	flag.Parse()
