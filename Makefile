@@ -72,6 +72,13 @@ offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see
 	@status=0; $(GO) test -count=1 -timeout $(TEST_TIMEOUT) ./proofs -run '^TestOffences$$' -args -account $(CURDIR)/$(BIN)/offences.txt || status=$$?; \
 	  cat $(BIN)/offences.txt; exit $$status
 
+.PHONY: late-matrix
+late-matrix: postgres ## Bring every kind of late evidence to every state of a payment, (ONE_OF=10: one of so many combinations)
+	@mkdir -p $(BIN) && rm -f $(BIN)/late-matrix.txt
+	@status=0; $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout 2h ./proofs/latematrix -run '^TestLateMatrix$$' \
+	  -args -one-of $(or $(ONE_OF),1) -account $(CURDIR)/$(BIN)/late-matrix.txt || status=$$?; \
+	  cat $(BIN)/late-matrix.txt; exit $$status
+
 .PHONY: lint
 lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 	GO=$(GO) PKG='$(PKG)' scripts/lint.sh

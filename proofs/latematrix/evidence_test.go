@@ -1,0 +1,64 @@
+package latematrix_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// bring gives payments their first or second evidence.
+func (w *world) bring(ctx context.Context, lives []*life, when string, which func(*life) evidence) error {
+	var all []spoken
+	for _, p := range lives {
+		switch e := which(p); {
+		case p.dead, e.source == none:
+		case e.source == bankItem:
+			if err := w.callBack(p, e); err != nil {
+				p.fault(when, err)
+			}
+		case e.source == forgotten:
+			w.forgotten(ctx, p, e, when)
+		default:
+			n := speaker(p.lostActions(), e.word)
+			one, ok := p.spoken(p.lost[n], e.word, false)
+			if !ok {
+				return fmt.Errorf("%s: no worker can say that", p.combination)
+			}
+			p.lost = slices.Delete(slices.Clone(p.lost), n, n+1)
+			all = append(all, one)
+		}
+	}
+	return w.record(ctx, all, when)
+}
+
+// forgotten is the outcome of a claim that the rows of before a restore had.
+func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string) {
+	gone := payment.Claim{
+		ClaimID: payment.NewID(), OutboxID: p.id, RailType: p.rail.name, AttemptNo: 1, Action: payment.ActionSend,
+		ClaimedAt: time.Now().Add(-time.Hour), CreatedAt: time.Now().Add(-2 * time.Hour),
+	}
+	one, ok := p.spoken(gone, e.word, false)
+	if !ok {
+		p.fault(when, fmt.Errorf("a forgotten worker can't say %q", e.word))
+		return
+	}
+	if one.outcome.RailReference != "" {
+		one.outcome.RailReference = referenceA
+	}
+	if _, err := w.executor.RecordLate(ctx, one.outcome); err != nil {
+		p.fault(when, err)
+		return
+	}
+	p.facts.forgotten(e.word, one.outcome.RailReference)
+}
+
+func (p *life) lostActions() []actionKind {
+	all := make([]actionKind, len(p.lost))
+	for n, c := range p.lost {
+		all[n] = actionKind(c.Action)
+	}
+	return all
+}

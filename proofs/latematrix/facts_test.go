@@ -1,0 +1,277 @@
+package latematrix_test
+
+import (
+	"maps"
+	"slices"
+)
+
+// This file and judge_test.go are the oracle. They use nothing of the product: its
+// words are written out here.
+
+// word is what a rail says of a send or of a payment, or what a worker knows itself.
+type word string
+
+const (
+	accepted   word = "accepted"    // of a send: executed, or taken for now
+	refused    word = "refused"     // of a send: for good; of a payment: never executed
+	later      word = "later"       // of a send: refused for now
+	unknown    word = "unknown"     // no answer that proves anything
+	seenBefore word = "seen before" // of a later send: the key was used already
+	notSent    word = "not sent"    // no byte left
+	notFound   word = "not found"   // of a payment: the rail knows of none
+	executed   word = "executed"    // of a payment
+	pending    word = "pending"     // of a payment: no news
+	window     word = "window"      // the worker's own: a send would come too late
+	tampered   word = "tampered"    // the worker's own: the payload is another one
+	checked    word = "check"       // the worker's own: the payment can't be right
+	broken     word = "broken"      // of a send: the rail refuses us as a whole
+)
+
+// bank is what a rail promises, by its profile.
+type bank struct {
+	dedupes     bool // it executes a key once
+	covers      bool // it keeps one outcome a key
+	provisional bool // its "accepted" is not its last word
+	indexed     bool // its "no such payment" is proof
+}
+
+// facts are what is true of one payment, whatever the product makes of it.
+type facts struct {
+	bank     bank
+	now      int // counts what happened
+	sends    []*send
+	asks     map[int]int     // when each inquiry was made, by its claim
+	proven   map[string]bool // executions, by the bank's references
+	ruledOut map[string]bool // those that an operator has since found not to be
+	everPaid bool
+	reports  map[report]bool
+	taken    bool // accepted for now, without a last word
+	notNow   bool // some send was refused for now
+	seen     bool // the bank said that it knows the key: its index can't be believed
+	replayed bool
+	covered  bool // the bank has said one refusal for the key, which it keeps
+	overdue  bool
+}
+
+// send is one that may have left.
+type send struct {
+	claim   int // 0: of a claim that the rows have forgotten
+	left    bool
+	doubt   bool // it may have been executed, and nothing trustworthy says otherwise
+	by      settledBy
+	learned int // when its worker last spoke of it
+}
+
+type settledBy string
+
+const (
+	byNothing  settledBy = ""
+	byItself   settledBy = "its own answer"
+	byKey      settledBy = "the outcome of its key"
+	byPayment  settledBy = "the bank's word for the payment"
+	byIndex    settledBy = "the bank's index"
+	byOperator settledBy = "an operator's evidence"
+)
+
+// report is what the bank said unasked, without the id of its event.
+type report struct {
+	word      word
+	reference string
+}
+
+func newFacts(b bank) *facts {
+	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}}
+}
+
+// sent is a claim on which a worker sends, or may have sent when it is lost.
+func (f *facts) sent(claim int) {
+	f.now++
+	f.sends = append(f.sends, &send{claim: claim, left: true, doubt: true, learned: f.now})
+}
+
+func (f *facts) asked(claim int) {
+	f.now++
+	f.asks[claim] = f.now
+}
+
+func (f *facts) find(claim int) *send {
+	for _, s := range f.sends {
+		if s.claim == claim && claim > 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// answered is what a worker says of its own claim, in time or late.
+func (f *facts) answered(claim int, says word, reference string) {
+	f.now++
+	if asked, isInquiry := f.asks[claim]; isInquiry {
+		f.inquired(claim, asked, says, reference)
+		return
+	}
+	if s := f.find(claim); s != nil {
+		f.answeredSend(s, says, reference)
+	}
+}
+
+// forgotten is what the worker of a claim says that a restore has forgotten.
+func (f *facts) forgotten(says word, reference string) {
+	f.now++
+	s := &send{left: true, doubt: true}
+	if f.covered {
+		s.doubt, s.by = false, byKey
+	}
+	f.sends = append(f.sends, s)
+	f.answeredSend(s, says, reference)
+}
+
+func (f *facts) answeredSend(s *send, says word, reference string) {
+	s.learned = f.now
+	switch says {
+	case accepted:
+		switch {
+		case !f.bank.provisional:
+			f.paid(reference)
+			s.settle(byItself)
+		case s.by == byPayment || s.by == byOperator:
+			// The last word came first.
+		default:
+			s.doubt, s.by, f.taken = true, byNothing, true
+		}
+	case refused:
+		s.settle(byItself)
+		if f.bank.covers && !f.taken {
+			f.settleAll(byKey)
+			f.covered = true
+		}
+	case later:
+		s.settle(byItself)
+		f.notNow = true
+	case unknown, seenBefore:
+		// Silence about a send that only the index has denied is silence again.
+		if s.by == byNothing || s.by == byIndex {
+			s.doubt, s.by = true, byNothing
+		}
+		f.seen = f.seen || says == seenBefore
+	case notSent, window, tampered, checked, broken:
+		s.left = false
+		s.settle(byItself)
+	}
+}
+
+// inquired is the answer to an inquiry, which speaks of what was sent before it.
+func (f *facts) inquired(claim, asked int, says word, reference string) {
+	switch says {
+	case executed, accepted:
+		f.paid(reference)
+	case refused:
+		switch {
+		case f.bank.covers:
+			f.settleAll(byPayment)
+			f.taken, f.covered = false, true
+		case f.count() <= 1:
+			for _, s := range f.sends {
+				if s.claim < claim {
+					s.settle(byPayment)
+					f.taken = false
+				}
+			}
+		}
+	case notFound:
+		if !f.bank.indexed || f.taken || f.seen {
+			return
+		}
+		for _, s := range f.sends {
+			if s.doubt && s.claim < claim && s.learned < asked {
+				s.settle(byIndex)
+			}
+		}
+	}
+}
+
+// reported is what the bank says unasked. It does not say of which send. The same
+// said twice is one report.
+func (f *facts) reported(says word, reference string) {
+	f.now++
+	one := report{says, reference}
+	if f.reports[one] || says == pending {
+		return
+	}
+	f.reports[one] = true
+	switch {
+	case says == executed:
+		f.paid(reference)
+	case f.replayed, f.bank.covers && f.notNow:
+		// It may be of a send that was dealt with before.
+		if f.replayed || f.count() > 1 {
+			return
+		}
+		f.refusedWhole()
+	case f.bank.covers, f.count() <= 1:
+		f.refusedWhole()
+	}
+}
+
+func (f *facts) refusedWhole() {
+	f.settleAll(byPayment)
+	f.taken, f.covered = false, f.covered || f.bank.covers
+}
+
+// resolved is an operator's evidence, which is newer than all that the bank said.
+func (f *facts) resolved(wasExecuted bool, reference string) {
+	f.now++
+	f.settleAll(byOperator)
+	f.taken = false
+	maps.Copy(f.ruledOut, f.proven)
+	clear(f.proven)
+	if wasExecuted {
+		delete(f.ruledOut, reference)
+		f.paid(reference)
+	}
+}
+
+// paid is proof of an execution, unless an operator has found out about that one.
+func (f *facts) paid(reference string) {
+	f.taken = false
+	if !f.ruledOut[reference] {
+		f.proven[reference], f.everPaid = true, true
+	}
+}
+
+// count is how many sends may have left.
+func (f *facts) count() int {
+	n := 0
+	for _, s := range f.sends {
+		if s.left {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *facts) inDoubt() bool {
+	return slices.ContainsFunc(f.sends, func(s *send) bool { return s.doubt })
+}
+
+func (f *facts) isPaid() bool { return len(f.proven) > 0 }
+
+func (f *facts) settleAll(by settledBy) {
+	for _, s := range f.sends {
+		if s.by == byNothing || s.by == byIndex || by == byPayment || by == byOperator {
+			s.settle(by)
+		}
+	}
+}
+
+func (s *send) settle(by settledBy) { s.doubt, s.by = false, by }
+
+// place is which send a claim made, counted from 1; 1 if it made none.
+func (f *facts) place(claim int) int {
+	for n, s := range f.sends {
+		if s.claim == claim && claim > 0 {
+			return n + 1
+		}
+	}
+	return 1
+}

@@ -1,0 +1,118 @@
+package latematrix_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// act is an operator's. What may not be done makes no state.
+func (w *world) act(ctx context.Context, p *life, s step) (err error) {
+	switch s.kind {
+	case doCancel:
+		_, err = w.operator.CancelPayment(ctx, p.id, "a proof")
+	case doReplay:
+		err = w.replay(ctx, p)
+	case doClose:
+		_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+	case doResolve:
+		err = w.resolve(ctx, p, s.executed)
+	default:
+		return fmt.Errorf("there is no step %q", s.kind)
+	}
+	if errors.Is(err, payment.ErrNotAllowed) {
+		return errNoState
+	}
+	return err
+}
+
+func (w *world) replay(ctx context.Context, p *life) error {
+	_, err := w.operator.ReplayPayment(ctx, p.id, time.Time{}, "a proof")
+	if err != nil {
+		return err
+	}
+	if p.facts.isPaid() || p.facts.inDoubt() && !p.aside {
+		p.find("at a replay", "what may have been executed was replayed")
+	}
+	if p.view.cancelled {
+		p.find("at a replay", "a cancelled payment waits to be sent again")
+	}
+	// What was set aside only becomes due again.
+	p.facts.replayed, p.facts.overdue, p.aside = p.facts.replayed || !p.aside, false, false
+	return nil
+}
+
+func (w *world) resolve(ctx context.Context, p *life, wasExecuted bool) error {
+	proof := ledger.Evidence{Executed: wasExecuted, Date: time.Now(), Document: "statement", Reason: "a proof"}
+	if wasExecuted {
+		proof.RailReference = referenceA
+	}
+	_, err := w.operator.ResolvePayment(ctx, p.id, proof)
+	if err == nil {
+		p.facts.resolved(wasExecuted, referenceA)
+	}
+	return err
+}
+
+// endAll has operators end what waits for them: it may be resolved as not executed
+// first, and replayed or closed then.
+func (w *world) endAll(ctx context.Context, lives []*life) error {
+	const when = "at its end"
+	for range 3 {
+		var acted []*life
+		for n, p := range lives {
+			if p.dead || p.view.letter == "" || p.escalated {
+				continue
+			}
+			if err := w.end(ctx, p, n%2 == 0); err != nil {
+				p.find(when, fmt.Sprintf("a dead letter %s can't be ended: %v", p.view.letter, err))
+				p.dead = true
+			}
+			acted = append(acted, p)
+		}
+		if len(acted) == 0 {
+			return nil
+		}
+		if err := w.look(ctx, when, acted); err != nil {
+			return err
+		}
+	}
+	for _, p := range lives {
+		if p.view.letter != "" && !p.dead && !p.escalated {
+			p.find(when, "its dead letter stays open")
+		}
+	}
+	return nil
+}
+
+// end is an operator's one act about an open dead letter.
+func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
+	switch letter := p.view.letter; {
+	case letter == "FAILED" || letter == "EXPIRED":
+		err = payment.ErrNotAllowed
+		if even {
+			err = w.replay(ctx, p)
+		}
+		if errors.Is(err, payment.ErrNotAllowed) {
+			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+		}
+	case letter == "TAMPERED" && p.view.state == "DISPATCHED":
+		_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+	case letter == "UNCLAIMABLE" && !p.view.waitsUnknown:
+		err = w.replay(ctx, p)
+	default:
+		wasExecuted := p.facts.isPaid() || p.facts.inDoubt() && even
+		err = w.resolve(ctx, p, wasExecuted)
+		if errors.Is(err, payment.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "took it back") {
+			// The books are put right elsewhere, and the conflict stays.
+			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Escalate, "a proof")
+			p.escalated = true
+		}
+	}
+	return err
+}
