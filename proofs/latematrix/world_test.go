@@ -24,6 +24,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
+	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -34,6 +35,7 @@ type world struct {
 	cell      *celltest.Cell
 	ingest    *ledger.Ingest
 	executor  *ledger.Executor
+	reports   *ledger.Callbacks
 	operator  *ledger.Operator
 	looker    *pgxpool.Pool // a superuser, who looks, and makes time pass
 	callbacks http.Handler
@@ -56,6 +58,9 @@ func newWorld(t *testing.T) *world {
 	w.executor, err = ledger.OpenExecutor(t.Context(), config(celltest.Relayer))
 	w.must(err)
 	t.Cleanup(w.executor.Close)
+	w.reports, err = ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+	w.must(err)
+	t.Cleanup(w.reports.Close)
 	w.operator, err = ledger.OpenOperator(t.Context(), config(celltest.Operator))
 	w.must(err)
 	t.Cleanup(w.operator.Close)
@@ -83,13 +88,15 @@ func (w *world) receive() http.Handler {
 		Secrets: []secret.Ref{ref}, Key: "key", Status: "status", Reference: "reference",
 		Statuses: map[string]payment.Result{string(executed): payment.ResultExecuted, string(refused): payment.ResultRefused},
 	}
+	table, err := codes.Named("iso20022")
+	w.must(err)
 	readers := make(map[string]*railcallback.Reader)
 	for _, r := range w.rails {
-		reader, err := railcallback.Open(config, func(string) string { return callbackSecret }, time.Now)
+		reader, err := railcallback.Open(config, table, func(string) string { return callbackSecret }, time.Now)
 		w.must(err)
 		readers[r.name] = reader
 	}
-	taker, err := callback.New(readers, w.executor, "callbacks-1", time.Minute, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	taker, err := callback.New(readers, w.reports, "callbacks-1", time.Minute, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	w.must(err)
 	mux := http.NewServeMux()
 	taker.Register(mux)
