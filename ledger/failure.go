@@ -128,7 +128,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", payment.ErrLockTimeout, err)
 	case "RH001":
 		return fmt.Errorf("%w: %w", payment.ErrConflict, err)
-	case "RH002", "RH003", "RH004", "RH005", "RH006", "RH007":
+	case "RH002", "RH003", "RH004", "RH005", "RH006", "RH007", "RH008":
 		return fmt.Errorf("%w: %w", payment.ErrInvalid, err)
 	case "RH010":
 		return fmt.Errorf("%w: %w", payment.ErrNotFound, err)

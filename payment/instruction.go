@@ -83,7 +83,7 @@ type ReceiptOrFault struct {
 // Fault is why an instruction was refused: the database's words, or words of the
 // same form about what must not even be sent there. It holds nothing of the payload.
 type Fault struct {
-	SQLState string `json:"sqlstate"` // RH001 to RH007, or the server's own
+	SQLState string `json:"sqlstate"` // RH001 to RH008, or the server's own
 	Message  string `json:"message"`
 	Detail   string `json:"detail,omitempty"`
 	Hint     string `json:"hint,omitempty"` // what the caller can do about it
@@ -124,6 +124,7 @@ const (
 	StateTooLarge      = "RH005"
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
+	StateCardNumber    = "RH008" // a card number in the payload
 	StateNoInstruction = "RH010"
 	StatePutBack       = "RH013" // a row of pending that has ended, is parked or claimed: it is not claimed again
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in

@@ -75,7 +75,7 @@ var (
 	ErrLockTimeout = errors.New("a lock was not to be had in time")
 	// ErrConflict: the idempotency key was used with other content (RH001).
 	ErrConflict = errors.New("the idempotency key was used with other content")
-	// ErrInvalid: the instruction is refused and never will be taken (RH002 to RH007).
+	// ErrInvalid: the instruction is refused and never will be taken (RH002 to RH008).
 	ErrInvalid = errors.New("the instruction is refused")
 	// ErrNotFound: no such instruction.
 	ErrNotFound = errors.New("no such instruction")

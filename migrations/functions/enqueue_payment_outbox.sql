@@ -8,7 +8,8 @@
 --   CONFLICT while a person has to settle contradicting evidence.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in the payload, RH005 too large, RH006 already
---          expired, RH007 the instruction is enqueued under another key.
+--          expired, RH007 the instruction is enqueued under another key, RH008 a card
+--          number in the payload.
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
@@ -51,7 +52,7 @@ BEGIN
       rail_type COLLATE "C" = ANY (r.rail_types)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
-        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer) AS sound
+        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS sound
     INTO STRICT seen
     FROM (
       SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w

@@ -3,7 +3,7 @@
 --   and the sentence of the first thing that is wrong. No message holds a value
 --   of the payload.
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key, RH005 too
---          large or too deep, RH006 already expired.
+--          large or too deep, RH006 already expired, RH008 a card number.
 -- reads:   payment_outbox_settings, payment_rails, payment_forbidden_keys, payment_currencies.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fault(
@@ -24,7 +24,7 @@ BEGIN
   -- One statement for all that the checks rest on. A forbidden key can only be
   -- there if its name stands in the text as a key does; that is looked at closely
   -- below. Nesting is looked at only where there are brackets enough for it.
-  SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+  SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
       WHERE r.rail_type = payment_outbox_fault.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
@@ -89,6 +89,18 @@ BEGIN
     IF FOUND THEN
       code := 'RH004';
       hint := 'Documents, secrets and card data must stay outside Railhead; send a reference instead.'; RETURN NEXT; RETURN;
+    END IF;
+  END IF;
+
+  IF facts.refuse_card_numbers THEN
+    SELECT CASE WHEN card = '' OR card ~ '[0-9]{6}' THEN 'payload holds a card number'
+      ELSE format('payload holds a card number under the key "%s"', left(card, 64)) END INTO message
+    FROM {cell}.card_number_under(payload) AS card
+    WHERE card IS NOT NULL;
+    IF FOUND THEN
+      code := 'RH008';
+      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id that only looks like one goes under a key that says so.';
+      RETURN NEXT; RETURN;
     END IF;
   END IF;
 

@@ -1,5 +1,6 @@
 -- payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
---                      priority, headers, written, payload_bytes_max, headers_bytes_max, payload_depth_max, digits) -> boolean
+--                      priority, headers, written, payload_bytes_max, headers_bytes_max, payload_depth_max, digits,
+--                      refuse_card_numbers) -> boolean
 --   Whether an instruction is sound beyond doubt. Not true, null included, says
 --   nothing but that payment_outbox_fault has to look; true, that on a known rail
 --   and without a forbidden key in the text it would find no fault. The property
@@ -14,7 +15,7 @@
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_sound(
   instruction_id text, participant_id text, idempotency_key text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, written text,
-  payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer) RETURNS boolean
+  payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer, refuse_card_numbers boolean) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
@@ -29,6 +30,9 @@ AS $$
     AND octet_length($9) <= $10
     -- With fewer brackets than levels it can't be too deep.
     AND octet_length($9) - octet_length(replace(replace($9 COLLATE "C", '{', ''), '[', '')) < $12
+    -- Digits that a card number may begin with, not after a letter, but for the
+    -- last one of an escape such as \n; enough of them, or in groups.
+    AND NOT ($14 AND $9 COLLATE "C" ~ '(?:[^0-9A-Zac-eg-mo-qsu-z]|u00[01][0-9a-f])[2-689][0-9]{3}(?:[0-9]{9,15}[^0-9A-Za-z]|[ -][0-9]{4,6}[ -][0-9]{4})')
     -- At most 13 digits before the point and 4 after it stay far below the largest
     -- amount, and one of them is not 0. What is no object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'

@@ -28,7 +28,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM needle n WHERE strpos(l.folded, n.name) > 0)
         AND {cell}.payment_outbox_sound(i.instruction_id, i.participant_id, i.idempotency_key, i.payload, m.not_before, m.expires_at,
           i.priority, i.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
-          (r.digits -> (i.payload ->> 'currency'))::integer)
+          (r.digits -> (i.payload ->> 'currency'))::integer, r.refuse_card_numbers)
       THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before, m.expires_at,
         i.priority, i.headers, {cell}.payment_outbox_fingerprint(i.participant_id, i.rail_type, i.payload),
         NULL, NULL, NULL)::{cell}.outbox_batch_item

@@ -11,8 +11,8 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
-    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, rail_types, forbidden, digits)
-  SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers, rail_types, forbidden, digits)
+  SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
     ARRAY(
       SELECT '%' || replace(replace(replace(f.key, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_') || '":%'
@@ -25,6 +25,7 @@ BEGIN
     payload_bytes_max = excluded.payload_bytes_max,
     headers_bytes_max = excluded.headers_bytes_max,
     payload_depth_max = excluded.payload_depth_max,
+    refuse_card_numbers = excluded.refuse_card_numbers,
     rail_types = excluded.rail_types,
     forbidden = excluded.forbidden,
     digits = excluded.digits;

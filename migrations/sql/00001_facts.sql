@@ -24,6 +24,7 @@ CREATE TABLE {cell}.payment_outbox_settings (
   payload_bytes_max   integer NOT NULL DEFAULT 65536,
   headers_bytes_max   integer NOT NULL DEFAULT 4096,
   payload_depth_max   integer NOT NULL DEFAULT 16,
+  refuse_card_numbers boolean NOT NULL DEFAULT true,
   batch_items_max     integer NOT NULL DEFAULT 10000,
   repeated_within     interval NOT NULL DEFAULT interval '1 day',
   CONSTRAINT payment_outbox_settings_pk PRIMARY KEY (singleton),
@@ -38,6 +39,8 @@ CREATE TABLE {cell}.payment_outbox_settings (
 COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The one row of settings of this cell.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.allow_second_key IS
   'Whether a participant may enqueue one instruction_id under a second idempotency key (else RH007).';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.refuse_card_numbers IS
+  'Whether an enqueue refuses card numbers in payloads (RH008).';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.rail_key_namespace IS
   'The constant of this cell under which rail keys are derived. It never changes: under another one, a payment that is repeated is paid twice.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.repeated_within IS

@@ -197,6 +197,7 @@ CREATE TABLE {cell}.payment_outbox_rules (
   payload_bytes_max integer NOT NULL,
   headers_bytes_max integer NOT NULL,
   payload_depth_max integer NOT NULL,
+  refuse_card_numbers boolean NOT NULL,
   rail_types        text[] COLLATE "C" NOT NULL,
   forbidden         text[] COLLATE "C" NOT NULL,
   digits            jsonb   NOT NULL,

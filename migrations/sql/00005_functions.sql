@@ -3,6 +3,7 @@
 {include bump_participant_outbox_seq}
 {include payment_outbox_fingerprint}
 {include payment_outbox_state}
+{include card_number_under}
 {include payment_outbox_fault}
 {include payment_outbox_sound}
 {include enqueue_payment_outbox}

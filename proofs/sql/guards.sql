@@ -95,8 +95,8 @@ SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs 
 WHERE NOT EXISTS (
   SELECT FROM {cell}.payment_outbox_rules r
   JOIN {cell}.payment_outbox_settings s ON s.singleton
-  WHERE (r.allow_second_key, r.rail_key_namespace, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max)
-      = (s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max)
+  WHERE (r.allow_second_key, r.rail_key_namespace, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, r.refuse_card_numbers)
+      = (s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers)
     AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
     AND r.forbidden = ARRAY(
       SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
