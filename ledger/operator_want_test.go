@@ -21,18 +21,19 @@ var operatorTable = map[string][]string{
 	"pending, to be asked about": waits(mayBePaid),
 	"claimed":                    withoutLetter("DISPATCHING", "RH020 the instruction is DISPATCHING and can't be cancelled"),
 	"DISPATCHED":                 withoutLetter("DISPATCHED", "RH020 the instruction is DISPATCHED and can't be cancelled"),
-	"CANCELLED":                  withoutLetter("CANCELLED", "RH020 the instruction is CANCELLED and can't be cancelled"),
+	// What has ended unpaid is known to have been paid by proof alone.
+	"CANCELLED": provable(withoutLetter("CANCELLED", "RH020 the instruction is CANCELLED and can't be cancelled")),
 	"FAILED": {
 		"RH020 the instruction is FAILED and can't be cancelled",
 		"+ , letter FAILED acknowledged", "+ , letter FAILED escalated", "+ , letter FAILED resolved",
 		"+ REPLAYED, SEND sends=0 asked=0 count=3, letter FAILED manual_replay",
-		"RH020 the instruction is FAILED" + resolvable, "RH020 the instruction is FAILED" + resolvable,
+		"+ DISPATCHED, letter FAILED resolved", "RH020 the instruction is FAILED" + resolvable,
 	},
 	"EXPIRED": {
 		"RH020 the instruction is FAILED and can't be cancelled",
 		"+ , letter EXPIRED acknowledged", "+ , letter EXPIRED escalated", "+ , letter EXPIRED resolved",
 		"+ REPLAYED, SEND sends=0 asked=0 count=2, letter EXPIRED manual_replay",
-		"RH020 the instruction is FAILED" + resolvable, "RH020 the instruction is FAILED" + resolvable,
+		"+ DISPATCHED, letter EXPIRED resolved", "RH020 the instruction is FAILED" + resolvable,
 	},
 	// What may have been paid ends by evidence alone.
 	"PARKED, outcome unknown": {
@@ -113,10 +114,12 @@ var operatorTable = map[string][]string{
 }
 
 // waits is what meets every act on what waits to be sent or asked about.
-func waits(cancel string) []string {
-	all := withoutLetter("PENDING", cancel)
-	all[5] = "+ DISPATCHED" // resolve executed
-	return all
+func waits(cancel string) []string { return provable(withoutLetter("PENDING", cancel)) }
+
+// provable is for what proof of execution ends.
+func provable(acts []string) []string {
+	acts[5] = "+ DISPATCHED" // resolve executed
+	return acts
 }
 
 // withoutLetter is what meets every act but cancel where no person was asked.

@@ -3,8 +3,12 @@
 --   what contradicts itself, with a person's evidence: appends the true outcome as
 --   DISPATCHED or FAILED, with the actor. A FAILED one keeps its dead letter, to be
 --   replayed or closed. "Not executed" of what was CANCELLED, or is FAILED, is no news
---   and appends nothing; a cancelled payment is done with. Proof of execution also ends what waits in pending: after a
---   failover that forgot its send, that is all that keeps it from being sent again.
+--   and appends nothing; a cancelled payment is done with.
+--
+--   Proof of execution ends more: what waits in pending, because after a failover that
+--   forgot its send that is all that keeps it from being sent again, and what is FAILED
+--   or CANCELLED, because the rail may have been wrong, or a restore have forgotten the
+--   replay that was executed; the caller would pay it once more.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
@@ -61,13 +65,13 @@ BEGIN
     PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id FOR UPDATE;
     waits := FOUND;
   END IF;
-  IF NOT waits AND (letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
+  IF NOT waits AND NOT coalesce(resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED'), false) AND (letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
     OR NOT coalesce(aside OR last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Resolve is for what waits for a person with an unknown outcome, for conflicts, and with proof of execution for what waits to be sent. FAILED and EXPIRED are replayed or closed, UNCLAIMABLE of which nothing was sent is replayed or cancelled.';
+      HINT = 'Resolve is for what waits for a person with an unknown outcome, for conflicts, and with proof of execution for what waits to be sent, is FAILED or CANCELLED. Not executed, FAILED and EXPIRED are replayed or closed, UNCLAIMABLE of which nothing was sent is replayed or cancelled.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a

@@ -169,7 +169,8 @@ func (w *world) resolve(t *rapid.T) {
 	evidence.RailReference = reference
 	_, err := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
 	conflict := one.letter == payment.DeadConflict && slices.Contains([]payment.State{payment.Failed, payment.Cancelled, payment.Dispatched}, one.state)
-	if allowed := one.state == payment.Parked || conflict; allowed != (err == nil) {
+	wrong := executed && (one.state == payment.Failed || one.state == payment.Cancelled)
+	if allowed := one.state == payment.Parked || conflict || wrong; allowed != (err == nil) {
 		t.Fatalf("resolve of %+v as executed=%v: %v", one.model, executed, err)
 	}
 	if err != nil {
