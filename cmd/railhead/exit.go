@@ -135,13 +135,14 @@ func advice(err error) string {
 
 // blockedAdvice is how an operator gets past another session's open transaction.
 func blockedAdvice(blocked *ledger.BlockedError) string {
-	end := "End its transaction"
+	var end strings.Builder
+	end.WriteString("End its transaction")
 	for _, blocker := range blocked.Blockers {
 		if blocker.PID != 0 {
-			end += fmt.Sprintf(", or have a superuser run SELECT pg_terminate_backend(%d)", blocker.PID)
+			fmt.Fprintf(&end, ", or have a superuser run SELECT pg_terminate_backend(%d)", blocker.PID)
 		}
 	}
-	return end + ".\nThen run the same command again. A pause that waits stops nothing: if payments must stop now, stop the relayers."
+	return end.String() + ".\nThen run the same command again. A pause that waits stops nothing: if payments must stop now, stop the relayers."
 }
 
 // exitCodesTopic is railhead help exit-codes.
