@@ -33,26 +33,29 @@ type Said struct {
 	// Code is the code, or else a word that is in no table; empty: there is neither.
 	Code     string
 	Unlisted bool // the table does not list Code
+	// Duplicate is set where the word or the code says that the rail knows the key
+	// already, whatever they prove together.
+	Duplicate bool
 }
 
 // Read takes the word and the code of one answer; either may be empty, which
 // means that the answer has none.
 func (w SendWords) Read(word, code string) Said {
+	entry, listed := w.Table.Find(code)
 	class := ByCode
 	if word != "" {
 		var known bool
 		if class, known = w.Words[word]; !known {
 			found, ok := w.Table.Find(word)
 			if !ok {
-				return Said{Code: word, Unlisted: true}
+				return Said{Code: word, Unlisted: true, Duplicate: entry.Class == Duplicate}
 			}
 			if class = found.Class; class == FirstOnly {
 				class = ByCodeOrFirst
 			}
 		}
 	}
-	entry, listed := w.Table.Find(code)
-	said := Said{Code: code, Class: class}
+	said := Said{Code: code, Class: class, Duplicate: class == Duplicate || entry.Class == Duplicate}
 	switch {
 	case class == ByCode:
 		said.Class, said.Unlisted = entry.Class, code != "" && !listed

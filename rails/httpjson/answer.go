@@ -63,7 +63,7 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 		return doubt("the answer speaks of another payment")
 	}
 	// The status 409 does not say whether the key was used before or is in use.
-	result.SeenBefore = entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) || sendNo != 1 && a.status == http.StatusConflict
+	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) || sendNo != 1 && a.status == http.StatusConflict
 	class, why := r.weigh(entry.Class, a.status, said)
 	if why != "" {
 		return doubt(why)

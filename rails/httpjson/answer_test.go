@@ -124,6 +124,7 @@ func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 		"duplicate by code":                 {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, true, true},
 		"duplicate by word":                 {422, `{"status":"SEEN"}`, true, true},
 		"duplicate in a 200":                {200, `{"status":"SEEN"}`, true, true},
+		"duplicate behind a clear word":     {200, `{"status":"LATER","error":{"code":"AM05"}}`, true, true},
 		"duplicate in a 500":                {500, `{"status":"SEEN"}`, true, true},
 		"bad request":                       {400, `{}`, true, false},
 		"a refusal that can't be read":      {422, `<html>`, true, false},
