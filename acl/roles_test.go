@@ -97,7 +97,7 @@ func TestRoles(t *testing.T) {
 		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "FAILED", "result": "UNKNOWN"}')`, "RH002"},
 		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "UNKNOWN", "result": "REFUSED"}')`, "RH002"},
 		{"railhead_callbacks", `SELECT railhead.record_callback('{}')`, "RH002"},
-		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "DISPATCHED", "result": "EXECUTED"}')`, "RH010"},
+		{"railhead_callbacks", `SELECT railhead.record_callback('{"state": "DISPATCHED", "result": "EXECUTED", "rail_type": "bank"}')`, "RH010"},
 		{"railhead_callbacks", `SELECT railhead.record_late_outcome('{}')`, denied},
 		{"railhead_callbacks", `SELECT railhead.pause_rail_in_trouble('sim', 'it refused our credentials')`, denied},
 		{"railhead_callbacks", `SELECT railhead.resolve_payment(gen_random_uuid(), true, 'r', now()::date, 'd', 'r')`, denied},

@@ -102,3 +102,30 @@ func TestCallbacksReachNoTable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCallbackSaysNoMore: what the role's own function takes, whoever calls it past
+// the endpoint.
+func TestCallbackSaysNoMore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.claimOne(d.enqueue()).OutboxID
+	conn := d.Conn(t, celltest.Callbacks)
+	for name, report := range map[string]string{
+		"executed and refused": `{"state":"DISPATCHED","result":"REFUSED","rail_type":"bank"}`,
+		"failed by itself":     `{"state":"FAILED","rail_type":"bank"}`,
+		"no rail":              `{"state":"FAILED","result":"REFUSED"}`,
+		"an empty rail":        `{"state":"DISPATCHED","result":"EXECUTED","rail_type":""}`,
+	} {
+		_, err := conn.Exec(t.Context(), `SELECT railhead.record_callback($1::jsonb || jsonb_build_object('outbox_id', $2::text, 'attempt_id', gen_random_uuid()))`, report, id.String())
+		if ledger.SQLState(err) != "RH002" {
+			t.Errorf("%s: %v, want RH002", name, err)
+		}
+	}
+	var verdict string
+	if err := conn.QueryRow(t.Context(), `
+		SELECT railhead.record_callback('{"state":"FAILED","result":"REFUSED","rail_type":"bank","dead_reason":"TAMPERED"}'::jsonb
+		  || jsonb_build_object('outbox_id', $1::text, 'attempt_id', gen_random_uuid()))`, id.String()).Scan(&verdict); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "letter", d.letter(id), "FAILED pending")
+}

@@ -111,3 +111,31 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 		})
 	}
 }
+
+// TestPutBackClosedBesideItsWorker closes the letter of a row that was put back while
+// the worker of its claim gives the payment back: it still waits, and is not lost.
+func TestPutBackClosedBesideItsWorker(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	d.putBack(claim.OutboxID)
+	if err := d.exec.SetAside(t.Context(), claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+		t.Fatal(err)
+	}
+	d.do(`CREATE FUNCTION railhead.linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'`)
+	d.do(`CREATE TRIGGER linger AFTER UPDATE ON railhead.payment_outbox_pending FOR EACH ROW EXECUTE FUNCTION railhead.linger()`)
+	recorded := make(chan error, 1)
+	go func() {
+		_, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{told(sameKey, claim, payment.ResultUnknown, "")}})
+		recorded <- err
+	}()
+	time.Sleep(500 * time.Millisecond)
+	_, closed := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, ledger.Close, "put back by a restore")
+	if err := <-recorded; err != nil {
+		t.Fatal(err)
+	}
+	refusedWith(t, "close", closed, "RH020", "not closed by a word")
+	if d.waiting(claim.OutboxID) == "" {
+		t.Errorf("rows %s: nothing waits any more, and nothing will look at it again", d.rows(claim.OutboxID))
+	}
+}

@@ -9,7 +9,7 @@ WHERE f.claim_id = ANY (coalesce($1::uuid[], ARRAY(
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = m.outbox_id AND a.attempt_no > m.attempt_no AND a.state <> 'LATE_OUTCOME'
       LIMIT 1) IS NULL
-      AND (
+      AND ((
         SELECT true FROM {cell}.payment_outbox_attempts c
         WHERE c.outbox_id = m.outbox_id AND c.attempt_no = m.attempt_no
-        LIMIT 1))
+        LIMIT 1) OR NOT {cell}.left_the_archive(m.outbox_id)))

@@ -9,7 +9,8 @@
 --                   may have been removed by the reaper and proves nothing
 --   claim_missing   the row of the last claim is gone; one of a day ago may have left
 --                   the archive with its month
---   vouched         some component has compared this start with its memory
+--   vouched         some worker has compared this start with its memory; an endpoint
+--                   that the Internet reaches does not speak for senders
 --   known           some relayer has run on this cell, by whatever name
 --   outdated        some relayer beat before this start and a quarter of an hour after the
 --                   memory was made, which is longer than a relayer goes without a look
@@ -46,7 +47,7 @@ AS $$
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
       LIMIT 1) IS NULL AS claim_missing,
-    EXISTS (SELECT FROM beat b WHERE b.vouched) AS vouched,
+    EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind <> 'callback') AS vouched,
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
     coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false) AS outdated,
     ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,

@@ -32,6 +32,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
   END IF;
   IF triage_dead_letter.status = 'resolved' AND letter.reason = 'UNCLAIMABLE' THEN
+    -- A worker may be about to give the payment back: what it waits for is seen then.
+    PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
   END IF;
   IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') AND coalesce(ended, 'PARKED') = 'PARKED'
