@@ -27,11 +27,12 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // speed is short enough for a test and long enough for a busy machine: an answer
-// that is late by itself would be another cell.
+// that is late by itself would be another cell, and so would a final word that comes
+// after the next send.
 var speed = simrail.Speed{
-	Answer: 2500 * time.Millisecond, Settle: 50 * time.Millisecond, Callback: time.Minute,
+	Answer: 2500 * time.Millisecond, Settle: 10 * time.Millisecond, Callback: time.Minute,
 	Ask: 300 * time.Millisecond, Inquiries: 6, NotFoundAge: 100 * time.Millisecond,
-	Retry: 50 * time.Millisecond, Sends: 5, Concurrency: 64,
+	Retry: 400 * time.Millisecond, Sends: 5, Concurrency: 64,
 }
 
 // stage is a cell with the banks of some shapes, and a receiver of callbacks.
