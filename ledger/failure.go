@@ -121,18 +121,12 @@ func ignoreClosed(err error) error {
 
 // explain gives the vocabulary's sentinel to what callers branch on.
 func explain(err error) error {
-	switch state := SQLState(err); state {
-	case "":
-		return err
-	case stateLockTimeout:
+	state := SQLState(err)
+	if state == stateLockTimeout {
 		return fmt.Errorf("%w: %w", payment.ErrLockTimeout, err)
-	case "RH001":
-		return fmt.Errorf("%w: %w", payment.ErrConflict, err)
-	case "RH002", "RH003", "RH004", "RH005", "RH006", "RH007", "RH008":
-		return fmt.Errorf("%w: %w", payment.ErrInvalid, err)
-	case "RH010":
-		return fmt.Errorf("%w: %w", payment.ErrNotFound, err)
-	default:
-		return err
 	}
+	if sentinel := payment.SentinelOf(state); sentinel != nil {
+		return fmt.Errorf("%w: %w", sentinel, err)
+	}
+	return err
 }

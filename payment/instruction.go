@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -83,7 +84,7 @@ type ReceiptOrFault struct {
 // Fault is why an instruction was refused: the database's words, or words of the
 // same form about what must not even be sent there. It holds nothing of the payload.
 type Fault struct {
-	SQLState string `json:"sqlstate"` // RH001 to RH008, or the server's own
+	SQLState string `json:"sqlstate"` // one of Refusals, or the server's own
 	Message  string `json:"message"`
 	Detail   string `json:"detail,omitempty"`
 	Hint     string `json:"hint,omitempty"` // what the caller can do about it
@@ -100,32 +101,6 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Unwrap gives the sentinel that a caller branches on: ErrConflict for RH001,
-// ErrNotFound for RH010, ErrNotAllowed for RH020, else ErrInvalid.
-func (f *Fault) Unwrap() error {
-	switch f.SQLState {
-	case StateConflict:
-		return ErrConflict
-	case StateNoInstruction:
-		return ErrNotFound
-	case StateNotAllowed:
-		return ErrNotAllowed
-	default:
-		return ErrInvalid
-	}
-}
-
-// The SQLSTATEs that enqueue, claims and the operator functions refuse with.
-const (
-	StateConflict      = "RH001" // the key was used with other content
-	StateInvalid       = "RH002"
-	StateUnknownRail   = "RH003"
-	StateForbiddenKey  = "RH004" // in the payload
-	StateTooLarge      = "RH005"
-	StateExpired       = "RH006"
-	StateSecondKey     = "RH007" // the instruction is enqueued under another key
-	StateCardNumber    = "RH008" // a card number in the payload
-	StateNoInstruction = "RH010"
-	StatePutBack       = "RH013" // a row of pending that has ended, is parked or claimed: it is not claimed again
-	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
-)
+// Unwrap gives the sentinel that a caller branches on, by the table of Refusals;
+// ErrInvalid for a state of the server's own, which is about the content too.
+func (f *Fault) Unwrap() error { return cmp.Or(SentinelOf(f.SQLState), ErrInvalid) }

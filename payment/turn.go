@@ -77,10 +77,16 @@ var (
 	ErrConflict = errors.New("the idempotency key was used with other content")
 	// ErrInvalid: the instruction is refused and never will be taken (RH002 to RH008).
 	ErrInvalid = errors.New("the instruction is refused")
-	// ErrNotFound: no such instruction.
+	// ErrNotFound: no such instruction (RH010).
 	ErrNotFound = errors.New("no such instruction")
 	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
 	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
+	// ErrContended: other transactions kept appending to the instruction. Nothing
+	// happened; the same call may succeed (RH011).
+	ErrContended = errors.New("other transactions kept appending to the same instruction")
+	// ErrPutBack: the row was put back in pending after its payment had ended, or
+	// while it was parked or claimed. It is set aside, not claimed (RH013).
+	ErrPutBack = errors.New("the row was put back in pending")
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
 	ErrServerChanged = errors.New("the server is another one than before")

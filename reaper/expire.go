@@ -41,7 +41,7 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		switch {
 		case err == nil:
 			expired = append(expired, ended...)
-		case sqlState(err) == payment.StatePutBack:
+		case errors.Is(err, payment.ErrPutBack):
 			if err := r.setAside(ctx, result, id, err); err != nil {
 				return expired, err
 			}

@@ -1,0 +1,63 @@
+package payment
+
+import "slices"
+
+// The SQLSTATEs that enqueue, claims and the operator functions refuse with.
+const (
+	StateConflict      = "RH001" // the key was used with other content
+	StateInvalid       = "RH002"
+	StateUnknownRail   = "RH003"
+	StateForbiddenKey  = "RH004" // in the payload
+	StateTooLarge      = "RH005"
+	StateExpired       = "RH006"
+	StateSecondKey     = "RH007" // the instruction is enqueued under another key
+	StateCardNumber    = "RH008" // a card number in the payload
+	StateNoInstruction = "RH010"
+	StateContended     = "RH011" // others kept taking the number of the row that was to be appended
+	StatePutBack       = "RH013" // a row of pending that has ended, is parked or claimed: it is not claimed again
+	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
+)
+
+// Refusal is one of the SQLSTATEs of class RH.
+type Refusal struct {
+	SQLState string
+	Sentinel error  // what callers branch on; nil: reserved, nothing raises it
+	Meaning  string // as the table of refusals in docs/ingest.md has it
+}
+
+// refusals are all of them. A test compares them with what the schema raises and
+// with the documents.
+var refusals = []Refusal{
+	{StateConflict, ErrConflict, "the key was used with other content"},
+	{StateInvalid, ErrInvalid, "invalid instruction, reason, profile or setting"},
+	{StateUnknownRail, ErrInvalid, "unknown rail"},
+	{StateForbiddenKey, ErrInvalid, "a forbidden key in the payload (documents, secrets, card data)"},
+	{StateTooLarge, ErrInvalid, "too large, too deep, or too many items"},
+	{StateExpired, ErrInvalid, "already expired"},
+	{StateSecondKey, ErrInvalid, "this `instruction_id` is enqueued under another key"},
+	{StateCardNumber, ErrInvalid, "a card number in the payload"},
+	{"RH009", nil, "reserved: the instruction belongs to another cell"},
+	{StateNoInstruction, ErrNotFound, "no such instruction, rail key or participant"},
+	{StateContended, ErrContended, "other transactions kept appending to the same instruction"},
+	{"RH012", nil, "reserved: over a limit of the participant"},
+	{StatePutBack, ErrPutBack, "the row was put back in pending after its end"},
+	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
+	{"RH021", nil, "reserved: the act needs an approval"},
+	{"RH022", nil, "reserved: the approver is the one who asked"},
+	{"RH023", nil, "reserved: the request was decided or has expired"},
+}
+
+// Refusals lists every SQLSTATE of class RH in order, those that are reserved
+// included.
+func Refusals() []Refusal { return slices.Clone(refusals) }
+
+// SentinelOf gives the error that a caller branches on for an SQLSTATE; nil for
+// one that is not Railhead's.
+func SentinelOf(sqlState string) error {
+	for i := range refusals {
+		if refusals[i].SQLState == sqlState {
+			return refusals[i].Sentinel
+		}
+	}
+	return nil
+}
