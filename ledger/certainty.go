@@ -39,7 +39,7 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 	case !t.SuspendedAt.IsZero():
 		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: lanes are suspended since %s, compare with the rail",
 			t.SuspendedAt.UTC().Format(time.RFC3339))
-	case last != nil && last.State == payment.Dispatching && t.Pending == nil:
+	case last != nil && last.State == payment.Dispatching:
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:
 		return OutcomeUnknown, "the rail took it for now; its final word is to come"
@@ -51,6 +51,9 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 	}
 	if refused := t.lastRefusal(); refused != nil {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
+	}
+	if doubt := t.lastDoubt(); doubt != nil {
+		return OutcomeUnknown, fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
 	}
 	switch {
 	case last == nil && t.Pending != nil:
@@ -92,24 +95,28 @@ func (t Timeline) lateOfCancelled(last *AttemptRow) *AttemptRow {
 	return nil
 }
 
+// lastDoubt is the latest row by which some send has no trustworthy answer.
+func (t Timeline) lastDoubt() *AttemptRow {
+	for n := range slices.Backward(t.Attempts) {
+		if t.Attempts[n].OutcomeUnknown {
+			return &t.Attempts[n]
+		}
+	}
+	return nil
+}
+
 // lastRefusal is the latest row that proves that a send which reached the rail
-// was not executed: a refusal, "no such payment" that counted, or a person's
-// FAILED after a send without an answer.
+// was not executed: a refusal, the rail's or a person's, or "no such payment" that
+// counted.
 func (t Timeline) lastRefusal() *AttemptRow {
-	reached := false
 	var found *AttemptRow
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
-		reached = reached || row.OutcomeUnknown
 		switch payment.Result(row.Result) {
 		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefused:
 			found = row
 		case payment.ResultNotFound:
 			if !row.OutcomeUnknown {
-				found = row
-			}
-		case "":
-			if row.State == payment.Failed && reached {
 				found = row
 			}
 		}

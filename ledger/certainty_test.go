@@ -49,7 +49,10 @@ func TestCertainty(t *testing.T) {
 		"not found, proven": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Inquiring, "", true),
 			row(payment.Retryable, payment.ResultNotFound, false)}, waits, nil, ledger.RailRefused},
 		"a person's evidence": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Parked, "", true),
-			row(payment.Failed, "", false)}, nil, nil, ledger.RailRefused},
+			row(payment.Failed, payment.ResultRefused, false)}, nil, nil, ledger.RailRefused},
+		"an older copy cancelled": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Cancelled, "", false)}, nil, nil, ledger.OutcomeUnknown},
+		"an older copy expired":   {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Failed, "", false)}, nil, nil, ledger.OutcomeUnknown},
+		"a copy in flight":        {[]ledger.AttemptRow{claim}, waits, nil, ledger.OutcomeUnknown},
 		"taken for now": {[]ledger.AttemptRow{claim, {State: payment.Accepted, Result: "ACCEPTED", OutcomeUnknown: true, Provisional: true}},
 			&ledger.PendingRow{OutcomeUnknown: true, Provisional: true}, nil, ledger.OutcomeUnknown},
 	} {

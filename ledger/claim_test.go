@@ -52,10 +52,10 @@ func TestClaimRolledBack(t *testing.T) {
 	same(t, "attempt number", d.claimOne(id).AttemptNo, 1)
 }
 
-// TestClaimNumbersAfterWhoeverAppended raises attempt_count under the row's lock
-// while a claim with an older snapshot waits: the claim must not number by what
-// its snapshot saw.
-func TestClaimNumbersAfterWhoeverAppended(t *testing.T) {
+// TestClaimNumbersByTheCount: the number of a claim follows the count, which each
+// append for a waiting row raises. A row that counts fewer rows than there are is
+// older than they are, and is not claimed.
+func TestClaimNumbersByTheCount(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	id := d.enqueue()
@@ -65,8 +65,10 @@ func TestClaimNumbersAfterWhoeverAppended(t *testing.T) {
 
 	other := d.enqueue()
 	d.record(told(coversKey, d.claimOne(other), payment.ResultRefusedTransient, ""))
-	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0`)
-	same(t, "attempt number after a stale count", d.claimOne(other).AttemptNo, 3)
+	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, next_attempt_at = '2000-01-01'`)
+	if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
+		t.Errorf("a claim of an older copy: %v, want %s", err, payment.StatePutBack)
+	}
 }
 
 func TestLanesAreIndependent(t *testing.T) {

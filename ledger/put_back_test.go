@@ -21,6 +21,19 @@ func (d *desk) putBack(id payment.ID) {
 		FROM railhead.payment_outbox_keys k WHERE k.outbox_id = '`+id.String()+`'`)
 }
 
+// copyOf is what an instruction has in pending, and restore brings such a copy back
+// as all that is in the table.
+func (d *desk) copyOf(id payment.ID) string {
+	d.t.Helper()
+	return d.text(`SELECT row_to_json(p)::text FROM railhead.payment_outbox_pending p WHERE p.outbox_id = $1`, [16]byte(id))
+}
+
+func (d *desk) restore(copied string) {
+	d.t.Helper()
+	d.do(`DELETE FROM railhead.payment_outbox_pending`)
+	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT * FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
+}
+
 // TestPutBackIsNotClaimed puts payments back in pending that have ended, are parked
 // or claimed. None is claimed, ended by expiry, cancelled, replayed or ended by what
 // the rail reports; the act that is left takes the row out.
@@ -110,6 +123,176 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			d.gapless()
 		})
 	}
+}
+
+// TestOlderCopyIsNotClaimed puts older copies of rows back in pending while their
+// payments wait, as a restore of that table alone does: nothing acts on what the copy
+// says, and a person ends it with evidence.
+func TestOlderCopyIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		policy payment.Policy
+		result payment.Result
+		rows   string
+	}{
+		{"unknown", sameKey, payment.ResultUnknown, "DISPATCHING UNKNOWN(1)"},
+		{"refused for now", sameKey, payment.ResultRefusedTransient, "DISPATCHING RETRYABLE(1)"},
+		{"not sent", sameKey, payment.ResultNotSent, "DISPATCHING RETRYABLE(1)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			id := d.enqueue()
+			copied := d.copyOf(id)
+			d.record(told(test.policy, d.claimOne(id), test.result, ""))
+			same(t, "rows", d.rows(id), test.rows)
+			d.restore(copied)
+
+			operator := d.operator()
+			_, err := operator.CancelPayment(t.Context(), id, "a test")
+			refusedWith(t, "cancel", err, "RH020", "was put back in pending")
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-02'`)
+			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != payment.StatePutBack {
+				t.Errorf("expiry: %v, want %s", err, payment.StatePutBack)
+			}
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = NULL, next_attempt_at = '2000-01-01'`)
+			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); !payment.IsPutBack(ledger.SQLState(err)) {
+				t.Errorf("a claim of the first copy: %v, want it refused", err)
+			}
+			d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 1, send_count = 1`)
+			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
+				t.Errorf("a claim of a later copy: %v, want %s", err, payment.StatePutBack)
+			}
+			if err := d.exec.SetAside(t.Context(), id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
+			refusedWith(t, "replay", err, "RH020", "was put back in pending")
+			_, err = operator.TriageDeadLetter(t.Context(), id, ledger.Close, "a test")
+			refusedWith(t, "close", err, "RH020", "not closed by a word")
+			same(t, "rows before the act", d.rows(id), test.rows)
+			if _, err := operator.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "rows", d.rows(id), test.rows+" FAILED")
+			same(t, "waiting", d.waiting(id), "")
+			d.gapless()
+		})
+		t.Run(test.name+", reported as executed", func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			id := d.enqueue()
+			copied := d.copyOf(id)
+			d.record(told(test.policy, d.claimOne(id), test.result, ""))
+			d.restore(copied)
+			same(t, "verdict", string(d.late(callback(id, payment.ResultExecuted, "ref"))), "SETTLED")
+			same(t, "rows", d.rows(id), test.rows+" LATE_OUTCOME DISPATCHED")
+			same(t, "waiting", d.waiting(id), "")
+		})
+	}
+}
+
+// TestPutBackBesideAnOpenClaim: the answer that gives a payment back finds a row in
+// pending that was put back meanwhile. It is not taken for the payment's own.
+func TestPutBackBesideAnOpenClaim(t *testing.T) {
+	t.Parallel()
+	for _, slow := range []bool{false, true} {
+		d := newDesk(t)
+		claim := d.claimOne(d.enqueue())
+		d.putBack(claim.OutboxID)
+		d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 9`)
+		answer := told(sameKey, claim, payment.ResultUnknown, "")
+		if slow {
+			same(t, "verdict", string(d.late(answer)), "IN")
+		} else {
+			d.record(answer)
+		}
+		d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
+		if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); !payment.IsPutBack(ledger.SQLState(err)) {
+			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
+		}
+		d.must(d.exec.SetAside(t.Context(), claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)))
+		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{
+			Executed: true, RailReference: "b-1", Date: time.Now(), Document: "d", Reason: "a test",
+		}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING UNKNOWN(1) DISPATCHED")
+	}
+}
+
+// TestPutBackBesideALetter: a row that was put back beside an open dead letter
+// changes nothing of what the letter says, and leaves with it.
+func TestPutBackBesideALetter(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	operator := d.operator()
+	aside := func(id payment.ID) {
+		t.Helper()
+		d.putBack(id)
+		d.must(d.exec.SetAside(t.Context(), id, payment.SetAsideCode(payment.StatePutBack)))
+	}
+
+	contradicted := plights["CONFLICT after FAILED"](d)
+	aside(contradicted)
+	same(t, "letter", d.letter(contradicted), "CONFLICT pending")
+	if _, err := operator.ResolvePayment(t.Context(), contradicted, ledger.Evidence{
+		Executed: true, RailReference: "b-1", Date: time.Now(), Document: "d", Reason: "a test",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "waiting after the conflict", d.waiting(contradicted), "")
+
+	failed := plights["FAILED"](d)
+	d.putBack(failed)
+	if _, err := operator.TriageDeadLetter(t.Context(), failed, ledger.Close, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "waiting after the close", d.waiting(failed), "")
+
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	replayed := plights["FAILED"](d)
+	d.putBack(replayed)
+	if _, err := operator.ReplayPayment(t.Context(), replayed, time.Time{}, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "waiting after the replay", d.waiting(replayed), "SEND sends=0 asked=0 count=3")
+	same(t, "and is claimed", d.claimOne(replayed).AttemptNo, 4)
+
+	never := payment.Policy{ResendOnUnknown: payment.ResendNever}
+	claim := d.claimOne(d.enqueue())
+	d.record(told(never, claim, payment.ResultAccepted, "b-1"))
+	aside(claim.OutboxID)
+	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
+	_, err := operator.ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
+	refusedWith(t, "not executed, of what was", err, "RH020", "nothing about it is left")
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING DISPATCHED(1)")
+}
+
+// TestTwoForgottenSends: what workers say of two claims that a restore forgot are two
+// things, also where neither has an answer.
+func TestTwoForgottenSends(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	first, second := forgotten(id), forgotten(id)
+	second.ClaimedAt = first.ClaimedAt.Add(time.Minute)
+	seen := evidence(sameKey, second, "unknown", "")
+	seen.Decision.ErrorCode = payment.CodeSeenBefore
+	for _, step := range []struct {
+		outcome payment.Outcome
+		want    payment.Verdict
+	}{
+		{evidence(sameKey, first, "unknown", ""), payment.VerdictLate},
+		{evidence(sameKey, first, "unknown", ""), payment.VerdictRepeated},
+		{evidence(sameKey, second, "unknown", ""), payment.VerdictLate},
+		{seen, payment.VerdictLate},
+	} {
+		same(t, "verdict", d.late(step.outcome), step.want)
+	}
+	same(t, "sends", d.text(`SELECT send_count::text FROM railhead.payment_outbox_pending`), "3")
+	same(t, "seen before", d.text(`SELECT railhead.rail_has_seen($1)::text`, [16]byte(id)), "true")
 }
 
 // TestPutBackClosedBesideItsWorker closes the letter of a row that was put back while

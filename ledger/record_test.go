@@ -246,29 +246,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestRequeueMeetsItsRow: a failover may bring the pending row back beside an
-// open claim. The requeue takes the higher number, the earlier time, and never
-// forgets that something is unknown.
-func TestRequeueMeetsItsRow(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	claim := firstSend(d)
-	restore := `INSERT INTO railhead.payment_outbox_pending (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count, next_attempt_at)
-		SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, $1, $2
-		FROM railhead.payment_outbox_attempts WHERE attempt_no = 1 AND outbox_id = $3`
-	d.do(restore, 0, "2001-01-01", [16]byte(claim.OutboxID))
-	d.record(lost(sameKey, claim))
-	same(t, "requeued over an older row", d.waiting(claim.OutboxID), "SEND sends=0 asked=0 count=2 unknown")
-	same(t, "due", d.text(`SELECT next_attempt_at::date::text FROM railhead.payment_outbox_pending`), "2001-01-01")
-	same(t, "number", d.claimOne(claim.OutboxID).AttemptNo, 3)
-
-	other := firstSend(d)
-	d.do(restore, 9, "2100-01-01", [16]byte(other.OutboxID))
-	d.record(lost(sameKey, other))
-	same(t, "requeued over a newer row", d.waiting(other.OutboxID), "SEND sends=0 asked=0 count=9 unknown")
-	same(t, "number", d.claimOne(other.OutboxID).AttemptNo, 10)
-}
-
 // TestRecordIsRepeatable: after a commit of unknown result the same outcomes are
 // recorded again. The fast path calls them late, the slow path knows them.
 func TestRecordIsRepeatable(t *testing.T) {

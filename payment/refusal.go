@@ -14,7 +14,7 @@ const (
 	StateCardNumber    = "RH008" // a card number in the payload
 	StateNoInstruction = "RH010"
 	StateContended     = "RH011" // others kept taking the number of the row that was to be appended
-	StatePutBack       = "RH013" // a row of pending that has ended, is parked or claimed: it is not claimed again
+	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )
 
@@ -40,7 +40,7 @@ var refusals = []Refusal{
 	{StateNoInstruction, ErrNotFound, "no such instruction, rail key or participant"},
 	{StateContended, ErrContended, "other transactions kept appending to the same instruction"},
 	{"RH012", nil, "reserved: over a limit of the participant"},
-	{StatePutBack, ErrPutBack, "the row was put back in pending after its end"},
+	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},

@@ -84,8 +84,8 @@ var (
 	// ErrContended: other transactions kept appending to the instruction. Nothing
 	// happened; the same call may succeed (RH011).
 	ErrContended = errors.New("other transactions kept appending to the same instruction")
-	// ErrPutBack: the row was put back in pending after its payment had ended, or
-	// while it was parked or claimed. It is set aside, not claimed (RH013).
+	// ErrPutBack: the row was put back in pending, past the product. It is set aside,
+	// not claimed (RH013).
 	ErrPutBack = errors.New("the row was put back in pending")
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
@@ -105,10 +105,17 @@ func Unfit(err error) bool {
 // SetAsideCode is the error code of the dead letter of an instruction that is set
 // aside, by the SQLSTATE that its row was refused with.
 func SetAsideCode(sqlState string) string {
-	if sqlState == StatePutBack {
+	if IsPutBack(sqlState) {
 		return "PUT_BACK"
 	}
 	return "SQLSTATE_" + sqlState
+}
+
+// IsPutBack reports whether a claim or an expiry of one row, refused with this
+// SQLSTATE, says that it was put back in pending: it is told, or the number of the
+// instruction's next row is taken (unique_violation), as of one that claims to be new.
+func IsPutBack(sqlState string) bool {
+	return sqlState == StatePutBack || sqlState == "23505"
 }
 
 // StaleQuery says which open claims are due for repair.

@@ -158,7 +158,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 		case err == nil:
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
-		case errors.Is(err, payment.ErrPutBack):
+		case payment.IsPutBack(sqlState(err)):
 			if err := r.setAside(ctx, []payment.ID{id}, err); err != nil {
 				return err
 			}

@@ -83,6 +83,29 @@ func TestPutBackIsSetAside(t *testing.T) {
 	w.awaitStates(w.enqueue("neighbour"), "DISPATCHING DISPATCHED")
 }
 
+// TestPutBackAsNew: executed payments whose rows are back in pending as they were
+// before their first claim are set aside, and don't stop the lane.
+func TestPutBackAsNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	first := w.run(oneStream())
+	for n := range 3 {
+		w.awaitStates(w.enqueue(fmt.Sprintf("paid-%d", n)), "DISPATCHING DISPATCHED")
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.do(`INSERT INTO railhead.payment_outbox_pending
+			(outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload)
+		SELECT a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.payload
+		FROM railhead.payment_outbox_attempts a WHERE a.attempt_no = 1`)
+	last := w.enqueue("neighbour")
+	w.run(oneStream())
+	w.awaitStates(last, "DISPATCHING DISPATCHED")
+	w.awaitText("3", `SELECT count(*)::text FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`)
+	same(t, "rows of all", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 8)
+}
+
 // TestPoisonDoesNotSlowALane: its neighbours go in few turns, not one by one,
 // though it is the longest due and has a share of every claim.
 func TestPoisonDoesNotSlowALane(t *testing.T) {

@@ -93,18 +93,21 @@ claimed AS (
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
-    -- attempt_count is a cache, raised under the row's lock by whoever appends;
-    -- of a row that never left pending, nobody has. One that was put back after it
-    -- had ended fails the claim (put_back_after), and so does one with the number 1.
+    -- attempt_count is a cache that each append for a waiting row raises under its
+    -- lock. A row that was put back (put_back_after) fails the claim: it counts fewer
+    -- rows than there are, or the instruction does not wait. One that never left
+    -- pending has the number 1, and the fence refuses it if it did.
     CASE WHEN g.attempt_count = 0 AND g.send_count = 0 AND g.inquiry_count = 0 AND g.first_sent_at IS NULL THEN 1
       WHEN (
-        SELECT t.state
+        SELECT t.attempt_no > g.attempt_count
+          OR CASE t.state WHEN 'LATE_OUTCOME' THEN {cell}.put_back_after(g.outbox_id) IS NOT NULL
+            ELSE t.state NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED') END
         FROM {cell}.payment_outbox_attempts t
-        WHERE t.outbox_id = g.outbox_id AND t.state <> 'LATE_OUTCOME'
+        WHERE t.outbox_id = g.outbox_id
         ORDER BY t.attempt_no DESC
-        LIMIT 1) NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+        LIMIT 1)
       THEN {cell}.refuse_put_back(g.outbox_id)
-      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
+      ELSE g.attempt_count + 1
     END,
     (CASE g.next_action WHEN 'INQUIRE' THEN 'INQUIRING' ELSE 'DISPATCHING' END)::{cell}.outbox_attempt_state,
     (SELECT clock_timestamp()), $6, l.profile_version,

@@ -28,7 +28,7 @@ ended AS (
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
-      ELSE greatest(g.attempt_count, (SELECT max(t.attempt_no) FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = g.outbox_id)) + 1
+      ELSE g.attempt_count + 1
     END,
     'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,

@@ -83,9 +83,10 @@ requeued AS (
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.next_action IS NOT NULL
   ORDER BY c.outbox_id
+  -- What stands there was put back while the claim was out: it counts no row, so
+  -- that no claim takes it (put_back_after), and it waits for a person.
   ON CONFLICT (outbox_id) DO UPDATE SET
-    attempt_count = greatest(p.attempt_count, excluded.attempt_count),
-    next_attempt_at = least(p.next_attempt_at, excluded.next_attempt_at),
+    attempt_count = 0,
     outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown
 ),
 letters AS (

@@ -12,4 +12,8 @@ INSERT INTO {cell}.payment_dead_letters AS d
 SELECT s.outbox_id, s.instruction_id, s.participant_id, s.rail_type, 'UNCLAIMABLE', $2
 FROM aside s
 ON CONFLICT (outbox_id) DO UPDATE SET
-  reason = excluded.reason, error_code = excluded.error_code, status = 'pending', updated_at = excluded.updated_at
+  reason = CASE WHEN d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved') THEN d.reason ELSE excluded.reason END,
+  error_code = excluded.error_code,
+  status = 'pending',
+  opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
+  updated_at = excluded.updated_at

@@ -94,9 +94,9 @@ BEGIN
       CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END,
       CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END,
       o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL THEN claim.render_version END)
+    -- It was put back while the claim was out, and counts no row: see record.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET
-      attempt_count = greatest(p.attempt_count, excluded.attempt_count),
-      next_attempt_at = least(p.next_attempt_at, excluded.next_attempt_at),
+      attempt_count = 0,
       outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown;
   END IF;
   RETURN 'IN';

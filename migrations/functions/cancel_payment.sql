@@ -30,7 +30,7 @@ BEGIN
   IF {cell}.put_back_after(cancel_payment.outbox_id) IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled', {cell}.put_back_after(cancel_payment.outbox_id)),
-      HINT = 'A claim sets it aside. Closing that dead letter takes it out of pending.';
+      HINT = 'A claim sets it aside. Then close its dead letter, or resolve it where it may have been paid.';
   END IF;
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -38,8 +38,7 @@ BEGIN
       HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked.';
   END IF;
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
-  SELECT greatest(waiting.attempt_count, max(a.attempt_no)) + 1 INTO number
-  FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = cancel_payment.outbox_id;
+  number := waiting.attempt_count + 1;
   INSERT INTO {cell}.payment_outbox_attempts
     (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
      attempt_no, state, completed_at, error_message, render_version, outcome_unknown, provisional,

@@ -1,9 +1,11 @@
 -- put_back_after(outbox_id uuid) -> text
---   The state that the instruction's last row has, where none with that state waits
---   in pending: it has ended, is parked, or is claimed. A pending row beside it was
---   put back past the product, by a restore of that table alone or by hand. Null: it
---   may wait. Rows LATE_OUTCOME don't count, and a month that left the archive says nothing.
--- reads:   payment_outbox_attempts.   locks: nothing.
+--   The state of the instruction's last row, where the row that stands in pending was
+--   put back past the product, by a restore of that table alone or by hand: the
+--   instruction has ended, is parked, or is claimed, so that none waits; or the row
+--   counts fewer rows than the archive has, which everyone who appends for a waiting
+--   instruction raises under its lock. Null: it may wait. Rows LATE_OUTCOME are counted,
+--   and are no state; a month that left the archive says nothing.
+-- reads:   payment_outbox_attempts, payment_outbox_pending.   locks: nothing.
 -- called by: executor (a claim has the same test inline), record_late_outcome, operator functions.
 CREATE OR REPLACE FUNCTION {cell}.put_back_after(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE
@@ -17,4 +19,6 @@ AS $$
     ORDER BY a.attempt_no DESC
     LIMIT 1) l
   WHERE l.state NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+    OR (SELECT p.attempt_count FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
+      < (SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1)
 $$;

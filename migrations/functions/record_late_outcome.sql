@@ -30,6 +30,7 @@ DECLARE
   weight    text := CASE WHEN o.state = 'DISPATCHED' THEN 'EXECUTED' ELSE o.result END;
   waiting   {cell}.payment_outbox_pending;
   is_waiting boolean;
+  put_back  boolean;
   claim     {cell}.payment_outbox_attempts;
   is_claimed boolean;
   claim_no  integer;
@@ -48,9 +49,11 @@ BEGIN
   settled := {cell}.server_is_settled();
   FOR try IN 1..tries_max LOOP
     -- First statement: stop claims. Second: read the rows as they are now.
-    -- What was put back after its end does not wait, whatever its row says.
+    -- What was put back does not wait, whatever its row says: the archive counts.
     SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id FOR UPDATE;
-    is_waiting := FOUND AND {cell}.put_back_after(o.outbox_id) IS NULL;
+    is_waiting := FOUND;
+    put_back := is_waiting AND {cell}.put_back_after(o.outbox_id) IS NOT NULL;
+    is_waiting := is_waiting AND NOT put_back;
     IF EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.attempt_id = o.attempt_id)
     THEN
@@ -74,7 +77,7 @@ BEGIN
       RETURN 'RETIRED';
     END IF;
     -- The claim of another was answered between the two statements.
-    CONTINUE WHEN NOT is_waiting AND NOT is_claimed
+    CONTINUE WHEN NOT is_waiting AND NOT put_back AND NOT is_claimed
       AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
 
     BEGIN
@@ -96,8 +99,12 @@ BEGIN
           AND CASE
             WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
+            -- Of a claim that is forgotten, the time tells it from others. That the
+            -- rail knows the key already is news.
             ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
               AND a.answers_attempt_no IS NOT DISTINCT FROM claim_no
+              AND (claim_no IS NOT NULL OR a.claimed_at IS NOT DISTINCT FROM o.claimed_at)
+              AND (a.error_code = 'SEEN_BEFORE' OR o.error_code IS DISTINCT FROM 'SEEN_BEFORE')
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';

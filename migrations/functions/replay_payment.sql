@@ -47,7 +47,7 @@ BEGIN
     IF {cell}.put_back_after(replay_payment.outbox_id) IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed', {cell}.put_back_after(replay_payment.outbox_id)),
-        HINT = 'Closing its dead letter takes it out of pending.';
+        HINT = 'Close its dead letter, or resolve it where it may have been paid.';
     END IF;
     UPDATE {cell}.payment_outbox_pending p
     SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
@@ -126,6 +126,8 @@ BEGIN
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 
+  -- What stands in pending beside an end was put back.
+  DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
     (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,

@@ -25,6 +25,9 @@ SET lock_timeout = '5s'
 AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;
+  open    boolean;
+  pending {cell}.payment_outbox_pending;
+  put_back text;
   aside   boolean := false;
   waits   boolean := false;
   last    {cell}.payment_outbox_attempts;
@@ -54,19 +57,21 @@ BEGIN
     WHEN resolve_payment.executed THEN 'DISPATCHED'
     WHEN last.state = 'CANCELLED' THEN 'CANCELLED'
     ELSE 'FAILED' END;
-  -- What is set aside waits in pending, which nobody else takes it from.
-  IF letter.reason = 'UNCLAIMABLE' THEN
-    PERFORM FROM {cell}.payment_outbox_pending p
-    WHERE p.outbox_id = resolve_payment.outbox_id AND p.next_attempt_at = 'infinity' AND p.outcome_unknown
-    FOR UPDATE;
-    aside := FOUND;
+  SELECT p.* INTO pending FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id FOR UPDATE;
+  IF FOUND THEN
+    put_back := {cell}.put_back_after(resolve_payment.outbox_id);
+    -- An older copy of a row says nothing of what is unknown.
+    aside := letter.reason = 'UNCLAIMABLE' AND pending.next_attempt_at = 'infinity'
+      AND CASE WHEN put_back IS NULL THEN pending.outcome_unknown
+        ELSE put_back IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED') END;
+    waits := resolve_payment.executed AND coalesce(last.state NOT IN ('DISPATCHING', 'INQUIRING', 'DISPATCHED'), true);
   END IF;
-  IF resolve_payment.executed AND NOT aside THEN
-    PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id FOR UPDATE;
-    waits := FOUND;
-  END IF;
-  IF NOT waits AND NOT coalesce(resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED'), false) AND (letter.outbox_id IS NULL OR letter.status IN ('manual_replay', 'resolved')
-    OR NOT coalesce(aside OR last.state = 'PARKED' OR letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false))
+  open := coalesce(letter.status NOT IN ('manual_replay', 'resolved'), false);
+  IF NOT coalesce(
+    waits
+    OR resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED')
+    OR open AND (aside OR last.state = 'PARKED')
+    OR open AND letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
@@ -94,7 +99,7 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
       CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
   END IF;
-  IF aside OR waits OR last.state = 'PARKED' THEN -- what is parked waits there only where it was put back
+  IF aside OR waits OR put_back IS NOT NULL THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
   END IF;
   IF verdict <> 'FAILED' THEN

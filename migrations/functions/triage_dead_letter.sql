@@ -2,7 +2,8 @@
 --   Moves an open dead letter to acknowledged or escalated, or closes it as
 --   resolved where nothing is unknown any more: one that was proven executed needs no
 --   evidence, although its payload was tampered with. To close that of a row that was
---   put back in pending takes the row out; what was parked before is resolved instead.
+--   put back in pending takes the row out; where the payment was parked, or waited with
+--   a newer row, it is resolved instead.
 --   Returns the status before.
 -- errors:  RH002 without a reason or with another status, RH010 no dead letter,
 --          RH020 it can't be closed, with the sentence that says why,
@@ -31,20 +32,23 @@ BEGIN
   IF letter.status IN ('manual_replay', 'resolved') THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
   END IF;
-  IF triage_dead_letter.status = 'resolved' AND letter.reason = 'UNCLAIMABLE' THEN
+  IF triage_dead_letter.status = 'resolved' THEN
     -- A worker may be about to give the payment back: what it waits for is seen then.
     PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
   END IF;
-  IF triage_dead_letter.status = 'resolved' AND letter.reason NOT IN ('FAILED', 'EXPIRED') AND coalesce(ended, 'PARKED') = 'PARKED'
-    AND NOT (letter.reason = 'TAMPERED' AND coalesce({cell}.payment_outbox_state(triage_dead_letter.outbox_id) = 'DISPATCHED', false))
+  IF triage_dead_letter.status = 'resolved' AND NOT coalesce(
+    CASE letter.reason
+      WHEN 'UNCLAIMABLE' THEN ended IN ('DISPATCHED', 'FAILED', 'CANCELLED', 'DISPATCHING', 'INQUIRING')
+      WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
+      ELSE letter.reason IN ('FAILED', 'EXPIRED') END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
       HINT = CASE letter.reason
-        WHEN 'UNCLAIMABLE' THEN CASE ended WHEN 'PARKED' THEN 'It was parked before, and may have been paid. '
-          || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.'
-          ELSE 'It still waits in pending: replay it, or cancel it where nothing was ever sent.' END
+        WHEN 'UNCLAIMABLE' THEN CASE WHEN ended IS NULL THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
+          ELSE format('It was put back in pending over row %s, and may have been paid. ', ended)
+            || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.' END
         ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END;
   END IF;
   IF ended IS NOT NULL THEN

@@ -51,6 +51,7 @@ type late struct {
 	no, claim int
 	result    payment.Result
 	reference string
+	forgotten time.Time // the claim that a restore forgot, by its time; zero: no claim
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -127,7 +128,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	if proof >= 0 && !executes {
 		reference := since[proof].reference
 		if o.Result != "" {
-			m.addLate(claim, o.Result, o.RailReference)
+			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
 		if o.Result == payment.ResultRefused || refusal(o.Result) && m.claimSends == 0 {
@@ -168,10 +169,11 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	return payment.VerdictIn
 }
 
-func (m *model) addLate(claim int, result payment.Result, reference string) {
+func (m *model) addLate(l late) {
 	m.rows++
-	m.notNow = m.notNow || result == payment.ResultRefusedTransient
-	m.lates = append(m.lates, late{m.rows, claim, result, reference})
+	m.notNow = m.notNow || l.result == payment.ResultRefusedTransient
+	l.no = m.rows
+	m.lates = append(m.lates, l)
 }
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
@@ -204,7 +206,11 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if executes {
 		weight = payment.ResultExecuted
 	}
-	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, late{0, claim, weight, o.RailReference}) {
+	like := late{claim: claim, result: weight, reference: o.RailReference}
+	if claim == 0 {
+		like.forgotten = o.Claim.ClaimedAt
+	}
+	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
 	unsettled := m.unknown
@@ -213,7 +219,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	}
 	unsettled = unsettled && m.otherUnsettled(claim) || o.Result == payment.ResultRefused && m.restored
 	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
-	m.addLate(claim, weight, o.RailReference)
+	m.addLate(like)
 	switch {
 	case m.open > 0:
 		return payment.VerdictLate
@@ -254,7 +260,7 @@ func (m *model) known(executes bool, like late) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes || l.claim == like.claim)
+		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes || l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }
 
