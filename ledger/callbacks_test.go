@@ -103,8 +103,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	}
 }
 
-// TestCallbackSaysNoMore: what the role's own function takes, whoever calls it past
-// the endpoint.
+// TestCallbackSaysNoMore: what the role's own function takes from a caller that goes
+// past the endpoint.
 func TestCallbackSaysNoMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -121,13 +121,12 @@ func (m *marked) serve(kind string, env ...string) *exec.Cmd {
 // addr waits for a component's address file.
 func (m *marked) addr(name string) string {
 	m.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if text, err := os.ReadFile(filepath.Join(m.dir, name)); err == nil {
-			return "http://" + strings.TrimSpace(string(text))
-		}
-	}
-	m.t.Fatalf("nobody listens at %s", name)
-	return ""
+	var text []byte
+	m.until("nothing listens at "+name, func() (err error) {
+		text, err = os.ReadFile(filepath.Join(m.dir, name))
+		return err
+	})
+	return "http://" + strings.TrimSpace(string(text))
 }
 
 // came keeps what a person would see.
@@ -157,16 +156,34 @@ func (m *marked) enqueue(id, rail string, more ...string) ran {
 
 func (m *marked) await(what, sql string, want int) {
 	m.t.Helper()
-	got := -1
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if got = m.cell.Int(sql); got == want {
+	m.until(what, func() error {
+		if got := m.cell.Int(sql); got != want {
+			return fmt.Errorf("%d, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// until waits at most 90 s for so to be the case, and else shows what the components wrote.
+func (m *marked) until(what string, so func() error) {
+	m.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(90 * time.Second)
+	for {
+		err := so()
+		if err == nil {
 			return
 		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			for _, out := range m.outputs {
+				m.t.Log(out.String())
+			}
+			m.t.Fatalf("%s: %v", what, err)
+		}
 	}
-	for _, out := range m.outputs {
-		m.t.Log(out.String())
-	}
-	m.t.Fatalf("%s: %d, want %d", what, got, want)
 }
 
 // call posts a callback; sign is whether by the right secret.

@@ -1,23 +1,23 @@
 package faults
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/railhead-pay/railhead/internal/jsonlines"
 )
 
 // Evidence is the file of all runs, those that went badly too. It is only ever
 // appended to, so that a long series of runs can be broken off and gone on with.
 type Evidence struct {
 	mu   sync.Mutex
-	file *os.File
+	file *jsonlines.File[Report]
 	runs map[task][]Report // in the order of the file
 }
 
@@ -29,23 +29,15 @@ type task struct {
 
 // OpenEvidence makes or continues the file in a folder.
 func OpenEvidence(dir string) (*Evidence, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(filepath.Join(dir, "runs.jsonl"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	file, reports, err := jsonlines.Open[Report](filepath.Join(dir, "runs.jsonl"))
 	if err != nil {
-		return nil, fmt.Errorf("opening the evidence: %w", err)
+		return nil, fmt.Errorf("evidence: %w", err)
 	}
 	e := &Evidence{file: file, runs: make(map[task][]Report)}
-	in := bufio.NewScanner(file)
-	in.Buffer(nil, 4<<20)
-	for in.Scan() {
-		var report Report
-		if json.Unmarshal(in.Bytes(), &report) == nil {
-			e.note(report)
-		}
+	for _, report := range reports {
+		e.note(report)
 	}
-	return e, in.Err()
+	return e, nil
 }
 
 func (e *Evidence) note(r Report) {
@@ -111,18 +103,10 @@ func (e *Evidence) Bad(fault string, seed uint64, digest string, reach Reach) []
 
 // Add appends a run, good or not.
 func (e *Evidence) Add(report Report) error {
-	line, err := json.Marshal(report)
-	if err != nil {
-		return err
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.note(report)
-	// A line of its own, whatever a run that was broken off has left.
-	if _, err := e.file.Write(append(append([]byte("\n"), line...), '\n')); err != nil {
-		return fmt.Errorf("writing the evidence: %w", err)
-	}
-	return e.file.Sync()
+	return e.file.Append(report)
 }
 
 // Close closes the file.

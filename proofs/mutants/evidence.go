@@ -1,10 +1,8 @@
 package mutants
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/jsonlines"
 )
 
 // Evidence is the file of the mutants that were caught, each with the digest of the
@@ -21,7 +21,7 @@ import (
 // off can be gone on with. What was missed is not kept: it is tried again.
 type Evidence struct {
 	mu     sync.Mutex
-	file   *os.File
+	file   *jsonlines.File[Record]
 	caught map[string]Record // by key
 }
 
@@ -36,23 +36,15 @@ type Record struct {
 
 // OpenEvidence makes or continues the file in a folder.
 func OpenEvidence(dir string) (*Evidence, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(filepath.Join(dir, "mutants.jsonl"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	file, records, err := jsonlines.Open[Record](filepath.Join(dir, "mutants.jsonl"))
 	if err != nil {
-		return nil, fmt.Errorf("opening the evidence: %w", err)
+		return nil, fmt.Errorf("evidence: %w", err)
 	}
 	e := &Evidence{file: file, caught: make(map[string]Record)}
-	in := bufio.NewScanner(file)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		var record Record
-		if json.Unmarshal(in.Bytes(), &record) == nil && record.Key != "" {
-			e.caught[record.Key] = record
-		}
+	for _, record := range records {
+		e.caught[record.Key] = record
 	}
-	return e, in.Err()
+	return e, nil
 }
 
 // has gives the record of a mutant that was caught in this very tree.
@@ -64,18 +56,10 @@ func (e *Evidence) has(key string) (Record, bool) {
 }
 
 func (e *Evidence) add(record Record) error {
-	line, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.caught[record.Key] = record
-	// A line of its own, whatever a run that was broken off has left.
-	if _, err := e.file.Write(append(append([]byte("\n"), line...), '\n')); err != nil {
-		return fmt.Errorf("writing the evidence: %w", err)
-	}
-	return nil
+	return e.file.Append(record)
 }
 
 // Close closes the file.
