@@ -59,12 +59,12 @@ func TestClaimNumbersByTheCount(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	id := d.enqueue()
-	d.record(told(coversKey, d.claimOne(id), payment.ResultRefusedTransient, ""))
+	d.record(told(sameKey, d.claimOne(id), payment.ResultRefusedTransient, ""))
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 7`)
 	same(t, "attempt number after a raised count", d.claimOne(id).AttemptNo, 8)
 
 	other := d.enqueue()
-	d.record(told(coversKey, d.claimOne(other), payment.ResultRefusedTransient, ""))
+	d.record(told(sameKey, d.claimOne(other), payment.ResultRefusedTransient, ""))
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, next_attempt_at = '2000-01-01'`)
 	if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
 		t.Errorf("a claim of an older copy: %v, want %s", err, payment.StatePutBack)

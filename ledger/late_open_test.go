@@ -194,7 +194,7 @@ func TestCallbackAboutAnEarlierSend(t *testing.T) {
 
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "id_after_refusal": "NEW"}', 'set by a test')`)
 	claim = d.claimOne(d.enqueue())
-	d.record(told(coversKey, claim, payment.ResultRefusedTransient, ""))
+	d.record(told(sameKey, claim, payment.ResultRefusedTransient, "")) // by a profile that was in force before
 	second := d.claimOne(claim.OutboxID)
 	same(t, "of a send that was refused for now", refused(claim.OutboxID), payment.VerdictLate)
 	d.late(told(coversKey, second, payment.ResultAccepted, "ref"))

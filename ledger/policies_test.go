@@ -10,10 +10,13 @@ import (
 var (
 	// coversKey keeps one outcome a key: an answer speaks for every send.
 	coversKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), AnswerCoversKey: true}
-	// sameKey de-duplicates, but an answer settles only its own send.
-	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}
+	// sameKey de-duplicates, but an answer settles only its own send, and a refused key is taken again.
+	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}
 	// stubborn is sent as often as any rail may be.
-	stubborn = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), Retry: payment.RetryPolicy{MaxSends: payment.MaxSends}}
+	stubborn = payment.Policy{
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,
+		Retry: payment.RetryPolicy{MaxSends: payment.MaxSends},
+	}
 	// never does not de-duplicate and can't be asked.
 	never = payment.Policy{}
 	// asks can be asked, and its NOT_FOUND counts at almost any age.

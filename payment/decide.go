@@ -109,18 +109,7 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 	case ResultRefusedFinal:
 		return p.settledBySend(d).fail("")
 	case ResultRefusedTransient:
-		// It says that this send was not executed and nothing of an earlier one,
-		// even where the rail keeps one outcome a key: rails refuse for load before
-		// they look the key up.
-		if d.SendCount >= p.Retry.MaxSends {
-			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
-			return d.fail(CodeRetriesExhausted)
-		}
-		if d.OutcomeUnknown {
-			return p.recover(d, c, a, Retryable)
-		}
-		wait := max(p.Retry.Wait(d.SendCount, a.Spread), min(a.RetryAfter, maxRetryCap))
-		return d.requeue(Retryable, "", ActionSend, wait)
+		return p.decideRefusedForNow(d, c, a)
 	default:
 		d.OutcomeUnknown = true
 		d = p.recover(d, c, a, Unknown)
@@ -128,6 +117,33 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 			d.ErrorCode = CodeSeenBefore
 		}
 		return d
+	}
+}
+
+// decideRefusedForNow sends again only where the rail takes a key that it has
+// refused: on any other the key has its outcome, and a re-send would be called a
+// duplicate, or be told the same again.
+//
+// The refusal says that this send was not executed and nothing of an earlier one,
+// even where the rail keeps one outcome a key: rails refuse for load before they
+// look the key up.
+func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
+	code := ""
+	switch {
+	case p.IDAfterRefusal != IDSame:
+		code = CodeNewIDNeeded
+	case d.SendCount >= p.Retry.MaxSends:
+		code = CodeRetriesExhausted
+	}
+	switch {
+	case code != "":
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
+		return d.fail(code)
+	case d.OutcomeUnknown:
+		return p.recover(d, c, a, Retryable)
+	default:
+		wait := max(p.Retry.Wait(d.SendCount, a.Spread), min(a.RetryAfter, maxRetryCap))
+		return d.requeue(Retryable, "", ActionSend, wait)
 	}
 }
 

@@ -15,6 +15,7 @@ type situation struct {
 	asks       payment.NotFound
 	callback   time.Duration // 0: the rail makes none
 	covers     bool
+	again      bool // the rail takes a key that it has refused
 
 	action      payment.Action
 	unknown     bool
@@ -63,6 +64,9 @@ func (s situation) policy() payment.Policy {
 		Acceptance: s.acceptance, AnswerCoversKey: s.covers, IDAfterRefusal: payment.IDNew,
 		ResendOnUnknown: s.resend, KeyWindow: span(s.window), CallbackDeadline: span(s.callback),
 		Retry: payment.RetryPolicy{MaxSends: tableSends, Jitter: new(0.0)},
+	}
+	if s.again {
+		p.IDAfterRefusal = payment.IDSame
 	}
 	if s.asks != "" {
 		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge)}
@@ -190,8 +194,11 @@ func (s situation) expected() verdict {
 		return s.settled(v).failed("")
 	case "refused for now":
 		// It speaks for its own send alone: rails refuse for load before they look
-		// the key up.
+		// the key up. Only a rail that takes a refused key again is sent it again.
 		switch {
+		case !s.again:
+			v.unknown = v.unknown || s.restored == maybeSent
+			return v.failed("NEW_ID_NEEDED")
 		case s.lastSend:
 			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("RETRIES_EXHAUSTED")
@@ -326,6 +333,9 @@ func situations(yield func(situation) bool) {
 		resend payment.Resend
 		window time.Duration
 	}
+	// A rail that keeps one outcome a key takes none again.
+	type key struct{ covers, again bool }
+	keys := []key{{}, {covers: true}, {again: true}}
 	no := []bool{false}
 	either := []bool{false, true}
 	var s situation
@@ -333,7 +343,8 @@ func situations(yield func(situation) bool) {
 		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional} {
 			for _, s.asks = range []payment.NotFound{"", payment.NotFoundInconclusive, payment.NotFoundNotExecuted} {
 				for _, s.callback = range []time.Duration{0, 30 * time.Minute} {
-					for _, s.covers = range either {
+					for _, k := range keys {
+						s.covers, s.again = k.covers, k.again
 						for _, s.lastSend = range either {
 							for _, s.lastAsk = range either {
 								for _, s.age = range ages {

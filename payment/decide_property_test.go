@@ -16,6 +16,7 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 		p := payment.Policy{
 			Acceptance:       rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", ""}).Draw(t, "acceptance"),
 			AnswerCoversKey:  rapid.Bool().Draw(t, "answer covers key"),
+			IDAfterRefusal:   rapid.SampledFrom([]payment.IDAfterRefusal{"SAME", "NEW", ""}).Draw(t, "id after refusal"),
 			ResendOnUnknown:  rapid.SampledFrom([]payment.Resend{"SAME_KEY", "NEVER", ""}).Draw(t, "re-send"),
 			KeyWindow:        span(anySpan().Draw(t, "window")),
 			CallbackDeadline: span(anySpan().Draw(t, "callback")),
@@ -384,6 +385,18 @@ func TestBusyIsNoFailureOfARepetition(t *testing.T) {
 		c.Action, c.MaybeSent, a.Result = payment.ActionSend, true, payment.ResultRefusedTransient
 		if d := p.Decide(c, a); d.State == payment.Failed {
 			t.Fatal("refused for now, and FAILED though a send may be forgotten")
+		}
+	})
+}
+
+// A key that was refused is sent again only where the profile says that the rail takes it.
+func TestRefusedKeyIsSentAgainOnlyWhereTheRailTakesIt(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		c.Action, a.Result = payment.ActionSend, payment.ResultRefusedTransient
+		d := p.Decide(c, a)
+		if p.IDAfterRefusal != payment.IDSame && (d.Requeue || d.ErrorCode != payment.CodeNewIDNeeded) {
+			t.Fatalf("%s (%s), next %q after a refusal on a rail that wants a new id", d.State, d.ErrorCode, d.NextAction)
 		}
 	})
 }

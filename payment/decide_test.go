@@ -45,7 +45,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
 		}
 	}
-	if count != 3*(2+2)*2*3*2*2*2*2*5*3*2*3*17 {
+	if count != 3*(2+2)*2*3*2*3*2*2*5*3*2*3*17 {
 		t.Errorf("the table has %d cells", count)
 	}
 	if len(wrong) > 0 {
@@ -141,7 +141,7 @@ func TestNotSentNearTheEndOfTheWindow(t *testing.T) {
 // The waits of a refusal for now: the schedule, or the rail's wish if longer, up
 // to a day.
 func TestWaitAfterRefusalForNow(t *testing.T) {
-	p := keyedRail()
+	p := againRail()
 	for _, test := range []struct {
 		sends      int
 		retryAfter time.Duration

@@ -18,8 +18,9 @@ type Policy struct {
 	// with that key, because the rail keeps one outcome a key. It contradicts
 	// IDAfterRefusal SAME, by which a key that was refused may be executed later.
 	AnswerCoversKey bool `json:"answer_covers_key"`
-	// IDAfterRefusal says whether the rail takes the same key again after it
-	// refused for good. NEW refuses replay: the participant enqueues anew.
+	// IDAfterRefusal says whether the rail takes the same key again after it refused
+	// it, for now or for good. NEW sends nothing again after a refusal and refuses
+	// replay: the participant enqueues the payment as a new instruction.
 	IDAfterRefusal IDAfterRefusal `json:"id_after_refusal"`
 	// ResendOnUnknown allows a same-key re-send after silence, inside KeyWindow.
 	ResendOnUnknown Resend `json:"resend_on_unknown"`
@@ -31,7 +32,8 @@ type Policy struct {
 	// CallbackDeadline is how long a provisional acceptance waits for the rail's
 	// callback, from the latest send. Zero: the rail makes none.
 	CallbackDeadline Duration `json:"callback_deadline"`
-	// Retry shapes re-sends after a refusal for now and after silence.
+	// Retry shapes re-sends after silence and, with IDAfterRefusal SAME, after a
+	// refusal for now.
 	Retry RetryPolicy `json:"retry"`
 }
 

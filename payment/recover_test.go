@@ -21,6 +21,14 @@ func keyedRail() payment.Policy {
 	}.WithDefaults()
 }
 
+// againRail de-duplicates by key for a day, can't be asked, and takes a key that it
+// has refused.
+func againRail() payment.Policy {
+	p := keyedRail()
+	p.AnswerCoversKey, p.IDAfterRefusal = false, payment.IDSame
+	return p
+}
+
 // instantRail is asked first, and sent again only after an aged "not found".
 func instantRail() payment.Policy {
 	return payment.Policy{
@@ -33,17 +41,17 @@ func instantRail() payment.Policy {
 	}.WithDefaults()
 }
 
-// wireRail can be asked and does not de-duplicate.
+// wireRail can be asked, does not de-duplicate, and takes what it has refused for now.
 func wireRail() payment.Policy {
 	p := instantRail()
-	p.ResendOnUnknown, p.KeyWindow = payment.ResendNever, 0
+	p.ResendOnUnknown, p.KeyWindow, p.IDAfterRefusal = payment.ResendNever, 0, payment.IDSame
 	return p
 }
 
 // batchRail takes now and says later, when asked.
 func batchRail() payment.Policy {
 	p := wireRail()
-	p.Acceptance = payment.AcceptanceProvisional
+	p.Acceptance, p.IDAfterRefusal = payment.AcceptanceProvisional, payment.IDNew
 	p.Inquiry.NotFound, p.Inquiry.NotFoundAge = payment.NotFoundInconclusive, 0
 	return p
 }
@@ -213,7 +221,7 @@ func TestNotFoundWithoutAnAgeProvesNothing(t *testing.T) {
 }
 
 func TestTheRailsOfTheTestsAreSound(t *testing.T) {
-	for _, p := range []payment.Policy{cardRail(), keyedRail(), instantRail(), wireRail(), batchRail(), callbackRail()} {
+	for _, p := range []payment.Policy{cardRail(), keyedRail(), againRail(), instantRail(), wireRail(), batchRail(), callbackRail()} {
 		if err := p.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -101,4 +101,5 @@ const (
 	CodeNotFound         = "NOT_FOUND"
 	CodeCallbackOverdue  = "CALLBACK_OVERDUE"
 	CodeSeenBefore       = "SEEN_BEFORE"
+	CodeNewIDNeeded      = "NEW_ID_NEEDED"
 )

@@ -2,6 +2,7 @@ package relayer_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -34,8 +35,7 @@ func TestAnswers(t *testing.T) {
 		executions int
 		letter     string
 	}{
-		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED", 1, ""},
-		"429":                                  {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED", 1, ""},
+		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING FAILED/NEW_ID_NEEDED", 0, "FAILED pending"},
 		"500 and nothing done":                 {railsim.Fault{Kind: railsim.StatusBefore, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 after it was done":                {railsim.Fault{Kind: railsim.StatusAfter, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"422, a business refusal":              {railsim.Fault{Kind: railsim.Refuse, Code: "AC04"}, "DISPATCHING FAILED", 0, "FAILED pending"},
@@ -68,9 +68,26 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestRefusedForNow sends again to a rail that takes a key which it has refused.
+func TestRefusedForNow(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{429, 503} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(again+`, "codes": {"table": "iso20022", "http": {"503": "R"}}`))
+			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: status, Match: railsim.Match{Nth: 1}})
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitStates(id, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED")
+			same(t, "executions", w.executions(id), 1)
+			w.nothingLeft()
+		})
+	}
+}
+
 func TestRetryAfterIsHeeded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fastProfile)
+	w := newWorld(t, profile(again))
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 429, RetryAfterS: 1, Match: railsim.Match{Nth: 1}})
 	w.run(config())
 	id := w.enqueue("the one")

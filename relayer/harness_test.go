@@ -48,6 +48,9 @@ type world struct {
 // covering is a rail that keeps one outcome a key.
 const covering = `"resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true, "id_after_refusal": "NEW"`
 
+// again is a rail that takes a key that it has refused.
+const again = `"resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"`
+
 // fastProfile is a rail that de-duplicates by key and is asked nothing.
 var fastProfile = profile(covering)
 

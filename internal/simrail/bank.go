@@ -36,7 +36,8 @@ type Bank struct {
 	served  chan error
 }
 
-// Start starts the bank of a shape: it de-duplicates only where the shape says so.
+// Start starts the bank of a shape: it de-duplicates only where the shape says so,
+// and takes a refused key again where, and only where, the shape says so.
 func Start(shape Shape, o Options) (*Bank, error) {
 	profile := shape.Profile(o.Speed)
 	if err := profile.Validate(); err != nil {
@@ -47,7 +48,7 @@ func Start(shape Shape, o Options) (*Bank, error) {
 		calls: shape.CallsBack() || o.CallBack && shape.Provisional(), served: make(chan error, 1),
 	}
 	config := railsim.Config{
-		LedgerPath: b.Ledger, Behaviour: railsim.Behaviour{NoDedupe: !shape.Dedupes()}, Mode: railsim.Sync,
+		LedgerPath: b.Ledger, Behaviour: railsim.Behaviour{NoDedupe: !shape.Dedupes(), ForgetRefusals: shape.TakesAgain()}, Mode: railsim.Sync,
 		Seed: o.Seed, Draw: railsim.DrawByArrival, MaxPending: 100_000,
 	}
 	if shape.Provisional() {

@@ -60,6 +60,10 @@ func (s Shape) Dedupes() bool { return s.Resend == payment.ResendSameKey }
 // Asked reports whether the rail answers inquiries.
 func (s Shape) Asked() bool { return s.NotFound != "" }
 
+// TakesAgain reports whether the rail takes a key that it has refused: not where a
+// key has one outcome.
+func (s Shape) TakesAgain() bool { return !s.CoversKey }
+
 // Provisional reports whether an acceptance waits for the rail's final word.
 func (s Shape) Provisional() bool { return s.Acceptance == payment.AcceptanceProvisional }
 
@@ -80,12 +84,11 @@ type Speed struct {
 	Concurrency int
 }
 
-// idAfterRefusal is NEW where a key has one outcome: what was refused stays so.
 func (s Shape) idAfterRefusal() payment.IDAfterRefusal {
-	if s.CoversKey {
-		return payment.IDNew
+	if s.TakesAgain() {
+		return payment.IDSame
 	}
-	return payment.IDSame
+	return payment.IDNew
 }
 
 // Profile is the shape as a whole profile.

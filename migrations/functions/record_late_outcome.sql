@@ -4,8 +4,8 @@
 --   Appends at the end, weighs the evidence, and settles what it proves.
 -- returns: MINE      the row was written by an earlier try of this call
 --          IN        it answered a claim that was still open
---          SETTLED   it was late, and ended the instruction; or the claim was open and
---                    proof of execution that came before it ended it
+--          SETTLED   it was late, and ended the instruction, or parked it; or the claim was
+--                    open and proof of execution that came before it ended it
 --          LATE      it was late, is stored, and changed nothing more
 --          REPEATED  equal evidence is already stored; nothing was appended
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
@@ -27,6 +27,8 @@ DECLARE
   o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
   executes  boolean := o.state = 'DISPATCHED';
   refuses   boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
+  -- Refused for now by a rail that takes the key no more (payment.CodeNewIDNeeded).
+  spent     boolean := o.result = 'REFUSED_TRANSIENT' AND coalesce(o.error_code, '') = 'NEW_ID_NEEDED';
   weight    text := CASE WHEN o.state = 'DISPATCHED' THEN 'EXECUTED' ELSE o.result END;
   waiting   {cell}.payment_outbox_pending;
   is_waiting boolean;
@@ -112,7 +114,7 @@ BEGIN
 
       still_unknown := CASE
         WHEN executes OR whole THEN false
-        WHEN o.result = 'REFUSED' AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
+        WHEN (o.result = 'REFUSED' OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
         ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
@@ -142,7 +144,7 @@ BEGIN
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
-      ELSIF executes OR refuses AND settled AND NOT still_unknown THEN
+      ELSIF executes OR (refuses OR spent) AND settled AND NOT still_unknown THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2,
           CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, claim_no, false, weight, o.rail_reference);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
@@ -153,6 +155,11 @@ BEGIN
         ELSE
           PERFORM {cell}.open_dead_letter(o.outbox_id, 'FAILED', o.error_code);
         END IF;
+        RETURN 'SETTLED';
+      ELSIF is_waiting AND spent AND waiting.next_action = 'SEND' THEN
+        PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2, 'PARKED', NULL, true, NULL, NULL);
+        DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
+        PERFORM {cell}.open_dead_letter(o.outbox_id, 'OUTCOME_UNKNOWN', o.error_code);
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
         -- Whoever appends for a pending instruction raises its number, so that the

@@ -40,7 +40,7 @@ type Options struct {
 	BankWindow time.Duration `json:"bank_window,omitempty"`
 	MaxSends   int           `json:"max_sends"`
 	RetryBase  time.Duration `json:"retry_base"`
-	// IDAfterRefusal is theirs too. With SAME an answer speaks for its own send alone.
+	// IDAfterRefusal is theirs too, and the bank's. With SAME an answer speaks for its own send alone.
 	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
 	// OnReplay is what their bank answers to a key that it has seen.
 	OnReplay railsim.Replay `json:"on_replay"`

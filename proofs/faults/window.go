@@ -24,7 +24,8 @@ func windowFaults() []Fault {
 		},
 		{
 			Name: "refused_meanwhile", About: "the first send is on its way for seconds, and the bank refuses every further one for load",
-			Adjust: few, Inject: refuseMeanwhile, Quiet: true,
+			Adjust: func(o *Options) { few(o); o.IDAfterRefusal = payment.IDSame },
+			Inject: refuseMeanwhile, Quiet: true,
 		},
 		{
 			Name: "replay_duplicate", About: "the bank executes, loses the answer and does not find the payment; it is replayed, and the bank calls it a duplicate",

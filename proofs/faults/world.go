@@ -10,11 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // World is one installation under fault: a database, two banks, relayers and
@@ -78,7 +81,7 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 		return nil, err
 	}
 	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
-		"--on-replay", string(o.OnReplay)); err != nil {
+		"--on-replay", string(o.OnReplay), "--store-refusals="+strconv.FormatBool(o.IDAfterRefusal == payment.IDNew)); err != nil {
 		return nil, err
 	}
 	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, "--dedupe=false"); err != nil {

@@ -31,6 +31,7 @@ const (
 type bank struct {
 	dedupes     bool // it executes a key once
 	covers      bool // it keeps one outcome a key
+	again       bool // it takes a key that it has refused
 	provisional bool // its "accepted" is not its last word
 	indexed     bool // its "no such payment" is proof
 }

@@ -77,6 +77,8 @@ func (f *facts) mayNotSend() string {
 		return "it was executed"
 	case f.taken:
 		return "the bank has taken it, and its last word is to come"
+	case f.notNow && !f.bank.again:
+		return "the bank has refused the key, and takes it no more"
 	case f.inDoubt() && !f.bank.dedupes:
 		return "a send has no trustworthy answer, and the bank does not de-duplicate"
 	case f.inDoubt() && f.overdue:

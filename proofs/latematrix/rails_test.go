@@ -31,15 +31,15 @@ const (
 // takes no key again after a refusal.
 func shapes() []rail {
 	return []rail{
-		{name: "same-asked", json: `{` + sameKey + `, ` + same + `, ` + asked + `}`, bank: bank{dedupes: true, indexed: true}},
-		{name: "same", json: `{` + sameKey + `, ` + same + `}`, bank: bank{dedupes: true}},
+		{name: "same-asked", json: `{` + sameKey + `, ` + same + `, ` + asked + `}`, bank: bank{dedupes: true, again: true, indexed: true}},
+		{name: "same", json: `{` + sameKey + `, ` + same + `}`, bank: bank{dedupes: true, again: true}},
 		{name: "same-covers", json: `{` + sameKey + `, ` + covers + `}`, bank: bank{dedupes: true, covers: true}},
 		{name: "same-covers-asked", json: `{` + sameKey + `, ` + covers + `, ` + asked + `}`, bank: bank{dedupes: true, covers: true, indexed: true}},
-		{name: "never", json: `{` + never + `, ` + same + `}`},
+		{name: "never", json: `{` + never + `, ` + same + `}`, bank: bank{again: true}},
 		{name: "never-covers", json: `{` + never + `, ` + covers + `}`, bank: bank{covers: true}},
-		{name: "never-asked", json: `{` + never + `, ` + same + `, ` + asked + `}`, bank: bank{indexed: true}},
-		{name: "never-vague", json: `{` + never + `, ` + same + `, ` + vague + `}`},
-		{name: "takes-never-asked", json: `{` + taking + `, ` + same + `, ` + asked + `}`, bank: bank{provisional: true, indexed: true}},
+		{name: "never-asked", json: `{` + never + `, ` + same + `, ` + asked + `}`, bank: bank{again: true, indexed: true}},
+		{name: "never-vague", json: `{` + never + `, ` + same + `, ` + vague + `}`, bank: bank{again: true}},
+		{name: "takes-never-asked", json: `{` + taking + `, ` + same + `, ` + asked + `}`, bank: bank{again: true, provisional: true, indexed: true}},
 		{
 			name: "takes-same-covers", bank: bank{dedupes: true, covers: true, provisional: true},
 			json: `{` + taking + `, "resend_on_unknown": "SAME_KEY", "key_window": "24h", "callback_deadline": "1h", ` + covers + `}`,

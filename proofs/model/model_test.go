@@ -203,6 +203,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 // late weighs an outcome that answers no open claim.
 func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	executes, refuses, weight := d.State == payment.Dispatched, refusal(o.Result), o.Result
+	spent := o.Result == payment.ResultRefusedTransient && !m.again
 	if executes {
 		weight = payment.ResultExecuted
 	}
@@ -217,7 +218,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if m.waiting {
 		unsettled = m.waitsUnknown
 	}
-	unsettled = unsettled && m.otherUnsettled(claim) || o.Result == payment.ResultRefused && m.restored
+	unsettled = unsettled && m.otherUnsettled(claim) || (o.Result == payment.ResultRefused || spent) && m.restored
 	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
 	m.addLate(like)
 	switch {
@@ -235,9 +236,13 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, ""
 		return payment.VerdictSettled
-	case refuses && !unsettled && !m.suspended && !(reported && m.replayed):
+	case (refuses || spent) && !unsettled && !m.suspended && !(reported && m.replayed):
 		m.append(payment.Failed, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, payment.DeadFailed
+		return payment.VerdictSettled
+	case m.waiting && spent && m.action == payment.ActionSend:
+		m.append(payment.Parked, true, 0, "", "")
+		m.waiting, m.letter = false, payment.DeadOutcomeUnknown
 		return payment.VerdictSettled
 	case m.waiting && d.State == payment.Accepted:
 		m.waitsTaken, m.waitsUnknown, m.action = true, true, payment.ActionInquire

@@ -51,6 +51,9 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	if forgotten := w.forgot(j); forgotten && !w.suspended || !forgotten && j.instruction.open != j.claim.AttemptNo {
 		return payment.ResultNotSent
 	}
+	if j.instruction.rail.notNow && !j.instruction.again {
+		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
+	}
 	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now"}).Draw(t, "the rail says"))
 	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent}).Draw(t, "fate") {
 	case answered:

@@ -74,7 +74,7 @@ func TestSilenceIsNoPermission(t *testing.T) {
 	t.Parallel()
 	report, err := money.Run(t.Context(), money.Options{
 		Payments: 100, Seed: 1, Bound: time.Minute, Evidence: t.TempDir(), Out: t.Output(),
-		Shapes: []simrail.Shape{{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, CoversKey: true}},
+		Shapes: []simrail.Shape{{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey}},
 		Wrap:   func(rail rails.Rail) rails.Rail { return rash{rail} },
 	}, database(t))
 	if !errors.Is(err, money.ErrMoney) || report.Doubled == 0 {

@@ -16,13 +16,14 @@ import (
 func TestChangedTemplate(t *testing.T) {
 	t.Parallel()
 	shape := simrail.Shape{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey, CoversKey: true}
+	again := simrail.Shape{Acceptance: payment.AcceptanceFinal, Resend: payment.ResendSameKey}
 	for _, c := range []struct {
 		cell         cell
 		first, after string
 	}{
 		{cell{shape, payment.ResultAccepted, lostBefore, railsim.ReplayStored}, "DISPATCHING, UNKNOWN UNKNOWN",
 			"DISPATCHING, UNKNOWN UNKNOWN, DISPATCHING, PARKED RENDER_CHANGED RENDER_CHANGED"},
-		{cell{shape, payment.ResultRefusedTransient, noTrouble, railsim.ReplayStored}, "DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
+		{cell{again, payment.ResultRefusedTransient, noTrouble, railsim.ReplayStored}, "DISPATCHING, RETRYABLE REFUSED_TRANSIENT",
 			"DISPATCHING, RETRYABLE REFUSED_TRANSIENT, DISPATCHING, FAILED RENDER_CHANGED RENDER_CHANGED"},
 	} {
 		t.Run(string(c.cell.result), func(t *testing.T) {
@@ -37,15 +38,15 @@ func TestChangedTemplate(t *testing.T) {
 			s.awaitRows(id, c.first)
 			stop()
 
-			rail := s.rails[shape.RailType()]
+			rail := s.rails[c.cell.shape.RailType()]
 			changed := *rail.HTTP
 			changed.Send.Body = maps.Clone(changed.Send.Body)
 			changed.Send.Body["purpose"] = "literal:SUPP"
 			rail.HTTP = &changed
-			s.rails[shape.RailType()] = rail
+			s.rails[c.cell.shape.RailType()] = rail
 			s.relay(s.store, nil)
 			s.awaitRows(id, c.after)
-			if n := s.banks[shape].RequestSummary().Payments; n != 1 {
+			if n := s.banks[c.cell.shape].RequestSummary().Payments; n != 1 {
 				t.Errorf("the bank got it %d times, want once", n)
 			}
 		})

@@ -44,7 +44,11 @@ func (c cell) want() end {
 	case bankDecided && c.callsBack():
 		return decision
 	case c.shape.Dedupes() && (c.tellsAgain() || !bankDecided):
-		return c.met(true)
+		end := c.met(true)
+		if end == parked && bankDecided && decision == paid {
+			return parkedYet
+		}
+		return end
 	case bankDecided && decision == paid:
 		return parkedYet
 	default:
@@ -76,6 +80,16 @@ func (c cell) met(doubt bool) end {
 			return parked
 		}
 		return unpaid
+	case payment.ResultRefusedTransient:
+		// The key is spent where the rail wants a new id after a refusal.
+		switch {
+		case c.shape.TakesAgain():
+			return paid
+		case doubt:
+			return parked
+		default:
+			return unpaid
+		}
 	case payment.ResultUnknown:
 		// Executed, and the answer can't be read: asked about, sent again or reported.
 		if c.shape.Asked() || c.shape.Dedupes() && c.tellsAgain() || c.shape.CallsBack() {
@@ -89,7 +103,7 @@ func (c cell) met(doubt bool) end {
 		}
 		return unpaid
 	default:
-		// Taken, or not taken this time and taken the next.
+		// Taken, or not sent this time and taken the next.
 		return paid
 	}
 }
