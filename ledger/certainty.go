@@ -113,7 +113,7 @@ func (t Timeline) lastRefusal() *AttemptRow {
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
 		switch payment.Result(row.Result) {
-		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefused:
+		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefused:
 			found = row
 		case payment.ResultNotFound:
 			if !row.OutcomeUnknown {

@@ -108,7 +108,7 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 		return p.recover(d, c, a, Accepted)
 	case ResultRefusedFinal:
 		return p.settledBySend(d).fail("")
-	case ResultRefusedTransient:
+	case ResultRefusedTransient, ResultRefusedBusiness:
 		return p.decideRefusedForNow(d, c, a)
 	default:
 		d.OutcomeUnknown = true
@@ -122,18 +122,24 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 
 // decideRefusedForNow sends again only where the rail takes a key that it has
 // refused: on any other the key has its outcome, and a re-send would be called a
-// duplicate, or be told the same again.
+// duplicate, or be told the same again. A business refusal is sent again only by the
+// profile's own rule for it: funds, limits and hours don't change in seconds.
 //
 // The refusal says that this send was not executed and nothing of an earlier one,
 // even where the rail keeps one outcome a key: rails refuse for load before they
 // look the key up.
 func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
-	code := ""
+	code, business := "", a.Result == ResultRefusedBusiness
 	switch {
+	case business && (p.IDAfterRefusal != IDSame || d.SendCount > p.BusinessRetry.Max || d.SendCount >= p.Retry.MaxSends):
+		code = CodeBusinessRefused
 	case p.IDAfterRefusal != IDSame:
 		code = CodeNewIDNeeded
 	case d.SendCount >= p.Retry.MaxSends:
 		code = CodeRetriesExhausted
+	}
+	if business {
+		a.RetryAfter = max(a.RetryAfter, time.Duration(p.BusinessRetry.Wait))
 	}
 	switch {
 	case code != "":

@@ -54,6 +54,7 @@ const (
 // What the rails of the table have in common.
 const (
 	tableSends       = 3
+	tableBusiness    = 1 // sends that may be refused for funds and followed by another
 	tableInquiries   = 4
 	tableNotFoundAge = 10 * time.Minute
 	tableElapsed     = 2 * time.Second
@@ -67,6 +68,7 @@ func (s situation) policy() payment.Policy {
 	}
 	if s.again {
 		p.IDAfterRefusal = payment.IDSame
+		p.BusinessRetry = payment.BusinessRetry{Max: tableBusiness, Wait: span(time.Minute)}
 	}
 	if s.asks != "" {
 		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge)}
@@ -192,6 +194,16 @@ func (s situation) expected() verdict {
 		return v
 	case "refused for good":
 		return s.settled(v).failed("")
+	case "refused for funds":
+		// Sent again by the rule for it alone, where the rail takes the key.
+		if !s.again || s.lastSend || s.sendsBefore() >= tableBusiness {
+			v.unknown = v.unknown || s.restored == maybeSent
+			return v.failed("BUSINESS_REFUSED")
+		}
+		if v.unknown {
+			return s.inDoubt(v, payment.Retryable)
+		}
+		return v.pending(payment.Retryable, "", payment.ActionSend)
 	case "refused for now":
 		// It speaks for its own send alone: rails refuse for load before they look
 		// the key up. Only a rail that takes a refused key again is sent it again.
@@ -243,6 +255,8 @@ func (s situation) proof() string {
 		return "refused for good"
 	case s.word == payment.ResultRefusedTransient:
 		return "refused for now"
+	case s.word == payment.ResultRefusedBusiness:
+		return "refused for funds"
 	default:
 		return ""
 	}

@@ -29,6 +29,7 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 				MaxSends: rapid.IntRange(0, 4).Draw(t, "sends"), Base: span(anySpan().Draw(t, "base")),
 				Shape: rapid.SampledFrom([]payment.Shape{"EXPONENTIAL", "LINEAR", "CONSTANT"}).Draw(t, "shape"),
 			},
+			BusinessRetry: payment.BusinessRetry{Max: rapid.IntRange(0, 4).Draw(t, "business sends"), Wait: span(anySpan().Draw(t, "business wait"))},
 		}
 		if rapid.Bool().Draw(t, "with defaults") {
 			p = p.WithDefaults()
@@ -195,7 +196,7 @@ func TestEveryDecisionGoesToOnePlace(t *testing.T) {
 func TestUnknownEndsByEvidenceAlone(t *testing.T) {
 	byInquiry := []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound}
 	bySend := []payment.Result{payment.ResultAccepted}
-	byCoveringSend := []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient}
+	byCoveringSend := []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal}
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		if d.OutcomeUnknown || !d.claim.OutcomeUnknown && !d.claim.Provisional {
 			return
@@ -378,11 +379,13 @@ func TestNotSentLeavesTheFlags(t *testing.T) {
 }
 
 // A claim that may be the repetition of a forgotten one ends FAILED by a refusal for
-// good, or by a check here, and never because the rail was busy too often.
+// good, or by a check here, and never because the rail was busy too often, or the
+// payer without funds.
 func TestBusyIsNoFailureOfARepetition(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
-		c.Action, c.MaybeSent, a.Result = payment.ActionSend, true, payment.ResultRefusedTransient
+		c.Action, c.MaybeSent = payment.ActionSend, true
+		a.Result = rapid.SampledFrom([]payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness}).Draw(t, "refusal")
 		if d := p.Decide(c, a); d.State == payment.Failed {
 			t.Fatal("refused for now, and FAILED though a send may be forgotten")
 		}
@@ -397,6 +400,23 @@ func TestRefusedKeyIsSentAgainOnlyWhereTheRailTakesIt(t *testing.T) {
 		d := p.Decide(c, a)
 		if p.IDAfterRefusal != payment.IDSame && (d.Requeue || d.ErrorCode != payment.CodeNewIDNeeded) {
 			t.Fatalf("%s (%s), next %q after a refusal on a rail that wants a new id", d.State, d.ErrorCode, d.NextAction)
+		}
+	})
+}
+
+// What is refused for lack of funds is sent again only by the rule that the profile
+// has for it, and not before its wait is over.
+func TestBusinessRefusalIsNotLooped(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		c.Action, a.Result = payment.ActionSend, payment.ResultRefusedBusiness
+		d := p.Decide(c, a)
+		mayAgain := p.IDAfterRefusal == payment.IDSame && d.SendCount <= p.BusinessRetry.Max && d.SendCount < p.Retry.MaxSends
+		switch {
+		case !mayAgain && (d.Requeue || d.ErrorCode != payment.CodeBusinessRefused):
+			t.Fatalf("%s (%s), next %q", d.State, d.ErrorCode, d.NextAction)
+		case d.Requeue && d.NextAction == payment.ActionSend && d.Delay < min(time.Duration(p.BusinessRetry.Wait), 24*time.Hour):
+			t.Fatalf("sent again in %s, want %s at least", d.Delay, p.BusinessRetry.Wait)
 		}
 	})
 }

@@ -35,6 +35,19 @@ type Policy struct {
 	// Retry shapes re-sends after silence and, with IDAfterRefusal SAME, after a
 	// refusal for now.
 	Retry RetryPolicy `json:"retry"`
+	// BusinessRetry sends again after a refusal for lack of funds, a limit or the hour.
+	// It needs IDAfterRefusal SAME. The zero value sends nothing again: the payment is
+	// FAILED with CodeBusinessRefused, and an operator or the participant decides.
+	BusinessRetry BusinessRetry `json:"business_retry,omitzero"`
+}
+
+// BusinessRetry is how a payment is sent again after a business refusal.
+type BusinessRetry struct {
+	// Max is how many sends may be followed by another one for a business refusal: 0,
+	// the default, to retry.max_sends - 1. Every send that may have reached the rail counts.
+	Max int `json:"max"`
+	// Wait is the least time until the next send, MinBusinessWait to 24 h; default 1 h.
+	Wait Duration `json:"wait"`
 }
 
 // Acceptance is what a rail's "yes" means.
@@ -86,6 +99,7 @@ const (
 const (
 	MaxSends          = 20
 	MaxInquiries      = 100
+	MinBusinessWait   = time.Minute
 	maxRetryCap       = 24 * time.Hour
 	maxInquiryHorizon = 30 * 24 * time.Hour
 )
@@ -105,6 +119,9 @@ func (p Policy) WithDefaults() Policy {
 		p.Inquiry.Intervals = []Duration{Duration(30 * time.Second), Duration(time.Minute), Duration(5 * time.Minute)}
 	}
 	p.Retry = p.Retry.WithDefaults()
+	if p.BusinessRetry.Max > 0 && p.BusinessRetry.Wait == 0 {
+		p.BusinessRetry.Wait = Duration(time.Hour)
+	}
 	return p
 }
 
@@ -150,7 +167,29 @@ func (p Policy) Validate() error {
 	}
 	all = append(all, p.Inquiry.validate()...)
 	all = append(all, retryFaults...)
+	all = append(all, p.validateBusinessRetry()...)
 	return errors.Join(all...)
+}
+
+func (p Policy) validateBusinessRetry() []error {
+	b := p.BusinessRetry
+	if b == (BusinessRetry{}) {
+		return nil
+	}
+	var all []error
+	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if b.Max < 0 || b.Max >= p.Retry.MaxSends {
+		refuse("business_retry.max is %d, must be 0 to %d: one less than retry.max_sends, which counts every send",
+			b.Max, max(p.Retry.MaxSends-1, 0))
+	}
+	if time.Duration(b.Wait) < MinBusinessWait || time.Duration(b.Wait) > maxRetryCap {
+		refuse("business_retry.wait is %s, must be %s to %s", b.Wait, Duration(MinBusinessWait), Duration(maxRetryCap))
+	}
+	if b.Max > 0 && p.IDAfterRefusal != IDSame {
+		refuse("business_retry.max is %d but id_after_refusal is %s: the rail takes no key that it has refused, "+
+			"so there is nothing to send again; say id_after_refusal SAME if it does, or leave business_retry out", b.Max, p.IDAfterRefusal)
+	}
+	return all
 }
 
 func (i InquiryPolicy) validate() []error {

@@ -57,6 +57,16 @@ func TestValidate(t *testing.T) {
 		{"other id after refusal", func(p *payment.Policy) { p.IDAfterRefusal = "ANY" }, `id_after_refusal is "ANY", must be one of [SAME NEW]`},
 		{"one outcome a key, and the key again", func(p *payment.Policy) { p.IDAfterRefusal = payment.IDSame }, "say id_after_refusal NEW, or answer_covers_key false"},
 		{"the key again", func(p *payment.Policy) { p.AnswerCoversKey, p.IDAfterRefusal = false, payment.IDSame }, ""},
+		{"business, a new id", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: 1, Wait: span(time.Hour)} }, "so there is nothing to send again"},
+		{"business, the key again", func(p *payment.Policy) {
+			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 2, Wait: span(time.Minute)}
+		}, ""},
+		{"business, beyond the ceiling", func(p *payment.Policy) {
+			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 3, Wait: span(time.Minute)}
+		}, "business_retry.max is 3, must be 0 to 2"},
+		{"business, negative", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: -1, Wait: span(time.Minute)} }, "business_retry.max is -1"},
+		{"business, at once", func(p *payment.Policy) { p.BusinessRetry.Wait = span(time.Minute - 1) }, "must be 1m to 24h"},
+		{"business, in two days", func(p *payment.Policy) { p.BusinessRetry.Wait = span(48 * time.Hour) }, "business_retry.wait is 48h"},
 		{"other re-send", func(p *payment.Policy) { p.ResendOnUnknown = "ALWAYS" }, `resend_on_unknown is "ALWAYS", must be one of [NEVER SAME_KEY]`},
 		{"negative window", func(p *payment.Policy) { p.ResendOnUnknown, p.KeyWindow = payment.ResendNever, -1 }, "key_window is negative"},
 		{"negative deadline", func(p *payment.Policy) { p.CallbackDeadline = -1 }, "callback_deadline is negative"},

@@ -9,6 +9,7 @@ const (
 	ResultAccepted         Result = "ACCEPTED"          // the rail took responsibility
 	ResultRefusedFinal     Result = "REFUSED_FINAL"     // not executed and never will be
 	ResultRefusedTransient Result = "REFUSED_TRANSIENT" // not executed, may be tried again
+	ResultRefusedBusiness  Result = "REFUSED_BUSINESS"  // not executed: funds, limits or hours
 	ResultRefusedRail      Result = "REFUSED_RAIL"      // our credentials or route are broken for the whole rail
 	ResultNotSent          Result = "NOT_SENT"          // provably no byte of the request left
 	ResultUnknown          Result = "UNKNOWN"           // anything else after the first byte
@@ -34,7 +35,7 @@ const (
 // SendResults are the words that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{
-		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient,
+		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness,
 		ResultRefusedRail, ResultNotSent, ResultUnknown,
 	}
 }
@@ -102,4 +103,5 @@ const (
 	CodeCallbackOverdue  = "CALLBACK_OVERDUE"
 	CodeSeenBefore       = "SEEN_BEFORE"
 	CodeNewIDNeeded      = "NEW_ID_NEEDED"
+	CodeBusinessRefused  = "BUSINESS_REFUSED"
 )

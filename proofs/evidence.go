@@ -10,11 +10,11 @@ import (
 var (
 	provesExecution = []payment.Result{payment.ResultAccepted, payment.ResultExecuted}
 	provesFailure   = []payment.Result{
-		payment.ResultRefusedFinal, payment.ResultRefused, payment.ResultRefusedTransient, payment.ResultNotFound,
-		payment.ResultCheckFailed, payment.ResultRenderChanged,
+		payment.ResultRefusedFinal, payment.ResultRefused, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
+		payment.ResultNotFound, payment.ResultCheckFailed, payment.ResultRenderChanged,
 	}
 	provesRetry = []payment.Result{
-		payment.ResultRefusedTransient, payment.ResultNotFound, payment.ResultNotSent, payment.ResultRefusedRail,
+		payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultNotFound, payment.ResultNotSent, payment.ResultRefusedRail,
 	}
 	// settlesEarlier speak for every send, not for the one that they answer.
 	settlesEarlier = []payment.Result{
@@ -72,9 +72,10 @@ func settles(r row) bool {
 }
 
 // settlesItself reports whether a row ends the payment by a refusal of its only
-// unknown send, whose key the rail takes no more. Only late evidence finds one.
+// unknown send, which is not sent again. Only late evidence finds one.
 func settlesItself(r row) bool {
-	return r.state == payment.Failed && r.result == payment.ResultRefusedTransient && r.errorCode == payment.CodeNewIDNeeded
+	return r.state == payment.Failed && (r.result == payment.ResultRefusedTransient || r.result == payment.ResultRefusedBusiness) &&
+		(r.errorCode == payment.CodeNewIDNeeded || r.errorCode == payment.CodeBusinessRefused)
 }
 
 // proveAnswers follows the open claim from row to row.

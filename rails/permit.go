@@ -32,7 +32,7 @@ func (p *Permit) Release() { p.end(errNotCounted, true) }
 //   - What the worker found before the first byte was no call: as Release.
 func (p *Permit) Done(result payment.Result) {
 	switch result {
-	case payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient,
+	case payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
 		payment.ResultExecuted, payment.ResultRefused, payment.ResultInProgress, payment.ResultNotFound:
 		p.end(nil, false)
 	case payment.ResultCheckFailed, payment.ResultTampered, payment.ResultWindowClosed, payment.ResultRenderChanged:

@@ -20,7 +20,7 @@ AS $$
         SELECT FROM {cell}.payment_outbox_attempts late
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME'
           AND late.answers_attempt_no = answer.answers_attempt_no
-          AND late.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED')))
+          AND late.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS', 'REFUSED')))
     OR EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts forgotten
       WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL

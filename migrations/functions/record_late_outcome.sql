@@ -27,8 +27,9 @@ DECLARE
   o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
   executes  boolean := o.state = 'DISPATCHED';
   refuses   boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
-  -- Refused for now by a rail that takes the key no more (payment.CodeNewIDNeeded).
-  spent     boolean := o.result = 'REFUSED_TRANSIENT' AND coalesce(o.error_code, '') = 'NEW_ID_NEEDED';
+  -- A refusal that is not sent again (payment.CodeNewIDNeeded, CodeBusinessRefused).
+  spent     boolean := o.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
+    AND coalesce(o.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED'), false);
   weight    text := CASE WHEN o.state = 'DISPATCHED' THEN 'EXECUTED' ELSE o.result END;
   waiting   {cell}.payment_outbox_pending;
   is_waiting boolean;

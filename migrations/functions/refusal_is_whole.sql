@@ -17,7 +17,7 @@ AS $$
     FROM {cell}.payment_outbox_attempts s
     WHERE s.outbox_id = $1
       -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
-      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED', 'REFUSED_FINAL', 'REFUSED_TRANSIENT')
+      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED', 'REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
         OR s.state = 'DISPATCHING' AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
@@ -31,5 +31,5 @@ AS $$
     WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
       AND NOT ($2 AND EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts now
-        WHERE now.outbox_id = $1 AND now.result = 'REFUSED_TRANSIENT')))
+        WHERE now.outbox_id = $1 AND now.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS'))))
 $$;

@@ -79,7 +79,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	m.last, m.ended, m.endedBy, m.endedReference, m.evident = m.rows, answers, result, reference, false
 	m.dispatched = m.dispatched || state == payment.Dispatched
 	m.replayed = m.replayed || state == payment.Replayed
-	m.notNow = m.notNow || result == payment.ResultRefusedTransient
+	m.notNow = m.notNow || refusalForNow(result)
 	if result == payment.ResultNotFound && state == payment.Retryable {
 		m.denied = answers
 	}
@@ -171,7 +171,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 
 func (m *model) addLate(l late) {
 	m.rows++
-	m.notNow = m.notNow || l.result == payment.ResultRefusedTransient
+	m.notNow = m.notNow || refusalForNow(l.result)
 	l.no = m.rows
 	m.lates = append(m.lates, l)
 }
@@ -191,7 +191,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 	}
 	for _, l := range m.lates {
 		if l.claim == 0 && slices.Contains([]payment.Result{
-			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient,
+			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
 		}, l.result) {
 			sent++
 		}
@@ -203,7 +203,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 // late weighs an outcome that answers no open claim.
 func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
 	executes, refuses, weight := d.State == payment.Dispatched, refusal(o.Result), o.Result
-	spent := o.Result == payment.ResultRefusedTransient && !m.again
+	spent := refusalForNow(o.Result) && (!m.again || o.Result == payment.ResultRefusedBusiness && d.State != payment.Retryable)
 	if executes {
 		weight = payment.ResultExecuted
 	}
@@ -280,7 +280,7 @@ func (m *model) otherUnsettled(settled int) bool {
 	for claim, state := range m.answers {
 		open := m.sends[claim] && claim != settled && (state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
 		if open && !slices.ContainsFunc(m.lates, func(l late) bool {
-			return l.claim == claim && (refusal(l.result) || l.result == payment.ResultRefusedTransient)
+			return l.claim == claim && (refusal(l.result) || refusalForNow(l.result))
 		}) {
 			return true
 		}

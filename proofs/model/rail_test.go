@@ -24,6 +24,7 @@ const (
 	wordYes   word = "yes"
 	wordNo    word = "no"
 	wordLater word = "not now"
+	wordPoor  word = "no funds"
 )
 
 // arrive is a send that reaches the rail, and the rail's answer to it.
@@ -37,6 +38,9 @@ func (r *rail) arrive(decides word) payment.Result {
 	case decides == wordLater:
 		r.notNow = true
 		return payment.ResultRefusedTransient
+	case decides == wordPoor && !r.provisional:
+		r.notNow = true
+		return payment.ResultRefusedBusiness
 	case decides == wordNo && !r.provisional:
 		r.refused = true
 		return payment.ResultRefusedFinal
@@ -79,6 +83,10 @@ func (r *rail) reference(result payment.Result) string {
 	default:
 		return ""
 	}
+}
+
+func refusalForNow(r payment.Result) bool {
+	return r == payment.ResultRefusedTransient || r == payment.ResultRefusedBusiness
 }
 
 func refusal(r payment.Result) bool {

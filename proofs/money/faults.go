@@ -60,7 +60,7 @@ func payments() []railsim.Fault {
 		{Kind: railsim.DropBefore}, {Kind: railsim.ResetBefore}, {Kind: railsim.HangBefore, DelayMS: 3000},
 		{Kind: railsim.RedirectBefore, URL: elsewhere},
 		{Kind: railsim.DelayArrival, DelayMS: 1300}, {Kind: railsim.DelayBefore, DelayMS: 1300}, {Kind: railsim.DelayAfter, DelayMS: 1300},
-		{Kind: railsim.Refuse}, {Kind: railsim.Refuse, Code: "AC04"}, {Kind: railsim.RefuseDrop, Code: "AC04"},
+		{Kind: railsim.Refuse}, {Kind: railsim.Refuse, Code: "AC04"}, {Kind: railsim.Refuse, Code: "AB05"}, {Kind: railsim.RefuseDrop, Code: "AC04"},
 		{Kind: railsim.DropAfter}, {Kind: railsim.ResetAfter}, {Kind: railsim.HangAfter, DelayMS: 3000},
 		{Kind: railsim.StatusAfter, Status: 500}, {Kind: railsim.StatusAfter, Status: 504},
 		{Kind: railsim.RedirectAfter, URL: elsewhere},

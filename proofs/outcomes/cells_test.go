@@ -109,6 +109,9 @@ func (c cell) faults() []railsim.Fault {
 		add(railsim.Refuse, 0, 0)
 	case payment.ResultRefusedTransient:
 		add(railsim.StatusBefore, c.resultAt(), 429)
+	case payment.ResultRefusedBusiness:
+		add(railsim.Refuse, c.resultAt(), 0)
+		rules[len(rules)-1].Code = "AM04"
 	case payment.ResultRefusedRail:
 		add(railsim.StatusBefore, c.resultAt(), 401)
 	case payment.ResultUnknown:
@@ -117,7 +120,7 @@ func (c cell) faults() []railsim.Fault {
 		add(railsim.RefuseSettle, 0, 0)
 	}
 	for n := range rules {
-		if slices.Contains([]railsim.FaultKind{railsim.Refuse, railsim.RefuseDrop, railsim.RefuseSettle}, rules[n].Kind) {
+		if rules[n].Code == "" && slices.Contains([]railsim.FaultKind{railsim.Refuse, railsim.RefuseDrop, railsim.RefuseSettle}, rules[n].Kind) {
 			rules[n].Code = "AC04"
 		}
 	}

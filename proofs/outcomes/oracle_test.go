@@ -43,6 +43,8 @@ func (c cell) want() end {
 	// The rail can't be asked.
 	case bankDecided && c.callsBack():
 		return decision
+	case c.shape.Dedupes() && bankDecided && c.tellsAgain() && c.result == payment.ResultRefusedBusiness:
+		return paid // a key that was executed has its answer already
 	case c.shape.Dedupes() && (c.tellsAgain() || !bankDecided):
 		end := c.met(true)
 		if end == parked && bankDecided && decision == paid {
@@ -77,6 +79,12 @@ func (c cell) met(doubt bool) end {
 		// A refusal speaks for the send that it answers, unless the rail keeps one
 		// outcome a key.
 		if doubt && !c.shape.CoversKey {
+			return parked
+		}
+		return unpaid
+	case payment.ResultRefusedBusiness:
+		// Not sent again by itself, and it says nothing of an earlier send.
+		if doubt {
 			return parked
 		}
 		return unpaid

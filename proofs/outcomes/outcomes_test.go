@@ -21,7 +21,7 @@ import (
 func TestEveryCell(t *testing.T) {
 	t.Parallel()
 	all := cells()
-	if want := 24*5*6 + 12*5; len(all) != want {
+	if want := 24*5*7 + 12*5; len(all) != want {
 		t.Fatalf("%d cells, want %d", len(all), want)
 	}
 	if resent := playTable(t, all); resent < 50 {

@@ -17,7 +17,7 @@ const (
 	Terminal    Class = "T"  // not executed and never will be
 	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
 	Refused     Class = "R"  // not executed, may be tried again
-	Business    Class = "B"  // not executed, may be tried again when funds, limits or hours allow
+	Business    Class = "B"  // not executed for lack of funds, a limit or the hour
 	Duplicate   Class = "D"  // seen before, so by our own key: says nothing of the send that was seen
 	HoldRail    Class = "H"  // our credentials, route or format are broken for the whole rail
 	NotReceived Class = "N"  // the rail knows of no such payment
@@ -69,8 +69,10 @@ func (c Class) Result(ctx Context) payment.Result {
 		// No other payment has this rail key, and what counts as the first send may be
 		// a repetition: of a request that a proxy sent twice, or of a forgotten send.
 		return payment.ResultUnknown
-	case Refused, Business:
+	case Refused:
 		return payment.ResultRefusedTransient
+	case Business:
+		return payment.ResultRefusedBusiness
 	case HoldRail:
 		return payment.ResultRefusedRail
 	default:

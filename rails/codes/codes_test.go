@@ -25,6 +25,7 @@ func TestEveryClassInEveryContext(t *testing.T) {
 		acc  = payment.ResultAccepted
 		fin  = payment.ResultRefusedFinal
 		tra  = payment.ResultRefusedTransient
+		biz  = payment.ResultRefusedBusiness
 		rail = payment.ResultRefusedRail
 		unk  = payment.ResultUnknown
 		exe  = payment.ResultExecuted
@@ -40,7 +41,7 @@ func TestEveryClassInEveryContext(t *testing.T) {
 		Terminal:    {fin, fin, fin, fin, fin, fin, ref},
 		FirstOnly:   {fin, unk, unk, fin, unk, unk, una},
 		Refused:     {tra, tra, tra, tra, tra, tra, una},
-		Business:    {tra, tra, tra, tra, tra, tra, una},
+		Business:    {biz, biz, biz, biz, biz, biz, una},
 		Duplicate:   {unk, unk, unk, unk, unk, unk, una},
 		HoldRail:    {rail, rail, rail, rail, rail, rail, una},
 		NotReceived: {unk, unk, unk, unk, unk, unk, nf},

@@ -45,6 +45,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		acc  = payment.ResultAccepted
 		fin  = payment.ResultRefusedFinal
 		tra  = payment.ResultRefusedTransient
+		biz  = payment.ResultRefusedBusiness
 		rail = payment.ResultRefusedRail
 		unk  = payment.ResultUnknown
 	)
@@ -76,7 +77,8 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"refused in a 200 without a code": {200, `{"status":"REFUSED"}`, unk, unk, "200", false},
 		"refused":                         {422, `{"status":"REFUSED","error":{"code":"AC04"}}`, fin, fin, "AC04", false},
 		"refused, another's echo":         {422, `{"status":"REFUSED","reference":"x","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
-		"refused for now":                 {422, `{"status":"REFUSED","error":{"code":"AM04"}}`, tra, tra, "AM04", false},
+		"refused for now":                 {422, `{"status":"REFUSED","error":{"code":"AB05"}}`, tra, tra, "AB05", false},
+		"refused for lack of funds":       {422, `{"status":"REFUSED","error":{"code":"AM04"}}`, biz, biz, "AM04", false},
 		"refused as duplicate":            {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, unk, unk, "AM05", false},
 		"duplicate by word":               {422, `{"status":"SEEN"}`, unk, unk, "422", false},
 		"refused, rail in trouble":        {422, `{"status":"REFUSED","error":{"code":"H1"}}`, rail, rail, "H1", false},
@@ -281,7 +283,7 @@ func TestUnlistedReasonOfARejection(t *testing.T) {
 			`"error":{"code":"9909"}`: {payment.ResultRefusedFinal, payment.ResultUnknown, "9909", true},
 			`"error":{}`:              {payment.ResultRefusedFinal, payment.ResultUnknown, "200", false},
 			`"error":{"code":"AC04"}`: {payment.ResultRefusedFinal, payment.ResultRefusedFinal, "AC04", false},
-			`"error":{"code":"AM04"}`: {payment.ResultRefusedTransient, payment.ResultRefusedTransient, "AM04", false},
+			`"error":{"code":"AM04"}`: {payment.ResultRefusedBusiness, payment.ResultRefusedBusiness, "AM04", false},
 			`"error":{"code":"NOAS"}`: {payment.ResultUnknown, payment.ResultUnknown, "NOAS", false},
 			`"id":"b1","reference":"` + own + `","error":{"code":"ACSC"}`: {payment.ResultUnknown, payment.ResultUnknown, "ACSC", false},
 			`"id":"b1","reference":"` + own + `","error":{"code":"G000"}`: {payment.ResultUnknown, payment.ResultUnknown, "G000", false},

@@ -109,6 +109,7 @@ func TestConformance(t *testing.T) {
 			payment.ResultAccepted:         {Status: 201, Body: `{"status":"EXECUTED","id":"b-1","reference":"{rail_key}"}`},
 			payment.ResultRefusedFinal:     {Status: 422, Body: `{"status":"REFUSED","code":"AC04"}`},
 			payment.ResultRefusedTransient: {Status: 422, Body: `{"status":"REFUSED","code":"AB05"}`},
+			payment.ResultRefusedBusiness:  {Status: 422, Body: `{"status":"REFUSED","code":"AM04"}`},
 			payment.ResultRefusedRail:      {Status: 401, Body: `{"error":"who are you"}`},
 			payment.ResultUnknown:          {Status: 502, Body: `{"status":"EXECUTED"}`},
 		},
