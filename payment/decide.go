@@ -106,18 +106,27 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 		}
 		d.OutcomeUnknown, d.Provisional = true, true
 		return p.recover(d, c, a, Accepted)
+	case ResultExecuted:
+		if p.Acceptance == AcceptanceByAnswer {
+			return d.settled().dispatched()
+		}
+		return p.decideSilence(d, c, a) // on any other rail it is no word of a send
 	case ResultRefusedFinal:
 		return p.settledBySend(d).fail("")
 	case ResultRefusedTransient, ResultRefusedBusiness:
 		return p.decideRefusedForNow(d, c, a)
 	default:
-		d.OutcomeUnknown = true
-		d = p.recover(d, c, a, Unknown)
-		if a.SeenBefore {
-			d.ErrorCode = CodeSeenBefore
-		}
-		return d
+		return p.decideSilence(d, c, a)
 	}
+}
+
+func (p Policy) decideSilence(d Decision, c Claim, a Answer) Decision {
+	d.OutcomeUnknown = true
+	d = p.recover(d, c, a, Unknown)
+	if a.SeenBefore {
+		d.ErrorCode = CodeSeenBefore
+	}
+	return d
 }
 
 // decideRefusedForNow sends again only where the rail takes a key that it has

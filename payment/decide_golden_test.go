@@ -16,8 +16,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/decisions.golden anew, to be read line by line before it is committed")
 
 // The golden file is the table for readers: what becomes of an instruction on
-// seven kinds of rail, answer by answer. The oracle proves; this page explains.
-func TestDecisionsOfTheSevenRails(t *testing.T) {
+// eight kinds of rail, answer by answer. The oracle proves; this page explains.
+func TestDecisionsOfTheEightRails(t *testing.T) {
 	const path = "testdata/decisions.golden"
 	var page strings.Builder
 	for _, rail := range []struct {
@@ -30,6 +30,7 @@ func TestDecisionsOfTheSevenRails(t *testing.T) {
 		{"instant: keys for 24h, inquiry, NOT_FOUND proves after 2m", instantRail()},
 		{"wire: no keys, inquiry, NOT_FOUND proves after 2m, a refused key is taken again", wireRail()},
 		{"batch: takes now, inquiry later, NOT_FOUND proves nothing", batchRail()},
+		{"either: executes now, or takes now and is asked later, as each answer says", eitherRail()},
 		{"callback: takes now, calls back within 1h, no inquiry", callbackRail()},
 	} {
 		fmt.Fprintf(&page, "== %s\n", rail.name)
@@ -84,7 +85,7 @@ func moments(p payment.Policy) []moment {
 		all = append(all, moment{"second send, the first unknown", earlier(payment.Claim{Action: payment.ActionSend, OutcomeUnknown: true}),
 			append(resending, payment.ResultWindowClosed)})
 	}
-	provisional := p.Acceptance == payment.AcceptanceProvisional
+	provisional := p.Acceptance != payment.AcceptanceFinal
 	if p.Inquiry.Max > 0 {
 		all = append(all,
 			moment{"second inquiry, 10m after the send", earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true, Provisional: provisional, InquiryCount: 1}), payment.InquiryResults()},

@@ -249,6 +249,8 @@ func (s situation) proof() string {
 		return ""
 	case s.word == payment.ResultAccepted && s.acceptance == payment.AcceptanceFinal:
 		return "executed"
+	case s.word == payment.ResultExecuted && s.acceptance == payment.AcceptanceByAnswer:
+		return "executed"
 	case s.word == payment.ResultAccepted:
 		return "taken"
 	case s.word == payment.ResultRefusedFinal:
@@ -354,11 +356,13 @@ func situations(yield func(situation) bool) {
 	either := []bool{false, true}
 	var s situation
 	pick := func() bool {
-		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional} {
+		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional, payment.AcceptanceByAnswer} {
 			for _, s.asks = range []payment.NotFound{"", payment.NotFoundInconclusive, payment.NotFoundNotExecuted} {
 				for _, s.callback = range []time.Duration{0, 30 * time.Minute} {
 					for _, k := range keys {
-						s.covers, s.again = k.covers, k.again
+						if s.covers, s.again = k.covers, k.again; s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again) {
+							continue // as the others; the table is large
+						}
 						for _, s.lastSend = range either {
 							for _, s.lastAsk = range either {
 								for _, s.age = range ages {

@@ -14,7 +14,7 @@ import (
 func anyPolicy() *rapid.Generator[payment.Policy] {
 	return rapid.Custom(func(t *rapid.T) payment.Policy {
 		p := payment.Policy{
-			Acceptance:       rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", ""}).Draw(t, "acceptance"),
+			Acceptance:       rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", "BY_ANSWER", ""}).Draw(t, "acceptance"),
 			AnswerCoversKey:  rapid.Bool().Draw(t, "answer covers key"),
 			IDAfterRefusal:   rapid.SampledFrom([]payment.IDAfterRefusal{"SAME", "NEW", ""}).Draw(t, "id after refusal"),
 			ResendOnUnknown:  rapid.SampledFrom([]payment.Resend{"SAME_KEY", "NEVER", ""}).Draw(t, "re-send"),
@@ -195,8 +195,8 @@ func TestEveryDecisionGoesToOnePlace(t *testing.T) {
 // Evidence is a word that the design names, for the kind of claim it answers.
 func TestUnknownEndsByEvidenceAlone(t *testing.T) {
 	byInquiry := []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound}
-	bySend := []payment.Result{payment.ResultAccepted}
-	byCoveringSend := []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal}
+	bySend := []payment.Result{payment.ResultAccepted, payment.ResultExecuted}
+	byCoveringSend := append(bySend, payment.ResultRefusedFinal)
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		if d.OutcomeUnknown || !d.claim.OutcomeUnknown && !d.claim.Provisional {
 			return
@@ -292,6 +292,9 @@ func TestStrangeWordsAreUnknown(t *testing.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		own := []payment.Result{"CHECK_FAILED", "TAMPERED", "WINDOW_CLOSED", "RENDER_CHANGED"}
 		proves := append(payment.SendResults(), own...)
+		if p.Acceptance != payment.AcceptanceByAnswer {
+			proves = slices.DeleteFunc(proves, func(word payment.Result) bool { return word == payment.ResultExecuted })
+		}
 		if c.Action == payment.ActionInquire {
 			proves = []payment.Result{"EXECUTED", "REFUSED", "NOT_FOUND", "NOT_SENT", "REFUSED_RAIL"}
 		}
@@ -417,6 +420,23 @@ func TestBusinessRefusalIsNotLooped(t *testing.T) {
 			t.Fatalf("%s (%s), next %q", d.State, d.ErrorCode, d.NextAction)
 		case d.Requeue && d.NextAction == payment.ActionSend && d.Delay < min(time.Duration(p.BusinessRetry.Wait), 24*time.Hour):
 			t.Fatalf("sent again in %s, want %s at least", d.Delay, p.BusinessRetry.Wait)
+		}
+	})
+}
+
+// Only a rail that says so ends an instruction by its answer, and by "executed" alone.
+func TestAcceptanceByAnswer(t *testing.T) {
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		if d.claim.Action != payment.ActionSend || d.lost {
+			return
+		}
+		want := d.answer.Result == payment.ResultAccepted && d.policy.Acceptance == payment.AcceptanceFinal ||
+			d.answer.Result == payment.ResultExecuted && d.policy.Acceptance == payment.AcceptanceByAnswer
+		if got := d.State == payment.Dispatched; got != want {
+			t.Fatalf("%s on a rail whose acceptance is %q: %s", d.answer.Result, d.policy.Acceptance, d.State)
+		}
+		if taken := d.answer.Result == payment.ResultAccepted && !want; taken && (!d.Provisional || d.State != payment.Accepted) {
+			t.Fatalf("taken for now, and %s, provisional %v", d.State, d.Provisional)
 		}
 	})
 }

@@ -53,10 +53,13 @@ type BusinessRetry struct {
 // Acceptance is what a rail's "yes" means.
 type Acceptance string
 
-// FINAL ends the instruction; PROVISIONAL leaves the final word to inquiry or callback.
+// FINAL ends the instruction; PROVISIONAL leaves the final word to inquiry or
+// callback; with BY_ANSWER each answer says which of the two it is: EXECUTED ends the
+// instruction, ACCEPTED is provisional.
 const (
 	AcceptanceFinal       Acceptance = "FINAL"
 	AcceptanceProvisional Acceptance = "PROVISIONAL"
+	AcceptanceByAnswer    Acceptance = "BY_ANSWER"
 )
 
 // IDAfterRefusal says what a rail wants after a refusal.
@@ -131,7 +134,7 @@ func (p Policy) Validate() error {
 	var all []error
 	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 
-	oneOf(refuse, "acceptance", p.Acceptance, AcceptanceFinal, AcceptanceProvisional)
+	oneOf(refuse, "acceptance", p.Acceptance, AcceptanceFinal, AcceptanceProvisional, AcceptanceByAnswer)
 	oneOf(refuse, "id_after_refusal", p.IDAfterRefusal, IDSame, IDNew)
 	oneOf(refuse, "resend_on_unknown", p.ResendOnUnknown, ResendNever, ResendSameKey)
 	if p.AnswerCoversKey && p.IDAfterRefusal == IDSame {
@@ -161,9 +164,9 @@ func (p Policy) Validate() error {
 			"after the rail forgot the key and would be a second payment; shorten retry or lower retry.max_sends",
 			p.KeyWindow, Duration(p.usableWindow()), Duration(p.Retry.Horizon()))
 	}
-	if p.Acceptance == AcceptanceProvisional && p.Inquiry.Max == 0 && p.CallbackDeadline == 0 {
-		refuse("acceptance is PROVISIONAL but the rail can neither be asked nor calls back: " +
-			"such a payment would wait without end; give inquiry.max or callback_deadline")
+	if (p.Acceptance == AcceptanceProvisional || p.Acceptance == AcceptanceByAnswer) && p.Inquiry.Max == 0 && p.CallbackDeadline == 0 {
+		refuse("acceptance is %s but the rail can neither be asked nor calls back: "+
+			"what it takes for now would wait without end; give inquiry.max or callback_deadline", p.Acceptance)
 	}
 	all = append(all, p.Inquiry.validate()...)
 	all = append(all, retryFaults...)

@@ -52,11 +52,15 @@ func TestValidate(t *testing.T) {
 		sentence string // empty: nothing is wrong
 	}{
 		{"sound", func(*payment.Policy) {}, ""},
-		{"no acceptance", func(p *payment.Policy) { p.Acceptance = "" }, `acceptance is "", must be one of [FINAL PROVISIONAL]`},
+		{"no acceptance", func(p *payment.Policy) { p.Acceptance = "" }, `acceptance is "", must be one of [FINAL PROVISIONAL BY_ANSWER]`},
 		{"other acceptance", func(p *payment.Policy) { p.Acceptance = "final" }, `acceptance is "final"`},
 		{"other id after refusal", func(p *payment.Policy) { p.IDAfterRefusal = "ANY" }, `id_after_refusal is "ANY", must be one of [SAME NEW]`},
 		{"one outcome a key, and the key again", func(p *payment.Policy) { p.IDAfterRefusal = payment.IDSame }, "say id_after_refusal NEW, or answer_covers_key false"},
 		{"the key again", func(p *payment.Policy) { p.AnswerCoversKey, p.IDAfterRefusal = false, payment.IDSame }, ""},
+		{"by answer", func(p *payment.Policy) { p.Acceptance = payment.AcceptanceByAnswer }, ""},
+		{"by answer, without an end", func(p *payment.Policy) {
+			p.Acceptance, p.Inquiry, p.CallbackDeadline = payment.AcceptanceByAnswer, payment.InquiryPolicy{}, 0
+		}, "acceptance is BY_ANSWER but the rail can neither be asked nor calls back"},
 		{"business, a new id", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: 1, Wait: span(time.Hour)} }, "so there is nothing to send again"},
 		{"business, the key again", func(p *payment.Policy) {
 			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 2, Wait: span(time.Minute)}
@@ -81,7 +85,7 @@ func TestValidate(t *testing.T) {
 		{"window a little longer", func(p *payment.Policy) {
 			p.Retry.Base, p.Retry.Cap, p.KeyWindow = span(100*time.Second), span(time.Hour), span(401*time.Second)
 		}, ""},
-		{"provisional without end", func(p *payment.Policy) { p.Inquiry.Max, p.CallbackDeadline = 0, 0 }, "such a payment would wait without end"},
+		{"provisional without end", func(p *payment.Policy) { p.Inquiry.Max, p.CallbackDeadline = 0, 0 }, "what it takes for now would wait without end"},
 		{"provisional, asked", func(p *payment.Policy) { p.CallbackDeadline = 0 }, ""},
 		{"provisional, called back", func(p *payment.Policy) { p.Inquiry = payment.InquiryPolicy{} }, ""},
 		{"negative inquiries", func(p *payment.Policy) { p.Inquiry.Max = -1 }, "inquiry.max is -1, must be 0 to 100"},

@@ -56,6 +56,13 @@ func batchRail() payment.Policy {
 	return p
 }
 
+// eitherRail executes now or takes now and says later, as each answer says.
+func eitherRail() payment.Policy {
+	p := batchRail()
+	p.Acceptance = payment.AcceptanceByAnswer
+	return p
+}
+
 // callbackRail takes now and calls back within the hour.
 func callbackRail() payment.Policy {
 	p := cardRail()
@@ -221,7 +228,7 @@ func TestNotFoundWithoutAnAgeProvesNothing(t *testing.T) {
 }
 
 func TestTheRailsOfTheTestsAreSound(t *testing.T) {
-	for _, p := range []payment.Policy{cardRail(), keyedRail(), againRail(), instantRail(), wireRail(), batchRail(), callbackRail()} {
+	for _, p := range []payment.Policy{cardRail(), keyedRail(), againRail(), instantRail(), wireRail(), batchRail(), eitherRail(), callbackRail()} {
 		if err := p.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -6,7 +6,7 @@ type Result string
 
 // What a send proves.
 const (
-	ResultAccepted         Result = "ACCEPTED"          // the rail took responsibility
+	ResultAccepted         Result = "ACCEPTED"          // the rail took responsibility; what that means, the profile's acceptance says
 	ResultRefusedFinal     Result = "REFUSED_FINAL"     // not executed and never will be
 	ResultRefusedTransient Result = "REFUSED_TRANSIENT" // not executed, may be tried again
 	ResultRefusedBusiness  Result = "REFUSED_BUSINESS"  // not executed: funds, limits or hours
@@ -15,7 +15,8 @@ const (
 	ResultUnknown          Result = "UNKNOWN"           // anything else after the first byte
 )
 
-// What an inquiry proves. An inquiry that never left is NOT_SENT too.
+// What an inquiry proves. An inquiry that never left is NOT_SENT too. EXECUTED is
+// said of a send, too, by rails whose acceptance is BY_ANSWER, and by no others.
 const (
 	ResultExecuted    Result = "EXECUTED"
 	ResultRefused     Result = "REFUSED"
@@ -35,7 +36,7 @@ const (
 // SendResults are the words that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{
-		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness,
+		ResultAccepted, ResultExecuted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness,
 		ResultRefusedRail, ResultNotSent, ResultUnknown,
 	}
 }

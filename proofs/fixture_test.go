@@ -44,7 +44,7 @@ func database(t testing.TB, cluster *pgtest.Cluster) *pgtest.DB {
 
 // The rails of the fixture, by what decides about them.
 var (
-	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}
+	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}
 	never   = payment.Policy{}
 	asks    = payment.Policy{
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),

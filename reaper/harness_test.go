@@ -174,7 +174,8 @@ func (y *yard) inFlight() int { return y.Int(`SELECT count(*) FROM railhead.paym
 // told is what a worker makes of an answer.
 func told(claim payment.Claim, result payment.Result, reference string) payment.Outcome {
 	policy := payment.Policy{
-		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), Retry: payment.RetryPolicy{MaxSends: 20},
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,
+		Retry: payment.RetryPolicy{MaxSends: 20},
 	}.WithDefaults()
 	return payment.Outcome{
 		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: result, RailReference: reference,

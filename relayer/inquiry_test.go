@@ -162,6 +162,29 @@ func TestTakenForNow(t *testing.T) {
 	}
 }
 
+// TestTakenOrExecutedByAnswer: one profile serves a bank that executes at once and one
+// that takes the payment for now.
+func TestTakenOrExecutedByAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mode railsim.Mode
+		want string
+	}{
+		"executed at once": {railsim.Sync, "DISPATCHING DISPATCHED"},
+		"taken for now":    {railsim.Provisional, "DISPATCHING ACCEPTED INQUIRING DISPATCHED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, askable(`, "acceptance": "BY_ANSWER"`), func(c2 *railsim.Config) { c2.Mode = c.mode })
+			w.run(config())
+			id := w.enqueue("the one")
+			w.awaitStates(id, c.want)
+			same(t, "executions", w.executions(id), 1)
+			w.nothingLeft()
+		})
+	}
+}
+
 // TestAskedByTheBanksOwnReference: the reference of the answer that took the payment
 // for now is what the inquiry has to name, after a restart of the relayer too.
 func TestAskedByTheBanksOwnReference(t *testing.T) {

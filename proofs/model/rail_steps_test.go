@@ -54,7 +54,7 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	if j.instruction.rail.notNow && !j.instruction.again {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
 	}
-	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds"}).Draw(t, "the rail says"))
+	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t, "the rail says"))
 	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent}).Draw(t, "fate") {
 	case answered:
 		return j.instruction.rail.arrive(decides)

@@ -8,6 +8,7 @@ type rail struct {
 	key         string
 	dedupes     bool
 	provisional bool
+	either      bool // it executes at once, or takes for now, and says which
 
 	executed int
 	refused  bool // for good, and remembered under the key
@@ -25,6 +26,7 @@ const (
 	wordNo    word = "no"
 	wordLater word = "not now"
 	wordPoor  word = "no funds"
+	wordTaken word = "taken" // of a rail that does either
 )
 
 // arrive is a send that reaches the rail, and the rail's answer to it.
@@ -33,6 +35,8 @@ func (r *rail) arrive(decides word) payment.Result {
 	switch {
 	case known && r.refused && !r.provisional:
 		return payment.ResultRefusedFinal
+	case known && r.either && !r.taken:
+		return payment.ResultExecuted
 	case known:
 		return payment.ResultAccepted // as it said the first time
 	case decides == wordLater:
@@ -44,8 +48,11 @@ func (r *rail) arrive(decides word) payment.Result {
 	case decides == wordNo && !r.provisional:
 		r.refused = true
 		return payment.ResultRefusedFinal
-	case r.provisional:
+	case r.provisional, r.either && decides == wordTaken:
 		r.taken = true
+	case r.either:
+		r.executed++
+		return payment.ResultExecuted
 	default:
 		r.executed++
 	}

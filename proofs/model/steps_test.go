@@ -48,7 +48,7 @@ func (w *world) enqueue(t *rapid.T) {
 	w.orders++
 	one := &instruction{model: enqueued(w.profile.Policy, &w.past), rail: &rail{
 		dedupes:     w.profile.ResendOnUnknown == payment.ResendSameKey,
-		provisional: w.profile.Acceptance == payment.AcceptanceProvisional,
+		provisional: w.profile.Acceptance == payment.AcceptanceProvisional, either: w.profile.Acceptance == payment.AcceptanceByAnswer,
 	}}
 	one.order = payment.Instruction{
 		InstructionID: fmt.Sprintf("%s-%d", w.name, w.orders), IdempotencyKey: "k", RailType: w.name,

@@ -21,6 +21,7 @@ var profiles = map[string]string{
 	"never":              `{"acceptance": "FINAL", "resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "business_retry": {"max": 1, "wait": "1m"}}`,
 	"never, asked":       `{"acceptance": "FINAL", "resend_on_unknown": "NEVER", "inquiry": ` + asked + `}`,
 	"same key, asked":    `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME", "inquiry": ` + asked + `}`,
+	"by answer, asked":   `{"acceptance": "BY_ANSWER", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME", "inquiry": ` + asked + `}`,
 	"provisional, asked": `{"acceptance": "PROVISIONAL", "resend_on_unknown": "NEVER", "inquiry": ` + asked + `}`,
 	"provisional, callback": `{"acceptance": "PROVISIONAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true,
 	  "callback_deadline": "1h"}`,

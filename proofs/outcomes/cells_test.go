@@ -50,6 +50,9 @@ func cells() []cell {
 		}
 		for _, trouble := range troubles {
 			for _, result := range append(payment.SendResults(), refusedLater) {
+				if result == payment.ResultExecuted {
+					continue // of a send, said by no rail of these shapes
+				}
 				if result != refusedLater || shape.Provisional() {
 					all = append(all, cell{shape, result, trouble, replay})
 				}

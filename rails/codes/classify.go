@@ -12,7 +12,7 @@ type Class string
 
 // The classes. Those of a single letter are the ones bankers' retry tables use.
 const (
-	Executed    Class = "OK" // the rail took responsibility
+	Executed    Class = "OK" // the rail took responsibility: executed, as far as it is concerned
 	InProgress  Class = "P"  // taken, the final word is to come
 	Terminal    Class = "T"  // not executed and never will be
 	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
@@ -39,8 +39,9 @@ type Context struct {
 	// SendNo counts the sends that may have reached the rail, from 1, the one
 	// answered included. Anything below 1 is a later send: the careful reading.
 	SendNo int
-	// Acceptance is the rail's. Only a PROVISIONAL rail may answer "in
-	// progress" to a send: on any other the word would end the instruction.
+	// Acceptance is the rail's. A FINAL rail may not answer "in progress" to a send:
+	// the word would end the instruction. Where acceptance is BY_ANSWER, "executed" is
+	// told from it.
 	Acceptance payment.Acceptance
 }
 
@@ -52,9 +53,12 @@ func (c Class) Result(ctx Context) payment.Result {
 	}
 	switch c {
 	case Executed:
+		if ctx.Acceptance == payment.AcceptanceByAnswer {
+			return payment.ResultExecuted
+		}
 		return payment.ResultAccepted
 	case InProgress:
-		if ctx.Acceptance == payment.AcceptanceProvisional {
+		if ctx.Acceptance == payment.AcceptanceProvisional || ctx.Acceptance == payment.AcceptanceByAnswer {
 			return payment.ResultAccepted
 		}
 		return payment.ResultUnknown

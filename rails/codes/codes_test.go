@@ -69,6 +69,22 @@ func TestEveryClassInEveryContext(t *testing.T) {
 	}
 }
 
+// TestClassesByAnswer: where each answer says what it means, "executed" and "taken" are
+// told apart, and nothing else is read otherwise than on a rail that takes for now.
+func TestClassesByAnswer(t *testing.T) {
+	for _, class := range Classes() {
+		for _, sendNo := range []int{1, 2, 0} {
+			want := class.Result(Context{SendNo: sendNo, Acceptance: payment.AcceptanceProvisional})
+			if class == Executed {
+				want = payment.ResultExecuted
+			}
+			if got := class.Result(Context{SendNo: sendNo, Acceptance: payment.AcceptanceByAnswer}); got != want {
+				t.Errorf("class %q to send %d: %s, want %s", class, sendNo, got, want)
+			}
+		}
+	}
+}
+
 // TestOnlyProofIsProof: no class but OK and P ever proves an execution, and in
 // an inquiry only T a refusal.
 func TestOnlyProofIsProof(t *testing.T) {

@@ -68,9 +68,12 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	if why != "" {
 		return doubt(why)
 	}
+	if entry.Class == codes.InProgress && class == codes.Executed && r.acceptance == payment.AcceptanceByAnswer {
+		class = codes.InProgress // 202: processing is not complete, whatever the body says
+	}
 	result.Result = class.Result(ctx)
 	result.SeenBefore = result.SeenBefore && result.Result == payment.ResultUnknown
-	if result.Result == payment.ResultAccepted {
+	if result.Result == payment.ResultAccepted || result.Result == payment.ResultExecuted {
 		switch {
 		case r.config.Echo != "" && !echoed:
 			result.Result = payment.ResultUnknown

@@ -113,6 +113,38 @@ func TestWhatAnAnswerProves(t *testing.T) {
 	}
 }
 
+// TestAnswersThatSayWhatTheyMean: on a rail whose acceptance is BY_ANSWER, an answer
+// ends the payment only where word and status code both say that it is done, and is
+// held to the echo and the reference as any other acceptance.
+func TestAnswersThatSayWhatTheyMean(t *testing.T) {
+	const (
+		done  = `"status":"EXECUTED"`
+		taken = `"status":"PENDING"`
+		ours  = `,"id":"b1","reference":"` + own + `"`
+	)
+	r := reader(t, payment.AcceptanceByAnswer)
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   payment.Result
+	}{
+		"executed":                    {201, done + ours, payment.ResultExecuted},
+		"taken":                       {202, taken + ours, payment.ResultAccepted},
+		"taken, by the word alone":    {200, taken + ours, payment.ResultAccepted},
+		"executed, and not completed": {202, done + ours, payment.ResultAccepted},
+		"no echo":                     {201, done + `,"id":"b1"`, payment.ResultUnknown},
+		"another's echo":              {201, done + `,"id":"b1","reference":"x"`, payment.ResultUnknown},
+		"no reference":                {201, done + `,"reference":"` + own + `"`, payment.ResultUnknown},
+		"refused and executed":        {422, done + ours, payment.ResultUnknown},
+		"refused":                     {422, `"status":"REFUSED","error":{"code":"AC04"}`, payment.ResultRefusedFinal},
+	} {
+		got := r.read(answer{status: c.status, header: http.Header{}, body: []byte("{" + c.body + "}")}, 1, own)
+		if got.Result != c.want {
+			t.Errorf("%s: %s, want %s (%s)", name, got.Result, c.want, got.Message)
+		}
+	}
+}
+
 // TestAnswersOfARailThatKnowsTheKey: an UNKNOWN answer that may mean "seen before"
 // says so, to the first send only where it can mean nothing else, because the rail's "no such payment" is worthless after it.
 func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {

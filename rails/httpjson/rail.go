@@ -112,7 +112,7 @@ func askable(config Config, profile rails.Profile) error {
 	case config.Send.Response.Reference == "":
 		return errors.New("http.inquiry asks by reference but send.response.reference does not say where an answer has it: " +
 			"no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
-	case profile.Acceptance != payment.AcceptanceProvisional:
+	case profile.Acceptance == payment.AcceptanceFinal:
 		return errors.New("http.inquiry asks by reference but acceptance is FINAL: what is asked about then had no answer, and so has " +
 			"no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
 	}
