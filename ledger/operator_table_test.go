@@ -159,7 +159,7 @@ var asksInVain = func() payment.Policy {
 // inVain is the profile in force in these tests, with an age that no file may
 // have: nobody sends here, and the functions look at these fields alone.
 const inVain = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME",
-	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us"}}`
+	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us", "not_found_until": "24h"}}`
 
 // operator opens the ledger as a person does.
 func (d *desk) operator() *ledger.Operator {

@@ -77,6 +77,13 @@ func TestReplayIsRefused(t *testing.T) {
 	old := justNotFound(d)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'an older age')`, strings.Replace(inVain, "1us", "1h", 1))
 	refusedWith(t, "not found too young", replay(old), "RH020", "may have been made")
+	for name, profile := range map[string]string{
+		"aged out":            strings.Replace(inVain, "24h", "2us", 1),
+		"aged out, who knows": strings.Replace(inVain, `, "not_found_until": "24h"`, "", 1),
+	} {
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a shorter look-up')`, profile)
+		refusedWith(t, "not found, and perhaps "+name, replay(old), "RH020", "may have been made")
+	}
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'inconclusive')`, strings.Replace(inVain, "NOT_EXECUTED", "INCONCLUSIVE", 1))
 	refusedWith(t, "not found proves nothing", replay(old), "RH020", "may have been made")
 

@@ -24,7 +24,7 @@ var (
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			Max: 2, Intervals: []payment.Duration{payment.Duration(time.Second)},
-			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond),
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond), NotFoundUntil: payment.Duration(24 * time.Hour),
 		},
 	}
 	// provisional accepts for now and is asked for the final word.

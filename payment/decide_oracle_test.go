@@ -57,6 +57,7 @@ const (
 	tableBusiness    = 1 // sends that may be refused for funds and followed by another
 	tableInquiries   = 4
 	tableNotFoundAge = 10 * time.Minute
+	tableNotFoundEnd = 3 * time.Hour // a first send older than that is aged out
 	tableElapsed     = 2 * time.Second
 )
 
@@ -71,7 +72,7 @@ func (s situation) policy() payment.Policy {
 		p.BusinessRetry = payment.BusinessRetry{Max: tableBusiness, Wait: span(time.Minute)}
 	}
 	if s.asks != "" {
-		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge)}
+		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge), NotFoundUntil: span(tableNotFoundEnd)}
 	}
 	return p.WithDefaults()
 }
@@ -243,7 +244,7 @@ func (s situation) proof() string {
 	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
-		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge:
+		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd:
 		return "not executed"
 	case s.asking():
 		return ""
@@ -336,6 +337,14 @@ func (s situation) insideWindow() bool {
 	return s.age.first < s.window && (s.age.first > 0 || isFirst && s.window > 0)
 }
 
+// likeAnother leaves out what differs from another cell by a fact that has no meaning
+// there: the table is large. The properties draw those, too.
+func (s situation) likeAnother() bool {
+	return s.asks == "" && s.lastAsk ||
+		s.acceptance == payment.AcceptanceFinal && !s.provisional && s.callback > 0 ||
+		s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again)
+}
+
 // situations is the whole table.
 func situations(yield func(situation) bool) {
 	ages := []age{
@@ -343,6 +352,7 @@ func situations(yield func(situation) bool) {
 		{first: 20 * time.Minute, last: 20 * time.Minute},
 		{first: 70 * time.Minute, last: 70 * time.Minute},
 		{first: 70 * time.Minute, last: time.Minute},
+		{first: 4 * time.Hour, last: 20 * time.Minute},
 		{},
 	}
 	type resend struct {
@@ -360,11 +370,12 @@ func situations(yield func(situation) bool) {
 			for _, s.asks = range []payment.NotFound{"", payment.NotFoundInconclusive, payment.NotFoundNotExecuted} {
 				for _, s.callback = range []time.Duration{0, 30 * time.Minute} {
 					for _, k := range keys {
-						if s.covers, s.again = k.covers, k.again; s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again) {
-							continue // as the others; the table is large
-						}
+						s.covers, s.again = k.covers, k.again
 						for _, s.lastSend = range either {
 							for _, s.lastAsk = range either {
+								if s.likeAnother() {
+									continue
+								}
 								for _, s.age = range ages {
 									for _, s.restored = range []restored{untouched, maybeSent, doubted} {
 										for _, s.seen = range either {

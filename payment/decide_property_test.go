@@ -23,7 +23,7 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 			Inquiry: payment.InquiryPolicy{
 				Max: rapid.IntRange(0, 4).Draw(t, "inquiries"), NotBefore: span(anySpan().Draw(t, "not before")),
 				NotFound:    rapid.SampledFrom([]payment.NotFound{"NOT_EXECUTED", "INCONCLUSIVE", ""}).Draw(t, "not found"),
-				NotFoundAge: span(anySpan().Draw(t, "not found age")),
+				NotFoundAge: span(anySpan().Draw(t, "not found age")), NotFoundUntil: span(anySpan().Draw(t, "not found until")),
 			},
 			Retry: payment.RetryPolicy{
 				MaxSends: rapid.IntRange(0, 4).Draw(t, "sends"), Base: span(anySpan().Draw(t, "base")),
@@ -437,6 +437,22 @@ func TestAcceptanceByAnswer(t *testing.T) {
 		}
 		if taken := d.answer.Result == payment.ResultAccepted && !want; taken && (!d.Provisional || d.State != payment.Accepted) {
 			t.Fatalf("taken for now, and %s, provisional %v", d.State, d.Provisional)
+		}
+	})
+}
+
+// "No such payment" is no proof once the rail may have aged the first send out, by the
+// whole time from that send's claim to the answer; nor where that time is not known.
+func TestNotFoundOfWhatIsAgedOut(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
+		c.Action, a.Result = payment.ActionInquire, payment.ResultNotFound
+		d := p.Decide(c, a)
+		if d.OutcomeUnknown {
+			return
+		}
+		if age := c.ClaimedAt.Sub(c.FirstSentAt) + a.Elapsed; c.FirstSentAt.IsZero() || age < 0 || age >= time.Duration(p.Inquiry.NotFoundUntil) {
+			t.Fatalf("believed %s after the first send, the rail finds it for %s", age, p.Inquiry.NotFoundUntil)
 		}
 	})
 }

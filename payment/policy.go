@@ -87,6 +87,10 @@ type InquiryPolicy struct {
 	Max         int        `json:"max"`           // inquiries an instruction; then it parks. 0: the rail can't be asked
 	NotFound    NotFound   `json:"not_found"`     // what "no such payment" proves
 	NotFoundAge Duration   `json:"not_found_age"` // how old the latest send must be for it to prove that
+	// NotFoundUntil is how old the first send may be for it to prove that: as long as
+	// the rail's own look-up goes back. A rail that has aged a payment out says the same
+	// of one that it executed. Required with NOT_EXECUTED.
+	NotFoundUntil Duration `json:"not_found_until"`
 }
 
 // NotFound is what a rail's "no such payment" proves.
@@ -148,6 +152,7 @@ func (p Policy) Validate() error {
 	}{
 		{"key_window", p.KeyWindow}, {"callback_deadline", p.CallbackDeadline},
 		{"inquiry.not_before", p.Inquiry.NotBefore}, {"inquiry.not_found_age", p.Inquiry.NotFoundAge},
+		{"inquiry.not_found_until", p.Inquiry.NotFoundUntil},
 	} {
 		if span.value < 0 {
 			refuse("%s is negative", span.name)
@@ -211,6 +216,18 @@ func (i InquiryPolicy) validate() []error {
 	if i.NotFound == NotFoundNotExecuted && i.NotFoundAge <= 0 {
 		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_age: a rail that has not indexed the " +
 			"payment yet says the same; give the age from which its word holds")
+	}
+	// The youngest first send of which "no such payment" can count.
+	first := i.NotFoundAge + i.NotBefore
+	switch {
+	case i.NotFound != NotFoundNotExecuted:
+	case i.NotFoundUntil == 0:
+		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_until: a rail that has aged a payment out " +
+			"says the same of one that it executed; add inquiry.not_found_until, the age of the first send up to which " +
+			"the rail still finds it, or say INCONCLUSIVE")
+	case i.NotFoundUntil > 0 && i.NotFoundUntil <= first:
+		refuse("inquiry.not_found_until is %s, must be longer than inquiry.not_found_age and not_before together (%s): "+
+			"\"no such payment\" would never count; if the rail's look-up is that short, say INCONCLUSIVE", i.NotFoundUntil, first)
 	}
 	for n, interval := range i.Intervals {
 		if interval <= 0 {

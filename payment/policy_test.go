@@ -19,7 +19,7 @@ func soundPolicy() payment.Policy {
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: span(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			NotBefore: span(25 * time.Second), Intervals: []payment.Duration{span(time.Minute), span(5 * time.Minute)}, Max: 5,
-			NotFound: payment.NotFoundNotExecuted, NotFoundAge: span(time.Minute),
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: span(time.Minute), NotFoundUntil: span(24 * time.Hour),
 		},
 		CallbackDeadline: span(time.Hour),
 	}.WithDefaults()
@@ -94,13 +94,20 @@ func TestValidate(t *testing.T) {
 		{"not found means nothing", func(p *payment.Policy) { p.Inquiry.NotFound = "" }, `inquiry.not_found is ""`},
 		{"not found means something else", func(p *payment.Policy) { p.Inquiry.NotFound = "NO" }, "say INCONCLUSIVE or NOT_EXECUTED"},
 		{"not executed at any age", func(p *payment.Policy) { p.Inquiry.NotFoundAge = 0 }, "give the age from which its word holds"},
+		{"not executed for ever", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = 0 }, "add inquiry.not_found_until"},
+		{"not executed never", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = span(85 * time.Second) }, "must be longer than inquiry.not_found_age and not_before together (1m25s)"},
+		{"not executed for a moment", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = span(85*time.Second + 1) }, ""},
+		{"negative end", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = -1 }, "inquiry.not_found_until is negative"},
+		{"inconclusive for ever", func(p *payment.Policy) { p.Inquiry.NotFound, p.Inquiry.NotFoundUntil = payment.NotFoundInconclusive, 0 }, ""},
 		{"inconclusive at any age", func(p *payment.Policy) { p.Inquiry.NotFound, p.Inquiry.NotFoundAge = payment.NotFoundInconclusive, 0 }, ""},
 		{"no wait between inquiries", func(p *payment.Policy) { p.Inquiry.Intervals[1] = 0 }, "inquiry.intervals[1] must be positive"},
 		{"schedule too long", func(p *payment.Policy) { p.Inquiry.Intervals[1] = span(240 * time.Hour) }, "more than 720h"},
 		{"schedule longer than time", func(p *payment.Policy) {
 			p.Inquiry.Intervals[0], p.Inquiry.Intervals[1] = 1<<62, 1<<62
 		}, "more than 720h"},
-		{"first inquiry too late", func(p *payment.Policy) { p.Inquiry.NotBefore = span(721 * time.Hour) }, "more than 720h"},
+		{"first inquiry too late", func(p *payment.Policy) {
+			p.Inquiry.NotBefore, p.Inquiry.NotFoundUntil = span(721*time.Hour), span(800*time.Hour)
+		}, "more than 720h"},
 		{"no sends", func(p *payment.Policy) { p.Retry.MaxSends = -1 }, "retry.max_sends is -1, must be 1 to 20"},
 		{"too many sends", func(p *payment.Policy) { p.Retry.MaxSends = 21 }, "retry.max_sends is 21, must be 1 to 20"},
 		{"countless sends", func(p *payment.Policy) { p.Retry.MaxSends = 1 << 62 }, "must be 1 to 20"},

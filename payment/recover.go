@@ -51,7 +51,7 @@ func (p Policy) Recover(d Doubt) Recovery {
 		return p.recoverProvisional(d, canAsk)
 	}
 	// A rail that knew the key contradicts its own index.
-	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo)
+	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceFirstSend)
 	if canAsk && !notExecuted {
 		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
 	}
@@ -73,10 +73,14 @@ func (p Policy) Recover(d Doubt) Recovery {
 	}
 }
 
-// provesNotExecuted reports whether "no such payment", said when the latest send
-// was this old, proves that none was executed. No age is given: it proves nothing.
-func (i InquiryPolicy) provesNotExecuted(sinceLastSend time.Duration) bool {
-	return i.NotFound == NotFoundNotExecuted && i.NotFoundAge > 0 && sinceLastSend >= time.Duration(i.NotFoundAge)
+// provesNotExecuted reports whether "no such payment" proves that no send was
+// executed: the latest one was at least this old when the rail was asked, and the
+// first one at most this old when it had answered. An age that is not given proves
+// nothing, nor does one that is negative, of a clock that stepped back.
+func (i InquiryPolicy) provesNotExecuted(sinceLastSend, sinceFirstSend time.Duration) bool {
+	return i.NotFound == NotFoundNotExecuted &&
+		i.NotFoundAge > 0 && sinceLastSend >= time.Duration(i.NotFoundAge) &&
+		sinceFirstSend >= 0 && sinceFirstSend < time.Duration(i.NotFoundUntil)
 }
 
 func (p Policy) recoverProvisional(d Doubt, canAsk bool) Recovery {

@@ -50,7 +50,7 @@ var (
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			Max: 2, Intervals: []payment.Duration{payment.Duration(time.Second)},
-			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond),
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond), NotFoundUntil: payment.Duration(24 * time.Hour),
 		},
 	}
 	provisional = payment.Policy{

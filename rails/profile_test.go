@@ -183,12 +183,22 @@ func FuzzParseProfile(f *testing.F) {
 	})
 }
 
+// TestStoredProfileWithoutNotFoundUntil: a profile of an older version that takes "no
+// such payment" as proof for ever is refused, with the sentence that says what to add.
+func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
+	_, err := ParseProfile([]byte(`{"rail_type": "bank", "acceptance": "FINAL",
+		"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}}`))
+	if !errors.Is(err, ErrBadProfile) || !strings.Contains(err.Error(), "add inquiry.not_found_until, the age of the first send") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestNotFoundAgeCoversTheCall: the age counts from the claim, so it must
 // outlast the call that the claim makes.
 func TestNotFoundAgeCoversTheCall(t *testing.T) {
 	for age, sound := range map[string]bool{"29s": false, "30s": true, "2m": true} {
 		_, err := ParseProfile([]byte(`{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "24h",
-			"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "` + age + `"}}`))
+			"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "` + age + `", "not_found_until": "24h"}}`))
 		if (err == nil) != sound {
 			t.Errorf("not_found_age %s with the default budget of 30 s: %v", age, err)
 		}

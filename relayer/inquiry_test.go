@@ -15,7 +15,7 @@ import (
 func askable(more string) string {
 	return profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h",
 		"timeouts": {"connect": "200ms", "tls": "50ms", "write": "50ms", "response_header": "250ms", "body": "50ms"},
-		"inquiry": {"intervals": ["50ms"], "max": 20, "not_found": "NOT_EXECUTED", "not_found_age": "700ms"}` + more)
+		"inquiry": {"intervals": ["50ms"], "max": 20, "not_found": "NOT_EXECUTED", "not_found_age": "700ms", "not_found_until": "1h"}` + more)
 }
 
 // TestUnknownIsAskedAbout: what is unknown is asked about before anything else.
@@ -219,7 +219,7 @@ func TestSeenBeforeAndNotFound(t *testing.T) {
 		}
 		t.Run(string(replay), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, askable(`, "inquiry": {"intervals": ["50ms"], "max": 5, "not_found": "NOT_EXECUTED", "not_found_age": "700ms"}`))
+			w := newWorld(t, askable(`, "inquiry": {"intervals": ["50ms"], "max": 5, "not_found": "NOT_EXECUTED", "not_found_age": "700ms", "not_found_until": "1h"}`))
 			if err := w.bank.SetOnReplay(replay); err != nil {
 				t.Fatal(err)
 			}

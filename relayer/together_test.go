@@ -48,7 +48,7 @@ func TestTogether(t *testing.T) {
 		parked  bool // a person may be needed
 	}{
 		"asked, same key": {profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h",
-			"inquiry": {"intervals": ["50ms"], "max": 100, "not_found": "NOT_EXECUTED", "not_found_age": "1s"}, ` + quick), func(*railsim.Config) {}, 300, true},
+			"inquiry": {"intervals": ["50ms"], "max": 100, "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "1h"}, ` + quick), func(*railsim.Config) {}, 300, true},
 		"same key, one outcome a key": {profile(covering + ", " + quick),
 			func(*railsim.Config) {}, 200, false},
 		"never": {profile(`"resend_on_unknown": "NEVER", ` + quick), noDedupe, 200, true},

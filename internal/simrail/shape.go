@@ -122,6 +122,7 @@ func (s Shape) Profile(speed Speed) rails.Profile {
 	}
 	if s.NotFound == payment.NotFoundNotExecuted {
 		p.Inquiry.NotFoundAge = payment.Duration(p.Timeouts.Total() + speed.NotFoundAge)
+		p.Inquiry.NotFoundUntil = payment.Duration(24 * time.Hour)
 	}
 	if s.CallsBack() {
 		p.CallbackDeadline = payment.Duration(speed.Callback)

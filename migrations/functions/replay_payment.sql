@@ -79,13 +79,15 @@ BEGIN
 
   IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
-    AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.last_at))
+    AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.first_at, sends.last_at))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not replayed: %s', letter.reason,
         CASE letter.reason WHEN 'TAMPERED' THEN 'its payload is not the one that was enqueued'
           ELSE 'the payment may have been made' END),
-      HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+      HINT = CASE WHEN letter.reason = 'OUTCOME_UNKNOWN' AND clock_timestamp() - sends.first_at >= (profile #>> '{inquiry,not_found_until}')::interval
+          THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such payment" proves nothing any more. ' ELSE '' END
+        || 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
   IF last.state IS NULL OR last.state NOT IN ('FAILED', 'PARKED') THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',

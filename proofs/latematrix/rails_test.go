@@ -17,7 +17,7 @@ type rail struct {
 }
 
 const (
-	asked   = `"inquiry": {"intervals": ["1s"], "max": 6, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}`
+	asked   = `"inquiry": {"intervals": ["1s"], "max": 6, "not_found": "NOT_EXECUTED", "not_found_age": "1m", "not_found_until": "24h"}`
 	vague   = `"inquiry": {"intervals": ["1s"], "max": 6, "not_found": "INCONCLUSIVE"}`
 	sameKey = `"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h"`
 	never   = `"acceptance": "FINAL", "resend_on_unknown": "NEVER"`

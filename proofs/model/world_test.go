@@ -27,7 +27,7 @@ var profiles = map[string]string{
 	  "callback_deadline": "1h"}`,
 }
 
-const asked = `{"intervals": ["1s"], "max": 6, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}`
+const asked = `{"intervals": ["1s"], "max": 6, "not_found": "NOT_EXECUTED", "not_found_age": "1m", "not_found_until": "24h"}`
 
 // installation is the cell that all histories of a test share.
 type installation struct {
