@@ -58,7 +58,7 @@ func (c *Callbacks) Suspend(ctx context.Context, name string, cause payment.Susp
 }
 
 // Heartbeat is Executor.Heartbeat, for beats of kind "callback" alone.
-func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error) {
+func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
 	return c.executor.Heartbeat(ctx, beat)
 }
 

@@ -35,8 +35,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	}
 	beat := payment.Heartbeat{Name: "callbacks-1", Kind: "callback", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
-		if n, err := callbacks.Heartbeat(t.Context(), beat); err != nil || n != want+1 {
-			t.Errorf("beat %d: %d, %v", want+1, n, err)
+		if pulse, err := callbacks.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != want+1 || pulse.Budget != payment.DefaultTimeBudget() {
+			t.Errorf("beat %d: %+v, %v", want+1, pulse, err)
 		}
 	}
 	beat.Looked = server.StartedAt.Add(-time.Hour)

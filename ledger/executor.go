@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,20 +259,23 @@ func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool
 	return slices.Contains(paused, true), nil
 }
 
-// defaultStaleAfter is for components that say no other.
-const defaultStaleAfter = 15 * time.Second
-
-// Heartbeat says that a component is alive, and what its host's clock is.
-func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error) {
-	err = e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
-		cmp.Or(beat.StaleAfter, defaultStaleAfter).Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched).Scan(&beats)
+// Heartbeat says that a component is alive, and what its host's clock is. The
+// answer has the time budget of the cell.
+func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+	var pulse payment.Pulse
+	b := beat.Budget
+	var budget budgetTargets
+	err := e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.Zombie.Milliseconds(), b.StartWithin.Milliseconds(), b.Version).
+		Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it was started since the last look at it", payment.ErrServerChanged)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
+		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
 	}
-	return beats, nil
+	pulse.Budget = budget.value()
+	return pulse, nil
 }
 
 // Rails reads the profiles in force.

@@ -72,9 +72,7 @@ type Holder struct {
 
 // GaugeQuery says how to judge ages.
 type GaugeQuery struct {
-	Zombie         time.Duration // age from which a claim is stuck
-	HeartbeatStale time.Duration
-	Timeout        time.Duration // ends each statement; 0 is 2 s
+	Timeout time.Duration // ends each statement; 0 is 2 s
 }
 
 // Where counts of Gauges end.
@@ -110,9 +108,9 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	err = r.lookWithin(ctx, timeout, func(batch *pgx.Batch) {
 		batch.Queue(r.sql["gauges_rails"], DepthMax, gaugeRailsMax).Query(collect(&g.Rails, scanRailGauges))
 		batch.Queue(r.sql["gauges_letters"], reasons, OpenLettersMax).Query(collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
-		batch.Queue(r.sql["gauges_components"], query.HeartbeatStale.Milliseconds(), gaugeComponentsMax).
+		batch.Queue(r.sql["gauges_components"], gaugeComponentsMax).
 			Query(collect(&g.Components, scanComponentGauge))
-		batch.Queue(r.sql["gauges_stuck"], query.Zombie.Milliseconds(), StuckMax).
+		batch.Queue(r.sql["gauges_stuck"], StuckMax).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
 		batch.Queue(r.sql["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &bounds)

@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-var gaugeQuery = ledger.GaugeQuery{Zombie: time.Minute, HeartbeatStale: 15 * time.Minute}
+var gaugeQuery = ledger.GaugeQuery{}
 
 // gaugesAs reads the gauges with a login.
 func gaugesAs(t *testing.T, cell *celltest.Cell, login string) ledger.Gauges {
@@ -118,8 +118,8 @@ func TestGaugesOfComponents(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	beat := func(name, kind, status string, started, ago time.Duration) {
-		cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, started_at, last_tick_at)
-			VALUES ($1, $2, 'h', 'v', $3, now() - make_interval(secs => $4), now() - make_interval(secs => $5))`,
+		cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, stale_after_ms, started_at, last_tick_at)
+			VALUES ($1, $2, 'h', 'v', $3, 900000, now() - make_interval(secs => $4), now() - make_interval(secs => $5))`,
 			name, kind, status, started.Seconds(), ago.Seconds())
 	}
 	components := func() []string {

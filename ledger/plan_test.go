@@ -23,7 +23,7 @@ var planned = map[string]string{
 		ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[1],
 		ARRAY[1], ARRAY['render/1'], ARRAY[NULL::uuid], ARRAY[NULL::text], ARRAY['SEND'],
 		ARRAY[1000::bigint], ARRAY[true], ARRAY[false], ARRAY[true], ARRAY[1], ARRAY[0], 'worker', ARRAY[gen_random_uuid()], ARRAY[now()])`,
-	"stale_claims": `(120000, 15000, ARRAY['bank'], ARRAY[35000::bigint], 120000, 500)`,
+	"stale_claims": `(120000, 15000, ARRAY['bank'], ARRAY[30000::bigint], 5000, 500)`,
 	"expire":       `('worker', 500, NULL::uuid[])`,
 	"expired_ids":  `(20)`,
 	"find_claim":   `(gen_random_uuid())`,

@@ -191,7 +191,7 @@ func TestStatus(t *testing.T) {
 	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '10 seconds' WHERE name = 'b'")
 	cell.Exec("UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '1 minute' WHERE name = 'c'")
 
-	status, err := openReader(t, cell).Status(t.Context(), 15*time.Second)
+	status, err := openReader(t, cell).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

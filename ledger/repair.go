@@ -12,12 +12,13 @@ import (
 
 // StaleClaims reads the claims that are due for repair, oldest first.
 func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error) {
-	rails, budgets := make([]string, 0, len(query.Budgets)), make([]int64, 0, len(query.Budgets))
-	for rail, budget := range query.Budgets {
-		rails, budgets = append(rails, rail), append(budgets, budget.Milliseconds())
+	rails, calls := make([]string, 0, len(query.Calls)), make([]int64, 0, len(query.Calls))
+	for rail, call := range query.Calls {
+		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
 	}
-	stale, err := boundedRows(ctx, e, scanStale, e.sql["stale_claims"], query.Zombie.Milliseconds(), query.HeartbeatStale.Milliseconds(),
-		rails, budgets, query.DefaultBudget.Milliseconds(), query.Limit)
+	b := query.Budget
+	stale, err := boundedRows(ctx, e, scanStale, e.sql["stale_claims"], b.Zombie.Milliseconds(), b.HeartbeatStale.Milliseconds(),
+		rails, calls, b.StartWithin.Milliseconds(), query.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)
 	}

@@ -72,9 +72,9 @@ func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
 func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
 	all, err := boundedRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
 		var r payment.Recall
-		var awaitedMS int64
-		err := row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Outdated, &r.Awaited, &awaitedMS)
-		r.AwaitedFor = time.Duration(awaitedMS) * time.Millisecond
+		var awaitedMS, patienceMS int64
+		err := row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Outdated, &r.Awaited, &awaitedMS, &patienceMS)
+		r.AwaitedFor, r.Patience = time.Duration(awaitedMS)*time.Millisecond, time.Duration(patienceMS)*time.Millisecond
 		return r, err
 	}, e.sql["remembered"], text(memory.Name), memory.Beats, timestamp(memory.SeenAt),
 		uuid(memory.OutboxID), memory.AttemptNo, timestamp(memory.ClaimedAt), name)

@@ -58,7 +58,11 @@ type Beat struct {
 	StartedAt time.Time `json:"started_at"`
 	AgeMS     int64     `json:"age_ms"`
 	// ClockOffsetMS is the database's clock minus the host's at the last beat.
-	ClockOffsetMS int64     `json:"clock_offset_ms"`
+	ClockOffsetMS int64 `json:"clock_offset_ms"`
+	// StaleAfterMS is the silence that counts as its death.
+	StaleAfterMS int64 `json:"stale_after_ms"`
+	// BudgetVersion is the oldest time budget by which claims of it may still be open.
+	BudgetVersion int       `json:"budget_version"`
 	Freshness     Freshness `json:"freshness"`
 }
 
@@ -99,7 +103,7 @@ const (
 
 // Status reads how the cell is doing. It reads pending up to CountMax rows a
 // rail, claims in flight, open dead letters and heartbeats, never the archive.
-func (r *Reader) Status(ctx context.Context, heartbeatStale time.Duration) (Status, error) {
+func (r *Reader) Status(ctx context.Context) (Status, error) {
 	var s Status
 	flights := map[string]flight{}
 	letters := map[string][]LetterCount{}
@@ -138,7 +142,7 @@ func (r *Reader) Status(ctx context.Context, heartbeatStale time.Duration) (Stat
 	})
 	for n := range s.Heartbeats {
 		beat := &s.Heartbeats[n]
-		beat.Freshness = FreshnessOf(beat.Status, time.Duration(beat.AgeMS)*time.Millisecond, heartbeatStale)
+		beat.Freshness = FreshnessOf(beat.Status, time.Duration(beat.AgeMS)*time.Millisecond, time.Duration(beat.StaleAfterMS)*time.Millisecond)
 	}
 	return s, nil
 }
@@ -184,6 +188,6 @@ func scanPause(row pgx.CollectableRow) (Pause, error) {
 
 func scanBeat(row pgx.CollectableRow) (Beat, error) {
 	var b Beat
-	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS, &b.ClockOffsetMS)
+	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS, &b.ClockOffsetMS, &b.StaleAfterMS, &b.BudgetVersion)
 	return b, err
 }

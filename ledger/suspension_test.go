@@ -220,9 +220,9 @@ func TestHeartbeatOnAnotherStart(t *testing.T) {
 	d.must(err)
 	beat := payment.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
-		beats, err := d.exec.Heartbeat(t.Context(), beat)
+		pulse, err := d.exec.Heartbeat(t.Context(), beat)
 		d.must(err)
-		same(t, "beats", beats, want+1)
+		same(t, "beats", pulse.Beats, want+1)
 	}
 	beat.Looked = server.StartedAt.Add(-time.Second)
 	if _, err := d.exec.Heartbeat(t.Context(), beat); !errors.Is(err, payment.ErrServerChanged) {
@@ -259,6 +259,7 @@ func TestRecall(t *testing.T) {
 			d.do(c.sql)
 			got, err := d.exec.Recall(t.Context(), "me", c.memory)
 			d.must(err)
+			c.want.Patience = payment.DefaultTimeBudget().HeartbeatStale
 			same(t, "awaited", strings.Join(got.Awaited, " "), c.awaited)
 			got.Awaited = nil
 			if !reflect.DeepEqual(got, c.want) {

@@ -45,11 +45,21 @@ type Heartbeat struct {
 	Version  string
 	Status   string // starting, running, draining, stopped or held
 	Activity string // what it does, for a person
-	// StaleAfter is the silence from which it counts as dead; 0 is 15 s.
-	StaleAfter time.Duration
+	// Budget is by what it runs, at the longest: claims that it made by an older one
+	// may still be open. The database takes the longer one of this and of its own; the
+	// zero value takes the database's.
+	Budget TimeBudget
 	// Looked is the start of the server that the component has looked at: a beat
 	// on another one is refused with ErrServerChanged. Zero: any.
 	Looked time.Time
 	// Vouched is set where it has compared that start with what it remembers.
 	Vouched bool
+}
+
+// Pulse is the answer to a Heartbeat.
+type Pulse struct {
+	Beats int64 // how many the row counts
+	// Budget is the time budget of the cell. The component may run by it from now on:
+	// the row says so already.
+	Budget TimeBudget
 }

@@ -122,4 +122,7 @@ type Recall struct {
 	// this start yet, and AwaitedFor is the silence from which they count as dead.
 	Awaited    []string
 	AwaitedFor time.Duration
+	// Patience is how much longer than that a component without a memory waits for one
+	// that has one: the cell's heartbeat_stale.
+	Patience time.Duration
 }

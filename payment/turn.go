@@ -99,7 +99,7 @@ var (
 // Unfit reports whether a service can't work on what it is connected to, and ends
 // with this error instead of trying again: only an operator can change it.
 func Unfit(err error) bool {
-	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema)
+	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema) || errors.Is(err, ErrOtherBudget)
 }
 
 // SetAsideCode is the error code of the dead letter of an instruction that is set
@@ -120,13 +120,14 @@ func IsPutBack(sqlState string) bool {
 
 // StaleQuery says which open claims are due for repair.
 type StaleQuery struct {
-	Zombie         time.Duration // age from which any open claim is
-	HeartbeatStale time.Duration // silence from which a worker counts as dead
-	// Budgets are the times by rail within which a claim may still be on the
-	// wire: none younger is touched, however dead its worker looks.
-	Budgets       map[string]time.Duration
-	DefaultBudget time.Duration // of rails that Budgets does not know
-	Limit         int
+	// Budget is the cell's. Where the worker of a claim says that it runs by a longer
+	// one, that counts for its claims.
+	Budget TimeBudget
+	// Calls are the longest calls by rail. No claim is touched that is younger than
+	// StartWithin and its rail's call, however dead its worker looks; for rails that
+	// are not in it, than Zombie.
+	Calls map[string]time.Duration
+	Limit int
 }
 
 // StaleClaim is an open claim whose worker died or stalled.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -181,22 +180,14 @@ func (c Codes) HTTPTable() (*codes.Table, error) {
 // SendBudget is the longest that one call to the rail may take.
 func (p Profile) SendBudget() time.Duration { return p.Timeouts.Total() }
 
-// CheckBudget refuses a profile whose call could outlive its claim: the reaper
-// would then give the instruction to another worker while this one still talks
-// to the rail. Record is the longest that recording an outcome may take, drain
-// the longest wait at shutdown.
-func (p Profile) CheckBudget(zombie, record, drain time.Duration) error {
-	t := p.Timeouts
-	sum := p.SendBudget() + record + drain
-	if sum < zombie {
+// CheckBudget refuses a profile whose call could outlive its claim; see
+// payment.TimeBudget.Holds, which it asks.
+func (p Profile) CheckBudget(budget payment.TimeBudget) error {
+	err := budget.Holds(p.SendBudget())
+	if err == nil {
 		return nil
 	}
-	parts := []string{
-		"connect " + t.Connect.String(), "TLS " + t.TLS.String(),
-		"send " + t.Write.String(), "read " + payment.Duration(t.ResponseHeader+t.Body).String(),
-		"record " + payment.Duration(record).String(), "drain " + payment.Duration(drain).String(),
-	}
-	return fmt.Errorf("%w of %q: %s = %s, must be less than the zombie threshold %s, "+
-		"or the reaper takes a claim from a worker that still talks to the rail",
-		ErrBadProfile, p.RailType, strings.Join(parts, " + "), payment.Duration(sum), payment.Duration(zombie))
+	t := p.Timeouts
+	return fmt.Errorf("%w of %q: %w; its call is connect %s + TLS %s + send %s + read %s", ErrBadProfile, p.RailType, err,
+		t.Connect, t.TLS, t.Write, payment.Duration(t.ResponseHeader+t.Body))
 }

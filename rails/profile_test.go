@@ -136,14 +136,16 @@ func TestWindowOutlivesABudget(t *testing.T) {
 
 func TestCheckBudget(t *testing.T) {
 	p := goodProfile()
-	if err := p.CheckBudget(120*time.Second, 10*time.Second, 20*time.Second); err != nil {
+	budget := payment.TimeBudget{Zombie: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
+	if err := p.CheckBudget(budget); err != nil {
 		t.Error(err)
 	}
-	err := p.CheckBudget(60*time.Second, 10*time.Second, 20*time.Second)
+	budget.Zombie = 65 * time.Second
+	err := p.CheckBudget(budget)
 	if err == nil {
-		t.Fatal("30 + 10 + 20 is not less than 60")
+		t.Fatal("5 + 30 + 10 + 20 is not less than 65")
 	}
-	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "record 10s", "drain 20s", "= 1m", "threshold 1m"} {
+	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "start_within 5s", "record_within 10s", "drain 20s", "= 1m5s", "zombie 1m5s"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %q", part, err)
 		}

@@ -6,23 +6,21 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Config says how a reaper works. The zero value of every field but WorkerID is
-// its default. Zombie, StartWithin and HeartbeatStale must be the relayers'.
+// its default.
 type Config struct {
 	WorkerID string // names this process start, unique for ever
 	Host     string
 	Version  string
 	// Every is the time between turns; default 5 s.
 	Every time.Duration
-	// Zombie is the age from which any open claim is repaired; default 120 s.
-	Zombie time.Duration
-	// StartWithin is how old a claim may be when its first byte leaves; no claim
-	// younger than this and its rail's send budget is touched; default 5 s.
-	StartWithin time.Duration
-	// HeartbeatStale is the silence from which a worker counts as dead; default 15 s.
-	HeartbeatStale time.Duration
+	// Asserted is the time budget that this process was configured with, if it was: a
+	// span that is not 0 must be the cell's, or Run ends with payment.ErrOtherBudget.
+	Asserted payment.TimeBudget
 	// Grace is how long repairs wait after a server start or a gap in our own
 	// turns; default 20 s.
 	Grace time.Duration
@@ -51,9 +49,6 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	fill(&c.Every, 5*time.Second)
-	fill(&c.Zombie, 120*time.Second)
-	fill(&c.StartWithin, 5*time.Second)
-	fill(&c.HeartbeatStale, 15*time.Second)
 	fill(&c.Grace, 20*time.Second)
 	fill(&c.PartitionsEvery, time.Hour)
 	fill(&c.ForgetAfter, 24*time.Hour)
@@ -78,9 +73,6 @@ func (c Config) validate() error {
 		all = append(all, errors.New("the worker id must be 1 to 200 bytes"))
 	}
 	within("every", c.Every, 10*time.Millisecond, 10*time.Minute)
-	within("zombie threshold", c.Zombie, time.Second, time.Hour)
-	within("start within", c.StartWithin, 10*time.Millisecond, time.Minute)
-	within("heartbeat stale", c.HeartbeatStale, 100*time.Millisecond, time.Hour)
 	within("grace", c.Grace, 10*time.Millisecond, time.Hour)
 	within("partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
 	within("forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)

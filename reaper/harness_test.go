@@ -43,6 +43,9 @@ func newYard(t *testing.T, profile string) *yard {
 	t.Helper()
 	y := &yard{Cell: celltest.New(t), t: t}
 	y.ApplyProfile("bank", profile)
+	y.SetTimeBudget(payment.TimeBudget{
+		Zombie: zombie, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 10 * time.Second,
+	})
 	y.super, y.ingest, y.exec = y.Conn(t, ""), y.Conn(t, celltest.Ingest), y.executor()
 	return y
 }
@@ -66,8 +69,8 @@ func (y *yard) reaper(change ...func(*reaper.Config)) *reaper.Reaper {
 func (y *yard) reaperOn(store reaper.Store, change ...func(*reaper.Config)) *reaper.Reaper {
 	y.t.Helper()
 	config := reaper.Config{
-		WorkerID: "reaper-" + payment.NewID().String(), Zombie: zombie, StartWithin: 500 * time.Millisecond,
-		HeartbeatStale: 10 * time.Second, Grace: 10 * time.Millisecond, Every: time.Minute,
+		WorkerID: "reaper-" + payment.NewID().String(),
+		Grace:    10 * time.Millisecond, Every: time.Minute,
 	}
 	for _, each := range change {
 		each(&config)
@@ -153,8 +156,8 @@ func (y *yard) age(by time.Duration) {
 // beat says that a worker was alive so long ago.
 func (y *yard) beat(worker, status string, ago time.Duration) {
 	y.t.Helper()
-	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, last_tick_at)
-		VALUES ($1, 'relayer', 'host', 'v', $2, clock_timestamp() - make_interval(secs => $3))
+	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, stale_after_ms, last_tick_at)
+		VALUES ($1, 'relayer', 'host', 'v', $2, 10000, clock_timestamp() - make_interval(secs => $3))
 		ON CONFLICT (name) DO UPDATE SET status = excluded.status, last_tick_at = excluded.last_tick_at`, worker, status, ago.Seconds())
 }
 

@@ -30,8 +30,8 @@ type Store interface {
 	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
-	// Heartbeat says that this reaper is alive.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error)
+	// Heartbeat says that this reaper is alive, and asks for the cell's time budget.
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
 	// StaleClaims reads the open claims that are due for repair, oldest first.
 	StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error)
 	// Turn records; it claims nothing here.
@@ -98,6 +98,8 @@ type Reaper struct {
 
 	guard      *lineage.Guard
 	policies   map[string]rails.Profile
+	budget     payment.TimeBudget // of the last heartbeat
+	agreed     bool               // it was compared with what this process was configured with
 	graceUntil time.Time
 	lastTurn   time.Time
 	partsAt    time.Time
@@ -115,7 +117,7 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	if watch == nil {
 		watch = silent{}
 	}
-	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile, Patience: config.HeartbeatStale}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
 	if err != nil {
 		return nil, err
 	}
@@ -256,14 +258,21 @@ func (r *Reaper) Ready() error {
 }
 
 func (r *Reaper) sendBeat(ctx context.Context, status string) error {
-	beats, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
-		StaleAfter: r.config.HeartbeatStale,
 	}))
-	if err == nil {
-		r.guard.Beaten(beats)
+	if err != nil {
+		return err
 	}
-	return err
+	r.guard.Beaten(pulse.Beats)
+	if !r.agreed {
+		if err := pulse.Budget.Agrees(r.config.Asserted); err != nil {
+			return err
+		}
+		r.agreed = true
+	}
+	r.budget = pulse.Budget
+	return nil
 }
 
 func (r *Reaper) status() string {

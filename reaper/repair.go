@@ -135,13 +135,9 @@ func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
 }
 
 func (r *Reaper) staleQuery() payment.StaleQuery {
-	query := payment.StaleQuery{
-		Zombie: r.config.Zombie, HeartbeatStale: r.config.HeartbeatStale,
-		Budgets: make(map[string]time.Duration, len(r.policies)), DefaultBudget: r.config.Zombie,
-		Limit: r.config.Batch,
-	}
+	query := payment.StaleQuery{Budget: r.budget, Calls: make(map[string]time.Duration, len(r.policies)), Limit: r.config.Batch}
 	for name, profile := range r.policies {
-		query.Budgets[name] = r.config.StartWithin + profile.SendBudget()
+		query.Calls[name] = profile.SendBudget()
 	}
 	return query
 }

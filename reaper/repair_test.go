@@ -100,7 +100,7 @@ func TestUnreadableProfileParks(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	claim := y.claimOne("worker")
-	y.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "a day"}', 'a slip')`)
+	y.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "a day", ` + timeouts + `}', 'a slip')`)
 	y.age(time.Hour)
 	y.once(y.reaper())
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY, letter OUTCOME_UNKNOWN pending")

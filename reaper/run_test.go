@@ -49,11 +49,11 @@ func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string
 	return nil
 }
 
-func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) (int64, error) {
+func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.status = beat.Kind + " " + beat.Status
-	return 1, nil
+	return payment.Pulse{Beats: 1, Budget: payment.DefaultTimeBudget()}, nil
 }
 
 func (q *quiet) StaleClaims(context.Context, payment.StaleQuery) ([]payment.StaleClaim, error) {

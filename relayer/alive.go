@@ -13,8 +13,8 @@ import (
 
 // beat sends heartbeats until the context ends.
 func (r *Relayer) beat(ctx context.Context) {
-	for sleep(ctx, r.config.HeartbeatEvery) {
-		one, cancel := context.WithTimeout(ctx, r.config.HeartbeatStale/2)
+	for sleep(ctx, r.beatEvery()) {
+		one, cancel := context.WithTimeout(ctx, r.budget.current().HeartbeatStale/2)
 		if err := r.sendBeat(one, r.status()); err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "heartbeat did not go in", "error", err, "age", r.beatAge().Round(time.Millisecond))
 		}
@@ -36,15 +36,21 @@ func (r *Relayer) status() string {
 // sendBeat counts from before the statement: a beat is never younger than what
 // the database says.
 func (r *Relayer) sendBeat(ctx context.Context, status string) error {
+	r.beating.Lock()
+	defer r.beating.Unlock()
 	at := clock.Now()
-	beats, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
-		StaleAfter: r.config.HeartbeatStale, Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
+		Budget: r.budget.said(), Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 	}))
 	switch {
 	case err == nil:
-		r.guard.Beaten(beats)
+		r.guard.Beaten(pulse.Beats)
 		r.beatAt.Store(&at)
+		if r.budget.offer(pulse.Budget) {
+			r.lanes.lookAgain()
+			r.ring() // it is put in force with the lanes
+		}
 	case errors.Is(err, payment.ErrServerChanged):
 		r.lanes.lookAgain()
 		r.ring() // and before anything is claimed
@@ -96,8 +102,9 @@ func (r *Relayer) testBell(ctx context.Context) {
 func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
 	r.stopping.Store(true)
 	r.notReady("stopping")
-	until := time.Now().Add(r.config.Drain)
-	overdue := time.AfterFunc(r.config.Drain, func() {
+	within := r.budget.finishing().drain
+	until := time.Now().Add(within)
+	overdue := time.AfterFunc(within, func() {
 		r.log.Warn("drain time is over: cancelling the sends that are left")
 		stopSends(errors.New("the relayer's drain time is over"))
 	})
@@ -126,7 +133,7 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 	}
 	// Answers are worth waiting for: try until the drain time is over, and for
 	// RecordWithin at the least.
-	until = maxTime(until, time.Now().Add(r.config.RecordWithin))
+	until = maxTime(until, time.Now().Add(r.budget.finishing().record))
 	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
 		r.triedNever()
 		before := r.unrecorded()

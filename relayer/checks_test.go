@@ -150,11 +150,14 @@ func TestExpiredResend(t *testing.T) {
 // TestResendExpiresBeforeTheFirstByte: the last look stops a re-send, too.
 func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"},
+	w := newWorld(t, fastProfile)
+	w.setBudget(func(b *payment.TimeBudget) {
+		b.StartWithin, b.Zombie, b.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
+	})
+	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"},
 		"timeouts": {"connect": "30s", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`))
 	w.faults(railsim.Fault{Kind: railsim.DropBefore})
 	config := config()
-	config.StartWithin, config.Zombie, config.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
 	first := w.run(config)
 	id := w.enqueue("the one")
 	w.awaitText("1", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE send_count = 1`)
@@ -184,9 +187,8 @@ func TestOldClaimIsNotSent(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	slow := newHesitant()
 	w.wrap = slow.around
-	config := config()
-	config.StartWithin = 300 * time.Millisecond
-	w.run(config)
+	w.setBudget(func(b *payment.TimeBudget) { b.StartWithin = 300 * time.Millisecond })
+	w.run(config())
 	id := w.enqueue("the one")
 	<-slow.arrived
 	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '400 ms')::text FROM railhead.payment_outbox_attempts`)
@@ -200,7 +202,8 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	config := config()
-	config.HeartbeatEvery, config.HeartbeatStale = 50*time.Millisecond, 300*time.Millisecond
+	config.HeartbeatEvery = 50 * time.Millisecond
+	w.setBudget(func(b *payment.TimeBudget) { b.HeartbeatStale = 300 * time.Millisecond })
 	store := newFaulty(w.store)
 	r := w.runWith(config, store, w.bell())
 	first := w.enqueue("first")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Config says how a relayer works. The zero value of every field but WorkerID
@@ -31,19 +33,12 @@ type Config struct {
 	Streams int
 	// RecordMax bounds the outcomes of one turn, 1 to 5,000; default 500.
 	RecordMax int
-	// Zombie is the age from which the reaper takes an open claim; default 120 s.
-	Zombie time.Duration
-	// StartWithin is how old a claim may be when its first byte leaves; default 5 s.
-	StartWithin time.Duration
-	// RecordWithin is what recording an outcome may take; default 10 s.
-	RecordWithin time.Duration
-	// Drain is how long sends in flight may finish at shutdown; default 30 s.
-	Drain time.Duration
-	// HeartbeatEvery is the time between heartbeats; default 2 s.
+	// Asserted is the time budget that this process was configured with, if it was: a
+	// span that is not 0 must be the cell's, or Run ends with payment.ErrOtherBudget.
+	Asserted payment.TimeBudget
+	// HeartbeatEvery is the time between heartbeats, at most a third of the cell's
+	// heartbeat_stale, or one slow beat would stop all sending; default 2 s.
 	HeartbeatEvery time.Duration
-	// HeartbeatStale is the silence from which this relayer stops sending and the
-	// reaper counts it as dead; default 15 s.
-	HeartbeatStale time.Duration
 	// RefreshEvery is how often profiles are read again; default 5 s.
 	RefreshEvery time.Duration
 	// BellTestEvery is how often LISTEN is tested; default 1 min.
@@ -66,12 +61,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.Poll, 500*time.Millisecond)
 	fill(&c.Coalesce, 10*time.Millisecond)
 	fill(&c.Pace, 2*time.Millisecond)
-	fill(&c.Zombie, 120*time.Second)
-	fill(&c.StartWithin, 5*time.Second)
-	fill(&c.RecordWithin, 10*time.Second)
-	fill(&c.Drain, 30*time.Second)
 	fill(&c.HeartbeatEvery, 2*time.Second)
-	fill(&c.HeartbeatStale, 15*time.Second)
 	fill(&c.RefreshEvery, 5*time.Second)
 	fill(&c.BellTestEvery, time.Minute)
 	fill(&c.StoreTimeout, 10*time.Second)
@@ -100,19 +90,10 @@ func (c Config) validate() error {
 	within("poll", c.Poll, 50*time.Millisecond, time.Minute)
 	within("coalesce", c.Coalesce, 0, time.Second)
 	within("pace", c.Pace, 0, time.Second)
-	within("zombie threshold", c.Zombie, time.Second, time.Hour)
-	within("start within", c.StartWithin, 10*time.Millisecond, time.Minute)
-	within("record within", c.RecordWithin, 10*time.Millisecond, time.Minute)
-	within("drain", c.Drain, 10*time.Millisecond, 10*time.Minute)
 	within("heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
-	within("heartbeat stale", c.HeartbeatStale, 100*time.Millisecond, time.Hour)
 	within("refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
 	within("bell test every", c.BellTestEvery, 100*time.Millisecond, time.Hour)
 	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
-	if c.HeartbeatStale < 2*c.HeartbeatEvery {
-		all = append(all, fmt.Errorf("heartbeat stale %s must be at least twice heartbeat every %s, or one slow beat stops all sending",
-			c.HeartbeatStale, c.HeartbeatEvery))
-	}
 	if c.ClaimMax < 1 || c.ClaimMax > 5000 {
 		all = append(all, fmt.Errorf("claim max is %d, must be 1 to 5000", c.ClaimMax))
 	}

@@ -36,7 +36,7 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 		permit := held.take()
 		held.lane.calls.Add(1)
 		r.flight.send(func() {
-			outcome := r.call(sends, held.lane, claim, permit, begun, committed)
+			outcome := r.call(sends, held, claim, permit, begun, committed)
 			held.lane.calls.Add(-1)
 			r.flight.answer(outcome)
 			signal(r.wake)
@@ -48,13 +48,14 @@ var errBudget = errors.New("the rail's send budget is used up")
 
 // call carries one claim out and decides what follows. It never fails: an
 // unknown outcome is an outcome.
-func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit *rails.Permit, begun clock.Moment, committed time.Time) payment.Outcome {
+func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Claim, permit *rails.Permit, begun clock.Moment, committed time.Time) payment.Outcome {
+	l := held.lane
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
-	result := rails.Discreet(r.speak(ctx, l, claim, begun), claim.Payload, claim.IdempotencyKey)
+	result := rails.Discreet(r.speak(ctx, held, claim, begun), claim.Payload, claim.IdempotencyKey)
 	permit.Settle(result)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unlisted {
@@ -77,7 +78,7 @@ func (r *Relayer) call(ctx context.Context, l *lane, claim payment.Claim, permit
 
 // speak checks what can be checked, then sends or inquires. A panic in the
 // adapter's call is UNKNOWN once a byte may have left; one in its checks is here.
-func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun clock.Moment) (result rails.Result) {
+func (r *Relayer) speak(ctx context.Context, held *reservation, claim payment.Claim, begun clock.Moment) (result rails.Result) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.log.ErrorContext(ctx, "a check panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprintf("%T", fault))
@@ -85,13 +86,13 @@ func (r *Relayer) speak(ctx context.Context, l *lane, claim payment.Claim, begun
 		}
 	}()
 	if claim.Action == payment.ActionInquire {
-		return r.inquire(ctx, l, claim)
+		return r.inquire(ctx, held.lane, claim)
 	}
-	send, stop := r.sendOf(l, claim, begun)
+	send, stop := r.sendOf(held, claim, begun)
 	if stop != nil {
 		return *stop
 	}
-	return rails.SendSafely(ctx, l.rail, send)
+	return rails.SendSafely(ctx, held.lane.rail, send)
 }
 
 // reached tells crash tests how far a call has come.
@@ -113,7 +114,8 @@ func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rai
 }
 
 // sendOf builds the send, or says why nothing may leave.
-func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
+func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
+	l := held.lane
 	stop := func(result payment.Result, format string, args ...any) (rails.Send, *rails.Result) {
 		return rails.Send{}, &rails.Result{Result: result, Message: fmt.Sprintf(format, args...), OwnStop: true}
 	}
@@ -137,7 +139,7 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun clock.Moment) (rail
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
 		TraceParent: parent, TraceState: state,
-		BeforeFirstByte: func() error { return r.mayStart(claim, begun) },
+		BeforeFirstByte: func() error { return r.mayStart(claim, begun, held.budget) },
 		OnPhase:         reached,
 	}
 	if checker, ok := l.rail.(rails.Checker); ok {
@@ -151,13 +153,19 @@ func (r *Relayer) sendOf(l *lane, claim payment.Claim, begun clock.Moment) (rail
 // mayStart is the last look before the first byte. It shrinks the window in
 // which a paused worker could send late; only the rail's own de-duplication
 // closes it.
-func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment) error {
+//
+// By is the time budget that the claim was made by. Of its start_within and the
+// present one the shorter counts: the reaper may have weighed the claim by the one
+// before a longer one came.
+func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment, by payment.TimeBudget) error {
+	now := r.budget.current()
+	startWithin := min(by.StartWithin, now.StartWithin)
 	switch age := begun.Age(); {
 	case r.stopping.Load():
 		return errors.New("the relayer is stopping")
-	case age > r.config.StartWithin:
-		return fmt.Errorf("the claim is %s old, sending starts within %s", age.Round(time.Millisecond), r.config.StartWithin)
-	case r.beatAge() > r.config.HeartbeatStale:
+	case age > startWithin:
+		return fmt.Errorf("the claim is %s old, sending starts within %s", age.Round(time.Millisecond), startWithin)
+	case r.beatAge() > now.HeartbeatStale:
 		return errors.New("this relayer's heartbeat is stale: others may count it as dead")
 	case claim.Expired(age):
 		return errors.New("the instruction has expired")

@@ -116,12 +116,12 @@ func (f *faulty) Rails(ctx context.Context) (rows []payment.RailRow, err error) 
 	return rows, err
 }
 
-func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error) {
+func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) (pulse payment.Pulse, err error) {
 	err = f.around("Heartbeat", func() (err error) {
-		beats, err = f.Store.Heartbeat(ctx, beat)
+		pulse, err = f.Store.Heartbeat(ctx, beat)
 		return err
 	})
-	return beats, err
+	return pulse, err
 }
 
 func (f *faulty) Turn(ctx context.Context, turn payment.Turn) (result payment.TurnResult, err error) {

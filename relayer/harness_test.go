@@ -81,6 +81,7 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 	t.Cleanup(func() { bank.Close() })
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", profile)
+	w.cell.SetTimeBudget(budget())
 	w.store, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +92,24 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 
 func config() relayer.Config {
 	return relayer.Config{
-		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond, Zombie: 30 * time.Second,
-		StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second,
-		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: 2 * time.Second, RefreshEvery: 100 * time.Millisecond,
+		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond,
+		HeartbeatEvery: 200 * time.Millisecond, RefreshEvery: 100 * time.Millisecond,
 	}
+}
+
+// budget is the time budget of a world that sets no other.
+func budget() payment.TimeBudget {
+	return payment.TimeBudget{
+		Zombie: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 2 * time.Second,
+	}
+}
+
+// setBudget changes one, before any relayer runs.
+func (w *world) setBudget(change func(*payment.TimeBudget)) {
+	w.t.Helper()
+	b := budget()
+	change(&b)
+	w.cell.SetTimeBudget(b)
 }
 
 // oneStream is a relayer in which nothing can be done beside what is stuck.

@@ -43,12 +43,53 @@ type lanes struct {
 	refreshed time.Time
 }
 
-// refreshLanes reads the profiles in force, and opens what is new or changed.
+// refreshTries bounds how often the profiles are read again because the time
+// budget changed meanwhile.
+const refreshTries = 3
+
+// refreshLanes reads the profiles in force, opens what is new or changed, and puts
+// the time budget of the last heartbeat in force. No profile in force breaks the
+// budget of the cell: one that breaks ours came with a budget that is newer.
 func (r *Relayer) refreshLanes(ctx context.Context) error {
-	rows, err := r.store.Rails(ctx)
-	if err != nil {
-		return err
+	for try := range refreshTries {
+		next := r.budget.next()
+		rows, err := r.store.Rails(ctx)
+		if err != nil {
+			return err
+		}
+		taken, err := r.takeLanes(ctx, rows, next, try == refreshTries-1)
+		if taken {
+			return err
+		}
+		if err := r.sendBeat(ctx, r.status()); err != nil {
+			return err
+		}
 	}
+	return errors.New("the time budget of the cell changes faster than it can be read")
+}
+
+// takeLanes opens the lanes of what was read, under next if that is still the last
+// heartbeat's: none is sent meanwhile. Taken is false where rows and budget are
+// not of one time; at last, a profile that breaks the budget is an error.
+func (r *Relayer) takeLanes(ctx context.Context, rows []payment.RailRow, next payment.TimeBudget, last bool) (taken bool, err error) {
+	r.beating.Lock()
+	defer r.beating.Unlock()
+	if next != r.budget.next() || !last && breaksBudget(rows, next) {
+		return false, nil
+	}
+	return true, r.openLanes(ctx, rows, next)
+}
+
+func breaksBudget(rows []payment.RailRow, budget payment.TimeBudget) bool {
+	for _, row := range rows {
+		if profile, err := rails.ParseProfile(row.Profile); err == nil && profile.CheckBudget(budget) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next payment.TimeBudget) error {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +100,7 @@ func (r *Relayer) refreshLanes(ctx context.Context) error {
 	seen := make(map[string]bool, len(rows))
 	for _, row := range rows {
 		seen[row.RailType] = true
-		if err := r.refreshLane(ctx, row); err != nil {
+		if err := r.refreshLane(ctx, row, next); err != nil {
 			all = append(all, err)
 		}
 	}
@@ -70,10 +111,18 @@ func (r *Relayer) refreshLanes(ctx context.Context) error {
 		}
 	}
 	l.refreshed = time.Now()
+	// A lane that goes on with a profile of before, because the present one can't be
+	// opened, keeps the budget of before too.
+	for _, one := range l.byRail {
+		if err := one.profile.CheckBudget(next); err != nil {
+			return errors.Join(append(all, fmt.Errorf("%w: %w", errBadLane, err))...)
+		}
+	}
+	r.budget.putInForce(next)
 	return errors.Join(all...)
 }
 
-func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
+func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next payment.TimeBudget) error {
 	l := &r.lanes
 	current := l.byRail[row.RailType]
 	if current != nil && current.profile.Version == row.ProfileVersion {
@@ -97,7 +146,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow) error {
 		return fmt.Errorf("%w: opening rail %s: %w", errBadLane, row.RailType, err)
 	}
 	// Asked after opening: the budget of a rail that others serve is theirs.
-	if err := checkBudget(r.config, profile); err != nil {
+	if err := profile.CheckBudget(next); err != nil {
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
@@ -200,7 +249,8 @@ func (l *lanes) works(railType string) {
 // reservation is what one lane may claim in a turn.
 type reservation struct {
 	server  payment.Server // that the lane was free to be claimed on
-	goesOn  bool           // although a suspension is open
+	budget  payment.TimeBudget
+	goesOn  bool // although a suspension is open
 	lane    *lane
 	oldest  bool // this turn takes what is longest due
 	most    int  // that it asks for
@@ -220,13 +270,13 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	server := r.guard.Server()
+	server, budget := r.guard.Server(), r.budget.current()
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		one.left = false
 		claimed, goesOn := r.guard.Allows(one.profile.Policy)
 		if claimed && !one.paused && !now.Before(one.stopped) {
-			reserved[name] = &reservation{lane: one, server: server, goesOn: goesOn, most: max(one.most, askFirst)}
+			reserved[name] = &reservation{lane: one, server: server, budget: budget, goesOn: goesOn, most: max(one.most, askFirst)}
 		}
 	}
 	left := r.config.ClaimMax
@@ -331,9 +381,4 @@ func releaseAll(reserved map[string]*reservation) {
 		}
 		each.permits = nil
 	}
-}
-
-// checkBudget wants a claim to end with its worker before the reaper may take it.
-func checkBudget(config Config, profile rails.Profile) error {
-	return profile.CheckBudget(config.Zombie-config.StartWithin, config.RecordWithin, config.Drain)
 }

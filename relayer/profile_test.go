@@ -1,10 +1,12 @@
 package relayer_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/relayer"
 )
 
@@ -33,6 +35,7 @@ func TestBadProfileKeepsTheLane(t *testing.T) {
 	w.run(config())
 	w.seen.awaitCount(t, "breaker CLOSED", 1) // the lane is open under the good one
 	before := w.cell.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+	w.unweighed()
 	w.cell.ApplyProfile("bank", tooSlow)
 	w.awaitTurns(5)
 	id := w.enqueue("the one")
@@ -43,16 +46,25 @@ func TestBadProfileKeepsTheLane(t *testing.T) {
 // tooSlow is a profile whose call would outlive its claim.
 var tooSlow = profile(`"resend_on_unknown": "NEVER", "timeouts": {"response_header": "4m"}, "breaker": {"window": "10m"}`)
 
+// unweighed lets the schema take profiles that break the time budget, as one that an
+// administrator has changed would.
+func (w *world) unweighed() {
+	w.t.Helper()
+	w.cell.Exec(`ALTER TABLE railhead.payment_rails DISABLE TRIGGER payment_rails_keeps_budget`)
+}
+
 // TestBudgetIsCheckedAtStart: a rail whose call could outlive its claim is
 // refused before anything is sent.
 func TestBudgetIsCheckedAtStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, tooSlow)
+	w := newWorld(t, fastProfile)
+	w.unweighed()
+	w.cell.ApplyProfile("bank", tooSlow)
 	r, err := relayer.New(config(), w.store, deafBell{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "must be less than the zombie threshold") {
+	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "must be less than zombie 40s") {
 		t.Errorf("run: %v", err)
 	}
 }
@@ -62,6 +74,7 @@ func TestBudgetIsCheckedAtStart(t *testing.T) {
 func TestRailOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
+	w.unweighed()
 	w.cell.ApplyProfile("elsewhere", tooSlow)
 	there := w.enqueueOn("elsewhere", "not ours")
 	w.run(config())
@@ -75,10 +88,91 @@ func TestRailOfOthers(t *testing.T) {
 // TestConfiguration gives every fault at once.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	_, err := relayer.New(relayer.Config{Poll: time.Hour, HeartbeatStale: time.Second, ClaimMax: -1}, nil, nil, nil, nil, nil)
-	for _, want := range []string{"worker id", "poll is", "heartbeat stale", "claim max"} {
+	_, err := relayer.New(relayer.Config{Poll: time.Hour, HeartbeatEvery: time.Hour, ClaimMax: -1}, nil, nil, nil, nil, nil)
+	for _, want := range []string{"worker id", "poll is", "heartbeat every", "claim max"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to tell of %q", err, want)
 		}
 	}
+}
+
+// TestBudgetIsTheCells: a relayer runs by the time budget of the cell, takes a
+// change with its next heartbeat, and acknowledges a shorter one when no claim from
+// before can be open.
+func TestBudgetIsTheCells(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.setBudget(func(b *payment.TimeBudget) {
+		b.Zombie, b.StartWithin, b.Drain, b.RecordWithin = 8*time.Second, 2*time.Second, time.Second, time.Second
+	})
+	slow := newHesitant()
+	w.wrap = slow.around
+	r := w.run(config())
+	id := w.enqueue("the one")
+	<-slow.arrived
+	says := func(want string) {
+		t.Helper()
+		w.awaitText(want, `SELECT concat_ws(' ', zombie_ms, start_within_ms, stale_after_ms) FROM railhead.outbox_heartbeats`)
+	}
+	says("8000 2000 2000")
+	shortened := time.Now()
+	w.do(`SELECT railhead.set_time_budget('{"zombie": 5000, "start_within": 300}', 'shorter')`)
+	// It is taken at once for sends, the one that waits included.
+	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '800 ms')::text FROM railhead.payment_outbox_attempts`)
+	close(slow.goOn)
+	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
+	says("5000 300 2000")
+	if took := time.Since(shortened); took < 8*time.Second {
+		t.Errorf("the shorter claim timeout was acknowledged after %s: a claim from before may have been open for 8s", took)
+	}
+	w.do(`SELECT railhead.set_time_budget('{"zombie": 9000, "heartbeat_stale": 5000}', 'longer')`)
+	says("9000 300 5000")
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongerBudgetThenSlowerProfile: a profile that fits the new budget alone is
+// taken although the relayer has not beaten since.
+func TestLongerBudgetThenSlowerProfile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	config := config()
+	config.HeartbeatEvery = time.Minute
+	w.setBudget(func(b *payment.TimeBudget) { b.HeartbeatStale = time.Hour })
+	w.run(config)
+	w.seen.awaitCount(t, "breaker CLOSED", 1)
+	w.do(`SELECT railhead.set_time_budget('{"zombie": 300000}', 'longer')`)
+	version := w.cell.ApplyProfile("bank", tooSlow)
+	w.seen.awaitCount(t, "breaker CLOSED", 2)
+	w.awaitText("300000", `SELECT zombie_ms::text FROM railhead.outbox_heartbeats`)
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING DISPATCHED")
+	same(t, "profile version", w.cell.Int(`SELECT max(profile_version) FROM railhead.payment_outbox_attempts`), version)
+}
+
+// TestOtherBudgetIsRefused: a process that is configured with another time budget
+// than the cell's does not start, and says what to do.
+func TestOtherBudgetIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	config := config()
+	config.Asserted = payment.TimeBudget{Zombie: time.Minute, Drain: 3 * time.Second}
+	r, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Run(t.Context())
+	if !errors.Is(err, payment.ErrOtherBudget) {
+		t.Fatalf("run: %v", err)
+	}
+	for _, want := range []string{"zombie is 1m here and 40s in the cell", "RAILHEAD_ZOMBIE", "railhead settings set zombie 1m --reason"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want it to say %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "drain") {
+		t.Errorf("%v: the drain time is the same", err)
+	}
+	same(t, "heartbeat", w.text(`SELECT status FROM railhead.outbox_heartbeats`), "stopped")
 }

@@ -44,6 +44,8 @@ type Relayer struct {
 	lanes   lanes
 	flow    flow
 	guard   *lineage.Guard
+	budget  budget
+	beating sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
 	streams []*stream
 	rung    chan struct{}                // size 1: the bell
 	more    chan struct{}                // size 1: there is more than one stream can take
@@ -66,7 +68,7 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 	if config.Tracer != nil {
 		store = tracedStore{store, config.Tracer}
 	}
-	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile, Patience: config.HeartbeatStale}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +135,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			return nil
 		}
 		if payment.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
+			r.sayStopped()
 			return err
 		}
 		r.notReady("the database can't be used yet")
@@ -149,13 +152,14 @@ func (r *Relayer) prepare(ctx context.Context) error {
 	if err := r.checkServer(ctx); err != nil {
 		return err
 	}
-	if err := r.refreshLanes(ctx); err != nil {
-		return err
-	}
-	if err := r.sendBeat(ctx, "running"); err != nil {
+	// The beat comes first: the lanes are weighed by the time budget that it brings.
+	if err := r.sendBeat(ctx, "starting"); err != nil {
 		return fmt.Errorf("first heartbeat: %w", err)
 	}
-	return nil
+	if err := r.budget.next().Agrees(r.config.Asserted); err != nil {
+		return err
+	}
+	return r.refreshLanes(ctx)
 }
 
 // checkServer refuses an unsafe server and notices a failover or a restore. The
@@ -178,7 +182,7 @@ func (r *Relayer) Ready() error {
 	if why := r.ready.Load(); why != nil {
 		return errors.New(*why)
 	}
-	if age := r.beatAge(); age > r.config.HeartbeatStale {
+	if age := r.beatAge(); age > r.budget.current().HeartbeatStale {
 		return fmt.Errorf("the last heartbeat went in %s ago", age.Round(time.Second))
 	}
 	if why := r.guard.Reason(); why != "" {

@@ -19,8 +19,9 @@ type Store interface {
 	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]payment.RailRow, error)
-	// Heartbeat says that this relayer is alive.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) (beats int64, err error)
+	// Heartbeat says that this relayer is alive and by which time budget it runs, and
+	// asks for the cell's.
+	Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
 	// Turn records outcomes and claims what fits, in one transaction. After
 	// payment.ErrCommitUnknown it may have happened; after any other error it
 	// has not.

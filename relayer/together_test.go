@@ -77,10 +77,13 @@ func (w *world) everybody() (stop func()) {
 	config := func(name string) relayer.Config {
 		c := config()
 		c.WorkerID = name
-		c.Zombie, c.StartWithin, c.RecordWithin, c.Drain = 3*time.Second, 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
-		c.HeartbeatEvery, c.HeartbeatStale = 100*time.Millisecond, 600*time.Millisecond
+		c.HeartbeatEvery = 100 * time.Millisecond
 		return c
 	}
+	w.cell.SetTimeBudget(payment.TimeBudget{
+		Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond, Drain: 500 * time.Millisecond,
+		HeartbeatStale: 600 * time.Millisecond,
+	})
 	var ends []func()
 	sound := w.runWith(config("sound"), w.store, w.bell())
 	careless := newFaulty(w.executor())
@@ -95,8 +98,7 @@ func (w *world) everybody() (stop func()) {
 
 	for n := range 2 {
 		r, err := reaper.New(reaper.Config{
-			WorkerID: fmt.Sprintf("reaper-%d", n), Every: 50 * time.Millisecond, Zombie: 3 * time.Second,
-			StartWithin: 500 * time.Millisecond, HeartbeatStale: 600 * time.Millisecond, Grace: 10 * time.Millisecond,
+			WorkerID: fmt.Sprintf("reaper-%d", n), Every: 50 * time.Millisecond, Grace: 10 * time.Millisecond,
 		}, w.executor(), nil, w.log)
 		if err != nil {
 			w.t.Fatal(err)

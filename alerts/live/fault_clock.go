@@ -56,6 +56,9 @@ func (w *world) startAhead(ctx context.Context) error {
 	if _, err := install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
 		return err
 	}
+	if err := install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
+		return err
+	}
 	return w.startAs(ctx, "reaper", "reaper-ahead", "ahead",
 		"RAILHEAD_REAPER_URL="+server.URL(install.Database, "railhead_reaper_login"),
 		"RAILHEAD_METRICS_URL="+server.URL(install.Database, "railhead_auditor_login"))

@@ -23,6 +23,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 const cell = migrations.DefaultCell
@@ -104,6 +105,9 @@ func newWorld(ctx context.Context, root, binaries string, programs promrun.Progr
 	if _, err = install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
 		return nil, err
 	}
+	if err = install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
+		return nil, err
+	}
 	if w.admin, err = pgxpool.New(ctx, admin); err != nil {
 		return nil, err
 	}
@@ -157,6 +161,11 @@ func (w *world) startRails(ctx context.Context) error {
 	return nil
 }
 
+// timeBudget is that of the cell.
+var timeBudget = payment.TimeBudget{
+	Zombie: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
+}
+
 // start starts a component and has it scraped under its kind; more are variables.
 func (w *world) start(ctx context.Context, kind string, more ...string) error {
 	return w.startAs(ctx, kind, kind, "", more...)
@@ -175,9 +184,8 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 		// The gauges have a login of their own, so that a fault can take it away from them alone.
 		"RAILHEAD_METRICS_URL=" + w.url("auditor"), "RAILHEAD_METRICS_EVERY=200ms",
 		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,
-		// Sooner than in an installation, and still in the order that is checked at the start.
-		"RAILHEAD_ZOMBIE=18s", "RAILHEAD_START_WITHIN=1s", "RAILHEAD_RECORD_WITHIN=3s", "RAILHEAD_DRAIN=3s", "RAILHEAD_POLL=250ms",
-		"RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_HEARTBEAT_STALE=8s", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
+		// Sooner than in an installation.
+		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
 		"RAILHEAD_BELL_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
 	}, more...)
 	p, err := startProcess(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind)
@@ -228,7 +236,7 @@ func (w *world) shell(ctx context.Context, env []string, command string) (string
 	c.Env = append(clean(os.Environ()),
 		"PATH="+w.binaries+":"+w.programs.Dir()+":"+os.Getenv("PATH"), "NO_COLOR=1", "RAILHEAD_CELL="+cell,
 		"RAILHEAD_READER_URL="+w.url("readonly"), "RAILHEAD_OPERATOR_URL="+w.url("operator"),
-		"RAILHEAD_ADMIN_URL="+w.server.URL(install.Database, ""), "RAILHEAD_HEARTBEAT_STALE=8s", "PGCONNECT_TIMEOUT=10")
+		"RAILHEAD_ADMIN_URL="+w.server.URL(install.Database, ""), "PGCONNECT_TIMEOUT=10")
 	if w.prom != nil {
 		c.Env = append(c.Env, "PROMETHEUS_URL="+w.prom.URL)
 	}

@@ -111,9 +111,26 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 		return nil, nil, err
 	}
 	defer store.Close()
+	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: s.db.URL(operatorLogin), Cell: cell})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer operator.Close()
+	before, err := operator.TimeBudget(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	setStart := func(within time.Duration) error {
+		_, _, err := operator.SetTimeBudget(ctx, map[string]time.Duration{"start_within": within}, "benchmark of the reaper")
+		return err
+	}
+	if err := setStart(10 * time.Millisecond); err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, setStart(before.StartWithin)) }()
 	one, err := reaper.New(reaper.Config{
-		WorkerID: "bench-reaper-" + payment.NewID().String(), Zombie: time.Second, StartWithin: 10 * time.Millisecond,
-		Grace: 10 * time.Millisecond, HeartbeatStale: time.Second, Every: time.Minute, Batch: DeadClaims,
+		WorkerID: "bench-reaper-" + payment.NewID().String(),
+		Grace:    10 * time.Millisecond, Every: time.Minute, Batch: DeadClaims,
 	}, store, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
@@ -189,9 +206,6 @@ const looks = 100
 // there when it is looked at.
 const warmInstructions = Participants
 
-// heartbeatStale is what components judge each other by, as by default.
-const heartbeatStale = 15 * time.Second
-
 // Looks measures what people and scrapers look at.
 func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 	var all Looked
@@ -210,13 +224,13 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 			all = Looked{} // the first connects, and reads the catalogue
 		}
 		begun := time.Now()
-		if _, err := reader.Status(ctx, heartbeatStale); err != nil {
+		if _, err := reader.Status(ctx); err != nil {
 			return all, err
 		}
 		all.Status = append(all.Status, milliseconds(begun))
 
 		begun = time.Now()
-		if _, err := reader.Gauges(ctx, ledger.GaugeQuery{Zombie: 2 * time.Minute, HeartbeatStale: heartbeatStale}); err != nil {
+		if _, err := reader.Gauges(ctx, ledger.GaugeQuery{}); err != nil {
 			return all, err
 		}
 		all.Gauges = append(all.Gauges, milliseconds(begun))

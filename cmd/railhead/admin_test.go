@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // TestInstallation goes the way of a new installation, from an empty database to
@@ -109,9 +111,61 @@ func TestRailApply(t *testing.T) {
 	if got := who.want(exitOK, "rail", "codes", "bank", "-o", "json").out; !strings.Contains(got, `"later_send"`) {
 		t.Errorf("codes: %s", got)
 	}
-	who.env = append(who.env, "RAILHEAD_ZOMBIE=10s")
-	if got := who.want(exitOK, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors, "no relayer would start") {
+	slow := writeFile(t, "slow.yaml", railsFile("24h")+"      timeouts: {body: 2m}\n")
+	if got := who.want(exitUsage, "rail", "apply", slow, "--dry-run"); !strings.Contains(got.errors, "= 3m10s, must be less than zombie 2m") {
 		t.Errorf("a budget that can't be kept: %s", got.errors)
+	}
+	who.want(exitUsage, "rail", "apply", slow, "--reason", "the bank is slow")
+	version(3)
+	who.env = append(who.env, "RAILHEAD_ZOMBIE=10s")
+	if got := who.want(exitUsage, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors, "zombie is 10s here and 2m in the cell") {
+		t.Errorf("an environment with another budget: %s", got.errors)
+	}
+}
+
+// TestSettings: the time budget is shown and changed, and who runs by an older one
+// is named.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	golden(t, "settings_show", who.want(exitOK, "settings", "show").out)
+	for _, arguments := range [][]string{
+		{"zombie", "1m"}, {"zombie", "--reason", "why"}, {"zombie", "soon", "--reason", "why"}, {"tempo", "1m", "--reason", "why"},
+		{"zombie", "1m", "zombie", "2m", "--reason", "why"}, {"zombie", "1m", "--reason", "no call of the bank fits"},
+	} {
+		if got := who.want(exitUsage, append([]string{"settings", "set"}, arguments...)...); got.out != "" {
+			t.Errorf("%v: %s", arguments, got.out)
+		}
+	}
+	executor, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer executor.Close()
+	pulse, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "settings_set", who.want(exitOK, "settings", "set", "zombie", "90s", "drain", "10s", "--reason", "one rack").out)
+	golden(t, "settings_same", who.want(exitOK, "settings", "set", "zombie", "90s", "--reason", "again", "-o", "json").out)
+	// It has taken the new one, and may have claims of the old one open.
+	if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: pulse.Budget}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "settings_behind", who.want(exitOK, "settings", "show").out)
+	var shown struct {
+		Version int
+		Behind  []struct {
+			Name          string
+			BudgetVersion int `json:"budget_version"`
+		}
+	}
+	if err := json.Unmarshal([]byte(who.want(exitOK, "settings", "show", "-o", "json").out), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.Version != 2 || len(shown.Behind) != 1 || shown.Behind[0].Name != "relayer-1" || shown.Behind[0].BudgetVersion != 1 {
+		t.Errorf("%+v", shown)
 	}
 }
 

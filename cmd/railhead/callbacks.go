@@ -29,6 +29,7 @@ type callbacks struct {
 	receiver *callback.Receiver
 	log      *slog.Logger
 	beatAt   atomic.Int64
+	budget   atomic.Pointer[payment.TimeBudget] // of the last heartbeat
 }
 
 // newCallbacks wires the endpoint to its own login.
@@ -54,13 +55,15 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	guard, err := lineage.New(lineage.Config{Name: s.WorkerID, File: s.stateFile("callbacks"), Patience: s.HeartbeatStale}, store, log)
+	guard, err := lineage.New(lineage.Config{Name: s.WorkerID, File: s.stateFile("callbacks")}, store, log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
 	}
 	receiver.Tracer, receiver.Suspended = s.traces.Tracer(), guard.Suspended
-	return &callbacks{settings: s, store: store, guard: guard, receiver: receiver, log: log}, store.Close, nil
+	c := &callbacks{settings: s, store: store, guard: guard, receiver: receiver, log: log}
+	c.budget.Store(new(payment.DefaultTimeBudget()))
+	return c, store.Close, nil
 }
 
 // Run serves until the context ends, then lets recordings finish.
@@ -86,18 +89,16 @@ func (c *callbacks) Run(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	go func() { served <- server.Serve(listener) }()
-	tick := time.NewTicker(c.settings.HeartbeatEvery)
-	defer tick.Stop()
 	for {
 		select {
 		case err := <-served:
 			return fmt.Errorf("callback endpoint: %w", err)
-		case <-tick.C:
+		case <-time.After(min(c.settings.HeartbeatEvery, c.budget.Load().HeartbeatStale/3)):
 			if err := c.look(ctx); err != nil {
 				return errors.Join(err, server.Close())
 			}
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settings.Drain)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.budget.Load().Drain)
 			defer cancel()
 			err := server.Shutdown(last)
 			_ = c.beat(last, "stopped") // it is logged; the silence says the same
@@ -124,8 +125,11 @@ func (c *callbacks) look(ctx context.Context) error {
 	if c.guard.Suspended() {
 		status = "held"
 	}
-	if err := c.beat(ctx, status); denied(err) {
+	switch err := c.beat(ctx, status); {
+	case denied(err):
 		return fmt.Errorf("RAILHEAD_CALLBACKS_URL takes a member of railhead_callbacks: %w", err)
+	case errors.Is(err, payment.ErrOtherBudget):
+		return err
 	}
 	return nil
 }
@@ -135,24 +139,29 @@ func (c *callbacks) look(ctx context.Context) error {
 func denied(err error) bool { return ledger.SQLState(err) == "42501" }
 
 func (c *callbacks) beat(ctx context.Context, status string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.settings.HeartbeatStale/2)
+	ctx, cancel := context.WithTimeout(ctx, c.budget.Load().HeartbeatStale/2)
 	defer cancel()
-	beats, err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
-		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status,
-		StaleAfter: c.settings.HeartbeatStale,
+	pulse, err := c.store.Heartbeat(ctx, c.guard.Beat(payment.Heartbeat{
+		Name: c.settings.WorkerID, Kind: "callback", Host: hostName(), Version: buildVersion(), Status: status, Budget: *c.budget.Load(),
 	}))
 	if err != nil {
 		c.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
 		return err
 	}
-	c.guard.Beaten(beats)
+	c.guard.Beaten(pulse.Beats)
+	if c.beatAt.Load() == 0 {
+		if err := pulse.Budget.Agrees(c.settings.asserted()); err != nil {
+			return err
+		}
+	}
+	c.budget.Store(&pulse.Budget)
 	c.beatAt.Store(time.Now().UnixNano())
 	return nil
 }
 
 // Ready reports whether the database takes what rails report.
 func (c *callbacks) Ready() error {
-	if age := time.Since(time.Unix(0, c.beatAt.Load())); age > c.settings.HeartbeatStale {
+	if age := time.Since(time.Unix(0, c.beatAt.Load())); age > c.budget.Load().HeartbeatStale {
 		return errors.New("the last heartbeat did not go in")
 	}
 	return nil

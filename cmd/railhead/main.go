@@ -68,7 +68,7 @@ func rootCommand() *cobra.Command {
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), statusCommand(), proveCommand(), versionCommand(),
+		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), settingsCommand(), statusCommand(), proveCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
 	root.AddCommand(serviceCommands()...)

@@ -81,6 +81,9 @@ func newMarked(t *testing.T) *marked {
 	asked := markedProfile(`, "resend_on_unknown": "NEVER", "inquiry": {"intervals": ["50ms"], "max": 2, "not_found": "INCONCLUSIVE"}`)
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)
+	m.cell.SetTimeBudget(payment.TimeBudget{
+		Zombie: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
+	})
 	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": same, "strict": strict, celltest.Bank: same} {
 		m.cell.ApplyProfile(rail, profile)
 	}
@@ -96,8 +99,7 @@ func newMarked(t *testing.T) *marked {
 		"MARKED_BEARER=" + marker + "-bearer-secret", "MARKED_HEADER=" + marker + "-header-secret", "MARKED_HMAC=" + marker + "-hmac-secret-of-some-length",
 		"MARKED_CALLBACK=whsec_" + base64.StdEncoding.EncodeToString(m.callback),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + marker + "-collector", "OTEL_BSP_SCHEDULE_DELAY=100",
-		"RAILHEAD_POLL=50ms", "RAILHEAD_REAP_EVERY=200ms", "RAILHEAD_REAP_GRACE=200ms", "RAILHEAD_ZOMBIE=60s", "RAILHEAD_RECORD_WITHIN=2s", "RAILHEAD_DRAIN=5s",
-		"RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_HEARTBEAT_STALE=2s", "RAILHEAD_START_WITHIN=1s",
+		"RAILHEAD_POLL=50ms", "RAILHEAD_REAP_EVERY=200ms", "RAILHEAD_REAP_GRACE=200ms", "RAILHEAD_HEARTBEAT_EVERY=300ms",
 	}}
 	return m
 }

@@ -29,7 +29,6 @@ func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metri
 	}
 	database, err := set.Database(metrics.DatabaseConfig{
 		Every: s.MetricsEvery, SizeLimit: s.DatabaseSizeLimit,
-		Query: ledger.GaugeQuery{Zombie: s.Zombie, HeartbeatStale: s.HeartbeatStale},
 	}, reader, log)
 	if err != nil {
 		reader.Close()

@@ -79,7 +79,7 @@ func start(t *testing.T, kind, database string, more ...string) string {
 	one := exec.Command(os.Args[0], kind) // it outlives the test's context, so that it can stop in order
 	one.Env = []string{
 		asCommand, "DATABASE_URL=" + database, "RAILHEAD_HTTP_ADDR_FILE=" + addrFile, "RAILHEAD_RAILS_FILE=" + railsPath,
-		"RAILHEAD_METRICS_EVERY=100ms", "RAILHEAD_DRAIN=100ms", "RAILHEAD_LOG_LEVEL=error",
+		"RAILHEAD_METRICS_EVERY=100ms", "RAILHEAD_LOG_LEVEL=error",
 		"WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}
 	one.Env = append(one.Env, more...)

@@ -69,10 +69,22 @@ func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file 
 	if err != nil {
 		return err
 	}
+	budget, err := operator.TimeBudget(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if err := budget.Agrees(s.asserted()); err != nil {
+		return usage(err)
+	}
+	var faults []error
 	for _, rail := range file.Rails {
-		if err := rail.Profile.CheckBudget(s.Zombie, s.RecordWithin, s.Drain); err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: with the settings of this environment no relayer would start: %v\n", err)
+		if err := rail.Profile.CheckBudget(budget); err != nil {
+			faults = append(faults, err)
 		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return usage(fmt.Errorf("nothing was changed, because no relayer could work by it: %w\n"+
+			"Shorten the timeouts, or first: railhead settings set zombie VALUE --reason WHY", err))
 	}
 	o := outputOf(cmd)
 	if !o.json {

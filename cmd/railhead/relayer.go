@@ -41,8 +41,7 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	one, err := relayer.New(relayer.Config{
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
-		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain,
-		HeartbeatEvery: s.HeartbeatEvery, HeartbeatStale: s.HeartbeatStale, RefreshEvery: s.RefreshEvery,
+		Asserted: s.asserted(), HeartbeatEvery: s.HeartbeatEvery, RefreshEvery: s.RefreshEvery,
 		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
 	}, store, bell, open, set.Relayer(), log)
 	if err != nil {

@@ -30,7 +30,7 @@ func serviceCommands() []*cobra.Command {
 			Long: "Claim instructions, send them to their rails, record the outcomes.\n\n" +
 				"Connects by RAILHEAD_RELAYER_URL as a member of railhead_executor; reads the rails' endpoints and\n" +
 				"secrets from RAILHEAD_RAILS_FILE and their profiles from the database. SIGTERM stops claiming, lets\n" +
-				"sends finish for RAILHEAD_DRAIN and records them; a second signal ends the process at once.",
+				"sends finish for the setting drain and records them; a second signal ends the process at once.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "relayer") },
 		},
 		{

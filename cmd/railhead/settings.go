@@ -12,6 +12,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // settings are what the environment says. Each component has a connection
@@ -47,18 +48,19 @@ type settings struct {
 	Poll           time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
 	Coalesce       time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms"`
 	ClaimMax       int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
-	Zombie         time.Duration `env:"RAILHEAD_ZOMBIE" envDefault:"120s"`
-	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN" envDefault:"5s"`
-	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN" envDefault:"10s"`
-	Drain          time.Duration `env:"RAILHEAD_DRAIN" envDefault:"30s"`
 	HeartbeatEvery time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s"`
-	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE" envDefault:"15s"`
 	RefreshEvery   time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s"`
 	BellTestEvery  time.Duration `env:"RAILHEAD_BELL_TEST_EVERY" envDefault:"1m"`
 	ReapEvery      time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
 	ReapGrace      time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
 	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
 	MetricsEvery   time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
+	// The time budget is a setting of the cell. What is set here too must be the same.
+	Zombie         time.Duration `env:"RAILHEAD_ZOMBIE"`
+	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN"`
+	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN"`
+	Drain          time.Duration `env:"RAILHEAD_DRAIN"`
+	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE"`
 	// DatabaseSizeLimit is what the disk can hold, in bytes; 0: nobody has said.
 	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT"`
 
@@ -75,6 +77,13 @@ func readSettings() (settings, error) {
 		return settings{}, usage(fmt.Errorf("RAILHEAD_CELL: %w", err))
 	}
 	return s, nil
+}
+
+// asserted is the part of the time budget that this environment sets.
+func (s settings) asserted() payment.TimeBudget {
+	return payment.TimeBudget{
+		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
+	}
 }
 
 // byVariable names the variables that can't be read instead of the fields that

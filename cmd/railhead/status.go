@@ -16,7 +16,7 @@ func statusCommand() *cobra.Command {
 		Use: "status", Short: "Show how the cell is doing: rails, what waits, what is in flight, components",
 		Long: "Show how the cell is doing, in one snapshot: per rail what waits and since when, what is in flight, whose\n" +
 			"outcome is unknown, what waits for a person, and what is paused; then the components by the age of their\n" +
-			"heartbeat, which is stale after RAILHEAD_HEARTBEAT_STALE. It costs the same whatever the archive holds.\n" +
+			"heartbeat, which is stale after the setting heartbeat_stale. It costs the same whatever the archive holds.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
 			"Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -26,7 +26,7 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
-				status, err := reader.Status(cmd.Context(), s.HeartbeatStale)
+				status, err := reader.Status(cmd.Context())
 				if err != nil {
 					return err
 				}

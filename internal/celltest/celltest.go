@@ -29,6 +29,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
 
@@ -156,6 +157,15 @@ func (c *Cell) ApplyProfile(railType, profileJSON string) int {
 		c.t.Fatalf("profile of %s: %v", railType, err)
 	}
 	return c.Int("SELECT version FROM "+c.Schema+".apply_rail_profile($1, $2, 'set by a test')", railType, string(text))
+}
+
+// SetTimeBudget puts a time budget in force as the superuser. Its version is the
+// cell's to give.
+func (c *Cell) SetTimeBudget(budget payment.TimeBudget) {
+	c.t.Helper()
+	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET zombie_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
+		budget.Zombie.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),
+		budget.HeartbeatStale.Milliseconds())
 }
 
 func (c *Cell) withConn(url string, do func(*pgx.Conn) error) (err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Database is the name of a private server's database.
@@ -79,4 +80,24 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 		}
 	}
 	return changes.Steps, nil
+}
+
+// SetTimeBudget changes the time budget of a cell, as an operator does with
+// railhead settings set. Spans that are 0 stay as they are.
+func SetTimeBudget(ctx context.Context, admin, cell string, budget payment.TimeBudget, reason string) error {
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return fmt.Errorf("connecting as administrator: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	changes := make(map[string]int64)
+	for _, s := range budget.Settings() {
+		if s.Value != 0 {
+			changes[s.Name] = s.Value.Milliseconds()
+		}
+	}
+	if _, err := conn.Exec(ctx, "SELECT "+cell+".set_time_budget($1, $2)", changes, reason); err != nil {
+		return fmt.Errorf("changing the time budget: %w", err)
+	}
+	return nil
 }

@@ -20,7 +20,6 @@ type look struct {
 	compared  bool          // this start of the server was passed before, by this guard or by an operator
 	remembers bool          // this guard has a memory at all
 	met       time.Duration // since it first saw this start; recovery may last longer than any silence
-	patience  time.Duration // of a guard without a memory, for those that have one
 }
 
 // examine weighs the facts. Memory is empty where there is none, or where an
@@ -52,7 +51,7 @@ func examine(server payment.Server, memory payment.Remembered, recall payment.Re
 		return finding{wait: "the server was started, and has to be compared with what these remember: " + list(recall.Awaited)}
 	case look.remembers && !recall.Outdated, !recall.Known:
 		return finding{}
-	case look.met < recall.AwaitedFor+look.patience:
+	case look.met < recall.AwaitedFor+recall.Patience:
 		return finding{wait: "the server was started, and nothing here remembers it from before: one that does may vouch for it"}
 	default:
 		return finding{cause: payment.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +

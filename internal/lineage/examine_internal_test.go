@@ -38,11 +38,11 @@ func (f facts) examine() finding {
 			memory.LogPosition++
 		}
 	}
-	recall := payment.Recall{BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched, Known: f.known, Outdated: f.outdated}
+	recall := payment.Recall{Patience: patience, BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched, Known: f.known, Outdated: f.outdated}
 	if f.awaited {
 		recall.Awaited, recall.AwaitedFor = []string{"relayer-2", "relayer-3"}, awaitedFor
 	}
-	return examine(server, memory, recall, look{compared: f.compared, remembers: f.memory, met: f.met, patience: patience})
+	return examine(server, memory, recall, look{compared: f.compared, remembers: f.memory, met: f.met})
 }
 
 // expected says what must be found. It goes from the weakest reason to the

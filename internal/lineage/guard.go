@@ -37,9 +37,6 @@ type Config struct {
 	Name string // the service's worker id
 	// File keeps the memory for the next start of the service. Empty: there is none.
 	File string
-	// Patience is how long a guard without a memory waits on a new start of the
-	// server for another that has one.
-	Patience time.Duration
 }
 
 // Guard is safe for use by many goroutines; Look is called by one at a time.
@@ -119,7 +116,7 @@ func (g *Guard) Look(ctx context.Context) error {
 		return err
 	}
 	compared = compared || accepted || acceptedSince(server, server.StartedAt)
-	finding := examine(server, memory, recall, look{compared: compared, remembers: remembers, met: met, patience: g.config.Patience})
+	finding := examine(server, memory, recall, look{compared: compared, remembers: remembers, met: met})
 	if finding.cause != "" && !(suspended && g.told(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail, server.Now); err != nil {
 			g.hold(finding.detail)

@@ -212,8 +212,8 @@ func TestNoFile(t *testing.T) {
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
-	l.recall.Known = true
-	g, err := lineage.New(lineage.Config{Name: "relayer-1", Patience: time.Hour}, l, slog.New(slog.DiscardHandler))
+	l.recall.Known, l.recall.Patience = true, time.Hour
+	g, err := lineage.New(lineage.Config{Name: "relayer-1"}, l, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

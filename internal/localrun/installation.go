@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // installation is what has been started so far, in that order.
@@ -28,6 +29,11 @@ type installation struct {
 	reader   *ledger.Reader
 	// passwords of the logins, where the server is somebody else's.
 	passwords map[string]string
+}
+
+// timeBudget is that of the cell of a local run.
+var timeBudget = payment.TimeBudget{
+	Zombie: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatStale: 3 * time.Second,
 }
 
 func (i *installation) startDatabase(ctx context.Context) error {
@@ -64,6 +70,9 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 		return i.passwords[login]
 	})
 	if err != nil {
+		return err
+	}
+	if err := install.SetTimeBudget(ctx, i.admin, i.Cell, timeBudget, "everything is on this machine: a dead relayer can be noticed sooner"); err != nil {
 		return err
 	}
 	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(install.Logins()))
@@ -118,9 +127,7 @@ func (i *installation) startServices(ctx context.Context) error {
 	common := []string{
 		"RAILHEAD_CELL=" + i.Cell, "RAILHEAD_RAILS_FILE=" + i.railsFile(), "RAILHEAD_LOG_FORMAT=text",
 		"RAILHEAD_STATE_DIR=" + filepath.Join(i.Dir, "state"),
-		// Everything is on this machine: a dead relayer can be noticed sooner.
-		"RAILHEAD_ZOMBIE=30s", "RAILHEAD_START_WITHIN=1s", "RAILHEAD_RECORD_WITHIN=5s", "RAILHEAD_DRAIN=10s",
-		"RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_HEARTBEAT_STALE=3s", "RAILHEAD_REAP_EVERY=1s", "RAILHEAD_REAP_GRACE=3s",
+		"RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=1s", "RAILHEAD_REAP_GRACE=3s",
 	}
 	start := func(kind, variable, login string) (*process, error) {
 		addrFile := filepath.Join(i.Dir, kind+".addr")

@@ -56,20 +56,23 @@ func newWorld(t *testing.T) *world {
 		})
 	}
 
+	budget := payment.DefaultTimeBudget()
+	budget.Zombie, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
+	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)
 	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sender, err := relayer.New(relayer.Config{
-		WorkerID: "relayer-1", Poll: 50 * time.Millisecond, HeartbeatEvery: 100 * time.Millisecond, HeartbeatStale: 10 * time.Second,
+		WorkerID: "relayer-1", Poll: 50 * time.Millisecond, HeartbeatEvery: 100 * time.Millisecond,
 		BellTestEvery: 100 * time.Millisecond,
 	}, forRelayer, bell, func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }, set.Relayer(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set.Watch(sender)
-	repairer, err := reaper.New(reaper.Config{WorkerID: "reaper-1", Every: 50 * time.Millisecond, HeartbeatStale: 10 * time.Second},
+	repairer, err := reaper.New(reaper.Config{WorkerID: "reaper-1", Every: 50 * time.Millisecond},
 		forReaper, set.Reaper(), log)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +85,6 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(reader.Close)
 	database, err := set.Database(metrics.DatabaseConfig{
 		Every: 50 * time.Millisecond, SizeLimit: 1 << 40,
-		Query: ledger.GaugeQuery{Zombie: time.Minute, HeartbeatStale: 10 * time.Second},
 	}, reader, log)
 	if err != nil {
 		t.Fatal(err)

@@ -104,8 +104,8 @@ func (w *world) relay(store *ledger.Executor, file railconfig.File) {
 	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
 	w.must(err)
 	one, err := relayer.New(relayer.Config{
-		WorkerID: "relayer-1", Poll: 50 * time.Millisecond, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second,
-		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: 3 * time.Second, Tracer: w.traces.Tracer(),
+		WorkerID: "relayer-1", Poll: 50 * time.Millisecond,
+		HeartbeatEvery: 200 * time.Millisecond, Tracer: w.traces.Tracer(),
 	}, store, bell, open, nil, w.log)
 	w.must(err)
 	w.background(one.Run)
@@ -289,14 +289,17 @@ func TestRepairIsLinked(t *testing.T) {
 	w := newWorld(t)
 	w.cell.ApplyProfile(celltest.Bank, `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME",
 		"timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}}`)
+	w.cell.SetTimeBudget(payment.TimeBudget{
+		Zombie: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond, Drain: 100 * time.Millisecond,
+		HeartbeatStale: time.Second,
+	})
 	id, caller := w.called("lost", celltest.Bank)
 	store := w.executor()
 	_, err := store.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "dead",
 		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "r1"}}}})
 	w.must(err)
 	one, err := reaper.New(reaper.Config{
-		WorkerID: "reaper-1", Every: 50 * time.Millisecond, Zombie: time.Second, StartWithin: 100 * time.Millisecond,
-		HeartbeatStale: time.Second, Grace: 50 * time.Millisecond, Tracer: w.traces.Tracer(),
+		WorkerID: "reaper-1", Every: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Tracer: w.traces.Tracer(),
 	}, store, nil, w.log)
 	w.must(err)
 	w.background(one.Run)

@@ -1,14 +1,14 @@
 -- Running components by kind and age of their heartbeat. One that fell silent and
 -- after whose last beat another of its kind was started has been replaced, and is
--- nobody's trouble. $1 stale after ms, $2 components that are looked at
+-- nobody's trouble. Each is stale after what it said. $1 components that are looked at
 SELECT h.kind,
-  CASE WHEN h.age_ms >= $1 THEN 'stale' WHEN h.age_ms >= $1 / 2 THEN 'warning' ELSE 'fresh' END AS status,
+  CASE WHEN h.age_ms >= h.stale_after_ms THEN 'stale' WHEN h.age_ms >= h.stale_after_ms / 2 THEN 'warning' ELSE 'fresh' END AS status,
   count(*) AS components, min(h.age_ms) AS youngest_ms
 FROM (
-  SELECT b.kind, b.status, b.last_tick_at, max(b.started_at) OVER (PARTITION BY b.kind) AS latest_start,
+  SELECT b.kind, b.status, b.last_tick_at, b.stale_after_ms, max(b.started_at) OVER (PARTITION BY b.kind) AS latest_start,
     greatest((extract(epoch FROM clock_timestamp() - b.last_tick_at) * 1000)::bigint, 0) AS age_ms
   FROM {cell}.outbox_heartbeats b
   WHERE b.last_tick_at > clock_timestamp() - interval '1 day'
-  LIMIT $2) h
-WHERE h.status <> 'stopped' AND (h.age_ms < $1 OR h.latest_start <= h.last_tick_at)
+  LIMIT $1) h
+WHERE h.status <> 'stopped' AND (h.age_ms < h.stale_after_ms OR h.latest_start <= h.last_tick_at)
 GROUP BY 1, 2

@@ -1,12 +1,13 @@
--- Claimed instructions without an answer in claims older than $1 ms. $2 members
--- that are looked at; the sub-queries with LIMIT can't become joins.
+-- Claimed instructions without an answer in claims older than the claim timeout.
+-- $1 members that are looked at; the sub-queries with LIMIT can't become joins.
 SELECT count(*)
 FROM (
   SELECT m.outbox_id, m.attempt_no
-  FROM {cell}.payment_outbox_claims c
+  FROM {cell}.payment_outbox_settings s
+  JOIN {cell}.payment_outbox_claims c ON c.claimed_at <= clock_timestamp() - s.zombie_ms * interval '1 millisecond'
   CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS m(outbox_id, attempt_no)
-  WHERE c.claimed_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
-  LIMIT $2) f
+  WHERE s.singleton
+  LIMIT $1) f
 WHERE (
   SELECT true FROM {cell}.payment_outbox_attempts z
   WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'

@@ -1,14 +1,34 @@
--- Says that a component is alive, and whether it vouches for this start of the
--- server. Returns how many of them the row counts. No row: the server is not of the start that the component has looked at.
+-- Says that a component is alive, by which time budget it runs, and whether it
+-- vouches for this start of the server. Returns how many of them the row counts, and
+-- the time budget of the cell. No row: the server is not of the start that the
+-- component has looked at.
+--
+-- What the row says of the budget is never shorter than what the cell has now: a
+-- component may run by what this statement returns as soon as it has returned, and
+-- not before.
 -- $1 name, $2 kind, $3 host, $4 version, $5 status, $6 activity, $7 stale after ms, $8 the host's clock,
--- $9 the start that it has looked at; null: any, $10 vouched
-INSERT INTO {cell}.outbox_heartbeats AS h
-  (name, kind, host, version, status, activity, stale_after_ms, clock_offset_ms, server_started_at, vouched)
-SELECT $1, $2, $3, $4, $5, $6, $7, (extract(epoch FROM clock_timestamp() - $8::timestamptz) * 1000)::bigint,
-  pg_postmaster_start_time(), $10
-WHERE coalesce($9::timestamptz = pg_postmaster_start_time(), true)
-ON CONFLICT (name) DO UPDATE SET last_tick_at = clock_timestamp(), status = excluded.status, activity = excluded.activity,
-  clock_offset_ms = excluded.clock_offset_ms, beats = h.beats + 1, vouched = excluded.vouched,
-  server_started_at = excluded.server_started_at,
-  tick_before_start = CASE WHEN h.server_started_at = excluded.server_started_at THEN h.tick_before_start ELSE h.last_tick_at END
-RETURNING h.beats
+-- $9 the start that it has looked at; null: any, $10 vouched, $11 zombie ms, $12 start within ms,
+-- $13 the version of its time budget; 0: it takes what this returns
+WITH budget AS MATERIALIZED (
+  SELECT s.budget_version, s.zombie_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+  FROM {cell}.payment_outbox_settings s WHERE s.singleton
+),
+beat AS (
+  INSERT INTO {cell}.outbox_heartbeats AS h
+    (name, kind, host, version, status, activity, clock_offset_ms, server_started_at, vouched,
+     stale_after_ms, zombie_ms, start_within_ms, budget_version)
+  SELECT $1, $2, $3, $4, $5, $6, (extract(epoch FROM clock_timestamp() - $8::timestamptz) * 1000)::bigint,
+    pg_postmaster_start_time(), $10, greatest($7, s.heartbeat_stale_ms), greatest($11, s.zombie_ms), greatest($12, s.start_within_ms),
+    coalesce(nullif($13::integer, 0), s.budget_version)
+  FROM budget s
+  WHERE coalesce($9::timestamptz = pg_postmaster_start_time(), true)
+  ON CONFLICT (name) DO UPDATE SET last_tick_at = clock_timestamp(), status = excluded.status, activity = excluded.activity,
+    clock_offset_ms = excluded.clock_offset_ms, beats = h.beats + 1, vouched = excluded.vouched,
+    stale_after_ms = excluded.stale_after_ms, zombie_ms = excluded.zombie_ms,
+    start_within_ms = excluded.start_within_ms, budget_version = excluded.budget_version,
+    server_started_at = excluded.server_started_at,
+    tick_before_start = CASE WHEN h.server_started_at = excluded.server_started_at THEN h.tick_before_start ELSE h.last_tick_at END
+  RETURNING h.beats
+)
+SELECT b.beats, s.budget_version, s.zombie_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+FROM beat b CROSS JOIN budget s

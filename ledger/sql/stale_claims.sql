@@ -1,10 +1,12 @@
 -- Open claims that are due for repair, oldest first: older than the zombie
--- threshold, or with a stale worker, but never younger than the rail's whole
--- send budget. Reads the small table of claims in flight and one probe a member,
+-- threshold, or with a stale worker, but never so young that a call which began in
+-- time could still be under way. Each of these spans is the longer one of the cell's
+-- and of what the claim's own worker says that it runs by: a worker that has not
+-- taken a shorter budget yet keeps its claims by the old one. Reads the small table of claims in flight and one probe a member,
 -- never the archive; however old a claim is, it is found. Sub-queries with LIMIT
 -- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
--- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 send budget ms[], $5 default budget ms, $6 limit
+-- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
   a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
@@ -19,14 +21,16 @@ CROSS JOIN LATERAL (
   SELECT t.* FROM {cell}.payment_outbox_attempts t
   WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
   LIMIT 1) a
-LEFT JOIN unnest($3::text[], $4::bigint[]) AS b(rail_type, budget_ms) ON b.rail_type = a.rail_type
-WHERE f.claimed_at <= clock_timestamp() - coalesce(b.budget_ms, $5::bigint) * interval '1 millisecond'
+LEFT JOIN unnest($3::text[], $4::bigint[]) AS b(rail_type, call_ms) ON b.rail_type = a.rail_type
+LEFT JOIN {cell}.outbox_heartbeats h ON h.name = f.worker_id
+CROSS JOIN LATERAL (
+  SELECT greatest($1::bigint, h.zombie_ms) * interval '1 millisecond' AS zombie,
+    greatest($2::bigint, h.stale_after_ms) * interval '1 millisecond' AS stale,
+    greatest($5::bigint, h.start_within_ms) * interval '1 millisecond' AS start_within) w
+WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within, w.zombie)
   AND (
-    f.claimed_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
-    OR NOT EXISTS (
-      SELECT FROM {cell}.outbox_heartbeats h
-      WHERE h.name = f.worker_id AND h.status <> 'stopped'
-        AND h.last_tick_at > clock_timestamp() - $2::bigint * interval '1 millisecond'))
+    f.claimed_at <= clock_timestamp() - w.zombie
+    OR (h.status <> 'stopped' AND h.last_tick_at > clock_timestamp() - w.stale) IS NOT TRUE)
   AND (
     SELECT true FROM {cell}.payment_outbox_attempts z
     WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'

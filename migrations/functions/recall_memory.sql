@@ -1,5 +1,5 @@
 -- recall_memory(name text, beats bigint, beaten_at timestamptz, outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
---     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint)
+--     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint, patience_ms bigint)
 --   Whether what a component remembers as confirmed is there, and who else can say
 --   something of this start of the server. name, beats and beaten_at are its last
 --   heartbeat that it remembers, the next three its last claim; null: none. own_name
@@ -17,11 +17,12 @@
 --   awaited         relayers that ran when the server went down and have not compared
 --                   this start yet
 --   awaited_ms      the longest silence that counts as death for one of these
--- reads:   outbox_heartbeats, payment_outbox_attempts.   locks: nothing.
+--   patience_ms     how long those without a memory wait longer than that: heartbeat_stale
+-- reads:   outbox_heartbeats, payment_outbox_attempts, payment_outbox_settings.   locks: nothing.
 -- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.recall_memory(name text, beats bigint, beaten_at timestamptz,
   outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
-RETURNS TABLE (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint)
+RETURNS TABLE (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint, patience_ms bigint)
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -51,5 +52,6 @@ AS $$
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
     coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false) AS outdated,
     ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,
-    coalesce((SELECT max(w.stale_after_ms) FROM awaited w), 0) AS awaited_ms
+    coalesce((SELECT max(w.stale_after_ms) FROM awaited w), 0) AS awaited_ms,
+    (SELECT s.heartbeat_stale_ms::bigint FROM {cell}.payment_outbox_settings s WHERE s.singleton) AS patience_ms
 $$;

@@ -120,12 +120,18 @@ CREATE TABLE {cell}.outbox_heartbeats (
   server_started_at timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
   tick_before_start timestamptz,
   vouched         boolean NOT NULL DEFAULT false,
+  zombie_ms       bigint NOT NULL DEFAULT 0,
+  start_within_ms bigint NOT NULL DEFAULT 0,
+  budget_version  integer NOT NULL DEFAULT 0,
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
   CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that this component was told to count as death.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that counts as this component''s death: the longest by which it may still run.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.zombie_ms IS 'The longest claim timeout by which claims of this component may still be open; 0: not said.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.start_within_ms IS 'The highest age at which claims of this component may still send a first byte; 0: not said.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.budget_version IS 'The oldest time budget of payment_outbox_settings by which claims of this component may still be open.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.clock_offset_ms IS
   'The database''s clock minus that of the component''s host at the last beat, the way of the beat included.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.beats IS 'How many were confirmed at least; a component that remembers more knows that rows are missing.';
@@ -229,3 +235,15 @@ ALTER TABLE {cell}.payment_forbidden_keys ENABLE ALWAYS TRIGGER payment_forbidde
 ALTER TABLE {cell}.payment_currencies ENABLE ALWAYS TRIGGER payment_currencies_rules;
 ALTER TABLE {cell}.payment_rails ENABLE ALWAYS TRIGGER payment_rails_rules;
 UPDATE {cell}.payment_outbox_settings SET singleton = true; -- makes the row
+
+-- No profile in force lets a call outlive its claim.
+{include call_budget_ms}
+{include keep_time_budget}
+CREATE TRIGGER payment_outbox_settings_keeps_budget
+  AFTER UPDATE ON {cell}.payment_outbox_settings
+  FOR EACH ROW EXECUTE FUNCTION {cell}.keep_time_budget();
+CREATE TRIGGER payment_rails_keeps_budget
+  AFTER INSERT OR UPDATE OF rail_type, profile_version ON {cell}.payment_rails
+  FOR EACH ROW EXECUTE FUNCTION {cell}.keep_time_budget();
+ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_keeps_budget;
+ALTER TABLE {cell}.payment_rails ENABLE ALWAYS TRIGGER payment_rails_keeps_budget;

@@ -5,6 +5,7 @@
 {include log_operator_act}
 {include lock_payment}
 {include close_letter}
+{include set_time_budget}
 {include pause_rail}
 {include resume_rail}
 {include pause_participant}

@@ -95,6 +95,10 @@ func newWorld(t *testing.T) *world {
 	if _, err := install.Prepare(t.Context(), admin, "railhead", func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
+	budget := payment.TimeBudget{StartWithin: time.Second, HeartbeatStale: 3 * time.Second}
+	if err := install.SetTimeBudget(t.Context(), admin, "railhead", budget, "a drill"); err != nil {
+		t.Fatal(err)
+	}
 	w.openBanks()
 	w.openTerminals(w.build())
 	if w.ingest, err = ledger.OpenIngest(t.Context(), ledger.Config{URL: w.url("railhead_ingest_login"), Cell: "railhead"}); err != nil {
@@ -199,8 +203,8 @@ func (w *world) openTerminals(bin string) {
 	operator := []string{
 		path, "HOME=" + w.dir, "RAILHEAD_RAILS_FILE=" + w.rails(), "RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state"),
 		"RAILHEAD_HTTP_ADDR=" + freeAddr(w.t), "RAIL=" + bare, "STATEMENT=" + w.statement, "DRILL=" + name,
-		"RAILHEAD_POLL=100ms", "RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_HEARTBEAT_STALE=3s", "RAILHEAD_REFRESH_EVERY=300ms",
-		"RAILHEAD_START_WITHIN=1s", "RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s",
+		"RAILHEAD_POLL=100ms", "RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REFRESH_EVERY=300ms",
+		"RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s",
 	}
 	for component, login := range map[string]string{
 		"INGEST": "ingest", "RELAYER": "relayer", "REAPER": "reaper", "OPERATOR": "operator", "READER": "readonly", "AUDITOR": "auditor",

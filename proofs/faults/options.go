@@ -113,12 +113,17 @@ func (o Options) String() string {
 // environment is what the product's processes read.
 func (o Options) environment() []string {
 	return []string{
-		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(), "RAILHEAD_ZOMBIE=" + o.Zombie.String(),
-		"RAILHEAD_START_WITHIN=" + o.StartWithin.String(), "RAILHEAD_RECORD_WITHIN=" + o.RecordWithin.String(),
-		"RAILHEAD_DRAIN=" + o.Drain.String(), "RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
-		"RAILHEAD_HEARTBEAT_STALE=" + o.HeartbeatStale.String(), "RAILHEAD_BELL_TEST_EVERY=" + o.BellTestEvery.String(),
+		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(), "RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
+		"RAILHEAD_BELL_TEST_EVERY=" + o.BellTestEvery.String(),
 		"RAILHEAD_REAP_EVERY=" + o.ReapEvery.String(), "RAILHEAD_REAP_GRACE=" + o.ReapGrace.String(),
 		"RAILHEAD_STORE_TIMEOUT=" + o.StoreTimeout.String(), "RAILHEAD_REFRESH_EVERY=1s",
+	}
+}
+
+// timeBudget is that of the cell.
+func (o Options) timeBudget() payment.TimeBudget {
+	return payment.TimeBudget{
+		Zombie: o.Zombie, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
 	}
 }
 

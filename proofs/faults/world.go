@@ -130,6 +130,13 @@ func (w *World) applyRails(ctx context.Context) error {
 	if err := writeRails(w.railsFile(), w.Dedupes.URL, w.Bare.URL, w.Options); err != nil {
 		return err
 	}
+	arguments := []string{"settings", "set"}
+	for _, s := range w.Options.timeBudget().Settings() {
+		arguments = append(arguments, s.Name, s.Value.String())
+	}
+	if err := w.operate(ctx, append(arguments, "--reason", "fault run")...); err != nil {
+		return err
+	}
 	return w.operate(ctx, "rail", "apply", w.railsFile(), "--reason", "fault run")
 }
 

@@ -95,6 +95,9 @@ func (w *world) closeLater(closer func()) {
 }
 
 func (w *world) startBanks(ctx context.Context, receiver string) error {
+	if _, _, err := w.operator.SetTimeBudget(ctx, timeBudget, "a run of money"); err != nil {
+		return err
+	}
 	for n, shape := range w.Shapes {
 		bank, err := simrail.Start(shape, simrail.Options{
 			Dir: w.ledgers(), Speed: w.Speed, Seed: w.Seed, CallbackURL: receiver, CallBack: true,
@@ -167,12 +170,11 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 	return nil
 }
 
-// The numbers of relayers and reapers, which must be the same.
-const (
-	zombie         = 30 * time.Second
-	startWithin    = 2 * time.Second
-	heartbeatStale = 5 * time.Second
-)
+// timeBudget is that of the cell.
+var timeBudget = map[string]time.Duration{
+	"zombie": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second, "drain": 10 * time.Second,
+	"heartbeat_stale": 5 * time.Second,
+}
 
 func (w *world) startWorkers(ctx context.Context) error {
 	for range 2 {
@@ -185,9 +187,8 @@ func (w *world) startWorkers(ctx context.Context) error {
 			return err
 		}
 		one, err := relayer.New(relayer.Config{
-			WorkerID: "relayer-" + payment.NewID().String(), Poll: 100 * time.Millisecond, Zombie: zombie, StartWithin: startWithin,
-			RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatEvery: 500 * time.Millisecond, HeartbeatStale: heartbeatStale,
-			RefreshEvery: 200 * time.Millisecond,
+			WorkerID: "relayer-" + payment.NewID().String(), Poll: 100 * time.Millisecond,
+			HeartbeatEvery: 500 * time.Millisecond, RefreshEvery: 200 * time.Millisecond,
 		}, store, bell, w.open, nil, w.Log)
 		if err != nil {
 			return err
@@ -200,8 +201,7 @@ func (w *world) startWorkers(ctx context.Context) error {
 			return err
 		}
 		one, err := reaper.New(reaper.Config{
-			WorkerID: "reaper-" + payment.NewID().String(), Every: 500 * time.Millisecond, Zombie: zombie, StartWithin: startWithin,
-			HeartbeatStale: heartbeatStale, Grace: time.Second,
+			WorkerID: "reaper-" + payment.NewID().String(), Every: 500 * time.Millisecond, Grace: time.Second,
 		}, store, nil, w.Log)
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func TestNotFoundTooYoung(t *testing.T) {
 			}
 			s.must(s.banks[shape].SetFaults(rule))
 			id := s.enqueue([]cell{once})[once.name()]
-			s.relay(s.store, nil)
+			s.relay(s.store)
 			s.awaitState(id, c.want)
 			if n := s.banks[shape].Summary().Executed; (n == 1) != (c.want == "DISPATCHED") {
 				t.Errorf("%s and executed %d times", c.want, n)

@@ -34,7 +34,7 @@ func TestChangedTemplate(t *testing.T) {
 			s := newStage(t, all, slow)
 			s.faults(all)
 			id := s.enqueue(all)[c.cell.name()]
-			stop := s.relay(s.store, nil)
+			stop := s.relay(s.store)
 			s.awaitRows(id, c.first)
 			stop()
 
@@ -44,7 +44,7 @@ func TestChangedTemplate(t *testing.T) {
 			changed.Send.Body["purpose"] = "literal:SUPP"
 			rail.HTTP = &changed
 			s.rails[c.cell.shape.RailType()] = rail
-			s.relay(s.store, nil)
+			s.relay(s.store)
 			s.awaitRows(id, c.after)
 			if n := s.banks[c.cell.shape].RequestSummary().Payments; n != 1 {
 				t.Errorf("the bank got it %d times, want once", n)
@@ -64,10 +64,10 @@ func TestRestartKeepsBytes(t *testing.T) {
 	s := newStage(t, all, slow)
 	s.faults(all)
 	id := s.enqueue(all)[all[0].name()]
-	stop := s.relay(s.store, nil)
+	stop := s.relay(s.store)
 	s.awaitRows(id, "DISPATCHING, UNKNOWN UNKNOWN")
 	stop()
-	s.relay(s.store, nil)
+	s.relay(s.store)
 	s.awaitRows(id, "DISPATCHING, UNKNOWN UNKNOWN, DISPATCHING, DISPATCHED ACCEPTED")
 	if seen := s.banks[shape].RequestSummary(); seen.Payments != 2 || seen.ChangedKeys != 0 {
 		t.Errorf("the bank has seen %+v", seen)

@@ -13,7 +13,6 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
-	"github.com/railhead-pay/railhead/relayer"
 )
 
 // TestEveryCell plays the whole table at once: 24 shapes, 5 troubles, 6 results,
@@ -90,9 +89,10 @@ func (s *stage) play(all []cell) map[string]payment.ID {
 	}
 	ids := s.enqueue(deadly)
 	victim := &doomed{Store: s.store}
-	stop := s.relay(victim, func(c *relayer.Config) {
-		c.Drain, c.RecordWithin = 10*time.Millisecond, 10*time.Millisecond
-	})
+	hasty := timeBudget
+	hasty.Drain, hasty.RecordWithin = 10*time.Millisecond, 10*time.Millisecond
+	s.cell.SetTimeBudget(hasty)
+	stop := s.relay(victim)
 	for range deadly {
 		select {
 		case <-s.meddler.killed:
@@ -102,8 +102,9 @@ func (s *stage) play(all []cell) map[string]payment.ID {
 	}
 	victim.dead.Store(true)
 	stop()
+	s.cell.SetTimeBudget(timeBudget)
 	maps.Copy(ids, s.enqueue(others))
-	s.relay(s.store, nil)
+	s.relay(s.store)
 	s.reap()
 	s.reap()
 	s.resume()

@@ -35,6 +35,10 @@ var speed = simrail.Speed{
 	Retry: 400 * time.Millisecond, Sends: 5, Concurrency: 64,
 }
 
+var timeBudget = payment.TimeBudget{
+	Zombie: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 3 * time.Second,
+}
+
 // stage is a cell with the banks of some shapes, and a receiver of callbacks.
 type stage struct {
 	t       *testing.T
@@ -53,6 +57,7 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 		t: t, cell: celltest.New(t), banks: make(map[simrail.Shape]*simrail.Bank), rails: make(map[string]railconfig.RailConfig),
 		meddler: newMeddler(len(all)), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	}
+	s.cell.SetTimeBudget(timeBudget)
 	mux := http.NewServeMux()
 	receiver := httptest.NewServer(mux)
 	t.Cleanup(receiver.Close)
@@ -145,17 +150,13 @@ func (s *stage) open(profile rails.Profile) (rails.Rail, error) {
 }
 
 // relay runs a relayer until stop is called or the test ends.
-func (s *stage) relay(store relayer.Store, change func(*relayer.Config)) (stop func()) {
+func (s *stage) relay(store relayer.Store) (stop func()) {
 	s.t.Helper()
 	bell, err := ledger.NewBell(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
 	s.must(err)
 	config := relayer.Config{
-		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond, Zombie: time.Minute,
-		StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second,
-		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: 3 * time.Second, RefreshEvery: 100 * time.Millisecond,
-	}
-	if change != nil {
-		change(&config)
+		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond,
+		HeartbeatEvery: 200 * time.Millisecond, RefreshEvery: 100 * time.Millisecond,
 	}
 	one, err := relayer.New(config, store, bell, s.open, nil, s.log)
 	s.must(err)
@@ -165,8 +166,7 @@ func (s *stage) relay(store relayer.Store, change func(*relayer.Config)) (stop f
 func (s *stage) reap() {
 	s.t.Helper()
 	one, err := reaper.New(reaper.Config{
-		WorkerID: "reaper-" + payment.NewID().String(), Every: 100 * time.Millisecond, Zombie: time.Minute,
-		StartWithin: time.Second, HeartbeatStale: 3 * time.Second, Grace: 100 * time.Millisecond,
+		WorkerID: "reaper-" + payment.NewID().String(), Every: 100 * time.Millisecond, Grace: 100 * time.Millisecond,
 	}, s.store, nil, s.log)
 	s.must(err)
 	s.background("reaper", one.Run)
@@ -234,9 +234,9 @@ func (d *doomed) RecordLate(context.Context, payment.Outcome) (payment.Verdict, 
 	return "", errCutOff
 }
 
-func (d *doomed) Heartbeat(ctx context.Context, beat payment.Heartbeat) (int64, error) {
+func (d *doomed) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
 	if d.dead.Load() {
-		return 0, errCutOff
+		return payment.Pulse{}, errCutOff
 	}
 	return d.Store.Heartbeat(ctx, beat)
 }

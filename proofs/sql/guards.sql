@@ -44,7 +44,8 @@ checks (stands_for, name) AS (
     ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_no_false_failed'),
     ('payment_outbox_keys', 'payment_outbox_keys_fingerprint_sha256'),
-    ('payment_outbox_pending', 'payment_outbox_pending_sound')
+    ('payment_outbox_pending', 'payment_outbox_pending_sound'),
+    ('payment_outbox_settings', 'payment_outbox_settings_budget')
 )
 SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted), (SELECT count(*) FROM checks), count(*)) AS line,
   count(*) AS n
@@ -101,4 +102,11 @@ WHERE NOT EXISTS (
     AND r.forbidden = ARRAY(
       SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
     AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c))
+UNION ALL
+SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, zombie is %s ms',
+  p.rail_type, p.version, trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms), s.zombie_ms), 1
+FROM {cell}.payment_outbox_settings s
+JOIN {cell}.payment_rails r ON true
+JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+WHERE {cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.zombie_ms
 ORDER BY 1, 2

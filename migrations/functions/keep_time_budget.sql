@@ -1,0 +1,33 @@
+-- keep_time_budget() -> trigger
+--   Refuses a time budget, or a profile in force, by which a call could outlive its
+--   claim: start_within + the longest call + record_within + drain must be less
+--   than zombie, as payment.TimeBudget.Holds has it. The row of settings is locked,
+--   so that of two changes at once the second weighs the first.
+-- errors:  RH002 with the sum and with what to do.
+-- reads:   payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
+-- called by: triggers of payment_outbox_settings and payment_rails.
+CREATE OR REPLACE FUNCTION {cell}.keep_time_budget() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  s {cell}.payment_outbox_settings;
+  longest record;
+BEGIN
+  SELECT g.* INTO STRICT s FROM {cell}.payment_outbox_settings g WHERE g.singleton FOR NO KEY UPDATE;
+  SELECT r.rail_type, p.version, {cell}.call_budget_ms(p.profile) AS call_ms INTO longest
+  FROM {cell}.payment_rails r
+  JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+  ORDER BY 3 DESC, 1
+  LIMIT 1;
+  IF longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.zombie_ms THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = format('start_within %s ms + a call of rail %s (profile version %s) %s ms + record_within %s ms + drain %s ms = %s ms, must be less than zombie %s ms',
+        s.start_within_ms, longest.rail_type, longest.version, trim_scale(longest.call_ms), s.record_within_ms, s.drain_ms,
+        trim_scale(longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms), s.zombie_ms),
+      HINT = 'The reaper would take a claim from a worker that still talks to the rail. Shorten the timeouts of the profile '
+        '(railhead rail apply), or give a longer claim timeout (railhead settings set zombie VALUE).';
+  END IF;
+  RETURN NULL;
+END
+$$;
