@@ -132,6 +132,26 @@ func letterShowCommand() *cobra.Command {
 	}
 }
 
+// contradiction says what a CONFLICT may be. A refusal that follows an execution is
+// regular on rails that settle first and check later: the FedNow Operating
+// Procedures 2.1 (p. 75 to 76) let RJCT follow ACWP, which settles with finality,
+// and the money comes back by a return of its own.
+func contradiction(line ledger.Timeline) string {
+	executed := false
+	for _, row := range line.Attempts {
+		switch {
+		case row.State == payment.Dispatched:
+			executed = true
+		case executed && row.State == payment.LateOutcome && row.Result == string(payment.ResultRefused):
+			return "the rail said that it executed the payment, and later that it refused it.\n" +
+				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error of\n" +
+				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. If both are on\n" +
+				"the statement, resolve it as executed. On any other rail the two contradict each other."
+		}
+	}
+	return "what the rail said contradicts itself."
+}
+
 // remedy says what ends a dead letter, with the command.
 func remedy(line ledger.Timeline) string {
 	letter, id := line.DeadLetter, line.OutboxID.String()
@@ -146,7 +166,7 @@ func remedy(line ledger.Timeline) string {
 		return "it may have been paid. Ask the rail for " + line.RailKey + ", then: railhead dead-letter resolve " + id +
 			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 	case payment.DeadConflict:
-		return "what the rail said contradicts itself. Compare with the rail's statement, then: railhead dead-letter resolve " + id +
+		return contradiction(line) + " Compare with the rail's statement, then: railhead dead-letter resolve " + id +
 			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 	case payment.DeadTampered:
 		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead prove), then:\n" +
