@@ -166,6 +166,10 @@ type Fault struct {
 	Status int `json:"status,omitempty"`
 	// RetryAfterS is sent as Retry-After by status kinds, in seconds, when above 0.
 	RetryAfterS int `json:"retry_after_s,omitempty"`
+	// Plain makes status kinds answer with a page instead of the bank's JSON, as what stands in front of a bank does.
+	Plain bool `json:"plain,omitempty"`
+	// Word is the status in the body of status kinds: ERROR when empty.
+	Word string `json:"word,omitempty"`
 	// Code and Message are the reason given by refuse kinds, and the code in the body of status kinds.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`

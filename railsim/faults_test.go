@@ -53,6 +53,8 @@ var paymentFaults = []struct {
 	{Fault{Kind: StatusBefore, Status: 502}, 0, 0, sees(502, "FAULT")},
 	{Fault{Kind: StatusBefore, Status: 503, Code: "MAINT"}, 0, 0, sees(503, "MAINT")},
 	{Fault{Kind: StatusBefore, Status: 504}, 0, 0, sees(504, "FAULT")},
+	{Fault{Kind: StatusBefore, Status: 404, Plain: true}, 0, 0, sees(404, "<!DOCTYPE")},
+	{Fault{Kind: StatusBefore, Status: 422, Word: "REFUSED", Code: "AB05"}, 0, 0, sees(422, "AB05")},
 	{Fault{Kind: DropBefore}, 0, 0, cut},
 	{Fault{Kind: ResetBefore}, 0, 0, reset},
 	{Fault{Kind: HangBefore}, 0, 0, timeout},

@@ -130,7 +130,14 @@ func (b *Bank) status(w http.ResponseWriter, act Fault, otherwise int) {
 	if act.RetryAfterS > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(act.RetryAfterS))
 	}
-	b.writeAnswer(w, problem(act.Status, act.Code, act.Message))
+	if act.Plain {
+		writeBody(w, act.Status, "text/html", []byte(html))
+		return
+	}
+	a := problem(act.Status, act.Code, act.Message)
+	set(&act.Word, a.reply.Status)
+	a.reply.Status = act.Word
+	b.writeAnswer(w, a)
 }
 
 func redirect(w http.ResponseWriter, act Fault) {
