@@ -113,8 +113,12 @@ func (t Timeline) lastRefusal() *AttemptRow {
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
 		switch payment.Result(row.Result) {
-		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefused:
+		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefused:
 			found = row
+		case payment.ResultRefusedRail:
+			if row.RailCode != "" { // an answer came: it was not refused before the first byte
+				found = row
+			}
 		case payment.ResultNotFound:
 			if !row.OutcomeUnknown {
 				found = row

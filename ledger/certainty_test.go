@@ -36,6 +36,8 @@ func TestCertainty(t *testing.T) {
 		"check failed":        {[]ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false)}, nil, nil, ledger.NotSent},
 		"expired":             {[]ledger.AttemptRow{row(payment.Failed, "", false)}, nil, nil, ledger.NotSent},
 		"cancelled":           {[]ledger.AttemptRow{row(payment.Cancelled, "", false)}, nil, nil, ledger.NotSent},
+		"route refused":       {[]ledger.AttemptRow{claim, {State: payment.Retryable, Result: "REFUSED_RAIL", RailCode: "404"}}, waits, nil, ledger.RailRefused},
+		"busy":                {[]ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}, waits, nil, ledger.RailRefused},
 		"refused for now":     {[]ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedTransient, false)}, waits, nil, ledger.RailRefused},
 		"refused":             {[]ledger.AttemptRow{claim, row(payment.Failed, payment.ResultRefusedFinal, false)}, nil, nil, ledger.RailRefused},
 		"silence":             {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true)}, &ledger.PendingRow{OutcomeUnknown: true}, nil, ledger.OutcomeUnknown},

@@ -69,6 +69,7 @@ var recordTable = []struct {
 	{"refused for good", firstSend, sameKey, payment.ResultRefusedFinal, "FAILED(1), letter FAILED pending"},
 	{"refused for now", firstSend, sameKey, payment.ResultRefusedTransient, "RETRYABLE(1), SEND sends=1 asked=0 count=2"},
 	{"refused for now, a new id is wanted", firstSend, coversKey, payment.ResultRefusedTransient, "FAILED(1), letter FAILED pending"},
+	{"the rail is busy", firstSend, never, payment.ResultRefusedLater, "RETRYABLE(1), SEND sends=0 asked=0 count=2"},
 	{"the rail refuses us", firstSend, sameKey, payment.ResultRefusedRail, "RETRYABLE(1), SEND sends=0 asked=0 count=2"},
 	{"nothing left", firstSend, sameKey, payment.ResultNotSent, "RETRYABLE(1), SEND sends=0 asked=0 count=2"},
 	{"no answer, same key", firstSend, sameKey, payment.ResultUnknown, "UNKNOWN(1), SEND sends=1 asked=0 count=2 unknown"},
@@ -90,6 +91,7 @@ var recordTable = []struct {
 	{"re-send refused for now, a new id is wanted", resend, coversKey, payment.ResultRefusedTransient, "PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{"re-send unknown", resend, sameKey, payment.ResultUnknown, "UNKNOWN(3), SEND sends=2 asked=0 count=4 unknown"},
 	{"re-send not sent", resend, sameKey, payment.ResultNotSent, "RETRYABLE(3), SEND sends=1 asked=0 count=4 unknown"},
+	{"re-send, and the rail is busy", resend, sameKey, payment.ResultRefusedLater, "RETRYABLE(3), SEND sends=1 asked=0 count=4 unknown"},
 	{"re-send too late", resend, sameKey, payment.ResultWindowClosed, "PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{"re-send rendered otherwise", resend, sameKey, payment.ResultRenderChanged, "PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{"re-send fails a check", resend, sameKey, payment.ResultCheckFailed, "PARKED(3), letter OUTCOME_UNKNOWN pending"},
@@ -101,6 +103,7 @@ var recordTable = []struct {
 	{"asked: in progress", inquiry, asks, payment.ResultInProgress, "UNKNOWN(3), INQUIRE sends=1 asked=1 count=4 unknown"},
 	{"asked: no answer", inquiry, asks, payment.ResultUnavailable, "UNKNOWN(3), INQUIRE sends=1 asked=1 count=4 unknown"},
 	{"asked: nothing left", inquiry, asks, payment.ResultNotSent, "RETRYABLE(3), INQUIRE sends=1 asked=0 count=4 unknown"},
+	{"asked: the rail is busy", inquiry, asks, payment.ResultRefusedLater, "RETRYABLE(3), INQUIRE sends=1 asked=0 count=4 unknown"},
 	{"asked: the rail refuses us", inquiry, asks, payment.ResultRefusedRail, "RETRYABLE(3), INQUIRE sends=1 asked=0 count=4 unknown"},
 	{"asked for the last time", lastInquiry, asks, payment.ResultInProgress, "UNKNOWN(5) PARKED, letter OUTCOME_UNKNOWN pending"},
 
@@ -155,7 +158,7 @@ func TestWhatIsCarriedOn(t *testing.T) {
 		result payment.Result
 		counts bool
 	}{
-		{payment.ResultNotSent, false}, {payment.ResultRefusedTransient, true}, {payment.ResultRefusedRail, false}, {payment.ResultUnknown, true}, {payment.ResultNotSent, false},
+		{payment.ResultNotSent, false}, {payment.ResultRefusedLater, false}, {payment.ResultRefusedTransient, true}, {payment.ResultRefusedLater, false}, {payment.ResultRefusedRail, false}, {payment.ResultUnknown, true}, {payment.ResultNotSent, false},
 	} {
 		claim := d.claimOne(id)
 		if step.counts {

@@ -50,6 +50,8 @@ type claimTargets struct {
 	createdAt, claimedAt, expires, first, last pgtype.Timestamptz
 	sendCount, inquiryCount                    int32
 	renderVersion, railReference               pgtype.Text
+	busySince                                  pgtype.Timestamptz
+	railRefusals                               []time.Time
 	claim                                      payment.Claim
 }
 
@@ -60,7 +62,7 @@ func (t *claimTargets) columns() []any {
 		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
-		&t.railReference, &c.SeenBefore,
+		&t.railReference, &c.SeenBefore, &t.busySince, &t.railRefusals,
 	}
 }
 
@@ -75,6 +77,10 @@ func (t *claimTargets) value() payment.Claim {
 	c.CreatedAt, c.ClaimedAt = orZero(t.createdAt), orZero(t.claimedAt)
 	c.ExpiresAt, c.FirstSentAt, c.LastSentAt = orZero(t.expires), orZero(t.first), orZero(t.last)
 	c.SendCount, c.InquiryCount = int(t.sendCount), int(t.inquiryCount)
+	c.BusySince, c.RailRefusals = orZero(t.busySince), len(t.railRefusals)
+	if len(t.railRefusals) > 0 {
+		c.RailRefusedSince = t.railRefusals[0]
+	}
 	c.RenderVersion, c.RailReference = t.renderVersion.String, t.railReference.String
 	return c
 }

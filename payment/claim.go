@@ -37,6 +37,12 @@ type Claim struct {
 	// such payment" worthless. Only the claims of inquiries have them.
 	RailReference string
 	SeenBefore    bool
+	// BusySince is when the rail first said that it was busy, of the last run of such
+	// answers; zero: it has not, or has said something else since. RailRefusals counts
+	// the answers REFUSED_RAIL since the instruction was enqueued or replayed, up to
+	// MaxRailRefusals, and RailRefusedSince is when the first came.
+	BusySince, RailRefusedSince time.Time
+	RailRefusals                int
 	// MaybeSent and Doubted are set by Weigh: a send may have been made that no row
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool

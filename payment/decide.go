@@ -23,14 +23,13 @@ type Decision struct {
 	// CountsSend is set where this claim may have reached the rail, so that the
 	// key window and the latest send are taken from it.
 	CountsSend bool
-	// PauseRail is set where the whole rail is in trouble.
-	PauseRail bool
 }
 
 // Answer is a result together with what the rules need to weigh it.
 type Answer struct {
 	Result     Result
 	SeenBefore bool          // the answer to a send says that the rail knows the key already
+	OthersPass bool          // REFUSED_RAIL is about this instruction: others passed since it was first refused so
 	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
 	RetryAfter time.Duration // the rail's own wish; 0: none
 	Spread     float64       // -1 to 1, for the jitter
@@ -50,8 +49,14 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	switch a.Result {
 	case ResultNotSent:
 		return p.decideNotSent(d, c, a, CodeNotSent)
+	case ResultRefusedLater:
+		return p.decideBusy(d, c, a)
 	case ResultRefusedRail:
-		d.PauseRail = true
+		if most := p.RailRefused.PerInstruction; a.OthersPass && most > 0 && c.RailRefusals+1 >= most {
+			// Nothing is proven of a send that was forgotten, nor of what is asked about.
+			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
+			return d.fail(CodeRailRefusedOne)
+		}
 		return p.decideNotSent(d, c, a, CodeRailRefused)
 	}
 	// What a restore may have forgotten has no answer either.
@@ -89,13 +94,57 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 // decideNotSent puts the same action off, for as long as nothing leaves. A
 // re-send that may not start any more by then has become a person's to judge.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
-	c.Doubted = false // nothing left: what is doubted waits as it did
-	wait := p.Retry.Wait(c.AttemptNo/2+1, a.Spread)
-	wait = min(max(wait, a.RetryAfter), notSentCap)
+	wait := max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter)
+	return p.putOff(d, c, a, code, min(wait, notSentCap))
+}
+
+// putOff repeats the action later. A re-send that may not start any more by then has
+// become an operator's to judge.
+func (p Policy) putOff(d Decision, c Claim, a Answer, code string, wait time.Duration) Decision {
+	c.Doubted = false // nothing came before the rail: what is doubted waits as it did
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
 		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
 	return d.requeue(Retryable, code, c.Action, wait)
+}
+
+// The bounds of the wait after a rail said that it is busy. They do not follow its
+// wish beyond: a rate limit ends within minutes, and the lane's rate keeps to it.
+const (
+	busyFloor = time.Second
+	busyCap   = 5 * time.Minute
+)
+
+// BusyMax is how long an instruction without expires_at is sent, or asked about,
+// to a rail that only says that it is busy. Then an operator judges.
+const BusyMax = 24 * time.Hour
+
+// decideBusy puts the same action off after the rail refused to look at it. Nothing
+// of it was executed, and nothing is proven of an earlier send. What expires ends by
+// that alone, unless its outcome is unknown and it is asked about, which expiry does
+// not end.
+func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
+	wait := max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter)
+	wait = min(max(wait, busyFloor), busyCap)
+	endless := c.ExpiresAt.IsZero() || c.Action == ActionInquire
+	if endless && !c.BusySince.IsZero() && c.ClaimedAt.Sub(c.BusySince)+a.Elapsed >= BusyMax {
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
+		return d.fail(CodeRailBusy)
+	}
+	return p.putOff(d, c, a, CodeRailBusy, wait)
+}
+
+// Proven is what a call proves on this rail by its result and whether a byte of it
+// may have left. A refusal of our credentials or route that came in answer to a send
+// may come from what filters answers, behind the bank that has executed: where a key
+// does not keep a re-send harmless it proves nothing, unless the profile says that
+// the rail refuses before it processes.
+func (p Policy) Proven(action Action, result Result, firstByte bool) Result {
+	if result == ResultRefusedRail && firstByte && action == ActionSend &&
+		p.ResendOnUnknown != ResendSameKey && !p.RefusesBeforeProcessing {
+		return ResultUnknown
+	}
+	return result
 }
 
 func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {

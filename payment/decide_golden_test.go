@@ -119,8 +119,5 @@ func sentence(d payment.Decision) string {
 	if d.OutcomeUnknown {
 		b.WriteString(", unknown")
 	}
-	if d.PauseRail {
-		b.WriteString(", rail paused")
-	}
 	return b.String()
 }

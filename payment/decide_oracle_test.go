@@ -26,6 +26,7 @@ type situation struct {
 	lastSend    bool // this send reaches the ceiling, or has been reached before an inquiry
 	lastAsk     bool // this inquiry reaches the ceiling, or it has been reached before a send
 	age         age
+	worn        bool // the rail has refused it, or was too busy for it, as long as is borne
 	word        payment.Result
 }
 
@@ -59,6 +60,7 @@ const (
 	tableNotFoundAge = 10 * time.Minute
 	tableNotFoundEnd = 3 * time.Hour // a first send older than that is aged out
 	tableElapsed     = 2 * time.Second
+	tableRefusals    = 5
 )
 
 func (s situation) policy() payment.Policy {
@@ -85,6 +87,9 @@ func (s situation) claim() payment.Claim {
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
 	c.SeenBefore = s.seen && s.asking()
+	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
+		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
+	}
 	switch s.expires {
 	case overAlready:
 		c.ExpiresAt = noon.Add(tableElapsed)
@@ -126,7 +131,7 @@ type verdict struct {
 	reason               payment.DeadReason
 	next                 payment.Action // empty: it is not requeued
 	unknown, provisional bool
-	sent, asked, pause   bool
+	sent, asked          bool
 }
 
 func (v verdict) pending(state payment.State, code string, next payment.Action) verdict {
@@ -154,11 +159,17 @@ func (v verdict) parked(state payment.State, code string) verdict {
 func (s situation) expected() verdict {
 	v := verdict{unknown: s.unknown, provisional: s.provisional}
 	switch s.word {
-	case payment.ResultNotSent, payment.ResultRefusedRail:
+	case payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater:
 		// Counts no send, keeps its next action; but no re-send is promised that
 		// the profile does not allow.
-		v.pause = s.word == payment.ResultRefusedRail
+		code := map[payment.Result]string{
+			payment.ResultNotSent: "NOT_SENT", payment.ResultRefusedRail: "RAIL_REFUSED", payment.ResultRefusedLater: "RAIL_BUSY",
+		}[s.word]
 		switch {
+		case s.worn && s.word == payment.ResultRefusedRail:
+			return s.givenUp(v, "RAIL_REFUSED_ONE")
+		case s.worn && s.word == payment.ResultRefusedLater && (s.expires == never || s.asking()):
+			return s.givenUp(v, "RAIL_BUSY")
 		case s.asking() || !s.unknown:
 		case s.expires != never:
 			v.state, v.code, v.reason = payment.Parked, "EXPIRED", payment.DeadOutcomeUnknown
@@ -167,7 +178,7 @@ func (s situation) expected() verdict {
 			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
 			return v
 		}
-		return v.pending(payment.Retryable, map[bool]string{false: "NOT_SENT", true: "RAIL_REFUSED"}[v.pause], s.action)
+		return v.pending(payment.Retryable, code, s.action)
 	}
 	// A send that a restore may have forgotten has no answer.
 	v.unknown = v.unknown || s.restored == doubted
@@ -233,6 +244,12 @@ func (s situation) expected() verdict {
 		}
 		return v
 	}
+}
+
+// givenUp ends what the rail does not take. What may have been sent is not failed by it.
+func (s situation) givenUp(v verdict, code string) verdict {
+	v.unknown = v.unknown || s.restored != untouched
+	return v.failed(code)
 }
 
 // proof is what the word proves. "Anything unlisted is UNKNOWN": a word proves
@@ -381,8 +398,11 @@ func situations(yield func(situation) bool) {
 										for _, s.seen = range either {
 											for _, s.expires = range []expiry{never, overAlready, overBeforeNext} {
 												for _, s.word = range everyWord() {
-													if !yield(s) {
-														return false
+													for _, s.worn = range either {
+														matters := s.word == payment.ResultRefusedRail || s.word == payment.ResultRefusedLater
+														if (matters || !s.worn) && !yield(s) {
+															return false
+														}
 													}
 												}
 											}

@@ -25,6 +25,7 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 				NotFound:    rapid.SampledFrom([]payment.NotFound{"NOT_EXECUTED", "INCONCLUSIVE", ""}).Draw(t, "not found"),
 				NotFoundAge: span(anySpan().Draw(t, "not found age")), NotFoundUntil: span(anySpan().Draw(t, "not found until")),
 			},
+			RailRefused: payment.RailRefusedPolicy{PerInstruction: rapid.IntRange(0, 5).Draw(t, "refusals")},
 			Retry: payment.RetryPolicy{
 				MaxSends: rapid.IntRange(0, 4).Draw(t, "sends"), Base: span(anySpan().Draw(t, "base")),
 				Shape: rapid.SampledFrom([]payment.Shape{"EXPONENTIAL", "LINEAR", "CONSTANT"}).Draw(t, "shape"),
@@ -60,6 +61,10 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 			MaybeSent:      rapid.Bool().Draw(t, "may have been sent before a restore"),
 			SeenBefore:     rapid.Bool().Draw(t, "the rail knew the key"),
 		}
+		c.RailRefusals = rapid.IntRange(0, 6).Draw(t, "refusals of the rail before")
+		if rapid.Bool().Draw(t, "the rail was busy before") {
+			c.BusySince = noon.Add(-anySpan().Draw(t, "busy since"))
+		}
 		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
 			c.FirstSentAt = noon.Add(time.Minute - anySpan().Draw(t, "first send ago"))
@@ -76,6 +81,7 @@ func anyAnswer() *rapid.Generator[payment.Answer] {
 		return payment.Answer{
 			Result:     rapid.SampledFrom(everyWord()).Draw(t, "word"),
 			SeenBefore: rapid.Bool().Draw(t, "the rail knows the key"),
+			OthersPass: rapid.Bool().Draw(t, "others pass"),
 			Elapsed:    rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second, time.Hour}).Draw(t, "elapsed"),
 			RetryAfter: anySpan().Draw(t, "retry after"),
 			Spread:     rapid.Float64Range(-1, 1).Draw(t, "spread"),
@@ -263,13 +269,13 @@ func TestOnlyDoubtIsAskedAbout(t *testing.T) {
 
 func TestCountersNeverFall(t *testing.T) {
 	unsent := []payment.Result{
-		payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultCheckFailed,
+		payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater, payment.ResultCheckFailed,
 		payment.ResultTampered, payment.ResultWindowClosed, payment.ResultRenderChanged,
 	}
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		sends, inquiries := d.SendCount-d.claim.SendCount, d.InquiryCount-d.claim.InquiryCount
 		sent := d.claim.Action == payment.ActionSend && !slices.Contains(unsent, d.answer.Result)
-		asked := d.claim.Action == payment.ActionInquire && d.answer.Result != payment.ResultNotSent && d.answer.Result != payment.ResultRefusedRail
+		asked := d.claim.Action == payment.ActionInquire && !slices.Contains(unsent[:3], d.answer.Result)
 		for _, count := range []struct {
 			counted bool
 			by      int
@@ -280,9 +286,6 @@ func TestCountersNeverFall(t *testing.T) {
 		}
 		if d.CountsSend != sent {
 			t.Fatalf("the key window starts here: %v, sent: %v", d.CountsSend, sent)
-		}
-		if d.PauseRail != (d.answer.Result == payment.ResultRefusedRail) {
-			t.Fatalf("%s pauses the rail: %v", d.answer.Result, d.PauseRail)
 		}
 	})
 }
@@ -296,7 +299,7 @@ func TestStrangeWordsAreUnknown(t *testing.T) {
 			proves = slices.DeleteFunc(proves, func(word payment.Result) bool { return word == payment.ResultExecuted })
 		}
 		if c.Action == payment.ActionInquire {
-			proves = []payment.Result{"EXECUTED", "REFUSED", "NOT_FOUND", "NOT_SENT", "REFUSED_RAIL"}
+			proves = []payment.Result{"EXECUTED", "REFUSED", "NOT_FOUND", "NOT_SENT", "REFUSED_RAIL", "REFUSED_LATER"}
 		}
 		a.Result = rapid.OneOf(rapid.SampledFrom(everyWord()), rapid.Map(rapid.String(), func(s string) payment.Result { return payment.Result(s) })).
 			Filter(func(word payment.Result) bool { return !slices.Contains(proves, word) }).Draw(t, "strange word")
@@ -328,6 +331,11 @@ func TestExpiryStopsSendsAlone(t *testing.T) {
 			case got == want && resends && c.Expired(a.Elapsed+want.Delay):
 				t.Fatalf("%s: sent again after it has expired", name)
 			case got == want:
+			case want.ErrorCode == payment.CodeRailBusy && want.Reason != "" && c.Action == payment.ActionSend:
+				// What expires ends by that alone, and not by a day of waiting.
+				if got.Reason == payment.DeadFailed || got.OutcomeUnknown != (c.OutcomeUnknown || c.Provisional) {
+					t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
+				}
 			case !resends && want.ErrorCode != payment.CodeWindowClosed, !got.OutcomeUnknown, got.Requeue, got.Reason != payment.DeadOutcomeUnknown,
 				got.SendCount != want.SendCount, got.CountsSend != want.CountsSend:
 				t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
@@ -367,11 +375,15 @@ func TestDoubtedIsNeverFailed(t *testing.T) {
 	})
 }
 
-// What never left adds no doubt and takes none away.
+// What never left, or was not looked at, adds no doubt and takes none away. What is
+// given up for it is in doubt where a send may have been forgotten.
 func TestNotSentLeavesTheFlags(t *testing.T) {
 	forAnyDecision(t, func(t *rapid.T, d decided) {
-		notSent := d.answer.Result == payment.ResultNotSent || d.answer.Result == payment.ResultRefusedRail
+		notSent := slices.Contains([]payment.Result{payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater}, d.answer.Result)
 		if d.lost || !notSent {
+			return
+		}
+		if !d.Requeue && d.OutcomeUnknown && (d.claim.MaybeSent || d.claim.Action == payment.ActionInquire) {
 			return
 		}
 		was := d.claim.OutcomeUnknown || d.claim.Provisional
@@ -388,7 +400,8 @@ func TestBusyIsNoFailureOfARepetition(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		c.Action, c.MaybeSent = payment.ActionSend, true
-		a.Result = rapid.SampledFrom([]payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness}).Draw(t, "refusal")
+		words := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefusedRail}
+		a.Result = rapid.SampledFrom(words).Draw(t, "refusal")
 		if d := p.Decide(c, a); d.State == payment.Failed {
 			t.Fatal("refused for now, and FAILED though a send may be forgotten")
 		}

@@ -14,7 +14,7 @@ func verdictOf(c payment.Claim, d payment.Decision) verdict {
 	v := verdict{
 		state: d.State, code: d.ErrorCode, park: d.Park, reason: d.Reason,
 		unknown: d.OutcomeUnknown, provisional: d.Provisional,
-		sent: d.CountsSend, asked: d.InquiryCount == c.InquiryCount+1, pause: d.PauseRail,
+		sent: d.CountsSend, asked: d.InquiryCount == c.InquiryCount+1,
 	}
 	if d.Requeue {
 		v.next = d.NextAction
@@ -29,7 +29,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 	for s := range situations {
 		count++
 		p, c := s.policy(), s.claim()
-		d := p.Decide(c, payment.Answer{Result: s.word, SeenBefore: s.seen && !s.asking(), Elapsed: tableElapsed})
+		d := p.Decide(c, payment.Answer{Result: s.word, SeenBefore: s.seen && !s.asking(), OthersPass: s.worn, Elapsed: tableElapsed})
 		if got, want := verdictOf(c, d), s.expected(); got != want {
 			wrong = append(wrong, fmt.Sprintf("%+v\n   got %+v\n  want %+v", s, got, want))
 		}
@@ -45,7 +45,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
 		}
 	}
-	if count != 2_741_040 {
+	if count != 3_197_880 {
 		t.Errorf("the table has %d cells", count)
 	}
 	if len(wrong) > 0 {
@@ -127,13 +127,112 @@ func TestWaitAfterNotSent(t *testing.T) {
 // its wait of a second ends here just inside, and just not.
 func TestNotSentNearTheEndOfTheWindow(t *testing.T) {
 	p := keyedRail()
-	for _, word := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedRail} {
+	for _, word := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater} {
 		for left, want := range map[time.Duration]payment.State{time.Second + 1: payment.Retryable, time.Second: payment.Parked} {
 			c := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1,
 				FirstSentAt: noon.Add(left - (24*time.Hour - 5*time.Minute))}
-			if d := p.Decide(c, payment.Answer{Result: word}); d.State != want || !d.OutcomeUnknown || d.PauseRail != (word == payment.ResultRefusedRail) {
+			if d := p.Decide(c, payment.Answer{Result: word}); d.State != want || !d.OutcomeUnknown {
 				t.Errorf("%s with %s of the window left: %+v, want %s", word, left, d, want)
 			}
+		}
+	}
+}
+
+// A rail that is busy gets what it asks for, from a second to five minutes.
+func TestWaitWhileTheRailIsBusy(t *testing.T) {
+	short := keyedRail()
+	short.Retry.Base, short.Retry.Cap = span(time.Millisecond), span(time.Millisecond)
+	for _, test := range []struct {
+		policy     payment.Policy
+		attempt    int
+		retryAfter time.Duration
+		want       time.Duration
+	}{
+		{keyedRail(), 1, 0, time.Second}, {keyedRail(), 3, 0, 2 * time.Second}, {keyedRail(), 3, time.Minute, time.Minute},
+		{keyedRail(), 1 << 40, 0, time.Minute}, {keyedRail(), 1, 24 * time.Hour, 5 * time.Minute},
+		{short, 1, 0, time.Second}, {short, 99, -time.Hour, time.Second}, {short, 1, 10 * time.Second, 10 * time.Second},
+	} {
+		for _, action := range []payment.Action{payment.ActionSend, payment.ActionInquire} {
+			c := payment.Claim{Action: action, AttemptNo: test.attempt, ClaimedAt: noon, SendCount: 19}
+			d := test.policy.Decide(c, payment.Answer{Result: payment.ResultRefusedLater, RetryAfter: test.retryAfter})
+			if d.Delay != test.want || d.NextAction != action || d.SendCount != 19 || d.CountsSend || d.ErrorCode != payment.CodeRailBusy {
+				t.Errorf("attempt %d, asked for %s: %+v, want %s in %s", test.attempt, test.retryAfter, d, action, test.want)
+			}
+		}
+	}
+}
+
+// A day of nothing but "busy" is enough, counted from the first such answer to the
+// last; expires_at ends it otherwise, but for what is asked about.
+func TestBusyForADay(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		claim  payment.Claim
+		state  payment.State
+		code   string
+		reason payment.DeadReason
+	}{
+		{"first", payment.Claim{Action: payment.ActionSend}, payment.Retryable, "RAIL_BUSY", ""},
+		{"not yet a day", payment.Claim{Action: payment.ActionSend, BusySince: noon.Add(time.Second + 1 - payment.BusyMax)}, payment.Retryable, "RAIL_BUSY", ""},
+		{"a day", payment.Claim{Action: payment.ActionSend, BusySince: noon.Add(time.Second - payment.BusyMax)}, payment.Failed, "RAIL_BUSY", payment.DeadFailed},
+		{"a day, unknown", payment.Claim{Action: payment.ActionSend, BusySince: noon.Add(-payment.BusyMax), OutcomeUnknown: true, SendCount: 1, FirstSentAt: noon.Add(-time.Hour)},
+			payment.Parked, "RAIL_BUSY", payment.DeadOutcomeUnknown},
+		{"a day, asked about", payment.Claim{Action: payment.ActionInquire, BusySince: noon.Add(-payment.BusyMax), OutcomeUnknown: true, SendCount: 1},
+			payment.Parked, "RAIL_BUSY", payment.DeadOutcomeUnknown},
+		{"a day, a send may be forgotten", payment.Claim{Action: payment.ActionSend, BusySince: noon.Add(-payment.BusyMax), MaybeSent: true},
+			payment.Parked, "RAIL_BUSY", payment.DeadOutcomeUnknown},
+		{"a day, it expires", payment.Claim{Action: payment.ActionSend, BusySince: noon.Add(-payment.BusyMax), ExpiresAt: noon.Add(time.Minute)}, payment.Retryable, "RAIL_BUSY", ""},
+		{"a day, it expires and is asked about", payment.Claim{Action: payment.ActionInquire, BusySince: noon.Add(-payment.BusyMax), OutcomeUnknown: true, ExpiresAt: noon.Add(time.Minute)},
+			payment.Parked, "RAIL_BUSY", payment.DeadOutcomeUnknown},
+	} {
+		test.claim.ClaimedAt, test.claim.AttemptNo = noon, 9
+		d := keyedRail().Decide(test.claim, payment.Answer{Result: payment.ResultRefusedLater, Elapsed: time.Second})
+		if d.State != test.state || d.ErrorCode != test.code || d.Reason != test.reason || d.Requeue != (test.reason == "") {
+			t.Errorf("%s: %+v, want %s %s %s", test.name, d, test.state, test.code, test.reason)
+		}
+	}
+}
+
+// Refusals end an instruction only while others pass: else the rail may refuse all.
+func TestRefusalsOfOneInstruction(t *testing.T) {
+	p := keyedRail()
+	p.RailRefused = payment.RailRefusedPolicy{PerInstruction: 3}.WithDefaults()
+	for _, test := range []struct {
+		before int
+		pass   bool
+		want   payment.State
+	}{{0, true, payment.Retryable}, {1, true, payment.Retryable}, {2, false, payment.Retryable}, {99, false, payment.Retryable}, {2, true, payment.Failed}, {7, true, payment.Failed}} {
+		c := payment.Claim{Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, RailRefusals: test.before}
+		d := p.Decide(c, payment.Answer{Result: payment.ResultRefusedRail, OthersPass: test.pass})
+		if d.State != test.want || (d.ErrorCode == payment.CodeRailRefusedOne) != (test.want == payment.Failed) || d.CountsSend {
+			t.Errorf("refusal %d, others pass: %v: %+v, want %s", test.before+1, test.pass, d, test.want)
+		}
+	}
+}
+
+// A refusal of our route proves nothing of a send to a rail that would pay twice,
+// once a byte has left, unless the profile knows better.
+func TestProven(t *testing.T) {
+	never, vouched, keyed := cardRail(), cardRail(), keyedRail()
+	vouched.RefusesBeforeProcessing = true
+	for _, test := range []struct {
+		policy    payment.Policy
+		action    payment.Action
+		result    payment.Result
+		firstByte bool
+		want      payment.Result
+	}{
+		{never, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultUnknown},
+		{payment.Policy{}, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultUnknown},
+		{never, payment.ActionSend, payment.ResultRefusedRail, false, payment.ResultRefusedRail},
+		{never, payment.ActionInquire, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
+		{vouched, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
+		{keyed, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
+		{never, payment.ActionSend, payment.ResultRefusedLater, true, payment.ResultRefusedLater},
+		{never, payment.ActionSend, payment.ResultAccepted, true, payment.ResultAccepted},
+	} {
+		if got := test.policy.Proven(test.action, test.result, test.firstByte); got != test.want {
+			t.Errorf("%s of a %s with %s, first byte %v: %s, want %s", test.result, test.action, test.policy.ResendOnUnknown, test.firstByte, got, test.want)
 		}
 	}
 }

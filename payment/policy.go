@@ -39,6 +39,14 @@ type Policy struct {
 	// It needs IDAfterRefusal SAME. The zero value sends nothing again: the payment is
 	// FAILED with CodeBusinessRefused, and an operator or the participant decides.
 	BusinessRetry BusinessRetry `json:"business_retry,omitzero"`
+	// RailRefused says when refusals of our credentials or route pause the rail, and
+	// when they end an instruction.
+	RailRefused RailRefusedPolicy `json:"rail_refused"`
+	// RefusesBeforeProcessing is set where a refusal of our credentials or route (class
+	// H) is given before the rail looks at the payment, never by what filters its
+	// answers. Only rails with ResendOnUnknown NEVER need it: there such an answer to a
+	// send is UNKNOWN otherwise.
+	RefusesBeforeProcessing bool `json:"refuses_before_processing"`
 }
 
 // BusinessRetry is how a payment is sent again after a business refusal.
@@ -48,6 +56,49 @@ type BusinessRetry struct {
 	Max int `json:"max"`
 	// Wait is the least time until the next send, MinBusinessWait to 24 h; default 1 h.
 	Wait Duration `json:"wait"`
+}
+
+// RailRefusedPolicy tells a rail that refuses us from an instruction that it refuses.
+// What is left out gets the default.
+type RailRefusedPolicy struct {
+	// The rail is paused after so many refusals in a row, without an answer about a
+	// payment between, of so many instructions. 1 to MaxRailRefusals; default 3 of 2.
+	After        int `json:"after"`
+	Instructions int `json:"instructions"` // at most After
+	// PerInstruction refusals of one instruction, while others pass, end it:
+	// 1 to MaxRailRefusals; default 5.
+	PerInstruction int `json:"per_instruction"`
+}
+
+// WithDefaults fills what was left out.
+func (r RailRefusedPolicy) WithDefaults() RailRefusedPolicy {
+	if r.After == 0 {
+		r.After = max(3, r.Instructions)
+	}
+	if r.Instructions == 0 {
+		r.Instructions = min(2, r.After)
+	}
+	if r.PerInstruction == 0 {
+		r.PerInstruction = 5
+	}
+	return r
+}
+
+func (r RailRefusedPolicy) validate() []error {
+	var all []error
+	most := MaxRailRefusals
+	if r.After >= 1 {
+		most = min(most, r.After)
+	}
+	for _, count := range []struct {
+		name        string
+		value, most int
+	}{{"after", r.After, MaxRailRefusals}, {"instructions", r.Instructions, most}, {"per_instruction", r.PerInstruction, MaxRailRefusals}} {
+		if count.value < 1 || count.value > count.most {
+			all = append(all, fmt.Errorf("rail_refused.%s is %d, must be 1 to %d", count.name, count.value, count.most))
+		}
+	}
+	return all
 }
 
 // Acceptance is what a rail's "yes" means.
@@ -107,6 +158,7 @@ const (
 	MaxSends          = 20
 	MaxInquiries      = 100
 	MinBusinessWait   = time.Minute
+	MaxRailRefusals   = 100
 	maxRetryCap       = 24 * time.Hour
 	maxInquiryHorizon = 30 * 24 * time.Hour
 )
@@ -129,6 +181,7 @@ func (p Policy) WithDefaults() Policy {
 	if p.BusinessRetry.Max > 0 && p.BusinessRetry.Wait == 0 {
 		p.BusinessRetry.Wait = Duration(time.Hour)
 	}
+	p.RailRefused = p.RailRefused.WithDefaults()
 	return p
 }
 
@@ -176,6 +229,7 @@ func (p Policy) Validate() error {
 	all = append(all, p.Inquiry.validate()...)
 	all = append(all, retryFaults...)
 	all = append(all, p.validateBusinessRetry()...)
+	all = append(all, p.RailRefused.validate()...)
 	return errors.Join(all...)
 }
 

@@ -116,6 +116,11 @@ func TestValidate(t *testing.T) {
 		{"cap below base", func(p *payment.Policy) { p.Retry.Base, p.Retry.Cap = span(2*time.Second), span(time.Second) }, "retry.cap is 1s, must be from retry.base (2s) to 24h"},
 		{"cap beyond a day", func(p *payment.Policy) { p.Retry.Cap = span(25 * time.Hour) }, "retry.cap is 25h"},
 		{"negative jitter", func(p *payment.Policy) { p.Retry.Jitter = new(-0.1) }, "retry.jitter is -0.1, must be 0 to 0.5"},
+		{"no refusal pauses", func(p *payment.Policy) { p.RailRefused.After = -1 }, "rail_refused.after is -1, must be 1 to 100"},
+		{"too many refusals", func(p *payment.Policy) { p.RailRefused.After = 101 }, "rail_refused.after is 101, must be 1 to 100"},
+		{"more instructions than refusals", func(p *payment.Policy) { p.RailRefused.Instructions = 4 }, "rail_refused.instructions is 4, must be 1 to 3"},
+		{"one refusal pauses", func(p *payment.Policy) { p.RailRefused.After, p.RailRefused.Instructions = 1, 1 }, ""},
+		{"no refusal ends it", func(p *payment.Policy) { p.RailRefused.PerInstruction = -5 }, "rail_refused.per_instruction is -5, must be 1 to 100"},
 		{"wild jitter", func(p *payment.Policy) { p.Retry.Jitter = new(0.6) }, "retry.jitter is 0.6, must be 0 to 0.5"},
 	} {
 		p := soundPolicy()
@@ -145,6 +150,7 @@ func TestValidateSaysAllAtOnce(t *testing.T) {
 		"inquiry.not_before is negative", "inquiry.not_found_age is negative",
 		"inquiry.max is", "the rail can be asked but inquiry.not_found is", "inquiry.intervals[0]", "inquiry.intervals[1]",
 		"retry.max_sends", "retry.shape", "retry.base", "retry.cap", "retry.jitter",
+		"rail_refused.after", "rail_refused.instructions", "rail_refused.per_instruction",
 	}
 	for range 20 {
 		lines := strings.Split(wrong.Validate().Error(), "\n")

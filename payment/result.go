@@ -10,13 +10,15 @@ const (
 	ResultRefusedFinal     Result = "REFUSED_FINAL"     // not executed and never will be
 	ResultRefusedTransient Result = "REFUSED_TRANSIENT" // not executed, may be tried again
 	ResultRefusedBusiness  Result = "REFUSED_BUSINESS"  // not executed: funds, limits or hours
-	ResultRefusedRail      Result = "REFUSED_RAIL"      // our credentials or route are broken for the whole rail
+	ResultRefusedLater     Result = "REFUSED_LATER"     // not looked at: the rail is busy and keeps nothing of the call
+	ResultRefusedRail      Result = "REFUSED_RAIL"      // our credentials or route are not accepted
 	ResultNotSent          Result = "NOT_SENT"          // provably no byte of the request left
 	ResultUnknown          Result = "UNKNOWN"           // anything else after the first byte
 )
 
-// What an inquiry proves. An inquiry that never left is NOT_SENT too. EXECUTED is
-// said of a send, too, by rails whose acceptance is BY_ANSWER, and by no others.
+// What an inquiry proves. An inquiry that never left is NOT_SENT too, and one that
+// the rail was too busy for is REFUSED_LATER. EXECUTED is said of a send, too, by
+// rails whose acceptance is BY_ANSWER, and by no others.
 const (
 	ResultExecuted    Result = "EXECUTED"
 	ResultRefused     Result = "REFUSED"
@@ -36,7 +38,7 @@ const (
 // SendResults are the words that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{
-		ResultAccepted, ResultExecuted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness,
+		ResultAccepted, ResultExecuted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefusedLater,
 		ResultRefusedRail, ResultNotSent, ResultUnknown,
 	}
 }
@@ -45,7 +47,7 @@ func SendResults() []Result {
 func InquiryResults() []Result {
 	return []Result{
 		ResultExecuted, ResultRefused, ResultInProgress,
-		ResultNotFound, ResultUnavailable, ResultNotSent,
+		ResultNotFound, ResultUnavailable, ResultNotSent, ResultRefusedLater,
 	}
 }
 
@@ -91,6 +93,8 @@ func DeadReasons() []DeadReason {
 const (
 	CodeNotSent          = "NOT_SENT"
 	CodeRailRefused      = "RAIL_REFUSED"
+	CodeRailRefusedOne   = "RAIL_REFUSED_ONE"
+	CodeRailBusy         = "RAIL_BUSY"
 	CodeRetriesExhausted = "RETRIES_EXHAUSTED"
 	CodeInquiriesSpent   = "INQUIRIES_EXHAUSTED"
 	CodeNoRecovery       = "NO_SAFE_RECOVERY"

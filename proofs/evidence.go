@@ -12,9 +12,11 @@ var (
 	provesFailure   = []payment.Result{
 		payment.ResultRefusedFinal, payment.ResultRefused, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
 		payment.ResultNotFound, payment.ResultCheckFailed, payment.ResultRenderChanged,
+		payment.ResultRefusedLater, payment.ResultRefusedRail, // too often, or for too long
 	}
 	provesRetry = []payment.Result{
-		payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultNotFound, payment.ResultNotSent, payment.ResultRefusedRail,
+		payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultNotFound, payment.ResultNotSent,
+		payment.ResultRefusedLater, payment.ResultRefusedRail,
 	}
 	// settlesEarlier speak for every send, not for the one that they answer.
 	settlesEarlier = []payment.Result{

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Guard keeps one rail from hurting the others, and a rail in trouble from
-// being hammered: at most so many calls in flight, so many started a second,
-// and none while the breaker is open. There is one a rail and process.
+// being hammered: at most so many calls in flight, so many started a second, fewer
+// where the rail says that it is busy, and none while the breaker is open. It tells
+// a rail that refuses us from an instruction that it refuses. There is one a rail
+// and process.
 //
 // The relayer reserves permits before it claims, so that an open breaker or a
 // full semaphore leaves instructions in pending and burns no attempts. Breakers
@@ -28,7 +32,8 @@ type Guard struct {
 	// its own lock: the hook only notes the change, and tell passes it on.
 	mu       sync.Mutex
 	inFlight int
-	bucket   bucket
+	pace     pace
+	refusals refusals
 	openedAt time.Time
 	changes  [][2]BreakerState
 	telling  bool
@@ -72,7 +77,8 @@ func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 		probeFor: p.SendBudget() + probeSlack,
 		free:     make(chan struct{}, 1),
 		onChange: onChange,
-		bucket:   newBucket(p.Rate, time.Now()),
+		pace:     newPace(p.Rate, p.Concurrency, time.Now()),
+		refusals: newRefusals(p.RailRefused),
 	}
 	window := time.Duration(p.Breaker.Window)
 	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -113,16 +119,16 @@ func (g *Guard) Reserve(n int) []*Permit {
 	var permits []*Permit
 	for len(permits) < n && g.inFlight < g.limit {
 		now := time.Now()
-		if !g.bucket.take(now) {
+		if !g.pace.take(now) {
 			break
 		}
 		done, err := g.breaker.Allow()
 		if err != nil {
-			g.bucket.giveBack()
+			g.pace.giveBack()
 			break
 		}
 		g.inFlight++
-		permit := &Permit{guard: g, answer: done}
+		permit := &Permit{guard: g, answer: done, begun: now}
 		if g.breaker.State() == gobreaker.StateHalfOpen {
 			permit.probe = time.AfterFunc(g.probeFor, permit.overdue)
 		}
@@ -146,6 +152,24 @@ func (g *Guard) InFlight() int {
 	return g.inFlight
 }
 
+// Rate is how many calls a second may be started now; 0: there is no bound.
+func (g *Guard) Rate() float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pace.perSecond
+}
+
+// Refused notes that the rail refused our credentials, route or form in answer to a
+// call for this instruction, and that it did so first at this time, by this process's
+// clock; zero: not before, as far as rows say. OthersPass: the rail took calls of others since it first
+// refused this one, so that the refusal is about the instruction. RailRefuses: it
+// refused so many calls in a row, of so many instructions, as the profile bears.
+func (g *Guard) Refused(id payment.ID, first time.Time) (othersPass, railRefuses bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refusals.refused(id, first, time.Now())
+}
+
 // Limit is the most permits that can be out at once.
 func (g *Guard) Limit() int { return g.limit }
 
@@ -165,7 +189,7 @@ func (g *Guard) WakeIn() time.Duration {
 		// The breaker lets go strictly after its time.
 		return max(g.openedAt.Add(g.openFor).Sub(now), 0) + time.Millisecond
 	}
-	return g.bucket.wait(now)
+	return g.pace.wait(now)
 }
 
 // note is called by the breaker, inside a call that holds mu.

@@ -94,7 +94,7 @@ func TestAPermitEndsOnce(t *testing.T) {
 func TestWhatCounts(t *testing.T) {
 	const success, failure, nothing = "success", "failure", "nothing"
 	table := map[payment.Result]string{
-		payment.ResultAccepted: success, payment.ResultRefusedFinal: success, payment.ResultRefusedTransient: success, payment.ResultRefusedBusiness: success,
+		payment.ResultAccepted: success, payment.ResultRefusedFinal: success, payment.ResultRefusedTransient: success, payment.ResultRefusedBusiness: success, payment.ResultRefusedLater: success,
 		payment.ResultExecuted: success, payment.ResultRefused: success, payment.ResultInProgress: success, payment.ResultNotFound: success,
 		payment.ResultUnknown: failure, payment.ResultUnavailable: failure, payment.ResultNotSent: failure, payment.ResultRefusedRail: failure,
 		payment.ResultCheckFailed: nothing, payment.ResultTampered: nothing, payment.ResultWindowClosed: nothing, payment.ResultRenderChanged: nothing,

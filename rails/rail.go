@@ -138,6 +138,9 @@ type Result struct {
 	// the key already: "duplicate", or, to a later send (SendNo is not 1), a refusal
 	// that may speak of the repetition. Its "no such payment" proves nothing after that.
 	SeenBefore bool
+	// RailRefused is set where the answer refuses our credentials, route or form. The
+	// result may be UNKNOWN all the same: the rail's own word for it is in no table.
+	RailRefused bool
 	// Unlisted is set where the rail's code was in no table. It is counted and
 	// alerted on: somebody has to class it.
 	Unlisted bool

@@ -57,7 +57,7 @@ func TestRenderedOtherwise(t *testing.T) {
 		want   string
 		letter string
 	}{
-		"refused for now": {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE DISPATCHING FAILED/RENDER_CHANGED", "FAILED pending"},
+		"refused for now": {railsim.Fault{Kind: railsim.StatusBefore, Status: 422, Word: "REFUSED", Code: "AB05"}, "DISPATCHING RETRYABLE DISPATCHING FAILED/RENDER_CHANGED", "FAILED pending"},
 		"unknown":         {railsim.Fault{Kind: railsim.DropAfter}, "DISPATCHING UNKNOWN DISPATCHING PARKED/RENDER_CHANGED", "OUTCOME_UNKNOWN pending"},
 	} {
 		t.Run(name, func(t *testing.T) {

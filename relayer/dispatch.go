@@ -56,7 +56,7 @@ func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Cla
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
 	result := rails.Discreet(r.speak(ctx, held, claim, begun), claim.Payload, claim.IdempotencyKey)
-	permit.Settle(result)
+	result, heard := l.weigh(claim, result, permit, begun)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unlisted {
 		call.UnlistedIn = cmp.Or(result.CodeTable, "none")
@@ -65,15 +65,43 @@ func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Cla
 		call.Latency, call.TraceID = time.Since(committed), traceID(span)
 	}
 	r.watch.Called(call)
-	outcome := r.outcomeOf(l, claim, result, begun)
+	outcome := r.outcomeOf(l, claim, result, heard.othersPass, begun)
 	if result.FirstByte {
 		outcome.Latency = time.Since(sent)
 	}
-	if outcome.Decision.PauseRail {
+	if heard.railRefuses {
 		r.pauseRail(ctx, claim.RailType, result)
 	}
 	endCall(span, outcome)
 	return outcome
+}
+
+// refusal is what a refusal of our credentials, route or form says.
+type refusal struct {
+	othersPass  bool // it is about its instruction
+	railRefuses bool // it is about the rail, as were those before it
+}
+
+// weigh ends the permit of a call and says what its result proves on this rail. A
+// refusal before the first byte is never about the instruction: the rail has not
+// seen it.
+func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Permit, begun clock.Moment) (rails.Result, refusal) {
+	var heard refusal
+	if result.Result == payment.ResultRefusedRail || result.RailRefused {
+		var first time.Time
+		if !claim.RailRefusedSince.IsZero() {
+			first = time.Now().Add(claim.RailRefusedSince.Sub(claim.ClaimedAt) - begun.Age())
+		}
+		heard.othersPass, heard.railRefuses = l.guard.Refused(claim.OutboxID, first)
+		heard.othersPass = heard.othersPass && result.FirstByte
+	}
+	if heard.othersPass {
+		permit.SettleRefused()
+	} else {
+		permit.Settle(result)
+	}
+	result.Result = l.profile.Proven(claim.Action, result.Result, result.FirstByte)
+	return result, heard
 }
 
 // speak checks what can be checked, then sends or inquires. A panic in the
@@ -174,9 +202,9 @@ func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment, by payment.T
 	}
 }
 
-func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, begun clock.Moment) payment.Outcome {
+func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, othersPass bool, begun clock.Moment) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, SeenBefore: result.SeenBefore, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
+		Result: result.Result, SeenBefore: result.SeenBefore, OthersPass: othersPass, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
 	})
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,
@@ -197,7 +225,7 @@ func (r *Relayer) outcome(claim payment.Claim, result rails.Result, elapsed time
 	if l == nil {
 		l = &lane{rail: nowhere{}, profile: rails.Profile{Policy: payment.Policy{}.WithDefaults()}}
 	}
-	return r.outcomeOf(l, claim, result, begun)
+	return r.outcomeOf(l, claim, result, false, begun)
 }
 
 // nowhere stands for a rail that this process no longer serves.
@@ -216,12 +244,12 @@ func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.R
 	// The call's own deadline may be near; the pause has its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
 	defer cancel()
-	paused, err := r.store.PauseRail(ctx, railType, "the rail refuses us as a whole: "+result.Code+" "+result.Message)
+	paused, err := r.store.PauseRail(ctx, railType, "the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
 	switch {
 	case err != nil:
 		r.log.ErrorContext(ctx, "rail refuses us and can't be paused", "rail_type", railType, "error", err)
 	case paused:
-		r.log.ErrorContext(ctx, "rail paused: it refuses us as a whole", "rail_type", railType, "code", result.Code)
+		r.log.ErrorContext(ctx, "rail paused: it refuses our credentials, route or form", "rail_type", railType, "code", result.Code)
 	}
 }
 

@@ -2,7 +2,7 @@ package relayer_test
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -36,6 +36,9 @@ func TestAnswers(t *testing.T) {
 		letter     string
 	}{
 		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING FAILED/NEW_ID_NEEDED", 0, "FAILED pending"},
+		"429":                                  {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE/RAIL_BUSY DISPATCHING DISPATCHED", 1, ""},
+		"404 of its route":                     {railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true}, "DISPATCHING RETRYABLE/RAIL_REFUSED DISPATCHING DISPATCHED", 1, ""},
+		"404 in the bank's own words":          {railsim.Fault{Kind: railsim.StatusBefore, Status: 404}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 and nothing done":                 {railsim.Fault{Kind: railsim.StatusBefore, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 after it was done":                {railsim.Fault{Kind: railsim.StatusAfter, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"422, a business refusal":              {railsim.Fault{Kind: railsim.Refuse, Code: "AC04"}, "DISPATCHING FAILED", 0, "FAILED pending"},
@@ -71,27 +74,22 @@ func TestAnswers(t *testing.T) {
 // TestRefusedForNow sends again to a rail that takes a key which it has refused.
 func TestRefusedForNow(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{429, 503} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, profile(again+`, "codes": {"table": "iso20022", "http": {"503": "R"}}`))
-			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: status, Match: railsim.Match{Nth: 1}})
-			w.run(config())
-			id := w.enqueue("the one")
-			w.awaitStates(id, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED")
-			same(t, "executions", w.executions(id), 1)
-			w.nothingLeft()
-		})
-	}
+	w := newWorld(t, profile(again+`, "codes": {"table": "iso20022", "http": {"503": "R"}}`))
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 503, Match: railsim.Match{Nth: 1}})
+	w.run(config())
+	id := w.enqueue("the one")
+	w.awaitStates(id, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED")
+	same(t, "executions", w.executions(id), 1)
+	w.nothingLeft()
 }
 
 func TestRetryAfterIsHeeded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(again))
+	w := newWorld(t, fastProfile)
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 429, RetryAfterS: 1, Match: railsim.Match{Nth: 1}})
 	w.run(config())
 	id := w.enqueue("the one")
-	w.awaitStates(id, "DISPATCHING RETRYABLE DISPATCHING DISPATCHED")
+	w.awaitStates(id, "DISPATCHING RETRYABLE/RAIL_BUSY DISPATCHING DISPATCHED")
 	between := w.text(`
 		SELECT (max(claimed_at) - min(completed_at) >= interval '0.95 s')::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id))
 	same(t, "a second between the answer and the next claim", between, "true")
@@ -131,16 +129,19 @@ func TestNeverIsSentOnce(t *testing.T) {
 }
 
 // TestWrongCredentials stops the rail and nobody else, burns no send, and goes
-// on when a person says so.
+// on when a person says so. One instruction alone does not stop it.
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401})
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 	w.run(config())
 	id := w.enqueue("the one")
-	w.awaitText("true the rail refuses us as a whole: 401 HTTP 401", `
+	w.awaitText("true", `SELECT (count(*) >= 8)::text FROM railhead.payment_outbox_attempts WHERE error_code = 'RAIL_REFUSED'`)
+	same(t, "paused by one alone", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`), "false")
+	w.enqueue("another")
+	w.awaitText("true the rail refuses our credentials, route or form: 401 HTTP 401", `
 		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
-	w.awaitText("SEND sends=0 asked=0", `SELECT format('%s sends=%s asked=%s', next_action, send_count, inquiry_count) FROM railhead.payment_outbox_pending`)
+	w.awaitText("2", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE next_action = 'SEND' AND send_count = 0 AND first_sent_at IS NULL`)
 	before := w.states(id)
 	w.faults()
 	w.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
@@ -150,6 +151,39 @@ func TestWrongCredentials(t *testing.T) {
 	w.awaitText("DISPATCHED", `SELECT railhead.payment_outbox_state($1)`, [16]byte(id))
 	same(t, "executions", w.executions(id), 1)
 	same(t, "acts that were logged", w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
+}
+
+// TestRefusedRoute: while others pass, an instruction that is refused again and again
+// ends, and the rail goes on. A rail that would pay twice has its refusals taken for
+// no answer, unless its profile vouches for them.
+func TestRefusedRoute(t *testing.T) {
+	t.Parallel()
+	const refused = "DISPATCHING RETRYABLE/RAIL_REFUSED "
+	for name, c := range map[string]struct {
+		facts        string
+		want, letter string
+	}{
+		"keyed":   {covering, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+		"sooner":  {covering + `, "rail_refused": {"per_instruction": 2}`, refused + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+		"never":   {`"resend_on_unknown": "NEVER"`, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY", "OUTCOME_UNKNOWN pending"},
+		"vouched": {`"resend_on_unknown": "NEVER", "refuses_before_processing": true`, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, profile(c.facts))
+			id := w.enqueue("poison")
+			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true, Match: railsim.Match{KeyPrefix: w.railKey(id)}})
+			w.run(config())
+			for n := 0; w.letter(id) == ""; n++ {
+				other := w.enqueue(fmt.Sprintf("instruction-%d", n))
+				w.awaitStates(other, "DISPATCHING DISPATCHED")
+			}
+			w.awaitStates(id, c.want)
+			same(t, "dead letter", w.letter(id), c.letter)
+			same(t, "executions", w.executions(id), 0)
+			same(t, "paused", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`), "false")
+		})
+	}
 }
 
 // TestNobodyListens: what can't be dialled was never sent. The breaker opens, and

@@ -31,7 +31,7 @@ func TestEveryCallIsLost(t *testing.T) {
 		for _, how := range []way{lostBefore, lostAfter} {
 			t.Run(call+" "+how.String(), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+				w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "refuses_before_processing": true, "rail_refused": {"after": 1}`), noDedupe)
 				store := newFaulty(w.store)
 				w.runWith(config(), store, w.bell())
 				first := w.enqueue("first")
@@ -72,7 +72,7 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 		// Late by our own repetition: the outcomes went in, and the answer was lost.
 		store.failNext("Turn with outcomes", lostAfter, 1)
 	case "PauseRail":
-		w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401})
+		w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 		begin()
 		ids = append(ids, w.enqueue("refused"))
 		w.awaitText("true", `SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`)

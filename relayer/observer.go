@@ -94,7 +94,9 @@ type LaneState struct {
 	Calls    int // under way
 	Limit    int // the most that may be
 	Breaker  rails.BreakerState
-	Held     bool // not claimed: a failover that nobody accepted, or rows that can't be claimed
+	// Rate is how many calls a second may be started now; 0: there is no bound.
+	Rate float64
+	Held bool // not claimed: a failover that nobody accepted, or rows that can't be claimed
 }
 
 // Lanes says how every rail is served. It never waits for the database.
@@ -107,7 +109,7 @@ func (r *Relayer) Lanes() []LaneState {
 	for name, one := range l.byRail {
 		allowed, _ := r.guard.Allows(one.profile.Policy)
 		states = append(states, LaneState{
-			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
+			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(), Rate: one.guard.Rate(),
 			Held: now.Before(one.stopped) || !allowed,
 		})
 	}

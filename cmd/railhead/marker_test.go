@@ -78,17 +78,18 @@ func newMarked(t *testing.T) *marked {
 	t.Cleanup(collector.Close)
 	same := strings.Replace(markedProfile(`, "resend_on_unknown": "SAME_KEY", "key_window": "24h", "answer_covers_key": true`),
 		`"id_after_refusal": "SAME"`, `"id_after_refusal": "NEW"`, 1)
+	locked := strings.Replace(same, `"resend_on_unknown"`, `"rail_refused": {"after": 1}, "resend_on_unknown"`, 1)
 	asked := markedProfile(`, "resend_on_unknown": "NEVER", "inquiry": {"intervals": ["50ms"], "max": 2, "not_found": "INCONCLUSIVE"}`)
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)
 	m.cell.SetTimeBudget(payment.TimeBudget{
 		Zombie: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
 	})
-	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": same, "strict": strict, celltest.Bank: same} {
+	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": locked, "strict": strict, celltest.Bank: same} {
 		m.cell.ApplyProfile(rail, profile)
 	}
 	rails := writeFile(t, "rails.yaml", "rails:"+markedRail("marked", same, bank.URL, "")+markedRail("asked", asked, bank.URL, markedInquiry)+
-		markedRail("later", later, bank.URL, markedCallback)+markedRail("locked", same, bank.URL, "")+markedRail("strict", strict, bank.URL, ""))
+		markedRail("later", later, bank.URL, markedCallback)+markedRail("locked", locked, bank.URL, "")+markedRail("strict", strict, bank.URL, ""))
 	m.who = command{t: t, env: []string{
 		"RAILHEAD_ADMIN_URL=" + withPassword(m.cell.URL("")), "RAILHEAD_INGEST_URL=" + withPassword(m.cell.URL(celltest.Ingest)),
 		"RAILHEAD_OPERATOR_URL=" + withPassword(m.cell.URL(celltest.Operator)), "RAILHEAD_READER_URL=" + withPassword(m.cell.URL(celltest.Readonly)),

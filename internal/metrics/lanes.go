@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -25,6 +26,7 @@ var (
 	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
 	laneLimit = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.", "rail")
 	freeSlots = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
+	laneRate  = desc("railhead_rail_rate_limit", "Calls a second that this process may begin now.", "rail")
 	breaker   = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
 	laneHeld  = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
 	bellState = desc("railhead_bell_state", "State of the listening session.", "state")
@@ -47,7 +49,7 @@ func flag(yes bool) float64 {
 
 // Describe implements prometheus.Collector.
 func (l lanes) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, breaker, laneHeld, bellState} {
+	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneHeld, bellState} {
 		ch <- d
 	}
 }
@@ -58,6 +60,7 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, inFlight, float64(lane.Calls), lane.RailType)
 		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
 		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
+		gauge(ch, laneRate, rateLimit(lane.Rate), lane.RailType)
 		gauge(ch, laneHeld, flag(lane.Held), lane.RailType)
 		for _, state := range rails.BreakerStates() {
 			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
@@ -67,6 +70,14 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 	for _, state := range relayer.BellStates() {
 		gauge(ch, bellState, flag(now == state), string(state))
 	}
+}
+
+// rateLimit is infinite where there is no bound.
+func rateLimit(rate float64) float64 {
+	if rate == 0 {
+		return math.Inf(1)
+	}
+	return rate
 }
 
 // boundLanes adds up what is beyond the bound of rails: there the worst breaker
@@ -80,8 +91,13 @@ func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 			bounded = append(bounded, lane)
 			continue
 		}
-		if rest == nil {
-			rest = &relayer.LaneState{RailType: otherRail, Breaker: rails.BreakerClosed}
+		switch {
+		case rest == nil:
+			rest = &relayer.LaneState{RailType: otherRail, Breaker: rails.BreakerClosed, Rate: lane.Rate}
+		case rest.Rate == 0 || lane.Rate == 0:
+			rest.Rate = 0 // one of them has no bound, and so have all together
+		default:
+			rest.Rate += lane.Rate
 		}
 		rest.Calls += lane.Calls
 		rest.Limit += lane.Limit

@@ -98,6 +98,8 @@ func (s Shape) Profile(speed Speed) rails.Profile {
 		RailType: s.RailType(),
 		Policy: payment.Policy{
 			Acceptance: s.Acceptance, AnswerCoversKey: s.CoversKey, IDAfterRefusal: s.idAfterRefusal(), ResendOnUnknown: s.Resend,
+			// One refusal is enough, so that pauses are seen.
+			RailRefused: payment.RailRefusedPolicy{After: 1},
 			Retry: payment.RetryPolicy{
 				MaxSends: speed.Sends, Base: payment.Duration(speed.Retry), Cap: payment.Duration(4 * speed.Retry),
 			},

@@ -183,7 +183,7 @@ func linked(span tracetest.SpanStub, caller trace.SpanContext) bool {
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(w.bank.SetFaults(railsim.Fault{Kind: railsim.StatusBefore, Status: 429, Probability: 1, Match: railsim.Match{Nth: 1}}))
+	w.must(w.bank.SetFaults(railsim.Fault{Kind: railsim.StatusBefore, Status: 422, Word: "REFUSED", Code: "AB05", Probability: 1, Match: railsim.Match{Nth: 1}}))
 	id, caller := w.called("life", shape.RailType())
 	back := w.await(tracing.Callback, id, 1)[0]
 	sends := w.await(tracing.Send, id, 2)

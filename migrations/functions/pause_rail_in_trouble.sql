@@ -1,5 +1,6 @@
 -- pause_rail_in_trouble(rail_type text, reason text) -> boolean
---   The relayer's own pause, after a rail refused our credentials or our route:
+--   The relayer's own pause, after a rail refused our credentials or our route for
+--   as many calls and instructions in a row as its profile bears:
 --   its payments stay pending and burn no sends until an operator resumes it.
 --   True if this call paused it, false if it was paused already or is unknown.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.

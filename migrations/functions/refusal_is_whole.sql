@@ -21,7 +21,7 @@ AS $$
         OR s.state = 'DISPATCHING' AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
-            AND answer.result IN ('NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED')))
+            AND answer.result IN ('NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED')))
   ) <= 1 OR EXISTS (
     SELECT FROM {cell}.payment_outbox_keys k
     CROSS JOIN LATERAL (

@@ -75,7 +75,7 @@ BEGIN
   JOIN {cell}.payment_outbox_attempts answer
     ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
   WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
-    AND coalesce(answer.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
+    AND coalesce(answer.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
 
   IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'

@@ -26,6 +26,8 @@
 {include refuse_put_back}
 {include rail_has_seen}
 {include last_rail_reference}
+{include rail_busy_since}
+{include rail_refusals}
 {include open_dead_letter}
 {include append_outbox_row}
 {include send_may_be_forgotten}

@@ -83,7 +83,7 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 		{Kind: railsim.DelayArrival, Probability: 1, DelayMS: onItsWay.Milliseconds(), Match: railsim.Match{Nth: 1}},
 	}
 	for n := 2; n <= w.Options.MaxSends; n++ {
-		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 429, Match: railsim.Match{Nth: int64(n)}})
+		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 422, Word: "REFUSED", Code: "AB05", Match: railsim.Match{Nth: int64(n)}})
 	}
 	if err := w.Dedupes.spoil(ctx, rules...); err != nil {
 		return err

@@ -77,6 +77,10 @@ var paths = [][]step{
 	{claim, lose, resolve(false), closed},
 	{claim, lose, resolve(false), replay},
 	{claim, lose, resolve(false), replay, claim},
+	{claim, says(busy)},
+	{claim, says(busy), claim},
+	{claim, says(busy), claim, lose},
+	{claim, lose, claim, says(busy)},
 }
 
 // stepKind is what can be done to a payment.
@@ -178,7 +182,7 @@ const (
 // came first, and be the same or something else.
 func evidences(second bool) []evidence {
 	all := []evidence{{source: none}}
-	for _, w := range []word{accepted, refused, later, unknown, notSent, executed, notFound} {
+	for _, w := range []word{accepted, refused, later, unknown, notSent, busy, executed, notFound} {
 		all = append(all, evidence{source: lost, word: w})
 	}
 	for _, w := range []word{accepted, refused, unknown} {
@@ -197,7 +201,7 @@ func evidences(second bool) []evidence {
 }
 
 // answers are what becomes of the claim that is open behind the evidence.
-var answers = []word{"", accepted, refused, later, unknown, seenBefore, notSent, notFound, window, lostAnswer}
+var answers = []word{"", accepted, refused, later, unknown, seenBefore, notSent, busy, notFound, window, lostAnswer}
 
 // lostAnswer is the word for none: the claim's worker is lost too.
 const lostAnswer word = "lost"
@@ -244,7 +248,7 @@ const (
 // taking reports which words a claim takes as its answer.
 func (a actionKind) takes(w word) bool {
 	switch w {
-	case accepted, refused, unknown, notSent:
+	case accepted, refused, unknown, notSent, busy:
 		return true
 	case later, seenBefore:
 		return a == sends

@@ -24,7 +24,8 @@ const (
 	window     word = "window"      // the worker's own: a send would come too late
 	tampered   word = "tampered"    // the worker's own: the payload is another one
 	checked    word = "check"       // the worker's own: the payment can't be right
-	broken     word = "broken"      // of a send: the rail refuses us as a whole
+	busy       word = "busy"        // of a call: the rail has not looked at it
+	broken     word = "broken"      // of a send: the rail refuses our credentials or route
 )
 
 // bank is what a rail promises, by its profile.
@@ -155,7 +156,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 			s.doubt, s.by = true, byNothing
 		}
 		f.seen = f.seen || says == seenBefore
-	case notSent, window, tampered, checked, broken:
+	case notSent, busy, window, tampered, checked, broken:
 		s.left = false
 		s.settle(byItself)
 	}

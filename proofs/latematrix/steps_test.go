@@ -130,13 +130,13 @@ type spoken struct {
 
 var sendResults = map[word]payment.Result{
 	accepted: payment.ResultAccepted, refused: payment.ResultRefusedFinal, later: payment.ResultRefusedTransient,
-	unknown: payment.ResultUnknown, seenBefore: payment.ResultUnknown, notSent: payment.ResultNotSent, broken: payment.ResultRefusedRail,
+	unknown: payment.ResultUnknown, seenBefore: payment.ResultUnknown, notSent: payment.ResultNotSent, busy: payment.ResultRefusedLater, broken: payment.ResultRefusedRail,
 	window: payment.ResultWindowClosed, tampered: payment.ResultTampered, checked: payment.ResultCheckFailed,
 }
 
 var inquiryResults = map[word]payment.Result{
 	accepted: payment.ResultExecuted, executed: payment.ResultExecuted, refused: payment.ResultRefused,
-	unknown: payment.ResultUnavailable, notFound: payment.ResultNotFound, notSent: payment.ResultNotSent,
+	unknown: payment.ResultUnavailable, notFound: payment.ResultNotFound, notSent: payment.ResultNotSent, busy: payment.ResultRefusedLater,
 }
 
 // spoken is what a worker makes of an answer to its claim, on which it may be

@@ -85,7 +85,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	}
 	if answers > 0 {
 		m.answers[answers] = state
-		m.sends[answers] = m.sends[answers] && result != payment.ResultNotSent && result != payment.ResultWindowClosed
+		m.sends[answers] = m.sends[answers] && !noSend(result)
 	}
 }
 
@@ -184,7 +184,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 	sent := 0
 	for claim, left := range m.sends {
 		if left && !slices.ContainsFunc(m.lates, func(l late) bool {
-			return l.claim == claim && (l.result == payment.ResultNotSent || l.result == payment.ResultWindowClosed)
+			return l.claim == claim && noSend(l.result)
 		}) {
 			sent++
 		}

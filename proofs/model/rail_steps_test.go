@@ -13,6 +13,8 @@ import (
 // fates of a send.
 const (
 	notSent      = "not sent"
+	busy         = "the rail is busy"
+	refused      = "our route is refused"
 	answered     = "answered"
 	answerLost   = "answer lost"
 	lostOnWay    = "lost on the way"
@@ -55,7 +57,7 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
 	}
 	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t, "the rail says"))
-	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent}).Draw(t, "fate") {
+	switch rapid.SampledFrom([]string{answered, answered, answerLost, lostOnWay, delayedOnWay, notSent, busy, refused}).Draw(t, "fate") {
 	case answered:
 		return j.instruction.rail.arrive(decides)
 	case answerLost:
@@ -66,14 +68,21 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 		return payment.ResultUnknown
 	case lostOnWay:
 		return payment.ResultUnknown
+	case busy:
+		return payment.ResultRefusedLater
+	case refused:
+		return payment.ResultRefusedRail
 	default:
 		return payment.ResultNotSent
 	}
 }
 
 func (w *world) inquire(t *rapid.T, j *job) payment.Result {
-	if rapid.IntRange(0, 4).Draw(t, "no usable answer") == 0 {
+	switch rapid.IntRange(0, 5).Draw(t, "no usable answer") {
+	case 0:
 		return payment.ResultUnavailable
+	case 1:
+		return payment.ResultRefusedLater
 	}
 	result := j.instruction.rail.asked()
 	// An old NOT_FOUND is proof where nothing is on its way any more.

@@ -96,6 +96,11 @@ func refusalForNow(r payment.Result) bool {
 	return r == payment.ResultRefusedTransient || r == payment.ResultRefusedBusiness
 }
 
+// noSend reports whether the call that was answered so never came before the rail.
+func noSend(r payment.Result) bool {
+	return r == payment.ResultNotSent || r == payment.ResultRefusedLater || r == payment.ResultRefusedRail || r == payment.ResultWindowClosed
+}
+
 func refusal(r payment.Result) bool {
 	return r == payment.ResultRefused || r == payment.ResultRefusedFinal
 }

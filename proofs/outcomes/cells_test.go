@@ -25,9 +25,9 @@ const (
 
 var troubles = []trouble{noTrouble, lostBefore, lostAfter, killedBefore, killedAfter}
 
-// refusedLater stands for a provisional rail that takes it and refuses at
+// refusedAtEnd stands for a provisional rail that takes it and refuses at
 // settlement, beside the results that a send can have.
-const refusedLater payment.Result = "REFUSED_LATER"
+const refusedAtEnd payment.Result = "REFUSED_AT_END"
 
 // cell is one field of the table. The trouble hits the first send; the first send
 // that is heard of meets the result; whatever comes after it goes well. Where the
@@ -49,11 +49,11 @@ func cells() []cell {
 			replay = railsim.Replays()[n%len(railsim.Replays())]
 		}
 		for _, trouble := range troubles {
-			for _, result := range append(payment.SendResults(), refusedLater) {
+			for _, result := range append(payment.SendResults(), refusedAtEnd) {
 				if result == payment.ResultExecuted {
 					continue // of a send, said by no rail of these shapes
 				}
-				if result != refusedLater || shape.Provisional() {
+				if result != refusedAtEnd || shape.Provisional() {
 					all = append(all, cell{shape, result, trouble, replay})
 				}
 			}
@@ -111,15 +111,19 @@ func (c cell) faults() []railsim.Fault {
 	case payment.ResultRefusedFinal:
 		add(railsim.Refuse, 0, 0)
 	case payment.ResultRefusedTransient:
+		add(railsim.StatusBefore, c.resultAt(), 422)
+		rules[len(rules)-1].Word, rules[len(rules)-1].Code = "REFUSED", "AB05"
+	case payment.ResultRefusedLater:
 		add(railsim.StatusBefore, c.resultAt(), 429)
 	case payment.ResultRefusedBusiness:
 		add(railsim.Refuse, c.resultAt(), 0)
 		rules[len(rules)-1].Code = "AM04"
 	case payment.ResultRefusedRail:
 		add(railsim.StatusBefore, c.resultAt(), 401)
+		rules[len(rules)-1].Plain = true
 	case payment.ResultUnknown:
 		add(railsim.BadJSONAfter, c.resultAt(), 0)
-	case refusedLater:
+	case refusedAtEnd:
 		add(railsim.RefuseSettle, 0, 0)
 	}
 	for n := range rules {

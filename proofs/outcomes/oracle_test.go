@@ -25,7 +25,7 @@ var (
 func (c cell) want() end {
 	bankDecided := c.trouble == lostAfter || c.trouble == killedAfter
 	decision := paid
-	if c.result == payment.ResultRefusedFinal || c.result == refusedLater {
+	if c.result == payment.ResultRefusedFinal || c.result == refusedAtEnd {
 		decision = unpaid
 	}
 	switch {
@@ -104,7 +104,13 @@ func (c cell) met(doubt bool) end {
 			return paid
 		}
 		return parkedYet
-	case refusedLater:
+	case payment.ResultRefusedRail:
+		// What refused it may stand behind a bank that has executed, and would again.
+		if !c.shape.Dedupes() {
+			return parked
+		}
+		return paid
+	case refusedAtEnd:
 		// Of which send, where there are two?
 		if c.sentTwice() && !c.shape.CoversKey {
 			return parked

@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestEveryCell plays the whole table at once: 24 shapes, 5 troubles, 6 results,
+// TestEveryCell plays the whole table at once: 24 shapes, 5 troubles, 7 results,
 // and one more for provisional rails.
 func TestEveryCell(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,9 @@ const (
 	FirstOnly   Class = "T1" // terminal on the first send; on a later one it may speak of the repetition
 	Refused     Class = "R"  // not executed, may be tried again
 	Business    Class = "B"  // not executed for lack of funds, a limit or the hour
+	Later       Class = "L"  // not looked at, because the rail is busy, and nothing of it is kept
 	Duplicate   Class = "D"  // seen before, so by our own key: says nothing of the send that was seen
-	HoldRail    Class = "H"  // our credentials, route or format are broken for the whole rail
+	HoldRail    Class = "H"  // our credentials, route or format are not accepted
 	NotReceived Class = "N"  // the rail knows of no such payment
 	Unclear     Class = "U"  // listed, and known to prove nothing
 )
@@ -28,7 +29,7 @@ const (
 func Classes() []Class {
 	return []Class{
 		Executed, InProgress, Terminal, FirstOnly, Refused,
-		Business, Duplicate, HoldRail, NotReceived, Unclear,
+		Business, Later, Duplicate, HoldRail, NotReceived, Unclear,
 	}
 }
 
@@ -77,6 +78,8 @@ func (c Class) Result(ctx Context) payment.Result {
 		return payment.ResultRefusedTransient
 	case Business:
 		return payment.ResultRefusedBusiness
+	case Later:
+		return payment.ResultRefusedLater
 	case HoldRail:
 		return payment.ResultRefusedRail
 	default:

@@ -26,6 +26,7 @@ func TestEveryClassInEveryContext(t *testing.T) {
 		fin  = payment.ResultRefusedFinal
 		tra  = payment.ResultRefusedTransient
 		biz  = payment.ResultRefusedBusiness
+		lat  = payment.ResultRefusedLater
 		rail = payment.ResultRefusedRail
 		unk  = payment.ResultUnknown
 		exe  = payment.ResultExecuted
@@ -42,6 +43,7 @@ func TestEveryClassInEveryContext(t *testing.T) {
 		FirstOnly:   {fin, unk, unk, fin, unk, unk, una},
 		Refused:     {tra, tra, tra, tra, tra, tra, una},
 		Business:    {biz, biz, biz, biz, biz, biz, una},
+		Later:       {lat, lat, lat, lat, lat, lat, una},
 		Duplicate:   {unk, unk, unk, unk, unk, unk, una},
 		HoldRail:    {rail, rail, rail, rail, rail, rail, una},
 		NotReceived: {unk, unk, unk, unk, unk, unk, nf},
@@ -142,15 +144,15 @@ func TestTablesAreSound(t *testing.T) {
 func TestCodesThatMoveMoney(t *testing.T) {
 	for table, entries := range map[string]map[string]Class{
 		"http": {"200": Executed, "201": Executed, "202": InProgress, "400": FirstOnly, "422": FirstOnly, "401": HoldRail, "403": HoldRail,
-			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "414": FirstOnly, "424": Unclear, "425": Refused, "451": FirstOnly, "429": Refused, "500": Unclear, "502": Unclear,
+			"404": HoldRail, "405": HoldRail, "408": Unclear, "409": Unclear, "414": FirstOnly, "424": Unclear, "425": Later, "451": FirstOnly, "429": Later, "500": Unclear, "502": Unclear,
 			"503": Unclear, "504": Unclear, "301": Unclear, "302": Unclear, "303": Unclear, "307": Unclear, "308": Unclear},
 		"iso20022": {"ACSC": Executed, "ACCC": Executed, "ACSP": InProgress, "ACWC": InProgress, "ACTC": InProgress, "PDNG": InProgress, "RJCT": FirstOnly, "AC04": Terminal, "AM04": Business,
 			"AM05": Duplicate, "DUPL": Duplicate, "AB05": Refused, "AB09": Unclear, "AG09": NotReceived, "NARR": FirstOnly, "NOAS": Unclear, "BLCK": Unclear, "FR01": Unclear, "MS03": Terminal, "TM01": Business},
 		"fednow":  {"ACTC": InProgress, "ACWP": Executed, "AB09": Refused, "E997": Refused, "E411": InProgress},
 		"rtp":     {"ACTC": Executed, "ACCP": InProgress, "DS24": Refused, "9909": Unclear},
 		"sctinst": {"ACCP": InProgress, "ACTC": InProgress, "AB05": Refused, "AB09": Unclear},
-		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "19": FirstOnly, "51": Business, "68": Unclear, "91": Unclear, "94": Duplicate, "96": Unclear},
-		"fspiop": {"2001": Unclear, "2003": Refused, "2004": Unclear, "3105": HoldRail, "3106": Duplicate, "3208": NotReceived, "3303": Unclear,
+		"iso8583": {"00": Executed, "05": Terminal, "10": Unclear, "19": FirstOnly, "51": Business, "68": Unclear, "90": Later, "91": Unclear, "94": Duplicate, "96": Unclear},
+		"fspiop": {"2001": Unclear, "2003": Later, "2005": Later, "2004": Unclear, "3105": HoldRail, "3106": Duplicate, "3208": NotReceived, "3303": Unclear,
 			"4001": Terminal, "5104": Terminal},
 	} {
 		for code, want := range entries {

@@ -79,7 +79,7 @@ func (c Class) Accepts() bool { return c == Executed || c == InProgress }
 // refuses reports whether the class says that this send was not executed.
 func (c Class) refuses() bool {
 	switch c {
-	case Terminal, FirstOnly, Refused, Business, HoldRail:
+	case Terminal, FirstOnly, Refused, Business, Later, HoldRail:
 		return true
 	default:
 		return false

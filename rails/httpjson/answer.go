@@ -43,7 +43,7 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
 		RetryAfter: retryAfter(a.header),
 	}
-	if said.Code != "" && !(said.Unlisted && speaksAlone(entry.Class)) {
+	if said.Code != "" && !(said.Unlisted && speaksAlone(entry.Class, said)) {
 		result.Code, result.CodeTable, result.Unlisted = said.Code, r.body.Origin(said.Code), said.Unlisted
 	}
 	if text, ok := said.text(r.config.Message); ok {
@@ -65,6 +65,7 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	// The status 409 does not say whether the key was used before or is in use.
 	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) || sendNo != 1 && a.status == http.StatusConflict
 	class, why := r.weigh(entry.Class, a.status, said)
+	result.RailRefused = class == codes.HoldRail || entry.Class == codes.HoldRail && said.Unlisted
 	if why != "" {
 		return doubt(why)
 	}
@@ -97,8 +98,10 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 		return codes.Unclear, "the answer can't be read"
 	case success && r.config.Status != "" && !said.hasWord:
 		return codes.Unclear, "the answer has no status"
-	case said.Unlisted && speaksAlone(byHTTP):
+	case said.Unlisted && speaksAlone(byHTTP, said):
 		return byHTTP, ""
+	case said.Unlisted && byHTTP == codes.HoldRail:
+		return codes.Unclear, "the status code refuses us, and the bank's word for it is in no table"
 	case said.Unlisted && said.Class == "":
 		return codes.Unclear, "the bank's word is in no table"
 	case !success && said.Class.Accepts():
@@ -107,7 +110,7 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 		return said.Class, ""
 	case success && r.config.Status != "":
 		return codes.Unclear, "the answer refers to a code and has none"
-	case !said.readable && !speaksAlone(byHTTP):
+	case !said.readable && !speaksAlone(byHTTP, said):
 		return codes.Unclear, "the refusal can't be read"
 	default:
 		return byHTTP, ""
@@ -115,9 +118,11 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 }
 
 // speaksAlone is for status codes that what stands in front of a bank gives,
-// without a body of the bank's: wrong credentials, wrong route, too many.
-func speaksAlone(byHTTP codes.Class) bool {
-	return byHTTP == codes.HoldRail || byHTTP == codes.Refused
+// without a body of the bank's: wrong credentials, wrong route, too many. A bank
+// that gives 403 or 404 with a word of its own speaks of the payment: its rights,
+// or the account that it names.
+func speaksAlone(byHTTP codes.Class, said spoken) bool {
+	return byHTTP == codes.HoldRail && said.Code == "" || byHTTP == codes.Refused || byHTTP == codes.Later
 }
 
 // listen reads the body: its status word and its code.

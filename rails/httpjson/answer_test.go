@@ -46,6 +46,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		fin  = payment.ResultRefusedFinal
 		tra  = payment.ResultRefusedTransient
 		biz  = payment.ResultRefusedBusiness
+		lat  = payment.ResultRefusedLater
 		rail = payment.ResultRefusedRail
 		unk  = payment.ResultUnknown
 	)
@@ -91,11 +92,16 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"refusal in a list":               {422, `[]`, unk, unk, "422", false},
 		"refusal that accepts":            {422, good, unk, unk, "422", false},
 		"unauthorized":                    {401, `<html>`, rail, rail, "401", false},
-		"unauthorized, own words":         {401, `{"status":"denied","error":{"code":"E1"}}`, rail, rail, "401", false},
+		"unauthorized, own words":         {401, `{"status":"denied","error":{"code":"E1"}}`, unk, unk, "denied", true},
+		"forbidden, own code":             {403, `{"status":"REFUSED","error":{"code":"SCA_REQUIRED"}}`, unk, unk, "SCA_REQUIRED", true},
+		"forbidden, no words":             {403, `{"title":"no"}`, rail, rail, "403", false},
+		"no route, own word":              {404, `{"status":"NO_SUCH_ACCOUNT"}`, unk, unk, "NO_SUCH_ACCOUNT", true},
 		"forbidden for this payment":      {403, `{"status":"REFUSED","error":{"code":"AG01"}}`, fin, fin, "AG01", false},
 		"forbidden and accepted":          {403, good, unk, unk, "403", false},
 		"no route":                        {404, ``, rail, rail, "404", false},
-		"too many":                        {429, `slow down`, tra, tra, "429", false},
+		"too many":                        {429, `slow down`, lat, lat, "429", false},
+		"too many, own words":             {429, `{"status":"denied","error":{"code":"E1"}}`, lat, lat, "429", false},
+		"too early":                       {425, ``, lat, lat, "425", false},
 		"too many but accepted":           {429, good, unk, unk, "429", false},
 		"conflict":                        {409, `{"status":"REFUSED","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
 		"server error":                    {500, `{"status":"REFUSED","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
@@ -108,6 +114,9 @@ func TestWhatAnAnswerProves(t *testing.T) {
 			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
 			if got.Result != want || got.Code != c.code || got.Unlisted != c.unlisted || !got.FirstByte || got.CodeTable == "" {
 				t.Errorf("%s, send %d: %+v, want %s by %s, unlisted %v", name, sendNo, got, want, c.code, c.unlisted)
+			}
+			if refused := want == rail || c.unlisted && c.status >= 401 && c.status <= 404; got.RailRefused != refused {
+				t.Errorf("%s, send %d: the rail refuses us: %v, want %v", name, sendNo, got.RailRefused, refused)
 			}
 		}
 	}
@@ -330,7 +339,7 @@ func TestUnlistedReasonOfARejection(t *testing.T) {
 		}
 	}
 	// What stands before the bank speaks alone, and a status that says nothing stays unclear.
-	for status, want := range map[int]payment.Result{429: payment.ResultRefusedTransient, 500: payment.ResultUnknown, 422: payment.ResultRefusedFinal} {
+	for status, want := range map[int]payment.Result{429: payment.ResultRefusedLater, 500: payment.ResultUnknown, 422: payment.ResultRefusedFinal} {
 		got := r.read(answer{status: status, header: http.Header{}, body: []byte(`{"status":"REJECTED","error":{"code":"9909"}}`)}, 1, own)
 		if got.Result != want {
 			t.Errorf("HTTP %d: %+v, want %s", status, got, want)
@@ -401,7 +410,7 @@ func FuzzAnswers(f *testing.F) {
 		if !slices.Contains(payment.InquiryResults(), asked.Result) || asked.Result == payment.ResultNotSent {
 			t.Errorf("an inquiry has the result %q", asked.Result)
 		}
-		if asked.Result != payment.ResultUnavailable && !said.readable {
+		if asked.Result != payment.ResultUnavailable && asked.Result != payment.ResultRefusedLater && !said.readable {
 			t.Errorf("%s is proven by HTTP %d %q", asked.Result, status, body)
 		}
 	})

@@ -31,6 +31,10 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 		result.Message = why + "; " + result.Message
 		return result
 	}
+	if entry, _ := r.http.Find(status); entry.Class == codes.Later {
+		result.Result = payment.ResultRefusedLater
+		return result
+	}
 	if !slices.Contains(r.statuses, a.status) {
 		return doubt("the status code proves nothing about the payment")
 	}

@@ -24,7 +24,6 @@ func inquiryProvesNothing(t *testing.T, s Subject) {
 		"a bare 404":      page(404, ""),
 		"an empty object": page(404, "{}"),
 		"unauthorized":    page(401, "{}"),
-		"too many":        page(429, "{}"),
 		"unavailable":     page(503, "{}"),
 		"half an answer":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
 		"nothing":         "",

@@ -1,0 +1,23 @@
+-- rail_busy_since(outbox_id uuid) -> timestamptz
+--   When the rail first said that it is busy (REFUSED_LATER), of the run of such
+--   answers that has not ended; null: there is none. Calls that did not leave and
+--   refusals of our credentials or route do not end a run, any other row does.
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: executor, for a claim that is not the first.
+CREATE OR REPLACE FUNCTION {cell}.rail_busy_since(outbox_id uuid) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT a.completed_at
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.state = 'RETRYABLE' AND a.result = 'REFUSED_LATER'
+    AND a.attempt_no > coalesce((
+      SELECT o.attempt_no
+      FROM {cell}.payment_outbox_attempts o
+      WHERE o.outbox_id = $1 AND o.state NOT IN ('DISPATCHING', 'INQUIRING', 'LATE_OUTCOME')
+        AND NOT (o.state = 'RETRYABLE' AND coalesce(o.result, '') IN ('REFUSED_LATER', 'REFUSED_RAIL', 'NOT_SENT'))
+      ORDER BY o.attempt_no DESC
+      LIMIT 1), 0)
+  ORDER BY a.attempt_no
+  LIMIT 1
+$$;

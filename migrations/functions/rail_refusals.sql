@@ -1,0 +1,23 @@
+-- rail_refusals(outbox_id uuid) -> timestamptz[]
+--   When the rail refused our credentials, route or form (REFUSED_RAIL) in answer to a
+--   call for this instruction, since it was enqueued or replayed: the first 100 times
+--   in order, which is as many as a profile may bear (payment.MaxRailRefusals).
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: executor, for a claim that is not the first.
+CREATE OR REPLACE FUNCTION {cell}.rail_refusals(outbox_id uuid) RETURNS timestamptz[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT ARRAY(
+    SELECT a.completed_at
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $1 AND a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL'
+      AND a.attempt_no > coalesce((
+        SELECT r.attempt_no
+        FROM {cell}.payment_outbox_attempts r
+        WHERE r.outbox_id = $1 AND r.state = 'REPLAYED'
+        ORDER BY r.attempt_no DESC
+        LIMIT 1), 0)
+    ORDER BY a.attempt_no
+    LIMIT 100)
+$$;

@@ -1,0 +1,196 @@
+package rails
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// say has the rail answer n calls, one after the other as the lane lets them start,
+// and returns how long that took.
+func say(t *testing.T, g *Guard, n int, result payment.Result) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	for range n {
+		pass(max(g.WakeIn(), time.Millisecond))
+		permits := g.Reserve(1)
+		if len(permits) != 1 {
+			t.Fatal("no permit when WakeIn is over")
+		}
+		pass(time.Millisecond)
+		permits[0].Done(result)
+	}
+	return time.Since(begun)
+}
+
+// TestBusyHalvesTheRate, down to the floor, and answers raise it to the profile's.
+func TestBusyHalvesTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.Rate = Rate{PerSecond: 20}
+		g := newGuard(t, p.WithDefaults(), nil)
+		for n, want := range []float64{10, 5, 2.5, 1.25, 1, 1} {
+			say(t, g, 1, payment.ResultRefusedLater)
+			if g.Rate() != want {
+				t.Fatalf("%g calls a second after %d times busy, want %g", g.Rate(), n+1, want)
+			}
+		}
+		if took := say(t, g, 5, payment.ResultRefusedLater); took < 4*time.Second {
+			t.Errorf("five calls within %s at one a second", took)
+		}
+		say(t, g, 9, payment.ResultAccepted)
+		if g.Rate() != 1 {
+			t.Errorf("%g calls a second after nine answers", g.Rate())
+		}
+		say(t, g, 1, payment.ResultRefusedFinal)
+		say(t, g, 50, payment.ResultUnknown) // shows nothing
+		if g.Rate() != 2 {
+			t.Errorf("%g calls a second after ten answers, want 2", g.Rate())
+		}
+		say(t, g, 9, payment.ResultNotFound)
+		say(t, g, 1, payment.ResultRefusedLater) // the count begins anew
+		say(t, g, 9, payment.ResultExecuted)
+		if g.Rate() != 1 {
+			t.Errorf("%g calls a second, want the floor", g.Rate())
+		}
+		say(t, g, 190, payment.ResultAccepted)
+		if g.Rate() != 20 {
+			t.Errorf("%g calls a second, want the profile's", g.Rate())
+		}
+		say(t, g, 100, payment.ResultAccepted)
+		if g.Rate() != 20 {
+			t.Errorf("%g calls a second, more than the profile's", g.Rate())
+		}
+		pass(time.Hour)
+		if permits := g.Reserve(100); len(permits) != 8 {
+			t.Errorf("%d permits after an hour, want as many as there are slots", len(permits))
+		}
+	})
+}
+
+// TestOneCrowdIsOneHalving: the calls that were under way when the rate was halved
+// say nothing about the new one.
+func TestOneCrowdIsOneHalving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.Rate = Rate{PerSecond: 64}
+		g := newGuard(t, p.WithDefaults(), nil)
+		crowd := g.Reserve(8)
+		pass(time.Millisecond)
+		endAll(crowd, payment.ResultRefusedLater)
+		if g.Rate() != 32 {
+			t.Errorf("%g calls a second, want 32", g.Rate())
+		}
+	})
+}
+
+// TestSlowRateIsItsOwnFloor: a rail that allows less than a call a second is not slowed.
+func TestSlowRateIsItsOwnFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.Rate = Rate{PerSecond: 0.5}
+		g := newGuard(t, p.WithDefaults(), nil)
+		say(t, g, 3, payment.ResultRefusedLater)
+		if g.Rate() != 0.5 {
+			t.Errorf("%g calls a second, want the profile's", g.Rate())
+		}
+	})
+}
+
+// TestBusyBoundsALaneWithoutARate, by what was measured or by its slots a second,
+// until it is back there.
+func TestBusyBoundsALaneWithoutARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, guardProfile(), nil)
+		if g.Rate() != 0 {
+			t.Fatalf("%g calls a second without a bound", g.Rate())
+		}
+		say(t, g, 1, payment.ResultRefusedLater)
+		if g.Rate() != 4 { // half of eight slots a second
+			t.Errorf("%g calls a second, want 4", g.Rate())
+		}
+		say(t, g, 39, payment.ResultAccepted)
+		if g.Rate() != 7 {
+			t.Errorf("%g calls a second after 39 answers, want 7", g.Rate())
+		}
+		say(t, g, 1, payment.ResultAccepted)
+		if g.Rate() != 0 || g.WakeIn() != 0 {
+			t.Errorf("%g calls a second where it began, want no bound", g.Rate())
+		}
+		for range 2500 { // 8 in 10 ms, 800 a second, for 25 s
+			crowd := g.Reserve(8)
+			pass(10 * time.Millisecond)
+			endAll(crowd, payment.ResultAccepted)
+		}
+		say(t, g, 1, payment.ResultRefusedLater)
+		if got := g.Rate(); got < 380 || got > 420 {
+			t.Errorf("%g calls a second, want half of the 800 that were measured", got)
+		}
+	})
+}
+
+// TestRefusalsOfTheRailAndOfOne tells them apart.
+func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := guardProfile()
+		p.RailRefused = payment.RailRefusedPolicy{After: 3, Instructions: 2}
+		p.Concurrency = 1024
+		g := newGuard(t, p.WithDefaults(), nil)
+		a, b, c := payment.NewID(), payment.NewID(), payment.NewID()
+		refused := func(what string, id payment.ID, passed, refuses bool) {
+			t.Helper()
+			pass(time.Millisecond)
+			if gotPassed, gotRefuses := g.Refused(id, time.Time{}); gotPassed != passed || gotRefuses != refuses {
+				t.Errorf("%s: others pass %v, the rail refuses us %v, want %v, %v", what, gotPassed, gotRefuses, passed, refuses)
+			}
+		}
+		answer := func(result payment.Result) {
+			say(t, g, 1, result)
+		}
+		for range 10 {
+			refused("one alone may be the rail, and is not enough", a, false, false)
+		}
+		refused("a second one", b, false, true)
+		refused("a new row", a, false, false)
+		refused("a new row", b, false, false)
+		answer(payment.ResultRefusedLater) // no answer about a payment
+		answer(payment.ResultUnknown)
+		refused("three of two", a, false, true)
+
+		refused("first of a row", a, false, false)
+		refused("second of a row", b, false, false)
+		answer(payment.ResultRefusedFinal)
+		for range 10 {
+			refused("others pass", a, true, false)
+			refused("others pass", b, true, false)
+		}
+		if passed, refuses := g.Refused(payment.NewID(), time.Now().Add(-time.Minute)); !passed || refuses {
+			t.Errorf("refused a minute ago, before the last one passed: %v, %v", passed, refuses)
+		}
+		refused("new, and nothing passed since", c, false, false)
+		refused("new, and nothing passed since", payment.NewID(), false, false)
+		refused("new, and nothing passed since", payment.NewID(), false, true)
+
+		for range 2 * refusalsMax {
+			answer(payment.ResultAccepted)
+			refused("one of many", payment.NewID(), false, false)
+		}
+		if len(g.refusals.first) != refusalsMax || len(g.refusals.oldest) != refusalsMax || len(g.refusals.of) > 2 {
+			t.Errorf("%d, %d and %d are remembered", len(g.refusals.first), len(g.refusals.oldest), len(g.refusals.of))
+		}
+		refused("forgotten", a, false, false)
+	})
+}
+
+// TestRefusalOfOneIsNoTroubleOfTheRail: the breaker stays closed.
+func TestRefusalOfOneIsNoTroubleOfTheRail(t *testing.T) {
+	g := newGuard(t, guardProfile(), nil)
+	for range 20 {
+		g.Reserve(1)[0].SettleRefused()
+	}
+	if g.State() != BreakerClosed || g.InFlight() != 0 {
+		t.Errorf("%s, %d in flight", g.State(), g.InFlight())
+	}
+}
