@@ -31,6 +31,7 @@ var asked = []struct{ what, pattern string }{
 	{"demoted primary still reachable", `failover_switchover|primary_read_only`},
 	{"rail executed, answer lost", `answer_lost_after_execution|answer_status_500|late_execution|inquiry_.*|key_window_over|refused_meanwhile|replay_duplicate`},
 	{"rail refused, answer lost", `answer_lost_after_refusal|answer_refused|answer_status_503_before`},
+	{"rail answers 429, or 404 to some", `rate_limit_.*|poisoned_route`},
 	{"rail hangs", `hang_.*`},
 	{"garbage, a huge body, a wrong id, a gzip bomb, a redirect", `answer_garbage|answer_huge|answer_gzip_bomb|answer_wrong_id|answer_redirect`},
 	{"bell lost, bells forged", `bell_.*`},

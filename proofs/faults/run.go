@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type Fault struct {
 	Check func(w *World, f Facts)
 	// Quiet starts no traffic: the fault brings its own.
 	Quiet bool
+	// Within bounds a run of it; 0: runWithin.
+	Within time.Duration
 }
 
 // Report is one run, as it is kept as evidence.
@@ -75,7 +78,7 @@ func (r Report) String() string {
 		r.Healed.Round(10*time.Millisecond), r.Took.Round(10*time.Millisecond))
 }
 
-// runWithin bounds one run.
+// runWithin bounds one run, unless its fault says otherwise.
 const runWithin = 4 * time.Minute
 
 // Run makes one run on a lane, and says what it does to out.
@@ -85,7 +88,8 @@ func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Write
 		fault.Adjust(&o)
 	}
 	fmt.Fprintf(out, "run: %s\n", o)
-	ctx, cancel := context.WithTimeoutCause(ctx, runWithin, fmt.Errorf("%w: the run took longer than %s", errNotInTime, runWithin))
+	within := cmp.Or(fault.Within, runWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", errNotInTime, within))
 	defer cancel()
 	return runOn(ctx, lane, fault, o)
 }

@@ -1,0 +1,125 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// turnedAwayFaults are rails that do not look at a payment: because they are busy, or
+// because its route is not theirs.
+func turnedAwayFaults() []Fault {
+	storm := func(name string, payments int, lasting time.Duration, adjust func(*Options)) Fault {
+		return Fault{
+			Name: name, About: fmt.Sprintf("both banks answer 429 to everything for %s, while %d payments come in, some of which have lost an answer", lasting, payments),
+			Adjust: func(o *Options) {
+				// Nothing may wait for an operator, not even what the bank would call a duplicate.
+				o.Wave, o.OnReplay = payments, railsim.ReplayStored
+				adjust(o)
+			},
+			Inject: func(ctx context.Context, w *World) error { return w.rateLimit(ctx, lasting) },
+			Check:  func(w *World, f Facts) { w.noLetters(f) },
+			Quiet:  true,
+		}
+	}
+	long := storm("rate_limit_storm_long", 10_000, time.Minute, func(o *Options) {
+		o.Callers, o.Pace, o.Concurrency, o.HealWithin = 8, 0, 32, 4*time.Minute
+	})
+	long.Within = 9 * time.Minute
+	return []Fault{
+		storm("rate_limit_storm", 240, 8*time.Second, func(o *Options) { o.HealWithin = 90 * time.Second }),
+		long,
+		{
+			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two relayers serve them",
+			Adjust: func(o *Options) { o.Wave, o.Relayers = 800, 2 },
+			Inject: poisonRoutes, Check: func(w *World, f Facts) { w.lettersOfThePoisoned(f) }, Quiet: true,
+		},
+	}
+}
+
+// rateLimit sends one wave into a rate limit. Payments whose answer is lost meanwhile
+// are sent again, or asked about, into it as well.
+func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
+	limit := railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusTooManyRequests, Plain: true}
+	if err := errors.Join(w.Bare.spoil(ctx, limit), w.Dedupes.spoil(ctx,
+		railsim.Fault{Kind: railsim.DropAfter, Probability: 0.2}, limit,
+		railsim.Fault{Kind: railsim.InquiryStatus, Probability: 1, Status: http.StatusTooManyRequests})); err != nil {
+		return err
+	}
+	ends := time.Now().Add(lasting)
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	pause(ctx, time.Until(ends))
+	if err := w.countSpoiled(ctx); err != nil {
+		return err
+	}
+	return w.Snapshot(ctx)
+}
+
+func (w *World) noLetters(f Facts) {
+	for id, letter := range f.Letters {
+		w.Broken("%s has the dead letter %s, because its rail was busy", id, letter.Reason)
+	}
+}
+
+// poisoned is the place of each instruction of a wave whose route is refused: one in a
+// hundred, and not always of the same rail.
+func poisoned(n int) bool { return n%101 == 50 }
+
+func poisonRoutes(ctx context.Context, w *World) error {
+	var rules []railsim.Fault
+	for n := range w.Options.Wave {
+		if poisoned(n) {
+			rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusNotFound, Plain: true,
+				Match: railsim.Match{ReferencePrefix: instructionID(n)}})
+		}
+	}
+	if err := w.spoiledTrafficOnce(ctx, rules); err != nil {
+		return err
+	}
+	var pauses int
+	if err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_operator_log WHERE act = 'PAUSE_RAIL'`).Scan(&pauses); err != nil {
+		return err
+	}
+	if pauses > 0 {
+		w.Broken("a rail was paused %d times, because one instruction in a hundred was refused", pauses)
+	}
+	return w.countSpoiled(ctx)
+}
+
+// spoiledTrafficOnce sends one wave through rules, and waits until all of it has ended.
+func (w *World) spoiledTrafficOnce(ctx context.Context, rules []railsim.Fault) error {
+	if err := errors.Join(w.Dedupes.spoil(ctx, rules...), w.Bare.spoil(ctx, rules...)); err != nil {
+		return err
+	}
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	if err := w.AwaitCallers(ctx); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		w.Broken("with refused routes: %v", err)
+	}
+	return w.Snapshot(ctx)
+}
+
+// lettersOfThePoisoned wants one dead letter for each refused instruction, and no other.
+func (w *World) lettersOfThePoisoned(f Facts) {
+	want := make(map[string]bool)
+	for n := range w.Options.Wave {
+		if poisoned(n) {
+			want[instructionID(n)] = true
+		}
+	}
+	for _, key := range f.Keys {
+		if letter, ok := f.Letters[key.OutboxID]; ok != want[key.InstructionID] {
+			w.Broken("%s: a dead letter %v (%s), its route was refused %v", key.InstructionID, ok, letter.Reason, want[key.InstructionID])
+		}
+	}
+}
