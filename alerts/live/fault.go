@@ -57,6 +57,13 @@ func railFaults() []fault {
 			heal: healed("bank"),
 		},
 		{
+			name: "RailheadRailBusy", about: "rail wire answers 429 to three payments", wants: page("RailheadRailBusy"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				return w.spoiledWith(ctx, "wire", 3, railsim.Fault{Kind: railsim.StatusBefore, Status: 429, Plain: true})
+			},
+			heal: healed("wire"),
+		},
+		{
 			name: "RailheadUnknownsGrowing", about: "rail swift executes and closes the connection, and its inquiries answer 503", wants: page("RailheadUnknownsGrowing"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return w.spoiledWith(ctx, "swift", 8, railsim.Fault{Kind: railsim.DropAfter}, railsim.Fault{Kind: railsim.InquiryStatus, Status: 503})
@@ -66,7 +73,7 @@ func railFaults() []fault {
 		{
 			name: "RailheadRailPausedItself", about: "rail giro answers 401", wants: page("RailheadRailPausedItself"), short: true,
 			inject: func(ctx context.Context, w *world) ([]string, error) {
-				return w.spoiledWith(ctx, "giro", 1, railsim.Fault{Kind: railsim.StatusBefore, Status: 401})
+				return w.spoiledWith(ctx, "giro", 3, railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 			},
 			heal: healed("giro"), // the runbook's command resumes it
 		},
@@ -80,9 +87,9 @@ func railFaults() []fault {
 			heal: healed("wire"),
 		},
 		{
-			name: "RailheadDispatchSuccessBudgetBurn", about: "half of 20 sends a second to rail swift get 429", wants: page("RailheadDispatchSuccessBudgetBurn"),
+			name: "RailheadDispatchSuccessBudgetBurn", about: "a third of 20 sends a second to rail swift are answered 500", wants: page("RailheadDispatchSuccessBudgetBurn"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
-				vars, err := w.spoiledWith(ctx, "swift", 1, railsim.Fault{Kind: railsim.StatusBefore, Status: 429, Probability: 0.5})
+				vars, err := w.spoiledWith(ctx, "swift", 1, railsim.Fault{Kind: railsim.StatusBefore, Status: 500, Probability: 0.33})
 				w.during(w.flow(ctx, "swift", 20))
 				return vars, err
 			},
