@@ -35,17 +35,11 @@ ended AS (
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id, a.instruction_id, a.participant_id, a.rail_type
+  RETURNING a.outbox_id
 ),
 letters AS (
-  INSERT INTO {cell}.payment_dead_letters AS d
-    (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
-  SELECT e.outbox_id, e.instruction_id, e.participant_id, e.rail_type, 'EXPIRED', 'EXPIRED'
+  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg('EXPIRED'::text), array_agg('EXPIRED'::text))
   FROM ended e
-  ORDER BY e.outbox_id
-  ON CONFLICT (outbox_id) DO UPDATE SET
-    reason = excluded.reason, error_code = excluded.error_code, status = 'pending',
-    opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
-    updated_at = excluded.updated_at
+  HAVING count(*) > 0
 )
-SELECT e.outbox_id FROM ended e
+SELECT e.outbox_id FROM ended e LEFT JOIN letters l ON true

@@ -90,19 +90,11 @@ requeued AS (
     outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown
 ),
 letters AS (
-  INSERT INTO {cell}.payment_dead_letters AS d
-    (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
-  SELECT c.outbox_id, c.instruction_id, c.participant_id, c.rail_type, c.dead_reason, coalesce(c.error_code, c.rail_code)
+  SELECT {cell}.open_dead_letters(array_agg(c.outbox_id), array_agg(c.dead_reason), array_agg(coalesce(c.error_code, c.rail_code)))
   FROM c
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.dead_reason IS NOT NULL
-  ORDER BY c.outbox_id
-  ON CONFLICT (outbox_id) DO UPDATE SET
-    reason = CASE WHEN d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved') THEN d.reason ELSE excluded.reason END,
-    error_code = excluded.error_code,
-    status = 'pending',
-    opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
-    updated_at = excluded.updated_at
+  HAVING count(*) > 0
 ),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
@@ -111,3 +103,4 @@ closed AS (
 )
 SELECT i.attempt_id
 FROM answered i
+LEFT JOIN letters l ON true

@@ -41,7 +41,7 @@ BEGIN
       'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
     -- A refusal that speaks for the payment, or for its only send, contradicts the proof.
     IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 THEN
-      PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
+      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[o.error_code]);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'SETTLED';
@@ -71,7 +71,7 @@ BEGIN
     o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
   IF executes THEN
     IF proven AND proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference) THEN
-      PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', 'TWO_REFERENCES');
+      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY['TWO_REFERENCES']);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'IN';
@@ -81,7 +81,7 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, o.park_attempt_id, next_no, 'PARKED', NULL, o.outcome_unknown, NULL, NULL);
   END IF;
   IF o.dead_reason IS NOT NULL THEN
-    PERFORM {cell}.open_dead_letter(o.outbox_id, o.dead_reason, o.error_code);
+    PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason], ARRAY[o.error_code]);
   END IF;
   IF o.next_action IS NOT NULL THEN
     INSERT INTO {cell}.payment_outbox_pending AS p

@@ -141,7 +141,7 @@ BEGIN
                 WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no > claim_no
                   AND a.state = 'RETRYABLE' AND a.result = 'NOT_FOUND'))
         THEN
-          PERFORM {cell}.open_dead_letter(o.outbox_id, 'CONFLICT', o.error_code);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[o.error_code]);
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
@@ -154,13 +154,13 @@ BEGIN
           SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
           WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED';
         ELSE
-          PERFORM {cell}.open_dead_letter(o.outbox_id, 'FAILED', o.error_code);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['FAILED'], ARRAY[o.error_code]);
         END IF;
         RETURN 'SETTLED';
       ELSIF is_waiting AND spent AND waiting.next_action = 'SEND' THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2, 'PARKED', NULL, true, NULL, NULL);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
-        PERFORM {cell}.open_dead_letter(o.outbox_id, 'OUTCOME_UNKNOWN', o.error_code);
+        PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'], ARRAY[o.error_code]);
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
         -- Whoever appends for a pending instruction raises its number, so that the

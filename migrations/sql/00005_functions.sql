@@ -28,7 +28,7 @@
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}
-{include open_dead_letter}
+{include open_dead_letters}
 {include append_outbox_row}
 {include send_may_be_forgotten}
 {include refusal_is_whole}
