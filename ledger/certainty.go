@@ -46,10 +46,17 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 	case unknown:
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
 	}
-	if against := t.lateOfCancelled(last); against != nil {
+	refused := t.lastRefusal()
+	resolved := last != nil && (last.State == payment.Cancelled || last.State == payment.Failed && refused == nil)
+	if against := t.lateDoubt(last); against != nil && resolved {
 		return RailRefused, fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
 	}
-	if refused := t.lastRefusal(); refused != nil {
+	if last == nil || !last.State.HasEnded() {
+		if doubt := t.lateDoubt(last); doubt != nil {
+			return OutcomeUnknown, fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
+		}
+	}
+	if refused != nil {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
 	}
 	if doubt := t.lastDoubt(); doubt != nil {
@@ -77,17 +84,14 @@ func (t Timeline) last() *AttemptRow {
 	return nil
 }
 
-// lateOfCancelled is the latest evidence that a cancelled instruction may have been
-// sent. Its conflict is open until an operator resolves it.
-func (t Timeline) lateOfCancelled(last *AttemptRow) *AttemptRow {
-	if last == nil || last.State != payment.Cancelled {
-		return nil
-	}
+// lateDoubt is the latest evidence after an instruction's last other row by which
+// some send may have been executed. Against an end it opened a conflict.
+func (t Timeline) lateDoubt(last *AttemptRow) *AttemptRow {
 	for n := range slices.Backward(t.Attempts) {
 		row := &t.Attempts[n]
 		switch payment.Result(row.Result) {
 		case payment.ResultExecuted, payment.ResultAccepted, payment.ResultUnknown:
-			if row.State == payment.LateOutcome && row.AttemptNo > last.AttemptNo {
+			if row.State == payment.LateOutcome && (last == nil || row.AttemptNo > last.AttemptNo) {
 				return row
 			}
 		}

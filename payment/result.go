@@ -35,6 +35,18 @@ const (
 	ResultRenderChanged Result = "RENDER_CHANGED" // a re-send would differ in bytes from the first
 )
 
+// LeftNothing reports whether the claim of a send that was answered by this word made
+// no send that may have been executed: no byte left, or none was to leave, or the rail
+// did not look at it.
+func (r Result) LeftNothing() bool {
+	switch r {
+	case ResultNotSent, ResultRefusedLater, ResultRefusedRail, ResultCheckFailed, ResultTampered, ResultWindowClosed, ResultRenderChanged:
+		return true
+	default:
+		return false
+	}
+}
+
 // SendResults are the words that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{

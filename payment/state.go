@@ -36,6 +36,21 @@ func (s State) IsClaim() bool { return s == Dispatching || s == Inquiring }
 // among them: an operator may replay it.
 func (s State) IsTerminal() bool { return s == Dispatched || s == Cancelled }
 
+// Waits reports whether an instruction whose last row has this state, LATE_OUTCOME
+// aside, stands in pending.
+func (s State) Waits() bool {
+	switch s {
+	case Retryable, Accepted, Unknown, ZombieRequeue, Replayed:
+		return true
+	default:
+		return false
+	}
+}
+
+// HasEnded reports whether a row of this state ends an instruction, until evidence or
+// an operator's act says otherwise. What is parked has not ended.
+func (s State) HasEnded() bool { return s == Dispatched || s == Failed || s == Cancelled }
+
 // AnswersClaim reports whether a row of this state may be the outcome of a claim.
 func (s State) AnswersClaim() bool {
 	switch s {

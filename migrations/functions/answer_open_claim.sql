@@ -24,6 +24,7 @@ DECLARE
   taken    boolean;
   found_none boolean := o.result = 'NOT_FOUND' AND NOT o.outcome_unknown;
   next_no  integer := last_no + 1;
+  told     record; -- of sends that a restore forgot
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
@@ -84,6 +85,7 @@ BEGIN
     PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason], ARRAY[o.error_code]);
   END IF;
   IF o.next_action IS NOT NULL THEN
+    SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;
     INSERT INTO {cell}.payment_outbox_pending AS p
       (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
        next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
@@ -91,8 +93,8 @@ BEGIN
     VALUES (claim.outbox_id, claim.instruction_id, claim.participant_id, claim.sequence_id, claim.idempotency_key,
       claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
       claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
-      CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END,
-      CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END,
+      least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at),
+      greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at),
       o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL THEN claim.render_version END)
     -- It was put back while the claim was out, and counts no row: see record.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET

@@ -1,7 +1,8 @@
 -- inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) -> boolean
 --   Whether the rail has just (15 minutes) answered an inquiry with "no such
 --   payment", where its profile takes that as proof, the latest send was old
---   enough for it and the first one young enough, no other word of a send came while
+--   enough for it and the first one young enough, also of those that a restore forgot
+--   or may have forgotten, no other word of a send came while
 --   or after it was asked, and the rail never said of a send that it knows the key
 --   already. payment.Policy.Recover has the same rule.
 -- reads:   payment_outbox_attempts, and what rail_has_seen reads.   locks: nothing.   called by: replay_payment.
@@ -16,9 +17,10 @@ AS $$
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME' AND late.attempt_no > answer.answers_attempt_no
           AND late.result IN ('UNKNOWN', 'ACCEPTED', 'EXECUTED'))
       AND answer.completed_at > clock_timestamp() - interval '15 minutes'
-      AND answer.claimed_at - $4 >= ($2 #>> '{inquiry,not_found_age}')::interval
-      AND answer.completed_at - $3 < ($2 #>> '{inquiry,not_found_until}')::interval
+      AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= ($2 #>> '{inquiry,not_found_age}')::interval
+      AND answer.completed_at - least($3, told.first_at) < ($2 #>> '{inquiry,not_found_until}')::interval
     FROM {cell}.payment_outbox_attempts answer
+    CROSS JOIN {cell}.forgotten_sends($1) told
     WHERE answer.outbox_id = $1 AND answer.answers_attempt_no IS NOT NULL AND answer.state <> 'LATE_OUTCOME'
     ORDER BY answer.attempt_no DESC
     LIMIT 1), false)

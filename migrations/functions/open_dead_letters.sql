@@ -1,7 +1,8 @@
 -- open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) -> void
 --   Opens the dead letter of each instruction, or reopens it with the new reason. One
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
---   because a person has to compare what contradicts itself, whatever came after.
+--   because a person has to compare what contradicts itself, whatever came after, and
+--   TAMPERED does where the row is set aside.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
@@ -19,7 +20,10 @@ AS $$
   JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
   ORDER BY k.outbox_id
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
-    reason = CASE WHEN d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved') THEN d.reason ELSE excluded.reason END,
+    reason = CASE
+      WHEN d.status NOT IN ('manual_replay', 'resolved')
+        AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason = 'UNCLAIMABLE') THEN d.reason
+      ELSE excluded.reason END,
     error_code = excluded.error_code,
     status = 'pending',
     opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,

@@ -4,21 +4,21 @@
 --   instruction has ended, is parked, or is claimed, so that none waits; or the row
 --   counts fewer rows than the archive has, which everyone who appends for a waiting
 --   instruction raises under its lock. Null: it may wait. Rows LATE_OUTCOME are counted,
---   and are no state; a month that left the archive says nothing.
+--   and are no state, unless there are no others; a month that left the archive says nothing.
 -- reads:   payment_outbox_attempts, payment_outbox_pending.   locks: nothing.
 -- called by: executor (a claim has the same test inline), record_late_outcome, operator functions.
 CREATE OR REPLACE FUNCTION {cell}.put_back_after(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT l.state::text
-  FROM (
+  SELECT coalesce(l.state::text, 'LATE_OUTCOME')
+  FROM (SELECT max(a.attempt_no) AS no FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1) m
+  LEFT JOIN LATERAL (
     SELECT a.state
     FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
     ORDER BY a.attempt_no DESC
-    LIMIT 1) l
+    LIMIT 1) l ON true
   WHERE l.state NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
-    OR (SELECT p.attempt_count FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
-      < (SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1)
+    OR (SELECT p.attempt_count FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1) < m.no
 $$;

@@ -37,6 +37,7 @@ DECLARE
   claim     {cell}.payment_outbox_attempts;
   is_claimed boolean;
   claim_no  integer;
+  forgotten boolean; -- the claim that it answers, by a restore
   last_no   integer;
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
@@ -71,6 +72,12 @@ BEGIN
       SELECT a.attempt_no FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.claimed_at = o.claimed_at
         AND a.state IN ('DISPATCHING', 'INQUIRING'));
+    forgotten := o.claim_no IS NOT NULL AND claim_no IS NULL;
+    -- The reaper found its worker dead: it may have sent.
+    IF forgotten AND o.state = 'ZOMBIE_REQUEUE' THEN
+      o.state := 'UNKNOWN';
+      weight := 'UNKNOWN';
+    END IF;
     is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
@@ -102,6 +109,10 @@ BEGIN
           AND CASE
             WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
+              -- What was judged before a replay speaks again.
+              AND a.attempt_no > coalesce((
+                SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
+                WHERE r.outbox_id = o.outbox_id AND r.state = 'REPLAYED'), 0)
             -- Of a claim that is forgotten, the time tells it from others. That the
             -- rail knows the key already is news.
             ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
@@ -116,10 +127,12 @@ BEGIN
       still_unknown := CASE
         WHEN executes OR whole THEN false
         WHEN (o.result = 'REFUSED' OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
-        ELSE coalesce(CASE WHEN is_waiting THEN waiting.outcome_unknown ELSE last.outcome_unknown END, false)
+        -- Rows that came late may hold a doubt that the last other row does not.
+        ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
-        coalesce(last.outcome_unknown, false), weight, o.rail_reference);
+        coalesce(last.outcome_unknown, false) OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND coalesce(o.counts_send, false),
+        weight, o.rail_reference);
 
       IF is_claimed THEN
         RETURN 'LATE';
@@ -169,9 +182,13 @@ BEGIN
         UPDATE {cell}.payment_outbox_pending p
         SET attempt_count = greatest(p.attempt_count, last_no + 1),
           provisional = p.provisional OR o.state = 'ACCEPTED',
-          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND o.counts_send,
-          -- The send of a claim that a failover forgot is one more.
-          send_count = p.send_count + CASE WHEN o.claim_no IS NOT NULL AND claim_no IS NULL AND o.counts_send THEN 1 ELSE 0 END,
+          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND coalesce(o.counts_send, false),
+          -- The send of a claim that a failover forgot is one more. Deadlines and the
+          -- age of a "no such payment" count from the latest, the key window from the first.
+          first_sent_at = CASE WHEN forgotten AND o.counts_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
+          last_sent_at = CASE WHEN forgotten AND o.counts_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
+          render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version) ELSE p.render_version END,
+          send_count = p.send_count + CASE WHEN forgotten AND o.counts_send THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;

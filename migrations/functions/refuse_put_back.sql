@@ -14,8 +14,8 @@ BEGIN
     MESSAGE = format('outbox_id %s was put back in pending: its last row is %s', outbox_id, (
       SELECT format('%s, row %s', a.state, a.attempt_no)
       FROM {cell}.payment_outbox_attempts a
-      WHERE a.outbox_id = refuse_put_back.outbox_id AND a.state <> 'LATE_OUTCOME'
-      ORDER BY a.attempt_no DESC
+      WHERE a.outbox_id = refuse_put_back.outbox_id
+      ORDER BY a.state = 'LATE_OUTCOME', a.attempt_no DESC
       LIMIT 1)),
     HINT = 'It is set aside. Find out who put it back; then close its dead letter, or resolve it where it may have been paid.';
 END

@@ -21,6 +21,7 @@ DECLARE
   whole   {cell}.payment_outbox_attempts;
   profile jsonb;
   sends   record;
+  told    record; -- of sends that a restore forgot
   number  integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
@@ -53,6 +54,12 @@ BEGIN
     SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
     WHERE p.outbox_id = replay_payment.outbox_id
     RETURNING p.attempt_count INTO number;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('the instruction is %s and nothing of it waits in pending: it can''t be replayed',
+          coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive')),
+        HINT = 'Find out who removed the row. Find out at the rail what became of the payment, then resolve it with that evidence.';
+    END IF;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
     PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
@@ -76,6 +83,8 @@ BEGIN
     ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
   WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
     AND coalesce(answer.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
+
+  SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 
   IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
@@ -122,7 +131,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
       HINT = 'Find out who changed it. The participant enqueues the payment again as a new instruction.';
   END IF;
-  IF sends.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
+  IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('rail %s wants a new id after a refusal, and a replay keeps the old one', last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
@@ -141,7 +150,7 @@ BEGIN
      next_attempt_at, created_at, priority, expires_at, headers, first_sent_at, last_sent_at, render_version)
   VALUES (whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
     whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, replay_payment.expires_at,
-    whole.headers, sends.first_at, sends.last_at, sends.render_version);
+    whole.headers, least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version);
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
   PERFORM {cell}.log_operator_act('REPLAY', last.instruction_id, last.outbox_id, replay_payment.reason,
     jsonb_build_object('letter', letter.reason, 'attempt_no', number));

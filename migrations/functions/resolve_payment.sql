@@ -5,7 +5,8 @@
 --   replayed or closed. "Not executed" of what was CANCELLED, or is FAILED, is no news
 --   and appends nothing; a cancelled payment is done with.
 --
---   Proof of execution ends more: what waits in pending, because after a failover that
+--   What should wait in pending, and does not because its row was lost there, is ended
+--   by evidence as well. Proof of execution ends more: what waits in pending, because after a failover that
 --   forgot its send that is all that keeps it from being sent again, and what is FAILED
 --   or CANCELLED, because the rail may have been wrong, or a restore have forgotten the
 --   replay that was executed; the caller would pay it once more.
@@ -30,6 +31,7 @@ DECLARE
   put_back text;
   aside   boolean := false;
   waits   boolean := false;
+  lost    boolean; -- it should wait in pending, and nothing does
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
   verdict text;
@@ -53,6 +55,13 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = resolve_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  -- By one snapshot: a claim takes the row in the statement that appends.
+  lost := EXISTS (
+    SELECT FROM (
+      SELECT a.state FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) l
+    WHERE l.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+      AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id));
   verdict := CASE
     WHEN resolve_payment.executed THEN 'DISPATCHED'
     WHEN last.state = 'CANCELLED' THEN 'CANCELLED'
@@ -63,12 +72,12 @@ BEGIN
     -- An older copy of a row says nothing of what is unknown.
     aside := letter.reason = 'UNCLAIMABLE' AND pending.next_attempt_at = 'infinity'
       AND CASE WHEN put_back IS NULL THEN pending.outcome_unknown
-        ELSE put_back IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED') END;
+        ELSE put_back IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED', 'LATE_OUTCOME') END;
     waits := resolve_payment.executed AND coalesce(last.state NOT IN ('DISPATCHING', 'INQUIRING', 'DISPATCHED'), true);
   END IF;
   open := coalesce(letter.status NOT IN ('manual_replay', 'resolved'), false);
   IF NOT coalesce(
-    waits
+    waits OR lost
     OR resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED')
     OR open AND (aside OR last.state = 'PARKED')
     OR open AND letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
@@ -105,6 +114,7 @@ BEGIN
   IF verdict <> 'FAILED' THEN
     PERFORM {cell}.close_letter(resolve_payment.outbox_id, 'resolved', resolve_payment.reason);
   ELSE
+    PERFORM {cell}.open_dead_letters(ARRAY[resolve_payment.outbox_id], ARRAY['FAILED'], ARRAY['RESOLVED']);
     UPDATE {cell}.payment_dead_letters d
     SET reason = 'FAILED', error_code = 'RESOLVED', status = 'acknowledged', note = resolve_payment.reason,
       actor = session_user, updated_at = clock_timestamp()

@@ -19,10 +19,14 @@ AS $$
 DECLARE
   letter {cell}.payment_dead_letters;
   ended  text;
+  waits  boolean;
 BEGIN
   PERFORM {cell}.require_reason(triage_dead_letter.reason);
   IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ('acknowledged', 'escalated', 'resolved') THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'status must be acknowledged, escalated or resolved';
+  END IF;
+  IF triage_dead_letter.status = 'resolved' THEN
+    PERFORM {cell}.require_settled_server('closing a dead letter');
   END IF;
   PERFORM {cell}.lock_payment(triage_dead_letter.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
@@ -35,18 +39,24 @@ BEGIN
   IF triage_dead_letter.status = 'resolved' THEN
     -- A worker may be about to give the payment back: what it waits for is seen then.
     PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
+    waits := FOUND;
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
   END IF;
   IF triage_dead_letter.status = 'resolved' AND NOT coalesce(
     CASE letter.reason
       WHEN 'UNCLAIMABLE' THEN ended IN ('DISPATCHED', 'FAILED', 'CANCELLED', 'DISPATCHING', 'INQUIRING')
+        -- It was removed there before it was ever claimed.
+        OR NOT waits AND NOT EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = triage_dead_letter.outbox_id)
       WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
       ELSE letter.reason IN ('FAILED', 'EXPIRED') END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
       HINT = CASE letter.reason
-        WHEN 'UNCLAIMABLE' THEN CASE WHEN ended IS NULL THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
+        WHEN 'UNCLAIMABLE' THEN CASE
+          WHEN NOT waits THEN 'Its row in pending is missing. Find out at the rail what became of the payment, then resolve it with that evidence.'
+          WHEN ended IS NULL THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
           ELSE format('It was put back in pending over row %s, and may have been paid. ', ended)
             || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.' END
         ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END;

@@ -25,11 +25,13 @@
 {include put_back_after}
 {include refuse_put_back}
 {include rail_has_seen}
+{include forgotten_sends}
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}
 {include open_dead_letters}
 {include append_outbox_row}
+{include may_be_forgotten_until}
 {include send_may_be_forgotten}
 {include refusal_is_whole}
 {include answer_open_claim}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // failoverFaults lose the primary and promote its streaming standby.
@@ -334,27 +332,42 @@ func readOnlyPrimary(ctx context.Context, w *World) error {
 	return nil
 }
 
-// readOnly turns every session of the server, those that are open too.
+// readOnly has the cell's tables refuse every write as a server does that was
+// demoted, in the sessions that are open too. The server's default alone would not: a
+// transaction that says READ WRITE is not asked.
 func (w *World) readOnly(ctx context.Context, on bool) error {
-	sql := "ALTER SYSTEM RESET default_transaction_read_only"
-	if on {
-		sql = "ALTER SYSTEM SET default_transaction_read_only = on"
+	const refuse = `
+		CREATE OR REPLACE FUNCTION public.demoted() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			RAISE EXCEPTION USING ERRCODE = '25006', MESSAGE = format('cannot execute %s in a read-only transaction', TG_OP);
+		END $$`
+	act := `CREATE OR REPLACE TRIGGER demoted BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.demoted()`
+	if !on {
+		act = `DROP TRIGGER IF EXISTS demoted ON %s`
 	}
-	// The server may just have come back: a broken connection is tried again.
-	var last error
-	err := await(ctx, startedWithin, "the server to be told", func() (bool, error) {
-		last = w.admin.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-			for _, each := range []string{"SET default_transaction_read_only = off", sql, "SELECT pg_reload_conf()"} {
-				if _, err := conn.Exec(ctx, each); err != nil {
-					return fmt.Errorf("%s: %w", each, err)
-				}
-			}
-			return nil
-		})
-		return last == nil, nil
-	})
+	// One table at a time: what writes meanwhile locks them in an order of its own.
+	var tables []string
+	err := w.admin.QueryRow(ctx, `
+		SELECT array_agg(c.oid::regclass::text ORDER BY c.relname) FROM pg_class c
+		WHERE c.relnamespace = '`+cell+`'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition`).Scan(&tables)
 	if err != nil {
-		return fmt.Errorf("%w (%w)", err, last)
+		return fmt.Errorf("listing the tables: %w", err)
 	}
-	return nil
+	if err := w.Lane.exec(ctx, w.database, refuse); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		var last error
+		err := await(ctx, startedWithin, "table "+table+" to be told", func() (bool, error) {
+			last = w.Lane.exec(ctx, w.database, `SET lock_timeout = '2s'; `+fmt.Sprintf(act, table))
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("%w (%w)", err, last)
+		}
+	}
+	if on {
+		return nil
+	}
+	return w.Lane.exec(ctx, w.database, `DROP FUNCTION public.demoted()`)
 }

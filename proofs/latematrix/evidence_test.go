@@ -38,7 +38,7 @@ func (w *world) bring(ctx context.Context, lives []*life, when string, which fun
 func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string) {
 	gone := payment.Claim{
 		ClaimID: payment.NewID(), OutboxID: p.id, RailType: p.rail.name, AttemptNo: 1, Action: payment.ActionSend,
-		ClaimedAt: time.Now().Add(-time.Hour), CreatedAt: time.Now().Add(-2 * time.Hour),
+		ClaimedAt: time.Now().Add(-time.Hour).Truncate(time.Microsecond), CreatedAt: time.Now().Add(-2 * time.Hour),
 	}
 	one, ok := p.spoken(gone, e.word, false)
 	if !ok {
@@ -48,7 +48,7 @@ func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string)
 	if one.outcome.RailReference != "" {
 		one.outcome.RailReference = referenceA
 	}
-	if _, err := w.executor.RecordLate(ctx, one.outcome); err != nil {
+	if _, err := w.slow.RecordLate(ctx, one.outcome); err != nil {
 		p.fault(when, err)
 		return
 	}

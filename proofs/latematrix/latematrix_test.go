@@ -271,7 +271,12 @@ func (w *world) prove(all *tally) {
 func (w *world) report(all *tally) {
 	w.t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "late: combinations=%d possible=%d played=%d findings=%d\n", all.combinations, all.possible, all.played, len(all.found))
+	byTwo := w.slow.Compared() + w.reports.slow.Compared()
+	fmt.Fprintf(&text, "late: combinations=%d possible=%d played=%d by_the_rule_too=%d findings=%d\n",
+		all.combinations, all.possible, all.played, byTwo, len(all.found))
+	if byTwo == 0 {
+		w.t.Error("no outcome was held to the rule of the vocabulary")
+	}
 	for _, why := range slices.Sorted(maps.Keys(all.impossible)) {
 		fmt.Fprintf(&text, "late: impossible=%d: %s\n", all.impossible[why], why)
 	}

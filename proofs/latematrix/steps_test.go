@@ -192,7 +192,7 @@ func (w *world) record(ctx context.Context, all []spoken, when string) error {
 			return err
 		}
 		for _, o := range result.Late {
-			if _, err := w.executor.RecordLate(ctx, o); err != nil {
+			if _, err := w.slow.RecordLate(ctx, o); err != nil {
 				byAttempt[o.AttemptID].life.fault(when, err)
 			}
 		}
@@ -255,7 +255,7 @@ func (w *world) lose(ctx context.Context, lives []*life) (int, error) {
 			return 0, err
 		}
 		for _, o := range result.Late {
-			if _, err := w.executor.RecordLate(ctx, o); err != nil {
+			if _, err := w.slow.RecordLate(ctx, o); err != nil {
 				byID[o.Claim.OutboxID].fault("at the loss of its worker", err)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/proofs/twin"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/secret"
@@ -35,11 +36,22 @@ type world struct {
 	cell      *celltest.Cell
 	ingest    *ledger.Ingest
 	executor  *ledger.Executor
-	reports   *ledger.Callbacks
+	slow      *twin.Recorder // by the executor
+	reports   reporter
 	operator  *ledger.Operator
 	looker    *pgxpool.Pool // a superuser, who looks, and makes time pass
 	callbacks http.Handler
 	rails     []rail
+}
+
+// reporter is the callbacks' ledger, whose reports are held to the rule as well.
+type reporter struct {
+	*ledger.Callbacks
+	slow *twin.Recorder
+}
+
+func (r reporter) RecordLate(ctx context.Context, o payment.Outcome) (payment.Verdict, error) {
+	return r.slow.RecordLate(ctx, o)
 }
 
 const lanes = 3 // groups at a time
@@ -58,13 +70,16 @@ func newWorld(t *testing.T) *world {
 	w.executor, err = ledger.OpenExecutor(t.Context(), config(celltest.Relayer))
 	w.must(err)
 	t.Cleanup(w.executor.Close)
-	w.reports, err = ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+	w.reports.Callbacks, err = ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
 	w.must(err)
 	t.Cleanup(w.reports.Close)
 	w.operator, err = ledger.OpenOperator(t.Context(), config(celltest.Operator))
 	w.must(err)
 	t.Cleanup(w.operator.Close)
 	w.looker = w.cell.Pool(t, "")
+	differs := func(difference string) { t.Error(difference) }
+	w.slow = &twin.Recorder{Ledger: w.executor, Looker: w.looker, Differs: differs}
+	w.reports.slow = &twin.Recorder{Ledger: w.reports.Callbacks, Looker: w.looker, Differs: differs}
 	w.callbacks = w.receive()
 	return w
 }

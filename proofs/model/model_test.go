@@ -25,6 +25,7 @@ type model struct {
 	covers                   bool         // the rail keeps one outcome a key
 	again                    bool         // the rail takes a key again that it has refused
 	replayed                 bool
+	replayedAt               int // the last row REPLAYED
 	dispatched               bool
 	notNow                   bool // some send was refused for now
 	denied                   int  // the last inquiry at which an index denied every send; 0: none
@@ -78,7 +79,9 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
 	m.last, m.ended, m.endedBy, m.endedReference, m.evident = m.rows, answers, result, reference, false
 	m.dispatched = m.dispatched || state == payment.Dispatched
-	m.replayed = m.replayed || state == payment.Replayed
+	if state == payment.Replayed {
+		m.replayed, m.replayedAt = true, m.rows
+	}
 	m.notNow = m.notNow || refusalForNow(result)
 	if result == payment.ResultNotFound && state == payment.Retryable {
 		m.denied = answers
@@ -207,6 +210,9 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if executes {
 		weight = payment.ResultExecuted
 	}
+	if claim == 0 && !reported && d.State == payment.ZombieRequeue { // the reaper's word of a claim that is forgotten
+		d.State, weight = payment.Unknown, payment.ResultUnknown
+	}
 	like := late{claim: claim, result: weight, reference: o.RailReference}
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
@@ -214,11 +220,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
-	unsettled := m.unknown
-	if m.waiting {
-		unsettled = m.waitsUnknown
-	}
-	unsettled = unsettled && m.otherUnsettled(claim) || (o.Result == payment.ResultRefused || spent) && m.restored
+	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (o.Result == payment.ResultRefused || spent) && m.restored
 	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
 	m.addLate(like)
 	switch {
@@ -265,7 +267,8 @@ func (m *model) known(executes bool, like late) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes || l.claim == like.claim && l.forgotten.Equal(like.forgotten))
+		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > m.replayedAt ||
+			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/proofs/twin"
 )
 
 func (w *world) steps() map[string]func(*rapid.T) {
@@ -218,7 +219,7 @@ func (w *world) recordLate(t *rapid.T) {
 // slow records what came late, and compares what the ledger says with the model.
 func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
 	one := w.byID(o.Claim.OutboxID)
-	got, err := w.executor.RecordLate(w.ctx(), o)
+	got, err := w.byTwo(t, w.executor).RecordLate(w.ctx(), o)
 	if one == nil { // a restore has forgotten it
 		if !errors.Is(err, payment.ErrNotFound) {
 			t.Fatalf("%s of %s, which is forgotten: %s, %v", o.Result, o.Claim.OutboxID, got, err)
@@ -230,6 +231,11 @@ func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
 		t.Fatalf("%s of claim %d of %s came late: %s, want %s", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, got, want)
 	}
 	return got
+}
+
+// byTwo records by a ledger, and holds what it does to the rule of the vocabulary.
+func (w *world) byTwo(t *rapid.T, ledger twin.Ledger) *twin.Recorder {
+	return &twin.Recorder{Ledger: ledger, Looker: w.looker, Differs: func(difference string) { t.Fatal(difference) }}
 }
 
 // crash takes away what a worker has in hand; another process takes its place.

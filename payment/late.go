@@ -1,0 +1,391 @@
+package payment
+
+import (
+	"slices"
+	"time"
+)
+
+// Row is what a row of the archive says to the slow path of outcomes.
+type Row struct {
+	AttemptID      ID
+	No             int // attempt_no
+	State          State
+	Answers        int       // the number of the claim that it answers; 0: none
+	ClaimedAt      time.Time // of the claim that it is or answers, also of one that a restore forgot; zero: none
+	Result         Result    // Executed on LATE_OUTCOME rows that prove execution
+	Reference      string
+	ErrorCode      string
+	OutcomeUnknown bool
+	Provisional    bool
+	SendCount      int // of a claim: the sends before it
+}
+
+// Waiting is what the row of pending says to it.
+type Waiting struct {
+	AttemptCount   int
+	NextAction     Action
+	OutcomeUnknown bool
+	Provisional    bool
+	SendCount      int
+}
+
+// History is everything that the slow path of outcomes decides by: the rows of one
+// instruction, and what holds of its rail and its database at this moment.
+type History struct {
+	Rows    []Row    // in the order of their numbers, which have no gaps
+	Waiting *Waiting // nil: nothing stands in pending
+	// CoversKey is the rule answer_covers_key of the profile that is in force.
+	CoversKey bool
+	// Settled is set where the rows of the database are known to be all that was
+	// committed: no suspension is open, and the server was accepted.
+	Settled bool
+	// MaybeForgotten is set where a restore may have forgotten a send of this
+	// instruction, while a suspension is open or after it.
+	MaybeForgotten bool
+	// LeftTheArchive is set where the month of the instruction was detached.
+	LeftTheArchive bool
+}
+
+// Late is what the slow path makes of an outcome.
+type Late struct {
+	Verdict Verdict
+	Append  []Row    // in order; the first has the next number
+	Waiting *Waiting // what stands in pending afterwards
+	// Opens is the dead letter that is opened or reopened; Closes is set where
+	// proof of execution resolves the one there is, unless the payload was forged.
+	Opens  DeadReason
+	Closes bool
+}
+
+// Late decides what an outcome does whose number was taken, or that answers no claim
+// (a callback: the number of its claim is 0). It is the rule of the SQL function
+// record_late_outcome, which locks the rows, decides by the same table and appends;
+// the twin test holds the two together. In words:
+//
+// An outcome that answers the open claim answers it, weighed against what came since
+// the claim. What was stored once is not stored again. Everything else is appended.
+// Proof of execution ends what has not ended, and so does a refusal of the payment
+// that leaves no send without an answer; against an end that says otherwise it opens
+// a CONFLICT. A send without an answer, and an acceptance for now, are never dropped:
+// what waits is unknown from then on, and against an end they open a CONFLICT too. A
+// refusal after which the payment is not sent again ends a waiting send, by PARKED
+// where some send has no answer.
+//
+// It panics on an outcome without an AttemptID, which would be taken for any row.
+func (h History) Late(o Outcome) Late {
+	if o.AttemptID == (ID{}) {
+		panic("payment: an outcome without an attempt id")
+	}
+	w := weighing{History: h, o: o, d: o.Decision, reported: o.Claim.AttemptNo == 0}
+	w.last = w.lastState()
+	w.waits = h.Waiting != nil && !h.putBack()
+	w.out.Waiting = h.Waiting
+	w.executes = w.d.State == Dispatched
+	w.refuses = o.Result == ResultRefused || o.Result == ResultRefusedFinal
+	w.weight = o.Result
+	if w.executes {
+		w.weight = ResultExecuted
+	}
+	w.claimNo = w.claimOf(o.Claim)
+	w.forgotten = !w.reported && w.claimNo == 0
+	if w.forgotten && w.d.State == ZombieRequeue { // the reaper found its worker dead: it may have sent
+		w.d.State, w.weight = Unknown, ResultUnknown
+	}
+	w.spent = (o.Result == ResultRefusedTransient || o.Result == ResultRefusedBusiness) &&
+		(w.d.ErrorCode == CodeNewIDNeeded || w.d.ErrorCode == CodeBusinessRefused)
+	w.settled = h.Settled
+	if w.reported && w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed }) {
+		w.settled = false // it may be of a send before the replay
+	}
+	w.whole = o.Result == ResultRefused && w.settled && h.refusalIsWhole(w.reported)
+	w.out.Verdict = w.decide()
+	return w.out
+}
+
+// weighing is one decision under way.
+type weighing struct {
+	History
+	o         Outcome
+	d         Decision
+	out       Late
+	last      *Row // the last row that is not LATE_OUTCOME
+	waits     bool
+	claimNo   int // of the claim that the outcome answers, if the archive knows it
+	executes  bool
+	refuses   bool
+	spent     bool // a refusal of a send that is not sent again
+	reported  bool
+	forgotten bool // it answers a claim that a restore forgot
+	settled   bool // a refusal may end the instruction
+	whole     bool // a refusal of the payment, not of one of its sends
+	weight    Result
+}
+
+func (w *weighing) decide() Verdict {
+	if slices.ContainsFunc(w.Rows, func(r Row) bool { return r.AttemptID == w.o.AttemptID }) {
+		return VerdictMine
+	}
+	if len(w.Rows) == 0 && !w.waits && w.LeftTheArchive {
+		return VerdictRetired
+	}
+	open := w.last != nil && w.last.State.IsClaim()
+	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
+		return w.answerOpenClaim()
+	}
+	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits || w.known() {
+		return VerdictRepeated
+	}
+	// Rows that came late may hold a doubt that the last other row does not.
+	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
+	unknown = unknown || (w.o.Result == ResultRefused || w.spent) && w.MaybeForgotten
+	unknown = unknown && !w.executes && !w.whole
+	doubts := w.d.State == Accepted || w.d.State == Unknown && w.d.CountsSend
+	w.append(LateOutcome, w.o.AttemptID, w.claimNo, doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
+
+	switch {
+	case open:
+		return VerdictLate
+	case w.last != nil && w.last.State.HasEnded() && !w.waits:
+		if w.contradicts() {
+			w.out.Opens = DeadConflict
+			return VerdictConflict
+		}
+		return VerdictLate
+	case w.executes:
+		w.append(Dispatched, ID{}, w.claimNo, false, w.weight, w.o.RailReference)
+		w.out.Waiting, w.out.Closes = nil, true
+		return VerdictSettled
+	case (w.refuses || w.spent) && w.settled && !unknown:
+		w.append(Failed, ID{}, w.claimNo, false, w.weight, w.o.RailReference)
+		w.out.Waiting, w.out.Opens = nil, DeadFailed
+		return VerdictSettled
+	case w.waits && w.spent && w.Waiting.NextAction == ActionSend:
+		w.append(Parked, ID{}, 0, true, "", "")
+		w.out.Waiting, w.out.Opens = nil, DeadOutcomeUnknown
+		return VerdictSettled
+	case w.waits:
+		w.keepWaiting(doubts)
+	}
+	return VerdictLate
+}
+
+// keepWaiting brings what waits up to what was learned. A late "accepted for now"
+// stops re-sends, and a send without an answer is unknown however late that is known.
+func (w *weighing) keepWaiting(doubts bool) {
+	next := *w.Waiting
+	next.AttemptCount = max(next.AttemptCount, len(w.Rows)+len(w.out.Append))
+	if w.d.State == Accepted {
+		next.Provisional, next.NextAction = true, ActionInquire
+	}
+	next.OutcomeUnknown = next.OutcomeUnknown || doubts
+	if w.forgotten && w.d.CountsSend {
+		next.SendCount++
+	}
+	w.out.Waiting = &next
+}
+
+// contradicts reports whether the outcome can't be true beside the end that is
+// recorded: two executions with two references, an execution of what was called
+// failed, a refusal of the very send that was executed, an acceptance for now of what
+// was ended otherwise than by the rail's word for the whole payment, a send without
+// an answer that became known after the end. A send that was known is weighed in a
+// final refusal, unless an index alone had denied it; one that was forgotten, in nothing.
+func (w *weighing) contradicts() bool {
+	denied := slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return r.Answers > w.claimNo && r.State == Retryable && r.Result == ResultNotFound
+	})
+	notPaid := w.last.State == Failed || w.last.State == Cancelled
+	switch {
+	case w.executes:
+		return notPaid || w.last.Reference != "" && w.o.RailReference != "" && w.last.Reference != w.o.RailReference
+	case w.refuses:
+		return w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers)
+	case w.d.State == Accepted:
+		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused)
+	case w.d.State == Unknown && w.d.CountsSend:
+		byRefusal := w.last.Result == ResultRefused || w.last.Result == ResultRefusedFinal && !denied
+		return notPaid && (w.claimNo == 0 || !byRefusal)
+	}
+	return false
+}
+
+// answerOpenClaim weighs the answer to a claim that only LATE_OUTCOME rows follow
+// against them, as the SQL function answer_open_claim does.
+func (w *weighing) answerOpenClaim() Verdict {
+	claim, d := w.last, w.d
+	since := func(results ...Result) *Row {
+		for n := range w.Rows {
+			if r := &w.Rows[n]; r.No > claim.No && r.State == LateOutcome && slices.Contains(results, r.Result) {
+				return r
+			}
+		}
+		return nil
+	}
+	proof := since(ResultExecuted)
+	if proof != nil && !w.executes {
+		id := w.o.AttemptID
+		if w.o.Result != "" {
+			w.append(LateOutcome, id, claim.No, claim.OutcomeUnknown, w.o.Result, w.o.RailReference)
+			id = ID{}
+		}
+		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
+		// A refusal that speaks for the payment, or for its only send, contradicts it.
+		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 {
+			w.out.Opens = DeadConflict
+			return VerdictConflict
+		}
+		return VerdictSettled
+	}
+	// What the claim knew of, the outcome has weighed; but "no such payment" is not
+	// said of a send that was learned of while the inquiry was out.
+	foundNone := w.o.Result == ResultNotFound && !d.OutcomeUnknown
+	doubted := (!claim.OutcomeUnknown || foundNone) && since(ResultUnknown, ResultAccepted) != nil
+	taken := !claim.Provisional && since(ResultAccepted) != nil
+	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.whole {
+		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
+		if (taken || foundNone) && d.Requeue {
+			d.NextAction = ActionInquire
+		}
+		if d.State == Failed {
+			d.State, d.Reason = Parked, DeadOutcomeUnknown
+		}
+	}
+	w.d = d
+	w.append(d.State, w.o.AttemptID, claim.No, d.OutcomeUnknown && !w.executes, w.o.Result, w.o.RailReference)
+	if w.executes {
+		if proof != nil && w.o.RailReference != "" && proof.Reference != w.o.RailReference {
+			w.out.Opens = DeadConflict
+			return VerdictConflict
+		}
+		return VerdictIn
+	}
+	if d.Park {
+		w.append(Parked, w.o.ParkAttemptID, 0, d.OutcomeUnknown, "", "")
+	}
+	w.out.Opens = d.Reason
+	if d.Requeue {
+		w.out.Waiting = &Waiting{
+			AttemptCount: len(w.Rows) + len(w.out.Append), NextAction: d.NextAction,
+			OutcomeUnknown: d.OutcomeUnknown, Provisional: d.Provisional, SendCount: d.SendCount,
+		}
+		if w.Waiting != nil { // put back while the claim was out: no claim takes it
+			marked := *w.Waiting
+			marked.AttemptCount, marked.OutcomeUnknown = 0, marked.OutcomeUnknown || d.OutcomeUnknown
+			w.out.Waiting = &marked
+		}
+	}
+	return VerdictIn
+}
+
+func (w *weighing) append(state State, id ID, answers int, unknown bool, result Result, reference string) {
+	row := Row{
+		AttemptID: id, No: len(w.Rows) + len(w.out.Append) + 1, State: state, Answers: answers, ClaimedAt: w.o.Claim.ClaimedAt,
+		Result: result, Reference: reference, OutcomeUnknown: unknown, Provisional: w.d.Provisional && unknown,
+	}
+	if answers > 0 {
+		row.ClaimedAt = w.Rows[answers-1].ClaimedAt
+	}
+	if state != Dispatched {
+		row.ErrorCode = w.d.ErrorCode
+	}
+	w.out.Append = append(w.out.Append, row)
+}
+
+// known reports whether equal evidence is stored. Of claims that are forgotten the
+// time tells one from the other, and that the rail knows the key already is news.
+func (w *weighing) known() bool {
+	replayed := 0
+	for _, r := range w.Rows {
+		if r.State == Replayed {
+			replayed = r.No
+		}
+	}
+	return slices.ContainsFunc(w.Rows, func(r Row) bool {
+		if w.executes { // what was judged before a replay speaks again
+			return r.No > replayed && (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
+				(w.o.RailReference == "" || r.Reference == w.o.RailReference)
+		}
+		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
+			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
+			(r.ErrorCode == CodeSeenBefore || w.d.ErrorCode != CodeSeenBefore) &&
+			r.Reference == w.o.RailReference
+	})
+}
+
+// unsettledSend reports whether some send, other than the one that the outcome
+// answers, has no trustworthy answer.
+func (w *weighing) unsettledSend() bool {
+	return slices.ContainsFunc(w.Rows, func(r Row) bool {
+		if r.State == LateOutcome {
+			return r.Answers == 0 && (r.Result == ResultUnknown || r.Result == ResultAccepted)
+		}
+		if r.State != Unknown && r.State != Accepted && r.State != ZombieRequeue || r.Answers == 0 || r.Answers == w.claimNo {
+			return false
+		}
+		return w.Rows[r.Answers-1].State == Dispatching && !slices.ContainsFunc(w.Rows, func(late Row) bool {
+			return late.State == LateOutcome && late.Answers == r.Answers &&
+				slices.Contains([]Result{ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefused}, late.Result)
+		})
+	})
+}
+
+// refusalIsWhole reports whether "refused", said of the payment, speaks for all of
+// its sends: there was one at most, or the rail keeps one outcome a key. What the
+// rail reports by itself may be a send that was refused for now, even there.
+func (h History) refusalIsWhole(reported bool) bool {
+	if h.MaybeForgotten {
+		return false
+	}
+	notNow := slices.ContainsFunc(h.Rows, func(r Row) bool {
+		return r.Result == ResultRefusedTransient || r.Result == ResultRefusedBusiness
+	})
+	return h.sends() <= 1 || h.CoversKey && !(reported && notNow)
+}
+
+// sends counts those that may have reached the rail, with those that only a worker
+// knows whose claim a restore forgot.
+func (h History) sends() int {
+	sends := 0
+	for _, r := range h.Rows {
+		switch {
+		case r.State == LateOutcome && r.Answers == 0:
+			if slices.Contains([]Result{ResultUnknown, ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness}, r.Result) {
+				sends++
+			}
+		case r.State == Dispatching && !slices.ContainsFunc(h.Rows, func(answer Row) bool {
+			return answer.Answers == r.No && answer.Result.LeftNothing()
+		}):
+			sends++
+		}
+	}
+	return sends
+}
+
+// putBack reports whether what stands in pending was put back past the product: the
+// instruction has ended, is parked or claimed, or the row counts fewer rows than there are.
+func (h History) putBack() bool {
+	last := h.lastState()
+	return last != nil && (!last.State.Waits() || h.Waiting.AttemptCount < len(h.Rows))
+}
+
+// lastState is the last row that says what the instruction is.
+func (h History) lastState() *Row {
+	for n := range slices.Backward(h.Rows) {
+		if h.Rows[n].State != LateOutcome {
+			return &h.Rows[n]
+		}
+	}
+	return nil
+}
+
+// claimOf is the number of the claim that an outcome answers; 0: the archive does
+// not know it, because a restore has forgotten it, or there was none.
+func (h History) claimOf(c Claim) int {
+	if c.AttemptNo < 1 || c.AttemptNo > len(h.Rows) {
+		return 0
+	}
+	if r := h.Rows[c.AttemptNo-1]; r.State.IsClaim() && r.ClaimedAt.Equal(c.ClaimedAt) {
+		return r.No
+	}
+	return 0
+}

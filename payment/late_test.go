@@ -1,0 +1,138 @@
+package payment_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+var claimedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// lateRows reads a history: states, with the claim that each answers, its result, and
+// "?" where some send has no answer as of it.
+func lateRows(t *testing.T, text string) []payment.Row {
+	t.Helper()
+	var rows []payment.Row
+	for word := range strings.FieldsSeq(text) {
+		row := payment.Row{AttemptID: payment.NewID(), No: len(rows) + 1}
+		word, row.OutcomeUnknown = strings.CutSuffix(word, "?")
+		state, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")
+		answers, result, _ := strings.Cut(rest, ":")
+		if answers != "" {
+			if _, err := fmt.Sscan(answers, &row.Answers); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row.State, row.Result = payment.State(state), payment.Result(result)
+		if row.State.IsClaim() || row.Answers > 0 {
+			row.ClaimedAt = claimedAt
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func wordsOf(rows []payment.Row) string {
+	var all []string
+	for _, r := range rows {
+		word := fmt.Sprintf("%s(%d:%s)", r.State, r.Answers, r.Result)
+		if r.OutcomeUnknown {
+			word += "?"
+		}
+		all = append(all, word)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestLate is the truth table of the slow path. The answers are to claim 1, where no
+// other is named; 0 is a report of the rail itself, and 9 a claim that a restore forgot.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	const (
+		sent    = "DISPATCHING"
+		silent  = "DISPATCHING UNKNOWN(1:UNKNOWN)?"
+		again   = silent + " DISPATCHING"
+		parked  = silent + " PARKED?"
+		refused = "DISPATCHING FAILED(1:REFUSED_FINAL)"
+		done    = "DISPATCHING DISPATCHED(1:ACCEPTED)"
+	)
+	for _, test := range []struct {
+		rows, waits string // waits: "" nothing stands in pending; else the action, with "?" where it is unknown
+		claim       int
+		result      payment.Result
+		verdict     payment.Verdict
+		appended    string
+		left        string // in pending
+		letter      payment.DeadReason
+	}{
+		{sent, "", 1, payment.ResultAccepted, "IN", "DISPATCHED(1:ACCEPTED)", "", ""},
+		{sent, "", 1, payment.ResultRefusedFinal, "IN", "FAILED(1:REFUSED_FINAL)", "", "FAILED"},
+		{sent, "", 0, payment.ResultExecuted, "IN", "DISPATCHED(1:EXECUTED)", "", ""},
+		{sent, "", 0, payment.ResultRefused, "IN", "FAILED(1:REFUSED)", "", "FAILED"},
+		{sent, "", 9, payment.ResultUnknown, "LATE", "LATE_OUTCOME(0:UNKNOWN)?", "", ""},
+		{sent + " LATE_OUTCOME(0:UNKNOWN)?", "", 1, payment.ResultRefusedFinal, "IN", "PARKED(1:REFUSED_FINAL)?", "", "OUTCOME_UNKNOWN"},
+		{sent + " LATE_OUTCOME(0:EXECUTED)", "", 1, payment.ResultUnknown, "SETTLED", "LATE_OUTCOME(1:UNKNOWN) DISPATCHED(1:EXECUTED)", "", ""},
+		{sent + " LATE_OUTCOME(0:EXECUTED)", "", 1, payment.ResultRefusedFinal, "CONFLICT", "LATE_OUTCOME(1:REFUSED_FINAL) DISPATCHED(1:EXECUTED)", "", "CONFLICT"},
+		{silent, "SEND?", 1, payment.ResultAccepted, "SETTLED", "LATE_OUTCOME(1:EXECUTED)? DISPATCHED(1:EXECUTED)", "", ""},
+		{silent, "SEND?", 1, payment.ResultRefusedFinal, "SETTLED", "LATE_OUTCOME(1:REFUSED_FINAL)? FAILED(1:REFUSED_FINAL)", "", "FAILED"},
+		{silent, "SEND?", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)?", "SEND?", ""},
+		{silent, "SEND?", 0, payment.ResultRefused, "SETTLED", "LATE_OUTCOME(0:REFUSED)? FAILED(0:REFUSED)", "", "FAILED"},
+		{again, "", 1, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(1:REFUSED_FINAL)", "", ""},
+		{"", "SEND", 9, payment.ResultUnknown, "LATE", "LATE_OUTCOME(0:UNKNOWN)?", "SEND?", ""},
+		{"LATE_OUTCOME(0:UNKNOWN)?", "SEND?", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)", "SEND?", ""},
+		{"", "SEND", 9, payment.ResultRefusedFinal, "SETTLED", "LATE_OUTCOME(0:REFUSED_FINAL) FAILED(0:REFUSED_FINAL)", "", "FAILED"},
+		{parked, "", 1, payment.ResultAccepted, "SETTLED", "LATE_OUTCOME(1:EXECUTED)? DISPATCHED(1:EXECUTED)", "", ""},
+		{"DISPATCHING PARKED(1:TAMPERED) LATE_OUTCOME(0:UNKNOWN)?", "", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)", "", ""},
+		{refused, "", 1, payment.ResultRefusedFinal, "REPEATED", "", "", ""},
+		{refused, "", 0, payment.ResultExecuted, "CONFLICT", "LATE_OUTCOME(0:EXECUTED)", "", "CONFLICT"},
+		{refused, "", 9, payment.ResultUnknown, "CONFLICT", "LATE_OUTCOME(0:UNKNOWN)?", "", "CONFLICT"},
+		{done, "", 0, payment.ResultExecuted, "REPEATED", "", "", ""},
+		{done, "", 0, payment.ResultRefused, "CONFLICT", "LATE_OUTCOME(0:REFUSED)", "", "CONFLICT"},
+		{done, "", 9, payment.ResultUnknown, "LATE", "LATE_OUTCOME(0:UNKNOWN)?", "", ""},
+		{silent, "SEND (older)", 0, payment.ResultExecuted, "SETTLED", "LATE_OUTCOME(0:EXECUTED)? DISPATCHED(0:EXECUTED)", "", ""},
+	} {
+		rows := lateRows(t, test.rows)
+		h := payment.History{Rows: rows, Settled: true}
+		if action, ok := strings.CutSuffix(test.waits, " (older)"); test.waits != "" {
+			action, unknown := strings.CutSuffix(action, "?")
+			h.Waiting = &payment.Waiting{AttemptCount: len(rows), NextAction: payment.Action(action), OutcomeUnknown: unknown}
+			if ok {
+				h.Waiting.AttemptCount--
+			}
+		}
+		claim := payment.Claim{AttemptNo: test.claim, Action: payment.ActionSend, ClaimedAt: claimedAt}
+		o := payment.Outcome{AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: test.result}
+		switch policy := (payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}).WithDefaults(); {
+		case test.claim > 0:
+			o.Decision = policy.Decide(claim, payment.Answer{Result: test.result, Elapsed: time.Second})
+		case test.result == payment.ResultExecuted:
+			o.Decision = payment.Decision{State: payment.Dispatched}
+		default:
+			o.Decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+		}
+		name := fmt.Sprintf("%s of claim %d, after %q, waiting %q", test.result, test.claim, test.rows, test.waits)
+		got := h.Late(o)
+		left := ""
+		if got.Waiting != nil {
+			left = string(got.Waiting.NextAction)
+			if got.Waiting.OutcomeUnknown {
+				left += "?"
+			}
+		}
+		if got.Verdict != test.verdict || wordsOf(got.Append) != test.appended || left != test.left || got.Opens != test.letter {
+			t.Errorf("%s: %s, appends %q, leaves %q, opens %q; want %s, %q, %q, %q",
+				name, got.Verdict, wordsOf(got.Append), left, got.Opens, test.verdict, test.appended, test.left, test.letter)
+		}
+		// The same outcome once more is the same row.
+		h.Rows = append(slices.Clone(rows), got.Append...)
+		if len(got.Append) > 0 && slices.ContainsFunc(got.Append, func(r payment.Row) bool { return r.AttemptID == o.AttemptID }) {
+			if again := h.Late(o); again.Verdict != payment.VerdictMine || len(again.Append) != 0 {
+				t.Errorf("%s, once more: %s, appends %q", name, again.Verdict, wordsOf(again.Append))
+			}
+		}
+	}
+}
