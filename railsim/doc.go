@@ -106,7 +106,7 @@
 //	inquiry_delay, inquiry_hang, inquiry_drop,
 //	inquiry_status, inquiry_inconclusive,
 //	inquiry_garbage, inquiry_wrong_id,
-//	inquiry_not_found, inquiry_lag, inquiry_blind,
+//	inquiry_not_found, inquiry_lag, inquiry_blind, inquiry_no_trace,
 //	inquiry_forgetful                               change what is told, never what is
 //
 // An _after fault also spoils replays. It leaves alone the answers that rest on no durable decision of this payment:

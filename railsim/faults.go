@@ -91,6 +91,7 @@ const (
 	InquiryNotFound  FaultKind = "inquiry_not_found"    // NOT_FOUND, a lie
 	InquiryLag       FaultKind = "inquiry_lag"          // until DelayMS after the decision: NOT_FOUND, or IN_PROGRESS if Answer says so
 	InquiryBlind     FaultKind = "inquiry_blind"        // NOT_FOUND instead of IN_PROGRESS while the payment is on its way
+	InquiryNoTrace   FaultKind = "inquiry_no_trace"     // 200 REFUSED with AG09 instead of NOT_FOUND and IN_PROGRESS: can't be traced
 	InquiryForgetful FaultKind = "inquiry_forgetful"    // NOT_FOUND from DelayMS after the decision on: aged out
 )
 
@@ -143,7 +144,7 @@ func shapeOf(k FaultKind) (shape, bool) {
 		return shape{stage: stageInquiry, delay: true, delayMS: true}, true
 	case InquiryLag, InquiryForgetful:
 		return shape{stage: stageInquiry, delayMS: true}, true
-	case InquiryHang, InquiryDrop, InquiryStatus, InquiryUnknown, InquiryGarbage, InquiryWrongID, InquiryNotFound, InquiryBlind:
+	case InquiryHang, InquiryDrop, InquiryStatus, InquiryUnknown, InquiryGarbage, InquiryWrongID, InquiryNotFound, InquiryBlind, InquiryNoTrace:
 		return shape{stage: stageInquiry}, true
 	}
 	return shape{}, false

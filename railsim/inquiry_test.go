@@ -31,6 +31,7 @@ func TestInquiryFaults(t *testing.T) {
 			func(g got) bool { return g.reply.Status == "IN_PROGRESS" && g.reply.Code == "" }, closed},
 		{"lag over", Fault{Kind: InquiryLag, DelayMS: 1000}, time.Second, sees(200, `"EXECUTED"`), ""},
 		{"lag over, refused", Fault{Kind: InquiryLag, DelayMS: 1000}, time.Second, sees(200, `"AC04"`), closed},
+		{"no trace only of what is not decided", Fault{Kind: InquiryNoTrace}, 0, sees(200, `"EXECUTED"`), ""},
 		{"blind only in progress", Fault{Kind: InquiryBlind}, 0, sees(200, `"EXECUTED"`), ""},
 		{"not aged out", Fault{Kind: InquiryForgetful, DelayMS: 1000}, time.Second - 1, sees(200, `"EXECUTED"`), ""},
 		{"aged out", Fault{Kind: InquiryForgetful, DelayMS: 1000}, time.Second, sees(404, `"NOT_FOUND"`), ""},

@@ -117,7 +117,7 @@ func TestBrokenLedgerSilencesTheBank(t *testing.T) {
 			t.Errorf("answer %+v, want %d", a, status)
 		}
 	}
-	if a := bank.inquire(bank.byKey["k"], Fault{}); a.reply.Status != "IN_PROGRESS" {
+	if a := bank.inquire(bank.byKey["k"], "k", Fault{}); a.reply.Status != "IN_PROGRESS" {
 		t.Errorf("inquiry says %+v", a.reply)
 	}
 	if s := bank.Summary(); s.Executed != 0 {

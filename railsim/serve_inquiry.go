@@ -31,13 +31,17 @@ func (b *Bank) serveInquiry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if act := hit.other(); !b.failInquiry(w, r, act) {
-		b.writeAnswer(w, b.inquire(p, act))
+		b.writeAnswer(w, b.inquire(p, seen.Key, act))
 	}
 }
 
-// inquire tells what is known of a payment, with the lies of one fault.
-func (b *Bank) inquire(p *payment, act Fault) answer {
+// inquire tells what is known of a payment that was asked for by key, if that is
+// given, with the lies of one fault.
+func (b *Bank) inquire(p *payment, key string, act Fault) answer {
 	notFound := answer{status: http.StatusNotFound, reply: reply{Status: "NOT_FOUND"}}
+	if act.Kind == InquiryNoTrace {
+		notFound = answer{status: http.StatusOK, reply: reply{Status: string(Refused), Key: key, Code: "AG09", Message: "the payment can't be traced"}}
+	}
 	if p == nil || act.Kind == InquiryNotFound {
 		return notFound
 	}
@@ -55,7 +59,7 @@ func (b *Bank) inquire(p *payment, act Fault) answer {
 
 	age := b.cfg.Now().Sub(decided)
 	switch act.Kind {
-	case InquiryBlind:
+	case InquiryBlind, InquiryNoTrace:
 		if !final {
 			return notFound
 		}

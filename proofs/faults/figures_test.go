@@ -35,7 +35,7 @@ func TestIntoPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, times := range map[string]int{
-		"before\n": 1, "yesterday": 0, "| 22 | disk full | `disk_full` | 1 | 1 | 3 |": 1, "nemesis: seed=9 minutes=1 payments=12": 1, "\nafter\n": 1,
+		"before\n": 1, "yesterday": 0, "| 24 | disk full | `disk_full` | 1 | 1 | 3 |": 1, "nemesis: seed=9 minutes=1 payments=12": 1, "\nafter\n": 1,
 	} {
 		if strings.Count(string(text), want) != times {
 			t.Errorf("%q is not there %d times:\n%s", want, times, text)
