@@ -71,7 +71,7 @@ func standard(fault string, seed uint64) Options {
 		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
 		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond, IDAfterRefusal: payment.IDNew,
 		OnReplay: drawReplay(fault, seed, railsim.Replays()),
-		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
+		Poll:     200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
 		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,
