@@ -15,12 +15,12 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// TestEveryCell plays the whole table at once: 24 shapes, 5 troubles, 7 results,
+// TestEveryCell plays the whole table at once: 24 shapes, 5 troubles, 8 results,
 // and one more for provisional rails.
 func TestEveryCell(t *testing.T) {
 	t.Parallel()
 	all := cells()
-	if want := 24*5*7 + 12*5; len(all) != want {
+	if want := 24*5*8 + 12*5; len(all) != want {
 		t.Fatalf("%d cells, want %d", len(all), want)
 	}
 	if resent := playTable(t, all); resent < 50 {
