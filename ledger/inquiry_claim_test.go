@@ -50,6 +50,48 @@ func TestSeenBeforeGoesToTheInquiry(t *testing.T) {
 	same(t, "another rail's word", d.claimOne(claim.OutboxID).SeenBefore, false)
 }
 
+// TestInProgressGoesToTheInquiry: a rail that said of a payment that it is in progress,
+// or refused one of its sends, knows it: its "no such payment" proves nothing after that.
+func TestInProgressGoesToTheInquiry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	patient := asks
+	patient.Inquiry.Max = 9
+	unknown := func() payment.Claim {
+		claim := d.claimOne(d.enqueue())
+		d.record(told(patient, claim, payment.ResultUnknown, ""))
+		return claim
+	}
+	for name, say := range map[string]func(asked payment.Claim){
+		"in progress": func(asked payment.Claim) { d.record(told(patient, asked, payment.ResultInProgress, "")) },
+		"in progress, late": func(asked payment.Claim) {
+			d.record(lost(patient, asked))
+			same(t, "late", d.late(told(patient, asked, payment.ResultInProgress, "")), payment.VerdictLate)
+		},
+		"refused, one of two": func(asked payment.Claim) {
+			asked.SendCount = 2
+			d.record(told(patient, asked, payment.ResultRefused, ""))
+		},
+	} {
+		asked := d.claimOne(unknown().OutboxID)
+		same(t, name+": before", asked.SeenBefore, false)
+		say(asked)
+		again := d.claimOne(asked.OutboxID)
+		same(t, name+": the next inquiry", again.SeenBefore, true)
+		d.record(told(patient, again, payment.ResultNotFound, ""))
+		same(t, name+": not found", d.waiting(asked.OutboxID)[:len("INQUIRE")], "INQUIRE")
+	}
+
+	// It says so of the inquiry before, while it is asked once more.
+	first := d.claimOne(unknown().OutboxID)
+	d.record(lost(patient, first))
+	second := d.claimOne(first.OutboxID)
+	same(t, "late", d.late(told(patient, first, payment.ResultInProgress, "")), payment.VerdictLate)
+	same(t, "not found", d.late(told(patient, second, payment.ResultNotFound, "")), payment.VerdictIn)
+	same(t, "it waits", d.waiting(first.OutboxID), "INQUIRE sends=1 asked=2 count=7 unknown")
+	d.gapless()
+}
+
 // TestReferenceGoesToTheInquiry: the rail's own name, from the last answer that may be
 // believed to have named this payment.
 func TestReferenceGoesToTheInquiry(t *testing.T) {

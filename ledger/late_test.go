@@ -66,6 +66,15 @@ func thenClaimed(d *desk) (first, second payment.Claim) {
 	return first, d.claimOne(first.OutboxID)
 }
 
+// expire has the reaper end what waits.
+func expire(d *desk, id payment.ID) {
+	d.t.Helper()
+	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(id))
+	if ended, err := d.exec.Expire(d.t.Context(), "reaper", 10); err != nil || len(ended) != 1 {
+		d.t.Fatalf("expired %v, %v", ended, err)
+	}
+}
+
 var places = map[string]place{
 	// A failover has lost the claim that the worker still remembers.
 	"pending, never sent": func(d *desk) payment.Claim {
@@ -136,11 +145,15 @@ var places = map[string]place{
 		return first
 	},
 	"EXPIRED": func(d *desk) payment.Claim {
+		first := d.claimOne(d.enqueue())
+		d.record(told(sameKey, first, payment.ResultRefusedTransient, ""))
+		expire(d, first.OutboxID)
+		return first
+	},
+	// Only an index has denied it: the send may be on its way still.
+	"expired after an inquiry found nothing": func(d *desk) payment.Claim {
 		first := foundNothing(d)
-		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(first.OutboxID))
-		if ended, err := d.exec.Expire(d.t.Context(), "reaper", 10); err != nil || len(ended) != 1 {
-			d.t.Fatalf("expired %v, %v", ended, err)
-		}
+		expire(d, first.OutboxID)
 		return first
 	},
 	"CANCELLED": func(d *desk) payment.Claim {
@@ -227,6 +240,12 @@ var lateTable = map[string][]string{
 	"EXPIRED": {
 		conflict, "REPEATED +, letter EXPIRED pending", "REPEATED +, letter EXPIRED pending",
 		stored + ", letter EXPIRED pending", conflict, stored + ", letter EXPIRED pending", conflict,
+	},
+	"expired after an inquiry found nothing": {
+		"SETTLED + LATE_OUTCOME(1) DISPATCHED(1), letter OUTCOME_UNKNOWN resolved",
+		"SETTLED + LATE_OUTCOME(1) FAILED(1), letter FAILED pending", "SETTLED + LATE_OUTCOME(1) FAILED(1), letter FAILED pending",
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 	},
 	// A send that was made after all may have been executed, though it was proven or
 	// believed that none was: the participant must not pay again.

@@ -33,8 +33,9 @@ type Claim struct {
 	SendCount      int       // earlier sends that may have reached the rail
 	InquiryCount   int       // earlier inquiries
 	// RailReference is the rail's own name for the payment, and SeenBefore whether the
-	// rail said to an earlier send that it knows the key already, which makes its "no
-	// such payment" worthless. Only the claims of inquiries have them.
+	// rail has shown that it knows the payment: it called a send a duplicate, took or
+	// refused the payment, or said that it is in progress. Its "no such payment" is
+	// worthless after that. Only the claims of inquiries have them.
 	RailReference string
 	SeenBefore    bool
 	// BusySince is when the rail first said that it was busy, of the last run of such

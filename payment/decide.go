@@ -161,7 +161,7 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 		}
 		return p.decideSilence(d, c, a) // on any other rail it is no word of a send
 	case ResultRefusedFinal:
-		return p.settledBySend(d).fail("")
+		return p.settledBySend(d, c).fail("")
 	case ResultRefusedTransient, ResultRefusedBusiness:
 		return p.decideRefusedForNow(d, c, a)
 	default:
@@ -244,11 +244,13 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		RetryAfter:     a.RetryAfter,
 		Spread:         a.Spread,
 	})
-	if move.NotExecuted {
-		return d.settled().requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
-	}
+	// It is parked even where no send was executed as far as the rail knows: only the
+	// re-send of the same key would take the place of one that is still on its way.
 	if move.Move == MoveResend && c.Expired(a.Elapsed+move.Delay) {
 		move = Recovery{Move: MovePark, Code: CodeExpired}
+	}
+	if move.NotExecuted {
+		return d.settled().requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
 	}
 	switch move.Move {
 	case MoveInquire, MoveWait:
@@ -268,13 +270,14 @@ func (d Decision) settled() Decision {
 	return d
 }
 
-// settledBySend is for a final refusal of one send, which settles only that send,
-// unless the rail keeps one outcome a key. What the rail took before is settled
-// by its final word alone.
-func (p Policy) settledBySend(d Decision) Decision {
+// settledBySend is for a final refusal of one send, which settles only that send and
+// none that a restore may have forgotten, unless the rail keeps one outcome a key.
+// What the rail took before is settled by its final word alone.
+func (p Policy) settledBySend(d Decision, c Claim) Decision {
 	if p.AnswerCoversKey && !d.Provisional {
 		return d.settled()
 	}
+	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent
 	return d
 }
 

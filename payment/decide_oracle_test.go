@@ -205,6 +205,8 @@ func (s situation) expected() verdict {
 		v.state, v.unknown, v.provisional = payment.Dispatched, false, false
 		return v
 	case "refused for good":
+		// A send that a restore may have forgotten is not the one that was refused.
+		v.unknown = v.unknown || !s.asking() && s.restored == maybeSent
 		return s.settled(v).failed("")
 	case "refused for funds":
 		// Sent again by the rule for it alone, where the rail takes the key.
@@ -303,6 +305,8 @@ func (s situation) notExecuted(v verdict) verdict {
 		return v.parked(payment.Unknown, "RETRIES_EXHAUSTED")
 	case !s.insideWindow():
 		return v.parked(payment.Unknown, "KEY_WINDOW_CLOSED")
+	case s.expires != never:
+		return v.parked(payment.Unknown, "EXPIRED")
 	default:
 		v.unknown = false
 		return v.pending(payment.Retryable, "NOT_FOUND", payment.ActionSend)
@@ -359,7 +363,7 @@ func (s situation) insideWindow() bool {
 func (s situation) likeAnother() bool {
 	return s.asks == "" && s.lastAsk ||
 		s.acceptance == payment.AcceptanceFinal && !s.provisional && s.callback > 0 ||
-		s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again)
+		s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again || s.callback > 0 || s.asks == payment.NotFoundInconclusive)
 }
 
 // situations is the whole table.

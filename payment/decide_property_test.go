@@ -326,7 +326,7 @@ func TestExpiryStopsSendsAlone(t *testing.T) {
 			want := decide()
 			c.ExpiresAt = noon.Add(in)
 			got := decide()
-			resends := want.Requeue && want.NextAction == payment.ActionSend && want.OutcomeUnknown
+			resends := want.Requeue && want.NextAction == payment.ActionSend && (want.OutcomeUnknown || want.ErrorCode == payment.CodeNotFound)
 			switch {
 			case got == want && resends && c.Expired(a.Elapsed+want.Delay):
 				t.Fatalf("%s: sent again after it has expired", name)
@@ -393,17 +393,18 @@ func TestNotSentLeavesTheFlags(t *testing.T) {
 	})
 }
 
-// A claim that may be the repetition of a forgotten one ends FAILED by a refusal for
-// good, or by a check here, and never because the rail was busy too often, or the
-// payer without funds.
-func TestBusyIsNoFailureOfARepetition(t *testing.T) {
+// A claim that may be the repetition of a forgotten one ends FAILED by a check here, or
+// by a refusal for good where the rail keeps one outcome a key, and never because a
+// send of it was refused.
+func TestRefusalIsNoFailureOfARepetition(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		c.Action, c.MaybeSent = payment.ActionSend, true
-		words := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefusedRail}
-		a.Result = rapid.SampledFrom(words).Draw(t, "refusal")
-		if d := p.Decide(c, a); d.State == payment.Failed {
-			t.Fatal("refused for now, and FAILED though a send may be forgotten")
+		refusals := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultRefusedFinal}
+		a.Result = rapid.SampledFrom(refusals).Draw(t, "refusal")
+		whole := a.Result == payment.ResultRefusedFinal && p.AnswerCoversKey && !c.Provisional
+		if d := p.Decide(c, a); (d.State == payment.Failed) != whole {
+			t.Fatalf("%s, and %s though a send may be forgotten", a.Result, d.State)
 		}
 	})
 }

@@ -137,7 +137,7 @@ func (w *weighing) decide() Verdict {
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
-	unknown = unknown || (w.o.Result == ResultRefused || w.spent) && w.MaybeForgotten
+	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
 	unknown = unknown && !w.executes && !w.whole
 	doubts := w.d.State == Accepted || w.d.State == Unknown && w.d.CountsSend
 	w.append(LateOutcome, w.o.AttemptID, w.claimNo, doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
@@ -239,7 +239,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 	// What the claim knew of, the outcome has weighed; but "no such payment" is not
 	// said of a send that was learned of while the inquiry was out.
 	foundNone := w.o.Result == ResultNotFound && !d.OutcomeUnknown
-	doubted := (!claim.OutcomeUnknown || foundNone) && since(ResultUnknown, ResultAccepted) != nil
+	doubted := (!claim.OutcomeUnknown || foundNone) && since(ResultUnknown, ResultAccepted) != nil ||
+		foundNone && since(ResultInProgress, ResultRefused) != nil // what the rail has shown to know
 	taken := !claim.Provisional && since(ResultAccepted) != nil
 	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.whole {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken

@@ -21,7 +21,7 @@ type Doubt struct {
 	Inquiries      int // made so far
 	Provisional    bool
 	NotFound       bool // the rail has just said "no such payment"
-	SeenBefore     bool // it said of an earlier send that it knows the key already
+	SeenBefore     bool // it has shown before that it knows the payment
 	// AskedAgo is the time since the claim of the inquiry that NotFound answers.
 	// The rail looked at some moment in it, at worst at its start.
 	AskedAgo   time.Duration

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
@@ -53,6 +54,44 @@ func TestExpiryAfterARefusal(t *testing.T) {
 	y.do(expireAll)
 	same(t, "expired", y.once(y.reaper()).Expired, 1)
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING RETRYABLE FAILED/EXPIRED, letter EXPIRED pending")
+}
+
+// TestExpiryAfterNotFound: "no such payment" allows a re-send of the same key and ends
+// nothing: what expires before that re-send waits for an operator.
+func TestExpiryAfterNotFound(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	notFound := func(claim payment.Claim) payment.Outcome {
+		o := told(claim, "NOT_FOUND", "")
+		o.Decision = payment.Decision{
+			State: payment.Retryable, ErrorCode: payment.CodeNotFound, Requeue: true, NextAction: payment.ActionSend,
+			SendCount: 1, InquiryCount: 1,
+		}
+		return o
+	}
+	unknown := func(claim payment.Claim) payment.Outcome {
+		o := told(claim, "UNKNOWN", "")
+		o.Decision.NextAction = payment.ActionInquire
+		return o
+	}
+	claim := y.claimOne("worker")
+	y.late(unknown(claim))
+	y.late(notFound(y.claim("worker")[0]))
+	y.late(told(y.claim("worker")[0], "NOT_SENT", ""))
+	y.do(expireAll)
+	same(t, "expired", y.once(y.reaper()).Expired, 1)
+	same(t, "fate", y.fate(claim.OutboxID),
+		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE/NOT_SENT PARKED/EXPIRED, letter OUTCOME_UNKNOWN pending")
+
+	// A refusal of the re-send has settled it.
+	claim = y.claimOne("worker")
+	y.late(unknown(claim))
+	y.late(notFound(y.claim("worker")[0]))
+	y.late(told(y.claim("worker")[0], "REFUSED_TRANSIENT", ""))
+	y.do(expireAll)
+	same(t, "expired", y.once(y.reaper()).Expired, 1)
+	same(t, "fate after a refusal", y.fate(claim.OutboxID),
+		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE FAILED/EXPIRED, letter EXPIRED pending")
 }
 
 // TestExpiryInBatches takes no more than it is told.

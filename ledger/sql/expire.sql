@@ -1,6 +1,7 @@
 -- Ends what has expired with nothing unknown, paused rail or not: out of
 -- pending, FAILED with EXPIRED and the whole pending row, and a dead letter.
--- A row that was set aside waits for a person already. Nothing ends while the
+-- What only "no such payment" says was not executed is PARKED instead: a send may
+-- still be on its way. A row that was set aside waits for a person already. Nothing ends while the
 -- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
 WITH due AS MATERIALIZED (
@@ -30,15 +31,18 @@ ended AS (
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
       ELSE g.attempt_count + 1
     END,
-    'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
+    (CASE WHEN n.alone THEN 'PARKED' ELSE 'FAILED' END)::{cell}.outbox_attempt_state,
+    clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown OR n.alone, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
+  CROSS JOIN LATERAL (SELECT g.send_count > 0 AND {cell}.not_found_alone(g.outbox_id) AS alone) n
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id
+  RETURNING a.outbox_id, a.state
 ),
 letters AS (
-  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg('EXPIRED'::text), array_agg('EXPIRED'::text))
+  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id),
+    array_agg(CASE e.state WHEN 'PARKED' THEN 'OUTCOME_UNKNOWN' ELSE 'EXPIRED' END), array_agg('EXPIRED'::text))
   FROM ended e
   HAVING count(*) > 0
 )

@@ -49,8 +49,10 @@ BEGIN
   END IF;
 
   -- What the claim knew of, the outcome has weighed; but "no such payment" is not said
-  -- of a send that was learned of while the inquiry was out.
-  SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')), false),
+  -- of a send that was learned of while the inquiry was out, and not believed of what
+  -- the rail has shown meanwhile to know (rail_has_seen).
+  SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')
+      OR found_none AND a.result IN ('IN_PROGRESS', 'REFUSED')), false),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a

@@ -1,9 +1,10 @@
 -- rail_has_seen(outbox_id uuid) -> boolean
---   Whether the rail answered some send with a word that may mean that it knows
---   the key already (payment.CodeSeenBefore), or refused it in a way after which it
---   is not sent again (payment.CodeNewIDNeeded, CodeBusinessRefused), unless an
---   operator has replayed it since. Its "no such payment" proves nothing after that:
---   it contradicts its own index, or allows a re-send that is not wanted.
+--   Whether the rail has shown that it knows the payment: it answered some send with a
+--   word that may mean that it knows the key already (payment.CodeSeenBefore); or,
+--   since the last replay, it took the payment, said that it is in progress, executed or
+--   refused, or refused a send in a way after which it is not sent again
+--   (payment.CodeNewIDNeeded, CodeBusinessRefused). Its "no such payment" proves nothing
+--   after that: it contradicts its own index, or allows a re-send that is not wanted.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; inquiry_said_not_executed.
 CREATE OR REPLACE FUNCTION {cell}.rail_has_seen(outbox_id uuid) RETURNS boolean
@@ -14,7 +15,8 @@ AS $$
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = $1
       AND (a.error_code = 'SEEN_BEFORE'
-        OR a.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED') AND NOT EXISTS (
+        OR (a.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED')
+          OR a.result IN ('ACCEPTED', 'IN_PROGRESS', 'EXECUTED', 'REFUSED')) AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts since
           WHERE since.outbox_id = $1 AND since.state = 'REPLAYED' AND since.attempt_no > a.attempt_no)))
 $$;

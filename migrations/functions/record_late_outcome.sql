@@ -126,7 +126,7 @@ BEGIN
 
       still_unknown := CASE
         WHEN executes OR whole THEN false
-        WHEN (o.result = 'REFUSED' OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
+        WHEN (refuses OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;

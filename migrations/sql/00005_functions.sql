@@ -26,6 +26,7 @@
 {include refuse_put_back}
 {include rail_has_seen}
 {include forgotten_sends}
+{include not_found_alone}
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}

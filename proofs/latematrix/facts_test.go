@@ -49,7 +49,7 @@ type facts struct {
 	reports  map[report]bool
 	taken    bool // accepted for now, without a last word
 	notNow   bool // some send was refused for now
-	seen     bool // the bank said that it knows the key: its index can't be believed
+	seen     bool // the bank has shown that it knows the payment: its index can't be believed
 	replayed bool
 	covered  bool // the bank has said one refusal for the key, which it keeps
 	overdue  bool
@@ -164,6 +164,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 
 // inquired is the answer to an inquiry, which speaks of what was sent before it.
 func (f *facts) inquired(claim, asked int, says word, reference string) {
+	f.seen = f.seen || says == pending || says == refused
 	switch says {
 	case executed, accepted:
 		f.paid(reference)

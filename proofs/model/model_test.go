@@ -27,8 +27,9 @@ type model struct {
 	replayed                 bool
 	replayedAt               int // the last row REPLAYED
 	dispatched               bool
-	notNow                   bool // some send was refused for now
-	denied                   int  // the last inquiry at which an index denied every send; 0: none
+	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
+	notNow                   bool           // some send was refused for now
+	denied                   int            // the last inquiry at which an index denied every send; 0: none
 	answers                  map[int]payment.State
 	claimedAt                map[int]time.Time
 	lates                    []late
@@ -86,7 +87,13 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if result == payment.ResultNotFound && state == payment.Retryable {
 		m.denied = answers
 	}
+	if state == payment.Replayed {
+		m.spoken = ""
+	}
 	if answers > 0 {
+		if !noSend(result) {
+			m.spoken = result
+		}
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && !noSend(result)
 	}
@@ -142,7 +149,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	}
 	taken := !m.claimTaken && has(payment.ResultAccepted)
 	foundNone := o.Result == payment.ResultNotFound && !d.OutcomeUnknown
-	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted)
+	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted) ||
+		foundNone && has(payment.ResultInProgress, payment.ResultRefused)
 	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, reported) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken || foundNone {
@@ -220,7 +228,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
-	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (o.Result == payment.ResultRefused || spent) && m.restored
+	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored
 	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
 	m.addLate(like)
 	switch {

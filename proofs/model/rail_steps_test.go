@@ -209,7 +209,13 @@ func (w *world) expire(t *rapid.T) {
 			break
 		}
 		// With an unknown outcome it is claimed all the same, until that is known.
-		if each.waiting && each.expired && !each.waitsUnknown {
+		switch {
+		case !each.waiting || !each.expired || each.waitsUnknown:
+		case each.spoken == payment.ResultNotFound:
+			// Only a re-send could take the place of one that is on its way still.
+			each.append(payment.Parked, true, 0, "", "")
+			each.waiting, each.letter = false, payment.DeadOutcomeUnknown
+		default:
 			each.append(payment.Failed, false, 0, "", "")
 			each.waiting, each.letter = false, payment.DeadExpired
 		}

@@ -194,9 +194,9 @@ func TestNews(t *testing.T) {
 		doubted    bool
 	}{
 		{"RJCT", "AC04", payment.ResultRefused, false},
-		{"RJCT", "ACSC", payment.ResultExecuted, false},
+		{"RJCT", "ACSC", "", true},
 		{"RJCT", "AG09", "", false},
-		{"RJCT", "G000", "", false},
+		{"RJCT", "G000", "", true},
 		{"RJCT", "NARR", "", true},
 		{"RJCT", "AM05", "", true},
 		{"RJCT", "XX99", "", true},

@@ -59,6 +59,9 @@ func (w SendWords) Read(word, code string) Said {
 	switch {
 	case class == ByCode:
 		said.Class, said.Unlisted = entry.Class, code != "" && !listed
+		if w.Table.opposes(word, entry.Class) {
+			said.Class = Unclear
+		}
 	case class == ByCodeOrFirst:
 		said.Class, said.Unlisted = FirstOnly, code != "" && !listed
 		if listed {
@@ -71,6 +74,13 @@ func (w SendWords) Read(word, code string) Said {
 		said.Class = Unclear
 	}
 	return said
+}
+
+// opposes reports whether the table's own sense of a word that a profile leaves to the
+// code can't be true beside a code of this class: RJCT with ACSC.
+func (t *Table) opposes(word string, code Class) bool {
+	own, _ := t.Find(word)
+	return own.Class.refuses() && code.Accepts() || own.Class.Accepts() && code.refuses()
 }
 
 // Accepts reports whether the class says that the rail took the payment.
@@ -132,8 +142,8 @@ func (w ReportWords) Read(word, code string) Report {
 	switch {
 	case result == ReportedByCode && code == "":
 		return report.doubt("the answer refers to a code and has none")
-	case byTable == FirstOnly && listed && entry.Class.Accepts():
-		return report.doubt("the word refuses and the code accepts")
+	case (result == ReportedByCode || byTable == FirstOnly) && listed && w.Table.opposes(word, entry.Class):
+		return report.doubt("the word and the code contradict each other")
 	case result == ReportedByCode || byTable == FirstOnly && listed:
 		result, _ = w.Table.Classify(code, Context{Inquiry: true})
 	case listed && !w.Table.ofCall && deny(result, entry.Class):

@@ -10,6 +10,7 @@ import (
 func TestSendWords(t *testing.T) {
 	words := SendWords{Table: named(t, "iso20022"), Words: map[string]Class{
 		"DONE": Executed, "BUSY": Refused, "NO": Terminal, "SEE": ByCode, "REJECTED": ByCodeOrFirst, "SEEN": Duplicate,
+		"CANC": ByCode, "ACSP": ByCode,
 	}}
 	for _, c := range []struct {
 		word, code string
@@ -41,9 +42,16 @@ func TestSendWords(t *testing.T) {
 		{"RJCT", "AM05", Said{Duplicate, "AM05", false, true}},
 		{"RJCT", "ZZ99", Said{FirstOnly, "ZZ99", true, false}},
 		{"RJCT", "", Said{FirstOnly, "", false, false}},
-		{"CANC", "AM05", Said{Unclear, "AM05", false, true}},
+		// Words of the table that are left to the code keep their sense against one that
+		// says the opposite.
+		{"CANC", "AM05", Said{Duplicate, "AM05", false, true}},
+		{"CANC", "AC04", Said{Terminal, "AC04", false, false}},
+		{"CANC", "ACSC", Said{Unclear, "ACSC", false, false}},
+		{"CANC", "PDNG", Said{Unclear, "PDNG", false, false}},
+		{"ACSP", "AC04", Said{Unclear, "AC04", false, false}},
+		{"ACSP", "ACSC", Said{Executed, "ACSC", false, false}},
 		{"ACSC", "AC04", Said{Unclear, "AC04", false, false}},
-		{"ACSP", "", Said{InProgress, "", false, false}},
+		{"ACTC", "", Said{InProgress, "", false, false}},
 		{"ZZZZ", "AC04", Said{"", "ZZZZ", true, false}},
 		{"ZZZZ", "AM05", Said{"", "ZZZZ", true, true}},
 		{"", "AC04", Said{Terminal, "AC04", false, false}},
@@ -118,6 +126,19 @@ func TestReportWords(t *testing.T) {
 		}
 		if got.Doubt != "" && got.Result != una {
 			t.Errorf("%q %q: %+v is proven and doubted", c.word, c.code, got)
+		}
+	}
+	// A word of the table that is left to the code does not change its sense.
+	left := ReportWords{Table: words.Table, Words: map[string]payment.Result{"RJCT": ReportedByCode, "CANC": ReportedByCode, "ACSP": ReportedByCode}}
+	for _, c := range []struct {
+		word, code string
+		want       payment.Result
+	}{
+		{"RJCT", "AC04", ref}, {"RJCT", "AG09", nf}, {"RJCT", "ACSC", una}, {"RJCT", "PDNG", una}, {"CANC", "ACCC", una},
+		{"ACSP", "ACSC", exe}, {"ACSP", "AC04", una}, {"ACSP", "AG09", nf},
+	} {
+		if got := left.Read(c.word, c.code); got.Result != c.want || (got.Doubt != "") != (c.want == una) {
+			t.Errorf("%q, left to the code, %q: %+v, want %s", c.word, c.code, got, c.want)
 		}
 	}
 	// Codes that describe the call neither prove nor take back anything.

@@ -1,0 +1,18 @@
+-- not_found_alone(outbox_id uuid) -> boolean
+--   Whether the rail's "no such payment" is all that says that the instruction's last
+--   send was not executed. That allows a re-send of the same key, which takes the place
+--   of a send that is still on its way, and no other end. What was sent before a replay
+--   was settled by an operator.
+-- reads:   payment_outbox_attempts.   locks: nothing.   called by: executor, to end what has expired.
+CREATE OR REPLACE FUNCTION {cell}.not_found_alone(outbox_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT coalesce((
+    SELECT a.result = 'NOT_FOUND'
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $1 AND (a.state = 'REPLAYED' OR a.answers_attempt_no IS NOT NULL AND a.state <> 'LATE_OUTCOME'
+      AND coalesce(a.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'REFUSED_LATER', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']))
+    ORDER BY a.attempt_no DESC
+    LIMIT 1), false)
+$$;
