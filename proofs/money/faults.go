@@ -93,7 +93,8 @@ func inquiries(shape simrail.Shape) []railsim.Fault {
 		{Kind: railsim.InquiryLag, DelayMS: 500}, {Kind: railsim.InquiryLag, DelayMS: 1000, Answer: "IN_PROGRESS"},
 	}
 	if shape.NotFound != payment.NotFoundNotExecuted {
-		all = append(all, railsim.Fault{Kind: railsim.InquiryNotFound}, railsim.Fault{Kind: railsim.InquiryForgetful, DelayMS: 100})
+		all = append(all, railsim.Fault{Kind: railsim.InquiryNotFound}, railsim.Fault{Kind: railsim.InquiryNoTrace},
+			railsim.Fault{Kind: railsim.InquiryForgetful, DelayMS: 100})
 	}
 	return all
 }
