@@ -140,7 +140,7 @@ const inquiryText = `
         path: /payments/by-key/{rail_key}
         response:
           status: status
-          statuses: {EXECUTED: EXECUTED, REFUSED: REFUSED, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}
+          statuses: {EXECUTED: EXECUTED, REFUSED: CODE, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}
           reference: id
           code: code
           echo: key
