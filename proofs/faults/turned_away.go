@@ -27,7 +27,7 @@ func turnedAwayFaults() []Fault {
 		}
 	}
 	long := storm("rate_limit_storm_long", 10_000, time.Minute, func(o *Options) {
-		o.Callers, o.Pace, o.Concurrency, o.HealWithin = 8, 0, 32, 4*time.Minute
+		o.Callers, o.Pace, o.Concurrency, o.HealWithin = 8, 10*time.Millisecond, 32, 4*time.Minute
 	})
 	long.Within = 9 * time.Minute
 	return []Fault{
@@ -50,11 +50,18 @@ func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 		railsim.Fault{Kind: railsim.InquiryStatus, Probability: 1, Status: http.StatusTooManyRequests})); err != nil {
 		return err
 	}
-	ends := time.Now().Add(lasting)
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
 		return err
 	}
-	pause(ctx, time.Until(ends))
+	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
+		if err := await(ctx, w.Options.HealWithin, "the storm to begin", func() (bool, error) {
+			hit, err := bank.spoiled(ctx)
+			return hit > 0, err
+		}); err != nil {
+			return err
+		}
+	}
+	pause(ctx, lasting)
 	if err := w.countSpoiled(ctx); err != nil {
 		return err
 	}
