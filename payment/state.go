@@ -68,9 +68,10 @@ const start State = ""
 // follow anything and changes nothing by itself. Late evidence about an earlier
 // send can meet an instruction that waits after a replay, or that lost its rows
 // to a failover: what executed is DISPATCHED at once, what was taken is asked
-// about. Both must be legal there, or the waiting instruction is sent again.
+// about, a key that the rail takes no more is PARKED where a send may be forgotten.
+// All must be legal there, or the waiting instruction is sent again.
 var successors = map[State][]State{
-	start:         {Dispatching, Inquiring, Dispatched, Failed, Cancelled},
+	start:         {Dispatching, Inquiring, Dispatched, Failed, Parked, Cancelled},
 	Dispatching:   {Dispatched, Accepted, Retryable, Unknown, ZombieRequeue, Failed, Parked},
 	Inquiring:     {Dispatched, Retryable, Unknown, ZombieRequeue, Failed, Parked},
 	Retryable:     {Dispatching, Inquiring, Dispatched, Failed, Parked, Cancelled},
@@ -79,7 +80,7 @@ var successors = map[State][]State{
 	ZombieRequeue: {Dispatching, Inquiring, Dispatched, Failed, Parked},
 	Parked:        {Dispatched, Failed},
 	Failed:        {Replayed},
-	Replayed:      {Dispatching, Inquiring, Dispatched, Failed, Cancelled},
+	Replayed:      {Dispatching, Inquiring, Dispatched, Failed, Parked, Cancelled},
 	Dispatched:    {},
 	Cancelled:     {},
 }

@@ -13,7 +13,7 @@ import (
 // each next row. "none" is an instruction without a row.
 const lifecycle = `
                 DISPATCHING DISPATCHED RETRYABLE FAILED ZOMBIE_REQUEUE INQUIRING ACCEPTED UNKNOWN PARKED CANCELLED REPLAYED LATE_OUTCOME
-none                 x          x          .       x          .            x         .        .      .        x        .         x
+none                 x          x          .       x          .            x         .        .      x        x        .         x
 DISPATCHING          .          x          x       x          x            .         x        x      x        .        .         x
 DISPATCHED           .          .          .       .          .            .         .        .      .        .        .         x
 RETRYABLE            x          x          .       x          .            x         .        .      x        x        .         x
@@ -24,7 +24,7 @@ ACCEPTED             .          x          .       x          .            x    
 UNKNOWN              x          x          .       x          .            x         .        .      x        .        .         x
 PARKED               .          x          .       x          .            .         .        .      .        .        .         x
 CANCELLED            .          .          .       .          .            .         .        .      .        .        .         x
-REPLAYED             x          x          .       x          .            x         .        .      .        x        .         x
+REPLAYED             x          x          .       x          .            x         .        .      x        x        .         x
 LATE_OUTCOME         .          .          .       .          .            .         .        .      .        .        .         .
 `
 
