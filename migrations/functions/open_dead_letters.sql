@@ -2,7 +2,8 @@
 --   Opens the dead letter of each instruction, or reopens it with the new reason. One
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
 --   because a person has to compare what contradicts itself, whatever came after, and
---   TAMPERED does where the row is set aside.
+--   TAMPERED does where the row is set aside. What was never registered, and so was
+--   forged, has its letter too.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
@@ -11,14 +12,17 @@ LANGUAGE sql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   INSERT INTO {cell}.payment_dead_letters AS d (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
-  SELECT k.outbox_id, k.instruction_id, k.participant_id,
-    coalesce(
-      (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1),
-      (SELECT p.rail_type FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = k.outbox_id)),
+  SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id), coalesce(k.participant_id, r.participant_id), r.rail_type,
     l.reason, l.error_code
   FROM unnest($1, $2, $3) AS l(outbox_id, reason, error_code)
-  JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
-  ORDER BY k.outbox_id
+  LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
+  CROSS JOIN LATERAL (
+    (SELECT a.instruction_id, a.participant_id, a.rail_type
+    FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id ORDER BY a.attempt_no LIMIT 1)
+    UNION ALL
+    SELECT p.instruction_id, p.participant_id, p.rail_type FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id
+    LIMIT 1) r
+  ORDER BY l.outbox_id
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
     reason = CASE
       WHEN d.status NOT IN ('manual_replay', 'resolved')

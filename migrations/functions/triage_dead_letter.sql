@@ -3,12 +3,14 @@
 --   resolved where nothing is unknown any more: one that was proven executed needs no
 --   evidence, although its payload was tampered with. To close that of a row that was
 --   put back in pending takes the row out; where the payment was parked, or waited with
---   a newer row, it is resolved instead.
+--   a newer row, it is resolved instead. A payment that was never registered, and so
+--   was forged, is closed where no send of it can have reached a rail: that takes it
+--   out of pending too.
 --   Returns the status before.
 -- errors:  RH002 without a reason or with another status, RH010 no dead letter,
 --          RH020 it can't be closed, with the sentence that says why,
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_attempts.
+-- reads:   payment_outbox_keys, payment_outbox_attempts.
 -- writes:  payment_dead_letters, payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the letter's row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.triage_dead_letter(outbox_id uuid, status text, reason text) RETURNS text
@@ -20,6 +22,7 @@ DECLARE
   letter {cell}.payment_dead_letters;
   ended  text;
   waits  boolean;
+  forged boolean;
 BEGIN
   PERFORM {cell}.require_reason(triage_dead_letter.reason);
   IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ('acknowledged', 'escalated', 'resolved') THEN
@@ -28,7 +31,11 @@ BEGIN
   IF triage_dead_letter.status = 'resolved' THEN
     PERFORM {cell}.require_settled_server('closing a dead letter');
   END IF;
-  PERFORM {cell}.lock_payment(triage_dead_letter.outbox_id);
+  forged := NOT EXISTS (SELECT FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = triage_dead_letter.outbox_id)
+    AND EXISTS (SELECT FROM {cell}.payment_dead_letters d WHERE d.outbox_id = triage_dead_letter.outbox_id);
+  IF NOT forged THEN
+    PERFORM {cell}.lock_payment(triage_dead_letter.outbox_id);
+  END IF;
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'the instruction has no dead letter';
@@ -43,30 +50,39 @@ BEGIN
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
   END IF;
   IF triage_dead_letter.status = 'resolved' AND NOT coalesce(
-    CASE letter.reason
+    CASE WHEN forged THEN NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts s
+      WHERE s.outbox_id = triage_dead_letter.outbox_id AND (s.state NOT IN ('DISPATCHING', 'PARKED')
+        OR s.state = 'DISPATCHING' AND NOT EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts answer
+          WHERE answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no
+            AND answer.state = 'PARKED' AND answer.result = 'TAMPERED')))
+    ELSE CASE letter.reason
       WHEN 'UNCLAIMABLE' THEN ended IN ('DISPATCHED', 'FAILED', 'CANCELLED', 'DISPATCHING', 'INQUIRING')
         -- It was removed there before it was ever claimed.
         OR NOT waits AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = triage_dead_letter.outbox_id)
       WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
-      ELSE letter.reason IN ('FAILED', 'EXPIRED') END, false)
+      ELSE letter.reason IN ('FAILED', 'EXPIRED') END END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
-      HINT = CASE letter.reason
+      HINT = CASE WHEN forged THEN 'The payment was never enqueued here, and its rows say that a send of it may have reached the rail. '
+        || 'Find out at the rail what became of it, and escalate it: none of it is proof.'
+      ELSE CASE letter.reason
         WHEN 'UNCLAIMABLE' THEN CASE
           WHEN NOT waits THEN 'Its row in pending is missing. Find out at the rail what became of the payment, then resolve it with that evidence.'
           WHEN ended IS NULL THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
           ELSE format('It was put back in pending over row %s, and may have been paid. ', ended)
             || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.' END
-        ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END;
+        ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END END;
   END IF;
-  IF ended IS NOT NULL THEN
+  IF ended IS NOT NULL OR forged AND triage_dead_letter.status = 'resolved' THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id;
   END IF;
   PERFORM {cell}.close_letter(triage_dead_letter.outbox_id, triage_dead_letter.status, triage_dead_letter.reason);
   PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id, triage_dead_letter.reason,
-    jsonb_strip_nulls(jsonb_build_object('was', letter.status, 'letter', letter.reason, 'put_back_after', ended)));
+    jsonb_strip_nulls(jsonb_build_object('was', letter.status, 'letter', letter.reason, 'put_back_after', ended, 'never_enqueued', nullif(forged, false))));
   RETURN letter.status;
 END
 $$;
