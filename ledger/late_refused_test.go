@@ -50,3 +50,34 @@ func TestLateRefusalOfASpentKey(t *testing.T) {
 	same(t, "after it: letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
 	d.gapless()
 }
+
+// TestLateRefusalBesideAnOpenClaim: the same word comes while the next send is out,
+// and that ends without an answer, or never left. The key is not sent a third time.
+func TestLateRefusalBesideAnOpenClaim(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, rows string
+		end        func(payment.Claim) payment.Outcome
+	}{
+		{"not sent", "RETRYABLE(3)", func(c payment.Claim) payment.Outcome { return told(coversKey, c, payment.ResultNotSent, "") }},
+		{"without an answer", "UNKNOWN(3)", func(c payment.Claim) payment.Outcome { return told(coversKey, c, payment.ResultUnknown, "") }},
+		{"its worker died", "ZOMBIE_REQUEUE(3)", func(c payment.Claim) payment.Outcome { return lost(coversKey, c) }},
+	} {
+		for _, word := range []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness} {
+			name := test.name + ", " + string(word)
+			d := newDesk(t)
+			first := d.claimOne(d.enqueue())
+			d.record(lost(coversKey, first))
+			second := d.claimOne(first.OutboxID)
+			same(t, name+": the action", string(second.Action), "SEND")
+			same(t, name, d.late(told(coversKey, first, word, "")), payment.VerdictLate)
+			same(t, name+": the open claim", d.late(test.end(second)), payment.VerdictIn)
+			same(t, name+": rows", d.rows(first.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1) DISPATCHING LATE_OUTCOME(1) "+test.rows+" PARKED")
+			same(t, name+": waits", d.waiting(first.OutboxID), "")
+			same(t, name+": letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
+			code := map[payment.Result]string{payment.ResultRefusedTransient: payment.CodeNewIDNeeded, payment.ResultRefusedBusiness: payment.CodeBusinessRefused}[word]
+			same(t, name+": code", d.text(`SELECT error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(first.OutboxID)), code)
+			d.gapless()
+		}
+	}
+}

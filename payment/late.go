@@ -91,8 +91,7 @@ func (h History) Late(o Outcome) Late {
 	if w.forgotten && w.d.State == ZombieRequeue { // the reaper found its worker dead: it may have sent
 		w.d.State, w.weight = Unknown, ResultUnknown
 	}
-	w.spent = (o.Result == ResultRefusedTransient || o.Result == ResultRefusedBusiness) &&
-		(w.d.ErrorCode == CodeNewIDNeeded || w.d.ErrorCode == CodeBusinessRefused)
+	w.spent = endsKey(o.Result, w.d.ErrorCode)
 	w.settled = h.Settled
 	if w.reported && w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed }) {
 		w.settled = false // it may be of a send before the replay
@@ -251,8 +250,18 @@ func (w *weighing) answerOpenClaim() Verdict {
 			d.State, d.Reason = Parked, DeadOutcomeUnknown
 		}
 	}
+	// A send that was refused meanwhile ended the key: it is not sent again.
+	spent := slices.IndexFunc(w.Rows, func(r Row) bool {
+		return r.No > claim.No && r.State == LateOutcome && endsKey(r.Result, r.ErrorCode)
+	})
+	if spent >= 0 && d.Requeue && d.NextAction == ActionSend {
+		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, DeadOutcomeUnknown
+	}
 	w.d = d
 	w.append(d.State, w.o.AttemptID, claim.No, d.OutcomeUnknown && !w.executes, w.o.Result, w.o.RailReference)
+	if spent >= 0 && d.Park {
+		w.d.ErrorCode = w.Rows[spent].ErrorCode
+	}
 	if w.executes {
 		if proof != nil && w.o.RailReference != "" && proof.Reference != w.o.RailReference {
 			w.out.Opens = DeadConflict
@@ -276,6 +285,13 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 	}
 	return VerdictIn
+}
+
+// endsKey reports whether a refusal for now is of a send that is not repeated under
+// its key: the rail wants a new one, or the profile doesn't repeat business refusals.
+func endsKey(result Result, code string) bool {
+	return (result == ResultRefusedTransient || result == ResultRefusedBusiness) &&
+		(code == CodeNewIDNeeded || code == CodeBusinessRefused)
 }
 
 func (w *weighing) append(state State, id ID, answers int, unknown bool, result Result, reference string) {

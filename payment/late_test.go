@@ -22,6 +22,7 @@ func lateRows(t *testing.T, text string) []payment.Row {
 		word, row.OutcomeUnknown = strings.CutSuffix(word, "?")
 		state, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")
 		answers, result, _ := strings.Cut(rest, ":")
+		result, row.ErrorCode, _ = strings.Cut(result, "/")
 		if answers != "" {
 			if _, err := fmt.Sscan(answers, &row.Answers); err != nil {
 				t.Fatal(err)
@@ -93,6 +94,10 @@ func TestLate(t *testing.T) {
 		{done, "", 0, payment.ResultExecuted, "REPEATED", "", "", ""},
 		{done, "", 0, payment.ResultRefused, "CONFLICT", "LATE_OUTCOME(0:REFUSED)", "", "CONFLICT"},
 		{done, "", 9, payment.ResultUnknown, "LATE", "LATE_OUTCOME(0:UNKNOWN)?", "", ""},
+		{again + " LATE_OUTCOME(1:REFUSED_TRANSIENT/NEW_ID_NEEDED)?", "", 3, payment.ResultNotSent, "IN", "RETRYABLE(3:NOT_SENT)? PARKED(0:)?", "", "OUTCOME_UNKNOWN"},
+		{again + " LATE_OUTCOME(1:REFUSED_BUSINESS/BUSINESS_REFUSED)?", "", 3, payment.ResultUnknown, "IN", "UNKNOWN(3:UNKNOWN)? PARKED(0:)?", "", "OUTCOME_UNKNOWN"},
+		{again + " LATE_OUTCOME(1:REFUSED_TRANSIENT/NEW_ID_NEEDED)?", "", 3, payment.ResultAccepted, "IN", "DISPATCHED(3:ACCEPTED)", "", ""},
+		{again + " LATE_OUTCOME(1:REFUSED_TRANSIENT)?", "", 3, payment.ResultNotSent, "IN", "RETRYABLE(3:NOT_SENT)?", "SEND?", ""},
 		{silent, "SEND (older)", 0, payment.ResultExecuted, "SETTLED", "LATE_OUTCOME(0:EXECUTED)? DISPATCHED(0:EXECUTED)", "", ""},
 	} {
 		rows := lateRows(t, test.rows)
@@ -105,6 +110,9 @@ func TestLate(t *testing.T) {
 			}
 		}
 		claim := payment.Claim{AttemptNo: test.claim, Action: payment.ActionSend, ClaimedAt: claimedAt}
+		if test.claim == 3 {
+			claim.OutcomeUnknown, claim.SendCount, claim.FirstSentAt = true, 1, claimedAt
+		}
 		o := payment.Outcome{AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: test.result}
 		switch policy := (payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}).WithDefaults(); {
 		case test.claim > 0:

@@ -4,8 +4,9 @@
 --   whatever the outcome itself says. A send that turned out to be unknown, or
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again; unless the outcome is a
---   refusal of the whole payment. Then does what the outcome asks for: back to
---   pending, or to the dead letters.
+--   refusal of the whole payment. Where a send was refused meanwhile with a code that
+--   ends its key, the key is not sent again: the payment is parked. Then does what the
+--   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
@@ -24,6 +25,7 @@ DECLARE
   taken    boolean;
   found_none boolean := o.result = 'NOT_FOUND' AND NOT o.outcome_unknown;
   next_no  integer := last_no + 1;
+  spent    text; -- the code of a refusal that ended the key
   told     record; -- of sends that a restore forgot
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
@@ -70,8 +72,24 @@ BEGIN
     END IF;
   END IF;
 
+  IF o.next_action = 'SEND' THEN
+    spent := (
+      SELECT a.error_code FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
+        AND a.state = 'LATE_OUTCOME' AND a.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
+        AND a.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED')
+      ORDER BY a.attempt_no LIMIT 1);
+    IF spent IS NOT NULL THEN
+      o.outcome_unknown := true;
+      o.next_action := NULL;
+      o.park_attempt_id := coalesce(o.park_attempt_id, {cell}.uuidv7());
+      o.dead_reason := 'OUTCOME_UNKNOWN';
+    END IF;
+  END IF;
+
   PERFORM {cell}.append_outbox_row(o, o.attempt_id, next_no, o.state, claim.attempt_no,
     o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
+  o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
     IF proven AND proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference) THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY['TWO_REFERENCES']);

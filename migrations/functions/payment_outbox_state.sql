@@ -1,6 +1,6 @@
 -- payment_outbox_state(outbox_id uuid) -> text
 --   The one word that a caller gets: CONFLICT while a CONFLICT dead letter is
---   open (so that nobody pays again under a new key), PENDING while the
+--   open (so that it is not paid again under a new key), PENDING while the
 --   instruction waits, else its last state that is not LATE_OUTCOME.
 -- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
 -- called by: owner's functions and views.

@@ -26,7 +26,7 @@ SET lock_timeout = '5s'
 AS $$
 DECLARE
   letter  {cell}.payment_dead_letters;
-  open    boolean;
+  letter_open boolean;
   pending {cell}.payment_outbox_pending;
   put_back text;
   aside   boolean := false;
@@ -75,12 +75,12 @@ BEGIN
         ELSE put_back IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED', 'LATE_OUTCOME') END;
     waits := resolve_payment.executed AND coalesce(last.state NOT IN ('DISPATCHING', 'INQUIRING', 'DISPATCHED'), true);
   END IF;
-  open := coalesce(letter.status NOT IN ('manual_replay', 'resolved'), false);
+  letter_open := coalesce(letter.status NOT IN ('manual_replay', 'resolved'), false);
   IF NOT coalesce(
     waits OR lost
     OR resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED')
-    OR open AND (aside OR last.state = 'PARKED')
-    OR open AND letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
+    OR letter_open AND (aside OR last.state = 'PARKED')
+    OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',
@@ -93,7 +93,7 @@ BEGIN
   IF resolve_payment.executed AND before < last.attempt_no THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('row %s says DISPATCHED and row %s took it back: an instruction has one DISPATCHED row and gets no second', before, last.attempt_no),
-      HINT = 'Leave the conflict open, so that nobody pays again, and escalate it: the books are put right outside of Railhead.';
+      HINT = 'Leave the conflict open, so that it is not paid again, and escalate it: the books are put right outside of Railhead.';
   END IF;
 
   IF last.state::text IS DISTINCT FROM verdict THEN

@@ -54,6 +54,7 @@ type late struct {
 	result    payment.Result
 	reference string
 	forgotten time.Time // the claim that a restore forgot, by its time; zero: no claim
+	spent     bool      // a refusal that ended the key
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -160,6 +161,9 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			d.State, d.Reason = payment.Parked, payment.DeadOutcomeUnknown
 		}
 	}
+	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent }) {
+		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, payment.DeadOutcomeUnknown
+	}
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
 	if executes {
 		if proof >= 0 && o.RailReference != "" && since[proof].reference != o.RailReference {
@@ -221,7 +225,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if claim == 0 && !reported && d.State == payment.ZombieRequeue { // the reaper's word of a claim that is forgotten
 		d.State, weight = payment.Unknown, payment.ResultUnknown
 	}
-	like := late{claim: claim, result: weight, reference: o.RailReference}
+	like := late{claim: claim, result: weight, reference: o.RailReference, spent: spent}
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
 	}
