@@ -239,6 +239,26 @@ func (e *Executor) SetAside(ctx context.Context, outboxID payment.ID, code strin
 	return nil
 }
 
+// SetAsidePutBack takes out of its lane's way what was put back in pending past the
+// product, among so many heads of each priority, and names it.
+func (e *Executor) SetAsidePutBack(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
+	ids, err := boundedRows(ctx, e, scanID, e.sql["set_aside_put_back"], railType, heads)
+	if err != nil {
+		return nil, fmt.Errorf("setting aside what was put back in lane %s: %w", railType, err)
+	}
+	return ids, nil
+}
+
+// ReopenLetters opens the dead letters of at most so many rows that are set aside and
+// have none, and names them.
+func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error) {
+	ids, err := boundedRows(ctx, e, scanID, e.sql["reopen_letters"], limit)
+	if err != nil {
+		return nil, fmt.Errorf("opening the dead letters of what is set aside: %w", err)
+	}
+	return ids, nil
+}
+
 // DueIDs are what a claim of the rail takes first: so many heads of each
 // priority.
 func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error) {

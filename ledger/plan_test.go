@@ -31,6 +31,9 @@ var planned = map[string]string{
 	"due_ids":      `('bank', 3)`,
 	"set_aside":    `(gen_random_uuid(), 'code')`,
 
+	"set_aside_put_back": `('bank', 500)`,
+	"reopen_letters":     `(500)`,
+
 	"timeline_head":     `(gen_random_uuid())`,
 	"timeline_pending":  `(gen_random_uuid())`,
 	"timeline_attempts": `(gen_random_uuid(), 1000)`,

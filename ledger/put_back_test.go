@@ -322,3 +322,67 @@ func TestPutBackClosedBesideItsWorker(t *testing.T) {
 		t.Errorf("rows %s: nothing waits any more, and nothing will look at it again", d.rows(claim.OutboxID))
 	}
 }
+
+// TestPutBackIsSetAsideAtOnce: many rows that were put back leave the lane together,
+// and those that wait stay. A relayer that found one, and is late to set it aside,
+// stops none that waits there by then.
+func TestPutBackIsSetAsideAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var paid []payment.ID
+	for range 20 {
+		claim := d.claimOne(d.enqueue())
+		d.record(told(sameKey, claim, payment.ResultAccepted, "b-1"))
+		paid = append(paid, claim.OutboxID)
+	}
+	for _, id := range paid {
+		d.putBack(id)
+	}
+	waiting := d.enqueue()
+	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '1 s' WHERE outbox_id = $1`, [16]byte(waiting))
+	aside, err := d.exec.SetAsidePutBack(t.Context(), "bank", 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "set aside", len(aside), len(paid))
+	for _, id := range paid {
+		same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
+	}
+	d.must(d.exec.SetAside(t.Context(), waiting, payment.SetAsideCode(payment.StatePutBack)))
+	same(t, "letter of the one that waits", d.letter(waiting), "")
+	same(t, "claimed", len(d.claim(lane("bank", 100, 10))), 1)
+	aside, err = d.exec.SetAsidePutBack(t.Context(), "bank", 500)
+	same(t, "set aside again", len(aside), 0)
+	d.must(err)
+}
+
+// TestLettersAreReopened: a copy of a row that was set aside comes back after its
+// dead letter was closed. It gets a letter again, and a row that has one keeps it.
+func TestLettersAreReopened(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	aside := func() payment.ID {
+		id := d.enqueue()
+		d.must(d.exec.SetAside(t.Context(), id, "SQLSTATE_23514"))
+		return id
+	}
+	known, cancelled, lost := aside(), aside(), aside()
+	copied := d.copyOf(cancelled)
+	if _, err := d.operator().CancelPayment(t.Context(), cancelled, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	d.do(`INSERT INTO railhead.payment_outbox_pending SELECT * FROM json_populate_record(NULL::railhead.payment_outbox_pending, $1::json)`, copied)
+	d.do(`DELETE FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(lost))
+	reopened, err := d.exec.ReopenLetters(t.Context(), 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "reopened", len(reopened), 2)
+	code := `SELECT concat_ws(' ', reason, error_code, status) FROM railhead.payment_dead_letters WHERE outbox_id = $1`
+	same(t, "of the cancelled one", d.text(code, [16]byte(cancelled)), "UNCLAIMABLE PUT_BACK pending")
+	same(t, "of one without a letter", d.text(code, [16]byte(lost)), "UNCLAIMABLE NO_LETTER pending")
+	same(t, "of one with a letter", d.text(code, [16]byte(known)), "UNCLAIMABLE SQLSTATE_23514 pending")
+	reopened, err = d.exec.ReopenLetters(t.Context(), 500)
+	same(t, "reopened again", len(reopened), 0)
+	d.must(err)
+}

@@ -137,3 +137,16 @@ func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	same(t, "expired", y.once(r).Expired, 1)
 	same(t, "the third", y.fate(third), "FAILED/EXPIRED, letter EXPIRED pending")
 }
+
+// TestLetterIsReopened: a copy of a row that was set aside, whose letter was closed,
+// is not found by any claim. A turn of the reaper opens a letter again.
+func TestLetterIsReopened(t *testing.T) {
+	t.Parallel()
+	y := newYard(t, sameKey)
+	id := y.enqueue()
+	y.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`)
+	r := y.reaper()
+	same(t, "reopened", y.once(r).Reopened, 1)
+	same(t, "fate", y.fate(id), "SEND sends=0, letter UNCLAIMABLE pending")
+	same(t, "reopened again", y.once(r).Reopened, 0)
+}

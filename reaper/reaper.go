@@ -48,6 +48,8 @@ type Store interface {
 	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
 	// SetAside leaves a row that can't be ended to a person.
 	SetAside(ctx context.Context, outboxID payment.ID, code string) error
+	// ReopenLetters opens the dead letters of rows that are set aside and have none.
+	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
 	// EnsurePartitions makes the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
 	// ForgetHeartbeats removes components that ended long ago.
@@ -86,6 +88,7 @@ type Result struct {
 	Closed     int  // rows of finished claims removed
 	Expired    int
 	SetAside   int // expired, and the archive refuses it
+	Reopened   int // set aside, without a dead letter that said so
 	Partitions []string
 }
 
@@ -181,7 +184,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	}
 	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended()}
 	r.lastTurn = time.Now()
-	// None of the three waits for another's trouble.
+	// None of them waits for another's trouble.
 	var faults []error
 	if !result.Grace {
 		faults = append(faults, r.repair(ctx, &result))
@@ -189,7 +192,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	if !result.Suspended {
 		faults = append(faults, r.expire(ctx, &result))
 	}
-	faults = append(faults, r.keepPartitions(ctx, &result))
+	faults = append(faults, r.reopenLetters(ctx, &result), r.keepPartitions(ctx, &result))
 	return result, errors.Join(faults...)
 }
 
@@ -225,6 +228,23 @@ func (r *Reaper) readPolicies(ctx context.Context) error {
 		policies[row.RailType] = profile
 	}
 	r.policies = policies
+	return nil
+}
+
+// lettersMax bounds what one turn opens of them.
+const lettersMax = 500
+
+// reopenLetters makes visible what a restore of pending alone brought back as it was
+// set aside, after its dead letter was closed.
+func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
+	ids, err := r.store.ReopenLetters(ctx, lettersMax)
+	if err != nil {
+		return err
+	}
+	result.Reopened = len(ids)
+	for _, id := range ids {
+		r.log.ErrorContext(ctx, "dead letter opened: the instruction is set aside, and had none", "outbox_id", id)
+	}
 	return nil
 }
 

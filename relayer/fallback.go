@@ -13,10 +13,11 @@ import (
 
 // How a turn that failed is taken apart.
 const (
-	laneStop    = time.Second      // until a lane whose rows can't be claimed is tried again,
-	laneStopMax = 30 * time.Second // doubled each time up to this
-	poisonHeads = 3                // heads of each priority that must fail before the lane is at fault
-	stuckMax    = 5                // outcomes that may wait for somebody's lock in one turn
+	laneStop     = time.Second      // until a lane whose rows can't be claimed is tried again,
+	laneStopMax  = 30 * time.Second // doubled each time up to this
+	poisonHeads  = 3                // heads of each priority that must fail before the lane is at fault
+	putBackHeads = 500              // heads of each priority that are looked at for rows that were put back
+	stuckMax     = 5                // outcomes that may wait for somebody's lock in one turn
 )
 
 // fallBack runs after a turn that did not work: outcomes in hand are recorded
@@ -159,7 +160,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
 		case payment.IsPutBack(sqlState(err)):
-			if err := r.setAside(ctx, []payment.ID{id}, err); err != nil {
+			if err := r.setAsidePutBack(ctx, name, err); err != nil {
 				return err
 			}
 			elsewhere = true
@@ -178,6 +179,19 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	default:
 		return cause
 	}
+}
+
+// setAsidePutBack sets aside many at once: a restore of that table alone puts back as
+// many as there were.
+func (r *stream) setAsidePutBack(ctx context.Context, name string, cause error) error {
+	ids, err := r.store.SetAsidePutBack(ctx, name, putBackHeads)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r.log.ErrorContext(ctx, "instruction set aside: it was put back in pending", "outbox_id", id, "error", cause)
+	}
+	return nil
 }
 
 func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {

@@ -153,6 +153,11 @@ func (f *faulty) SetAside(ctx context.Context, id payment.ID, code string) error
 	return f.around("SetAside", func() error { return f.Store.SetAside(ctx, id, code) })
 }
 
+func (f *faulty) SetAsidePutBack(ctx context.Context, railType string, heads int) (ids []payment.ID, err error) {
+	err = f.around("SetAsidePutBack", func() (err error) { ids, err = f.Store.SetAsidePutBack(ctx, railType, heads); return err })
+	return ids, err
+}
+
 func (f *faulty) FindClaim(ctx context.Context, id payment.ID) (claims []payment.Claim, err error) {
 	err = f.around("FindClaim", func() (err error) { claims, err = f.Store.FindClaim(ctx, id); return err })
 	if err != nil {

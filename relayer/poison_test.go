@@ -2,7 +2,9 @@ package relayer_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -104,6 +106,34 @@ func TestPutBackAsNew(t *testing.T) {
 	w.awaitStates(last, "DISPATCHING DISPATCHED")
 	w.awaitText("3", `SELECT count(*)::text FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`)
 	same(t, "rows of all", w.cell.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts`), 8)
+}
+
+// TestManyPutBack: a restore of pending alone puts back what it had. The lane is free
+// of it after a few turns, and not after as many as there are rows.
+func TestManyPutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
+	const paid = 400
+	for n := range paid {
+		w.enqueue(fmt.Sprintf("paid-%d", n))
+	}
+	first := w.run(oneStream())
+	w.awaitText(strconv.Itoa(paid), `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED'`)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.do(`INSERT INTO railhead.payment_outbox_pending
+			(outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, next_attempt_at)
+		SELECT a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.payload, '2000-01-01'
+		FROM railhead.payment_outbox_attempts a WHERE a.attempt_no = 1`)
+	last := w.enqueue("neighbour")
+	begun := time.Now()
+	w.run(oneStream())
+	w.awaitStates(last, "DISPATCHING DISPATCHED")
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("the neighbour waited %s", took)
+	}
+	same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'UNCLAIMABLE' AND error_code = 'PUT_BACK'`), paid)
 }
 
 // TestPoisonDoesNotSlowALane: its neighbours go in few turns, not one by one,
