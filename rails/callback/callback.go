@@ -175,6 +175,10 @@ func (r *Reader) news(word, code string) (payment.Result, string) {
 		return "", ""
 	}
 	report := codes.ReportWords{Words: r.config.Statuses, Table: r.table}.Read(word, code)
+	if entry, listed := r.table.Find(code); listed && entry.Class == codes.Business && r.config.Statuses[word] == codes.ReportedByCode {
+		// It is of one send, which the profile may have sent again.
+		return "", "a refusal for lack of funds, a limit or the hour, of one send"
+	}
 	switch report.Result {
 	case payment.ResultExecuted, payment.ResultRefused:
 		return report.Result, ""

@@ -196,6 +196,7 @@ func TestNews(t *testing.T) {
 		{"RJCT", "AC04", payment.ResultRefused, false},
 		{"RJCT", "ACSC", "", true},
 		{"RJCT", "AG09", "", false},
+		{"RJCT", "AM04", "", true},
 		{"RJCT", "G000", "", true},
 		{"RJCT", "NARR", "", true},
 		{"RJCT", "AM05", "", true},

@@ -100,7 +100,7 @@ func (c Class) inquiryResult() payment.Result {
 		return payment.ResultExecuted
 	case InProgress:
 		return payment.ResultInProgress
-	case Terminal:
+	case Terminal, Business: // no inquiry is refused for lack of funds
 		return payment.ResultRefused
 	case NotReceived:
 		return payment.ResultNotFound

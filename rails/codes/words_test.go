@@ -103,7 +103,7 @@ func TestReportWords(t *testing.T) {
 		{"SEE", "ACSC", exe, "ACSC", false},
 		{"SEE", "AG09", nf, "AG09", false},
 		{"SEE", "NARR", una, "NARR", false},
-		{"SEE", "AM04", una, "AM04", false},
+		{"SEE", "AM04", ref, "AM04", false},
 		{"SEE", "ZZ99", una, "ZZ99", true},
 		{"SEE", "", una, "", false},
 		{"RJCT", "AC04", ref, "AC04", false},
