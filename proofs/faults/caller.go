@@ -30,6 +30,9 @@ type Caller struct {
 	// Repeat makes the calls again that the journal has acknowledged, as a caller
 	// does that has lost what it was told.
 	Repeat bool
+	// Together enqueues the whole plan in one transaction, so that all of it is due
+	// at one moment.
+	Together bool
 	// Rails, separated by commas, are those whose calls are made. Empty: all.
 	Rails string
 }
@@ -80,6 +83,10 @@ func (c Caller) Run(ctx context.Context) error {
 		return err
 	}
 	defer ingest.Close()
+	orders = slices.DeleteFunc(orders, func(o order) bool { return done[o.InstructionID] })
+	if c.Together {
+		return errors.Join(c.enqueueTogether(ctx, ingest, journal, orders), journal.Close())
+	}
 	work := make(chan order)
 	var callers sync.WaitGroup
 	failed := make(chan error, c.Callers)
@@ -95,9 +102,6 @@ func (c Caller) Run(ctx context.Context) error {
 		})
 	}
 	for _, each := range orders {
-		if done[each.InstructionID] {
-			continue
-		}
 		select {
 		case work <- each:
 		case err = <-failed:
@@ -135,6 +139,48 @@ func (c Caller) enqueue(ctx context.Context, ingest *ledger.Ingest, journal *Jou
 		pause(ctx, min(50*time.Millisecond<<try, time.Second))
 	}
 	return nil
+}
+
+// enqueueTogether tries a plan as one batch, as often as enqueue tries an instruction.
+func (c Caller) enqueueTogether(ctx context.Context, ingest *ledger.Ingest, journal *Journal, orders []order) error {
+	all := make([]payment.Instruction, len(orders))
+	for n, o := range orders {
+		all[n] = o.instruction()
+	}
+	for try := range c.Tries {
+		for _, o := range orders {
+			if err := journal.Write(Entry{Kind: Attempt, InstructionID: o.InstructionID}); err != nil {
+				return err
+			}
+		}
+		results, err := c.callTogether(ctx, ingest, all)
+		for n, o := range orders {
+			entry := Entry{Kind: Trouble, InstructionID: o.InstructionID}
+			switch {
+			case err != nil:
+				entry.Error = err.Error()
+			case results[n].Fault != nil:
+				entry.Kind, entry.Error = Refusal, results[n].Fault.Error()
+			default:
+				receipt := results[n].Receipt
+				entry.Kind, entry.OutboxID, entry.SequenceID, entry.Replayed = Ack, receipt.OutboxID.String(), receipt.SequenceID, receipt.Replayed
+			}
+			if err := journal.Write(entry); err != nil {
+				return err
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		pause(ctx, min(50*time.Millisecond<<try, time.Second))
+	}
+	return nil
+}
+
+func (c Caller) callTogether(ctx context.Context, ingest *ledger.Ingest, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
+	defer cancel()
+	return ingest.EnqueueBatch(ctx, all)
 }
 
 // call enqueues in a transaction of the caller's own, as an ingest API does

@@ -63,6 +63,15 @@ func TestTable(t *testing.T) {
 	if len(replays) != len(railsim.Replays()) {
 		t.Errorf("%d seeds in a row draw %d answers to a repeated key", len(railsim.Replays()), len(replays))
 	}
+	judged := make(map[string]bool)
+	for seed := range uint64(2) {
+		for _, rail := range standard("x", seed).judgedRails() {
+			judged[rail] = true
+		}
+	}
+	if len(judged) != len(standard("x", 1).Rails) {
+		t.Errorf("two seeds in a row count the slots of %v", judged)
+	}
 	if standard("x", 1).draws().Uint64() == standard("y", 1).draws().Uint64() {
 		t.Error("two faults of one seed draw the same")
 	}

@@ -60,19 +60,21 @@ func (w *World) judgeSilence(ctx context.Context) error {
 	return nil
 }
 
-// judgePermits wants every slot of every rail to be free again: as many calls
-// as the rail allows must be at the bank at once. Where several relayers share
-// the traffic, nobody can tell whose slot is missing, and nothing is looked at.
+// judgePermits wants every slot to be free again, of one rail of each bank that the
+// traffic used: as many calls as the rail allows must be at the bank at once. Where
+// several relayers share the traffic, whose slot is missing can't be told, and nothing
+// is looked at.
+//
+// All payments of a round become due by one commit, so that the relayer can fill its
+// slots in one turn: by commits of their own they come as far apart as the machine
+// makes them, and a rail that is fed slowly is never full.
 func (w *World) judgePermits(ctx context.Context) error {
 	if running(w.relayers) != 1 {
 		return nil
 	}
 	const slow = 600 * time.Millisecond
-	for _, rail := range []string{Keyed, Bare} {
-		bank := w.Dedupes
-		if rail == Bare {
-			bank = w.Bare
-		}
+	for _, rail := range w.Options.judgedRails() {
+		bank := w.bank(rail)
 		if err := bank.spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: slow.Milliseconds()}); err != nil {
 			return err
 		}
@@ -82,7 +84,7 @@ func (w *World) judgePermits(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := w.enqueueTogether(ctx, rail, w.Options.Concurrency); err != nil {
+			if err := w.enqueueTogether(ctx, rail, 2*w.Options.Concurrency); err != nil {
 				return err
 			}
 			if _, err := w.AwaitRest(ctx); err != nil {
@@ -106,6 +108,27 @@ func (w *World) judgePermits(ctx context.Context) error {
 	return nil
 }
 
+// judgedRails are a rail of each bank, of those that the traffic used. All of them are
+// judged by some seed.
+func (o Options) judgedRails() []string {
+	var all []string
+	for _, rails := range [][]string{{Keyed, Asked}, {Bare, BareAsked}} {
+		rails = slices.DeleteFunc(rails, func(rail string) bool { return !slices.Contains(o.Rails, rail) })
+		if len(rails) > 0 {
+			all = append(all, rails[o.Seed%uint64(len(rails))])
+		}
+	}
+	return all
+}
+
+// bank is the bank behind a rail.
+func (w *World) bank(rail string) *Bank {
+	if rail == Bare || rail == BareAsked {
+		return w.Bare
+	}
+	return w.Dedupes
+}
+
 // together reports whether so many payments were with the bank at one time.
 func together(requests []railsim.Request, n int, lasting time.Duration) bool {
 	var at []time.Time
@@ -123,11 +146,12 @@ func together(requests []railsim.Request, n int, lasting time.Duration) bool {
 	return false
 }
 
-// enqueueTogether enqueues n instructions of one rail, and waits for the caller.
+// enqueueTogether enqueues n instructions of one rail by one commit, and waits for the
+// caller.
 func (w *World) enqueueTogether(ctx context.Context, rail string, n int) error {
 	rails := w.Options.Rails
 	w.Options.Rails = []string{rail}
-	_, err := w.Traffic(n)
+	_, err := w.TrafficAtOnce(n)
 	w.Options.Rails = rails
 	if err != nil {
 		return err

@@ -23,6 +23,16 @@ func (w *World) Traffic(n int, points ...faultpoint.Point) (*Process, error) {
 	return w.call(w.plans, points)
 }
 
+// TrafficAtOnce starts a caller that enqueues n instructions in one transaction, and
+// returns at once.
+func (w *World) TrafficAtOnce(n int) (*Process, error) {
+	w.plans++
+	if err := w.writePlan(w.plan(w.plans), n); err != nil {
+		return nil, err
+	}
+	return w.call(w.plans, nil, "-together")
+}
+
 // Resume starts a caller on the plan of one that was killed, with its journal.
 func (w *World) Resume(plan int) (*Process, error) { return w.call(plan, nil) }
 

@@ -57,6 +57,7 @@ func caller(ctx context.Context, args []string) int {
 	flags.DurationVar(&c.Pace, "pace", 0, "wait between the calls of one caller")
 	flags.StringVar(&c.Rails, "rails", "", "make the calls of these rails alone, separated by commas")
 	flags.BoolVar(&c.Repeat, "repeat", false, "make the calls again that the journal has acknowledged")
+	flags.BoolVar(&c.Together, "together", false, "enqueue the whole plan in one transaction")
 	if flags.Parse(args) != nil {
 		return exitUsage
 	}
