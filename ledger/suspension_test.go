@@ -105,20 +105,21 @@ func TestCallbackWhileSuspended(t *testing.T) {
 // a send of it is known.
 func TestRefusalAfterTheAcceptance(t *testing.T) {
 	t.Parallel()
+	const again = "DISPATCHING ZOMBIE_REQUEUE(1) LATE_OUTCOME(1)"
 	for _, c := range []struct {
 		name    string
 		profile string
 		prepare func(*desk)
-		want    [2]string
+		want    [3]string
 	}{
-		{"never suspended", `{}`, func(*desk) {}, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED"}},
-		{"accepted", `{}`, func(d *desk) { d.suspend(); d.accept() }, [2]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME"}},
-		{"one outcome a key", `{"answer_covers_key": true}`, func(d *desk) { d.suspend(); d.accept() }, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME"}},
+		{"never suspended", `{}`, func(*desk) {}, [3]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED", again + " FAILED(1)"}},
+		{"accepted", `{}`, func(d *desk) { d.suspend(); d.accept() }, [3]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME", again}},
+		{"one outcome a key", `{"answer_covers_key": true}`, func(d *desk) { d.suspend(); d.accept() }, [3]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME", again}},
 		{"long after", `{}`, func(d *desk) {
 			d.suspend()
 			d.accept()
 			d.do(`UPDATE railhead.payment_outbox_settings SET repeated_within = interval '0'`)
-		}, [2]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED"}},
+		}, [3]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED", again + " FAILED(1)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +134,9 @@ func TestRefusalAfterTheAcceptance(t *testing.T) {
 					t.Errorf("rows %d: got %s, want %s", n, got, want)
 				}
 			}
+			repeated := sentOnce(d)
+			d.late(evidence(sameKey, repeated, "refused", ""))
+			same(t, "rows of what is repeated, and finally refused", d.rows(repeated.OutboxID), c.want[2])
 			d.gapless()
 		})
 	}
