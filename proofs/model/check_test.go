@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
@@ -39,6 +40,29 @@ func TestLedgerAgainstModel(t *testing.T) {
 		w := i.newWorld(rt)
 		defer w.clearUp()
 		rt.Repeat(w.steps())
+	})
+}
+
+// TestConflictOfWhatWasCancelled: a send of a cancelled payment becomes known, which
+// histories seldom come to, and an operator finds out that it was not executed.
+func TestConflictOfWhatWasCancelled(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := i.newWorld(rt)
+		defer w.clearUp()
+		w.enqueue(rt)
+		w.cancel(rt)
+		one := w.all[0]
+		forgotten := payment.Claim{
+			OutboxID: one.id, RailType: w.name, AttemptNo: 1, Action: payment.ActionSend, ClaimedAt: time.Now().Truncate(time.Microsecond),
+		}
+		decision := w.profile.Decide(forgotten, payment.Answer{Result: payment.ResultUnknown})
+		same(rt, "late", w.slow(rt, w.outcome(forgotten, decision, payment.ResultUnknown, "", "worker")), payment.VerdictConflict)
+		w.check(rt)
+		w.resolve(rt)
+		w.check(rt)
+		w.enqueueAgain(rt)
 	})
 }
 

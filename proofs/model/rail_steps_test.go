@@ -176,8 +176,11 @@ func (w *world) resolve(t *rapid.T) {
 	executed := one.rail.executed > 0
 	evidence := ledger.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof"}
 	want, reference, result := payment.Failed, "", payment.ResultRefused
-	if executed {
+	switch {
+	case executed:
 		want, reference, result = payment.Dispatched, "reference-of-the-rail", payment.ResultExecuted
+	case one.state == payment.Cancelled:
+		want = payment.Cancelled // that it was not executed is no news
 	}
 	evidence.RailReference = reference
 	_, err := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
@@ -193,7 +196,7 @@ func (w *world) resolve(t *rapid.T) {
 		one.append(want, false, 0, result, reference)
 		one.evident = true
 	}
-	if one.letter = ""; !executed {
+	if one.letter = ""; want == payment.Failed {
 		one.letter = payment.DeadFailed
 	}
 }
