@@ -14,36 +14,55 @@ import (
 // TestStale: which open claims are repaired, by age and by the worker's silence.
 func TestStale(t *testing.T) {
 	t.Parallel()
+	const silence = 10 * time.Second // of a worker that is taken for dead
 	for name, c := range map[string]struct {
 		status string // of the worker's heartbeat; empty: none
 		silent time.Duration
 		age    time.Duration
 		stale  int
+		lasts  time.Duration // until time alone makes another case of it; 0: never
 	}{
-		"young, alive":                      {"running", 0, 0, 0},
-		"old, alive":                        {"running", 0, zombie + time.Second, 1},
-		"almost old, alive":                 {"running", 0, zombie - 5*time.Second, 0},
-		"draining is alive":                 {"draining", 0, budget + time.Second, 0},
-		"held is alive":                     {"held", 0, budget + time.Second, 0},
-		"past the budget, silent":           {"running", 11 * time.Second, budget + time.Second, 1},
-		"past the budget, a little silent":  {"running", 5 * time.Second, budget + time.Second, 0},
-		"past the budget, stopped":          {"stopped", 0, budget + time.Second, 1},
-		"past the budget, never heard of":   {"", 0, budget + time.Second, 1},
-		"within the budget, silent":         {"running", time.Hour, budget - 700*time.Millisecond, 0},
-		"within the budget, stopped":        {"stopped", 0, budget - 700*time.Millisecond, 0},
-		"within the budget, never heard of": {"", 0, 0, 0},
-		"a year old: there is no window":    {"running", 0, 365 * 24 * time.Hour, 1},
+		"young, alive":                      {"running", 0, 0, 0, silence},
+		"old, alive":                        {"running", 0, zombie + time.Second, 1, 0},
+		"almost old, alive":                 {"running", 0, zombie - 5*time.Second, 0, 5 * time.Second},
+		"draining is alive":                 {"draining", 0, budget + time.Second, 0, silence},
+		"held is alive":                     {"held", 0, budget + time.Second, 0, silence},
+		"past the budget, silent":           {"running", silence + time.Second, budget + time.Second, 1, 0},
+		"past the budget, a little silent":  {"running", 5 * time.Second, budget + time.Second, 0, silence - 5*time.Second},
+		"past the budget, stopped":          {"stopped", 0, budget + time.Second, 1, 0},
+		"past the budget, never heard of":   {"", 0, budget + time.Second, 1, 0},
+		"within the budget, silent":         {"running", time.Hour, budget - 700*time.Millisecond, 0, 700 * time.Millisecond},
+		"within the budget, stopped":        {"stopped", 0, budget - 700*time.Millisecond, 0, 700 * time.Millisecond},
+		"within the budget, never heard of": {"", 0, 0, 0, budget},
+		"a year old: there is no window":    {"running", 0, 365 * 24 * time.Hour, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(t, sameKey)
-			r := y.reaper()
-			claim := y.claimOne("worker")
-			if c.status != "" {
-				y.beat("worker", c.status, c.silent)
+			var (
+				y        *yard
+				claim    payment.Claim
+				result   reaper.Result
+				again    int
+				inFlight int
+			)
+			// A case that the machine was too slow for is played anew.
+			for try, inTime := 1, false; !inTime; try++ {
+				if try > 20 {
+					t.Fatal("the machine was too slow for each try")
+				}
+				y = newYard(t, sameKey)
+				r := y.reaper()
+				claim = y.claimOne("worker")
+				begun := time.Now()
+				if c.status != "" {
+					y.beat("worker", c.status, c.silent)
+				}
+				y.age(c.age)
+				result = y.once(r)
+				inFlight = y.inFlight()
+				again = y.once(r).Stale
+				inTime = c.lasts == 0 || time.Since(begun) < c.lasts
 			}
-			y.age(c.age)
-			result := y.once(r)
 			same(t, "stale", result.Stale, c.stale)
 			same(t, "repaired", result.Repaired, c.stale)
 			want := "DISPATCHING"
@@ -52,10 +71,10 @@ func TestStale(t *testing.T) {
 				if c.age > 24*time.Hour { // the rail has forgotten the key
 					want = "DISPATCHING ZOMBIE_REQUEUE/KEY_WINDOW_CLOSED PARKED/KEY_WINDOW_CLOSED, letter OUTCOME_UNKNOWN pending"
 				}
-				same(t, "claims in flight", y.inFlight(), 0)
+				same(t, "claims in flight", inFlight, 0)
 			}
 			same(t, "fate", y.fate(claim.OutboxID), want)
-			same(t, "a second look", y.once(r).Stale, 0)
+			same(t, "a second look", again, 0)
 		})
 	}
 }
