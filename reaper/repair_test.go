@@ -79,6 +79,34 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestStaleByItsOwnProfile: a call may take as long as the profile says that its claim
+// was made by. A shorter one that was applied since ends no call that is under way.
+func TestStaleByItsOwnProfile(t *testing.T) {
+	t.Parallel()
+	const patient = `{"resend_on_unknown": "NEVER", "inquiry": {"max": 3, "not_found": "INCONCLUSIVE"},
+		"timeouts": {"connect": "15s", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}}`
+	y := newYard(t, patient)
+	r := y.reaper()
+	claim := y.claimOne("worker")
+	y.beat("worker", "running", time.Hour)
+	y.ApplyProfile("bank", asks)
+	y.age(10 * time.Second)
+	same(t, "dialling still, by the profile of the claim", y.once(r).Stale, 0)
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
+	y.age(17 * time.Second)
+	same(t, "past its call", y.once(r).Stale, 1)
+
+	// A longer one counts too: what it was applied for may hold of any call.
+	y = newYard(t, asks)
+	r = y.reaper()
+	claim = y.claimOne("worker")
+	y.beat("worker", "running", time.Hour)
+	y.ApplyProfile("bank", patient)
+	y.age(10 * time.Second)
+	same(t, "within the call of the profile in force", y.once(r).Stale, 0)
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
+}
+
 // TestLostIsUnknown: nobody knows what a dead worker has sent. What follows is
 // the profile's to say.
 func TestLostIsUnknown(t *testing.T) {

@@ -1,9 +1,12 @@
 -- Open claims that are due for repair, oldest first: older than the zombie
 -- threshold, or with a stale worker, but never so young that a call which began in
--- time could still be under way. Each of these spans is the longer one of the cell's
--- and of what the claim's own worker says that it runs by: a worker that has not
--- taken a shorter budget yet keeps its claims by the old one. Reads the small table of claims in flight and one probe a member,
--- never the archive; however old a claim is, it is found. Sub-queries with LIMIT
+-- time could still be under way: by the profile in force, and by the one that the
+-- claim was made by, as the call goes on as it began; of a rail that the reaper does
+-- not know, by the zombie threshold alone. Each of the other spans is the
+-- longer one of the cell's and of what the claim's own worker says that it runs by: a
+-- worker that has not taken a shorter budget yet keeps its claims by the old one.
+-- Reads the small table of claims in flight and one probe a member, never the
+-- archive; however old a claim is, it is found. Sub-queries with LIMIT
 -- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
 -- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
@@ -22,6 +25,11 @@ CROSS JOIN LATERAL (
   WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
   LIMIT 1) a
 LEFT JOIN unnest($3::text[], $4::bigint[]) AS b(rail_type, call_ms) ON b.rail_type = a.rail_type
+LEFT JOIN LATERAL (
+  SELECT {cell}.call_budget_ms(p.profile) * interval '1 millisecond' AS call
+  FROM {cell}.payment_rail_profiles p
+  WHERE p.rail_type = a.rail_type AND p.version = a.profile_version
+  LIMIT 1) own ON true
 LEFT JOIN {cell}.outbox_heartbeats h ON h.name = f.worker_id
 CROSS JOIN LATERAL (
   SELECT greatest($1::bigint, h.zombie_ms) * interval '1 millisecond' AS zombie,
@@ -31,6 +39,7 @@ WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 milli
   AND (
     f.claimed_at <= clock_timestamp() - w.zombie
     OR (h.status <> 'stopped' AND h.last_tick_at > clock_timestamp() - w.stale) IS NOT TRUE)
+  AND (b.call_ms IS NULL OR own.call IS NULL OR f.claimed_at <= clock_timestamp() - own.call - w.start_within)
   AND (
     SELECT true FROM {cell}.payment_outbox_attempts z
     WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'

@@ -3,7 +3,8 @@
 --   the sum of its five timeouts, as rails.Timeouts.Total adds them. A timeout is
 --   text in Go's form (1m30s, 250ms); one that is missing or zero has its default.
 --   TestSameBudgetInGoAndSQL holds the two against each other.
--- reads, writes, locks: nothing.   called by: keep_time_budget; auditor, for a proof.
+-- reads, writes, locks: nothing.   called by: keep_time_budget; executor, for the
+--          calls of lost workers; auditor, for a proof.
 CREATE OR REPLACE FUNCTION {cell}.call_budget_ms(profile jsonb) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
