@@ -175,6 +175,9 @@ func TestRefusedRoute(t *testing.T) {
 			w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true, Match: railsim.Match{KeyPrefix: w.railKey(id)}})
 			w.run(config())
 			for n := 0; w.letter(id) == ""; n++ {
+				if strings.Count(w.states(id), refused) > 8 {
+					t.Fatalf("it is sent without end: %s", w.states(id))
+				}
 				other := w.enqueue(fmt.Sprintf("instruction-%d", n))
 				w.awaitStates(other, "DISPATCHING DISPATCHED")
 			}
