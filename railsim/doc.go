@@ -94,8 +94,8 @@
 //	delay_after, drop_after, reset_after,
 //	hang_after, status_after, redirect_after,
 //	html_after, bad_json_after, empty_after,
-//	truncated_after, wrong_id_after,
-//	wrong_reference_after, huge_after,
+//	truncated_after, resent_after, wrong_id_after,
+//	another_id_after, wrong_reference_after, huge_after,
 //	gzip_bomb_after, drip_headers_after,
 //	drip_body_after                                 decided durably first: executed, unless refused by business
 //	delay_settle, refuse_settle                     provisional mode, at settlement
@@ -109,6 +109,6 @@
 //	inquiry_not_found, inquiry_lag, inquiry_blind, inquiry_no_trace,
 //	inquiry_forgetful                               change what is told, never what is
 //
-// An _after fault also spoils replays. It leaves alone the answers that rest on no durable decision of this payment:
+// An _after fault also spoils replays, but for resent_after. It leaves alone the answers that rest on no durable decision of this payment:
 // 409 KEY_REUSED and IN_FLIGHT, and 503.
 package railsim

@@ -55,7 +55,9 @@ const (
 	BadJSONAfter        FaultKind = "bad_json_after"        // answers 200 with broken JSON
 	EmptyAfter          FaultKind = "empty_after"           // answers 200 with no body
 	TruncatedAfter      FaultKind = "truncated_after"       // half of the true answer, with the Content-Length of all of it
+	ResentAfter         FaultKind = "resent_after"          // answers as to a replay: a proxy below the sender has sent it twice
 	WrongIDAfter        FaultKind = "wrong_id_after"        // the true answer with the id of no payment
+	AnotherIDAfter      FaultKind = "another_id_after"      // the true answer with the id of the payment before it, if there is one
 	WrongReferenceAfter FaultKind = "wrong_reference_after" // the true answer with another's reference
 	HugeAfter           FaultKind = "huge_after"            // answers 200 with a JSON string of Bytes (1 GiB)
 	GzipBombAfter       FaultKind = "gzip_bomb_after"       // answers 200 with gzip that unpacks to Bytes (1 GiB)
@@ -124,13 +126,13 @@ func shapeOf(k FaultKind) (shape, bool) {
 		return shape{stage: stagePayment, delay: true, fresh: true, delayMS: true}, true
 	case DelayAfter:
 		return shape{stage: stagePayment, delay: true, delayMS: true}, true
-	case Refuse, RefuseDrop:
+	case Refuse, RefuseDrop, ResentAfter:
 		return shape{stage: stagePayment, fresh: true}, true
 	case RedirectBefore, RedirectAfter:
 		return shape{stage: stagePayment, url: true}, true
 	case StatusBefore, DropBefore, ResetBefore, HangBefore,
 		DropAfter, ResetAfter, HangAfter, StatusAfter, HTMLAfter, BadJSONAfter, EmptyAfter, TruncatedAfter,
-		WrongIDAfter, WrongReferenceAfter, HugeAfter, GzipBombAfter, DripHeadersAfter, DripBodyAfter:
+		WrongIDAfter, AnotherIDAfter, WrongReferenceAfter, HugeAfter, GzipBombAfter, DripHeadersAfter, DripBodyAfter:
 		return shape{stage: stagePayment}, true
 	case DelaySettle:
 		return shape{stage: stageSettle, delay: true, delayMS: true}, true

@@ -76,7 +76,9 @@ var paymentFaults = []struct {
 	{Fault{Kind: BadJSONAfter}, 1, 0, func(g got) bool { return g.status == 200 && g.reply == reply{} && len(g.body) > 0 }},
 	{Fault{Kind: EmptyAfter}, 1, 0, func(g got) bool { return g.status == 200 && g.err == nil && len(g.body) == 0 }},
 	{Fault{Kind: TruncatedAfter}, 1, 0, func(g got) bool { return g.status == 201 && cut(g) }},
+	{Fault{Kind: ResentAfter}, 1, 0, func(g got) bool { return g.status == 201 && replayed(g) }},
 	{Fault{Kind: WrongIDAfter}, 1, 0, sees(201, wrongID)},
+	{Fault{Kind: AnotherIDAfter}, 1, 0, sees(201, formatID(1))},
 	{Fault{Kind: WrongReferenceAfter}, 1, 0, sees(201, "r-other")},
 	{Fault{Kind: HugeAfter, Bytes: 100 << 20}, 1, 0, func(g got) bool { return g.status == 200 && len(g.body) == 1<<20 }},
 	{Fault{Kind: GzipBombAfter, Bytes: 100 << 20}, 1, 0, func(g got) bool {

@@ -110,6 +110,11 @@ func (b *Bank) failAfter(w http.ResponseWriter, r *http.Request, act Fault, a an
 	case WrongIDAfter:
 		a.reply.ID = wrongID
 		b.writeAnswer(w, a)
+	case AnotherIDAfter:
+		if n := parseID(a.reply.ID); n > 1 {
+			a.reply.ID = formatID(n - 1)
+		}
+		b.writeAnswer(w, a)
 	case WrongReferenceAfter:
 		a.reply.Reference = other(a.reply.Reference)
 		b.writeAnswer(w, a)

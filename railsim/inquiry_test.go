@@ -67,6 +67,20 @@ func TestInquiryWhileInProgress(t *testing.T) {
 	f.ledger(0, 0)
 }
 
+// TestAnotherID: who asks by the id of such an answer is told of another payment.
+func TestAnotherID(t *testing.T) {
+	f := start(t, Config{})
+	f.want(f.pay("k1", simple("r1")), http.StatusCreated, "EXECUTED")
+	if err := f.bank.SetFaults(Fault{Kind: AnotherIDAfter, Probability: 1}); err != nil {
+		t.Fatal(err)
+	}
+	g := f.pay("k2", simple("r2"))
+	f.want(g, http.StatusCreated, "EXECUTED")
+	if asked := f.do(t.Context(), http.MethodGet, "/payments/by-id/"+g.reply.ID, ""); g.reply.Reference != "r2" || asked.reply.Key != "k1" {
+		t.Errorf("told %v, asked %v", g, asked)
+	}
+}
+
 func TestInquiryOfOddNames(t *testing.T) {
 	f := start(t, Config{})
 	f.want(f.pay("a/b c%?", simple("x/y z")), http.StatusCreated, "EXECUTED")

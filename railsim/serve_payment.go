@@ -66,6 +66,8 @@ func (b *Bank) servePayment(w http.ResponseWriter, r *http.Request) {
 		b.writeAnswer(w, *a)
 	case !b.sleep(hit.total(DelayAfter)):
 		b.drop(w)
+	case act.Kind == ResentAfter && !a.replayed:
+		b.writeAnswer(w, b.replayAnswer(p))
 	default:
 		b.failAfter(w, r, act, *a)
 	}

@@ -30,7 +30,7 @@ var asked = []struct{ what, pattern string }{
 	{"failover to a synchronous standby, cancelled wait", `failover_sync|failover_cancelled_wait`},
 	{"demoted primary still reachable", `failover_switchover|primary_read_only`},
 	{"rail executed, answer lost", `answer_lost_after_execution|answer_status_500|late_execution|inquiry_.*|key_window_over|refused_meanwhile|replay_duplicate`},
-	{"can't be traced: of what is executed later", `cannot_trace_.*`},
+	{"duplicate, can't be traced, no longer known, another's reference: of what is executed", `duplicate_.*|cannot_trace_.*|aged_out_.*|by_reference_.*`},
 	{"rail refused, answer lost", `answer_lost_after_refusal|answer_refused|answer_status_503_before`},
 	{"rail answers 429, or 404 to some", `rate_limit_.*|poisoned_route`},
 	{"rail hangs", `hang_.*`},

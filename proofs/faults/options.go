@@ -42,6 +42,14 @@ type Options struct {
 	RetryBase  time.Duration `json:"retry_base"`
 	// IDAfterRefusal is theirs too, and the bank's. With SAME an answer speaks for its own send alone.
 	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
+	// NotFoundUntil is how long after the first send "no such payment" counts.
+	NotFoundUntil time.Duration `json:"not_found_until"`
+	// Inquiries is how often the rails that can be asked are asked at most.
+	Inquiries int `json:"inquiries"`
+	// ByReference has both banks take payments for now and settle them SettleAfter, and
+	// has those that can be asked be asked by the bank's own reference alone.
+	ByReference bool          `json:"by_reference,omitempty"`
+	SettleAfter time.Duration `json:"settle_after,omitempty"`
 	// OnReplay is what their bank answers to a key that it has seen.
 	OnReplay railsim.Replay `json:"on_replay"`
 
@@ -70,8 +78,8 @@ func standard(fault string, seed uint64) Options {
 		Wave: 16, Participants: 3, Callers: 4, Pace: 20 * time.Millisecond, Rounds: 3,
 		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
 		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond, IDAfterRefusal: payment.IDNew,
-		OnReplay: drawReplay(fault, seed, railsim.Replays()),
-		Poll:     200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
+		OnReplay: drawReplay(fault, seed, railsim.Replays()), NotFoundUntil: time.Hour, Inquiries: 60,
+		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
 		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
 )
 
 // World is one installation under fault: a database, two banks, relayers and
@@ -80,11 +81,15 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	if err = w.openAdmin(ctx); err != nil {
 		return nil, err
 	}
-	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
-		"--on-replay", string(o.OnReplay), "--store-refusals="+strconv.FormatBool(o.IDAfterRefusal == payment.IDNew)); err != nil {
+	mode := []string{"--mode", string(railsim.Sync)}
+	if o.ByReference {
+		mode = []string{"--mode", string(railsim.Provisional), "--settle-delay", o.SettleAfter.String()}
+	}
+	if w.Dedupes, err = startBank(ctx, w.dir, "bank-dedupes", lane.built.Bank, o.Seed, append(mode, "--key-window", cmp.Or(o.BankWindow, o.KeyWindow).String(),
+		"--on-replay", string(o.OnReplay), "--store-refusals="+strconv.FormatBool(o.IDAfterRefusal == payment.IDNew))...); err != nil {
 		return nil, err
 	}
-	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, "--dedupe=false"); err != nil {
+	if w.Bare, err = startBank(ctx, w.dir, "bank-bare", lane.built.Bank, o.Seed+1, append(mode, "--dedupe=false")...); err != nil {
 		return nil, err
 	}
 	if err := w.applyRails(ctx); err != nil {

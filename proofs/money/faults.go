@@ -66,7 +66,7 @@ func payments() []railsim.Fault {
 		{Kind: railsim.StatusAfter, Status: 500}, {Kind: railsim.StatusAfter, Status: 504},
 		{Kind: railsim.RedirectAfter, URL: elsewhere},
 		{Kind: railsim.HTMLAfter}, {Kind: railsim.BadJSONAfter}, {Kind: railsim.EmptyAfter}, {Kind: railsim.TruncatedAfter},
-		{Kind: railsim.WrongIDAfter}, {Kind: railsim.WrongReferenceAfter},
+		{Kind: railsim.ResentAfter}, {Kind: railsim.WrongIDAfter}, {Kind: railsim.AnotherIDAfter}, {Kind: railsim.WrongReferenceAfter},
 		{Kind: railsim.HugeAfter, Bytes: 2 << 20}, {Kind: railsim.GzipBombAfter, Bytes: 8 << 20},
 		{Kind: railsim.DripHeadersAfter, DelayMS: 100}, {Kind: railsim.DripBodyAfter, DelayMS: 100},
 	}
