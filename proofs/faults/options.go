@@ -44,6 +44,8 @@ type Options struct {
 	IDAfterRefusal payment.IDAfterRefusal `json:"id_after_refusal"`
 	// NotFoundUntil is how long after the first send "no such payment" counts.
 	NotFoundUntil time.Duration `json:"not_found_until"`
+	// Slower is how many times as long as usual the rails wait in a call; 0: once.
+	Slower int `json:"slower,omitempty"`
 	// Inquiries is how often the rails that can be asked are asked at most.
 	Inquiries int `json:"inquiries"`
 	// ByReference has both banks take payments for now and settle them SettleAfter, and
@@ -87,11 +89,16 @@ func standard(fault string, seed uint64) Options {
 	}
 }
 
-// sendBudget is the sum of the timeouts in the rails file.
+// sendBudget is the sum of the timeouts in the rails file, of rails that are not slower.
 const sendBudget = 2100 * time.Millisecond
 
 // patience is the age below which nobody may take a claim from its worker.
-func (o Options) patience() time.Duration { return o.StartWithin + sendBudget }
+func (o Options) patience() time.Duration { return o.StartWithin + o.Span(sendBudget.Milliseconds()) }
+
+// Span is so many milliseconds of a call, by the rails file.
+func (o Options) Span(ms int64) time.Duration {
+	return time.Duration(max(o.Slower, 1)) * time.Duration(ms) * time.Millisecond
+}
 
 // drawReplay draws one of the answers. As many seeds in a row as there are answers
 // show each of them.

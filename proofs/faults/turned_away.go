@@ -19,6 +19,7 @@ func turnedAwayFaults() []Fault {
 			Adjust: func(o *Options) {
 				// Nothing may wait for an operator, not even what the bank would call a duplicate.
 				o.Wave, o.OnReplay = payments, railsim.ReplayStored
+				unhurried(o)
 				adjust(o)
 			},
 			Inject: func(ctx context.Context, w *World) error { return w.rateLimit(ctx, lasting) },
@@ -35,10 +36,20 @@ func turnedAwayFaults() []Fault {
 		long,
 		{
 			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two relayers serve them",
-			Adjust: func(o *Options) { o.Wave, o.Relayers = 800, 2 },
+			Adjust: func(o *Options) {
+				o.Wave, o.Relayers = 800, 2
+				unhurried(o)
+			},
 			Inject: poisonRoutes, Check: func(w *World, f Facts) { w.lettersOfThePoisoned(f) }, Quiet: true,
 		},
 	}
+}
+
+// unhurried keeps a busy machine that holds a process up for seconds from looking like a
+// worker that was lost, or a bank that does not answer: on a bank that can't be asked
+// the payment would be parked, and no bank has turned it away.
+func unhurried(o *Options) {
+	o.Slower, o.StoreTimeout, o.HeartbeatStale, o.Zombie = 4, 10*time.Second, 15*time.Second, 45*time.Second
 }
 
 // rateLimit sends one wave into a rate limit. Payments whose answer is lost meanwhile
