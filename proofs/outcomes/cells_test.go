@@ -82,6 +82,19 @@ func (c cell) replayed() bool {
 	return c.shape.Dedupes() && !c.shape.Asked() && (c.trouble != lostBefore && c.trouble != killedBefore || c.result == payment.ResultUnknown)
 }
 
+// reportedFirst are the instructions whose bank reports the refusal of a send that has
+// no answer, and would be sent the key again: a report that comes after the next send
+// speaks of which one?
+func reportedFirst(all []cell) map[string]bool {
+	names := make(map[string]bool)
+	for _, c := range all {
+		if c.result == refusedAtEnd && c.trouble == lostAfter && c.shape.CallsBack() {
+			names[c.name()] = true
+		}
+	}
+	return names
+}
+
 // resultAt is which send, as the bank counts them, meets the result.
 func (c cell) resultAt() int64 {
 	if c.trouble == noTrouble || c.trouble == killedBefore {

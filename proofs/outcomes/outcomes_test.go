@@ -104,7 +104,7 @@ func (s *stage) play(all []cell) map[string]payment.ID {
 	stop()
 	s.cell.SetTimeBudget(timeBudget)
 	maps.Copy(ids, s.enqueue(others))
-	s.relay(s.store)
+	s.relay(patient{s.store, reportedFirst(all)})
 	s.reap()
 	s.reap()
 	s.resume()

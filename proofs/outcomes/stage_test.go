@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,8 +28,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // speed is short enough for a test and long enough for a busy machine: an answer
-// that is late by itself would be another cell, and so would a final word that comes
-// after the next send.
+// that is late by itself would be another cell.
 var speed = simrail.Speed{
 	Answer: 2500 * time.Millisecond, Settle: 10 * time.Millisecond, Callback: time.Minute,
 	Ask: 300 * time.Millisecond, Inquiries: 6, NotFoundAge: 100 * time.Millisecond,
@@ -212,6 +212,27 @@ func (s *stage) resume() {
 			}
 		}
 	})
+}
+
+// patient is the store of a worker that sends some instructions again only long after
+// the bank's report of the first send, whose outcome is unknown.
+type patient struct {
+	relayer.Store
+	instructions map[string]bool
+}
+
+// longAfter is longer than a report takes on any machine. Nothing waits for it: the
+// report ends the instruction.
+const longAfter = time.Minute
+
+func (p patient) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	turn.Outcomes = slices.Clone(turn.Outcomes)
+	for n, o := range turn.Outcomes {
+		if p.instructions[o.Claim.InstructionID] && o.Decision.Requeue {
+			turn.Outcomes[n].Decision.Delay = longAfter
+		}
+	}
+	return p.Store.Turn(ctx, turn)
 }
 
 // doomed is the store of a worker that will be killed: it claims and lives, and
