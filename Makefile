@@ -56,8 +56,13 @@ prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
 	@$(if $(RAILHEAD_WITHOUT_PROMETHEUS),true,scripts/install-prometheus.sh >/dev/null || \
 	  { echo 'RAILHEAD_WITHOUT_PROMETHEUS=1 goes without the tests that need it' >&2; exit 1; })
 
+.PHONY: clients
+clients: ## Fetch the PostgreSQL clients of Node and Python for the examples of docs/ingest.md
+	@$(if $(RAILHEAD_WITHOUT_CLIENTS),true,scripts/install-clients.sh >/dev/null || \
+	  { echo 'RAILHEAD_WITHOUT_CLIENTS=1 goes without the tests that need them' >&2; exit 1; })
+
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger%,$(PKG)),clients) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
 

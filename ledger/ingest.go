@@ -16,12 +16,14 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Ingest takes instructions, as a member of railhead_ingest. It may execute the
-// enqueue functions and nothing else: it can't read back what it wrote.
+// Ingest takes instructions, as a member of railhead_ingest, and says what became of
+// them. It may execute the functions for that and nothing else: it reads no payload.
 type Ingest struct {
 	pool   *pgxpool.Pool
 	sql    statements
 	schema schemaCheck // of callers' own transactions
+
+	outcomes *outcomes
 }
 
 // OpenIngest connects lazily: it succeeds while the server is away.
@@ -30,11 +32,20 @@ func OpenIngest(ctx context.Context, config Config) (*Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ingest{pool: pool, sql: loaded, schema: schemaCheck{cell: config.Cell}}, nil
+	return &Ingest{
+		pool: pool, sql: loaded, schema: schemaCheck{cell: config.Cell},
+		outcomes: &outcomes{
+			config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["hear_outcomes"],
+			waiting: make(map[payment.ID]map[chan struct{}]bool),
+		},
+	}, nil
 }
 
 // Close ends every connection.
-func (i *Ingest) Close() { i.pool.Close() }
+func (i *Ingest) Close() {
+	i.outcomes.close()
+	i.pool.Close()
+}
 
 // Pool gives the connections to a collector of statistics, and to a caller who
 // wants transactions of its own for EnqueueTx.

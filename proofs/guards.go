@@ -35,8 +35,8 @@ func guardProofs() []Proof {
 		},
 		{
 			Name: "origin-ingest", Promise: roles,
-			Shows:    "The ingest role can't write pending, and can execute the enqueue functions alone",
-			Expected: "no privilege but the two", Statements: []string{"sql/origin_ingest.sql", "sql/attempts.sql"},
+			Shows:    "The ingest role can't write pending, and can only enqueue and ask what became of it",
+			Expected: "no privilege but these", Statements: []string{"sql/origin_ingest.sql", "sql/attempts.sql"},
 			whole: origin("origin_ingest", nil, func(a attempt) bool {
 				return a.role == "railhead_ingest" && (a.Kind == "function" || a.Name == "payment_outbox_pending")
 			}),

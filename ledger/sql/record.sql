@@ -96,6 +96,14 @@ letters AS (
   WHERE c.dead_reason IS NOT NULL
   HAVING count(*) > 0
 ),
+told AS (
+  SELECT pg_notify('{cell}.payment_outcomes', c.outbox_id::text)
+  FROM c
+  JOIN answered i ON i.attempt_id = c.attempt_id
+  -- What has a letter is told with it. Only while a caller waits: see tell_outcome.
+  WHERE c.state = 'DISPATCHED'
+    AND NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
+),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
   WHERE f.claim_id = ANY ($25::uuid[])
@@ -104,3 +112,4 @@ closed AS (
 SELECT i.attempt_id
 FROM answered i
 LEFT JOIN letters l ON true
+WHERE (SELECT count(*) FROM told) >= 0

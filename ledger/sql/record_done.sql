@@ -37,7 +37,13 @@ answered AS (
     WHERE c.outbox_id = o.outbox_id AND c.attempt_no = o.claim_no AND c.claimed_at = o.claimed_at
       AND c.state IN ('DISPATCHING', 'INQUIRING')
     LIMIT 1) a
-  RETURNING t.attempt_id
+  RETURNING t.attempt_id, t.outbox_id
+),
+told AS (
+  SELECT pg_notify('{cell}.payment_outcomes', i.outbox_id::text)
+  FROM answered i
+  -- Only while a caller waits: see tell_outcome.
+  WHERE NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
 ),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
@@ -46,3 +52,4 @@ closed AS (
 )
 SELECT i.attempt_id
 FROM answered i
+WHERE (SELECT count(*) FROM told) >= 0

@@ -33,5 +33,6 @@ AS $$
     p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count
   FROM {cell}.payment_outbox_keys k
   LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ('DISPATCHED', 'FAILED', 'PARKED')
-  WHERE k.outbox_id = $1.outbox_id
+  WHERE k.outbox_id = $1.outbox_id;
+  SELECT {cell}.tell_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED'
 $$;

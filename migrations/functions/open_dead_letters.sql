@@ -3,7 +3,7 @@
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
 --   because a person has to compare what contradicts itself, whatever came after, and
 --   TAMPERED does where the row is set aside. What was never registered, and so was
---   forged, has its letter too.
+--   forged, has its letter too. Callers that wait for the outcome are woken.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
@@ -31,5 +31,6 @@ AS $$
     error_code = excluded.error_code,
     status = 'pending',
     opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
-    updated_at = excluded.updated_at
+    updated_at = excluded.updated_at;
+  SELECT {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id)
 $$;

@@ -30,6 +30,8 @@
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}
+{include tell_outcome}
+{include hear_outcomes}
 {include open_dead_letters}
 {include append_outbox_row}
 {include may_be_forgotten_until}
@@ -41,6 +43,11 @@
 {include record_callback}
 {include beat_callbacks}
 {include payment_of_rail_key}
+{include rests_on_evidence}
+{include payment_certainty}
+{include logins_beside}
+{include payment_status_batch}
+{include payment_status}
 {include payment_trace}
 
 SELECT {cell}.ensure_attempt_partitions(3);

@@ -1,5 +1,5 @@
 -- The ingest role holds nothing on any table, and may execute the two enqueue
--- functions alone. has_*_privilege counts memberships and PUBLIC in.
+-- functions and those that say what became of an instruction alone. has_*_privilege counts memberships and PUBLIC in.
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -19,7 +19,7 @@ UNION ALL
 SELECT 'offence', format('railhead_ingest may execute %s', f.oid::regprocedure), 1
 FROM functions f
 WHERE has_function_privilege('railhead_ingest', f.oid, 'EXECUTE')
-  AND f.proname NOT IN ('enqueue_payment_outbox', 'enqueue_payment_outbox_batch')
+  AND f.proname NOT IN ('enqueue_payment_outbox', 'enqueue_payment_outbox_batch', 'payment_status', 'payment_status_batch', 'hear_outcomes')
 UNION ALL
 SELECT 'offence', format('railhead_ingest may not execute %s', w.name), 1
 FROM (VALUES ('enqueue_payment_outbox'), ('enqueue_payment_outbox_batch')) w (name)

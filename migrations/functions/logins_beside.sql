@@ -1,0 +1,25 @@
+-- logins_beside(login text) -> text[]
+--   The logins whose instructions a login may ask about: itself, and those with which
+--   it shares a role. The roles that Railhead makes are shared by all of their kind,
+--   and so are PostgreSQL's own: they join nobody. A role is shared by all who are its
+--   members, be it through other roles.
+-- reads:   the catalog.   locks: nothing.   called by: status_of_payments.
+CREATE OR REPLACE FUNCTION {cell}.logins_beside(login text) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+  WITH RECURSIVE up(oid) AS (
+    SELECT m.roleid FROM pg_auth_members m JOIN pg_roles r ON r.oid = m.member WHERE r.rolname = $1
+    UNION
+    SELECT m.roleid FROM pg_auth_members m JOIN up ON up.oid = m.member
+  ), down(oid) AS (
+    SELECT up.oid FROM up JOIN pg_roles r ON r.oid = up.oid
+    WHERE NOT starts_with(r.rolname, 'pg_')
+      AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks',
+        'railhead_operator', 'railhead_control', 'railhead_readonly', 'railhead_auditor')
+    UNION
+    SELECT m.member FROM pg_auth_members m JOIN down ON down.oid = m.roleid
+  )
+  SELECT array_agg(DISTINCT l.name)
+  FROM (SELECT $1 AS name UNION ALL SELECT r.rolname FROM down JOIN pg_roles r ON r.oid = down.oid WHERE r.rolcanlogin) l
+$$;

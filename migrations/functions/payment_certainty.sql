@@ -1,0 +1,70 @@
+-- payment_certainty(outbox_id uuid) -> text
+--   What is known about the money, in the words of the ledger package's Certainty:
+--   NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE,
+--   NOT_EXECUTED_BY_EVIDENCE. Whatever may have reached the rail without a
+--   trustworthy answer is OUTCOME_UNKNOWN, however old it is.
+-- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
+--          payment_outbox_suspensions, payment_operator_log.   locks: nothing.
+-- called by: status_of_payments. Timeline.Certainty has the same rule.
+CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid) RETURNS text
+LANGUAGE plpgsql STABLE STRICT
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+  last     {cell}.payment_outbox_attempts; -- that is not LATE_OUTCOME
+  refused  {cell}.payment_outbox_attempts; -- the latest proof that a send was not executed
+  waiting  {cell}.payment_outbox_pending;
+  waits    boolean;
+  ended    boolean;
+  doubted  boolean; -- by evidence that came after the last state
+BEGIN
+  IF EXISTS (
+    SELECT FROM {cell}.payment_dead_letters d
+    WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved'))
+  THEN
+    RETURN 'CONTRADICTED';
+  END IF;
+  SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1;
+  waits := FOUND;
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  ended := coalesce(last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED'), false);
+  IF last.state = 'DISPATCHED' THEN
+    RETURN CASE WHEN {cell}.rests_on_evidence(last) THEN 'EXECUTED_BY_EVIDENCE' ELSE 'ACCEPTED' END;
+  END IF;
+  IF EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
+    OR last.state = 'DISPATCHING' OR last.provisional OR last.outcome_unknown
+    OR waits AND (waiting.provisional OR waiting.outcome_unknown)
+  THEN
+    RETURN 'OUTCOME_UNKNOWN';
+  END IF;
+  SELECT a.* INTO refused FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1
+    AND (a.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS', 'REFUSED_LATER', 'REFUSED')
+      OR a.result = 'REFUSED_RAIL' AND a.rail_code <> ''
+      OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown
+      OR a.state = 'FAILED' AND a.error_code = 'RESOLVED')
+  ORDER BY a.attempt_no DESC LIMIT 1;
+  doubted := EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.result IN ('EXECUTED', 'ACCEPTED', 'UNKNOWN')
+      AND a.attempt_no > coalesce(last.attempt_no, 0));
+  IF doubted AND (last.state = 'CANCELLED' OR last.state = 'FAILED' AND refused.outbox_id IS NULL) THEN
+    RETURN 'NOT_EXECUTED_BY_EVIDENCE';
+  END IF;
+  IF doubted AND NOT ended THEN
+    RETURN 'OUTCOME_UNKNOWN';
+  END IF;
+  IF refused.outbox_id IS NOT NULL THEN
+    RETURN CASE
+      WHEN ended AND {cell}.rests_on_evidence(last)
+        OR (ended OR refused.attempt_no <> last.attempt_no) AND {cell}.rests_on_evidence(refused) THEN 'NOT_EXECUTED_BY_EVIDENCE'
+      ELSE 'REFUSED' END;
+  END IF;
+  RETURN CASE
+    WHEN EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.outcome_unknown) THEN 'OUTCOME_UNKNOWN'
+    WHEN last.outbox_id IS NULL AND NOT waits THEN 'OUTCOME_UNKNOWN' -- only its key is left
+    ELSE 'NOT_SENT' END;
+END
+$$;

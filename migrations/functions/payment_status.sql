@@ -1,0 +1,21 @@
+-- payment_status(instruction_id text, idempotency_key text)
+--   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
+--       attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
+--       rail_code text, rail_reference text, waits_for_person boolean)
+--   What became of an instruction that the caller's login has enqueued, or one that
+--   shares a role with it (logins_beside): the row of payment_status_batch. No row: it
+--   was never enqueued, or by a login that is none of these.
+-- errors:  none of its own.
+-- reads:   what payment_status_batch reads.   locks: nothing.   called by: ingest.
+CREATE OR REPLACE FUNCTION {cell}.payment_status(instruction_id text, idempotency_key text)
+RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
+  attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
+  rail_code text, rail_reference text, waits_for_person boolean)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT s.outbox_id, s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at, s.next_attempt_at,
+    s.error_code, s.rail_code, s.rail_reference, s.waits_for_person
+  FROM {cell}.payment_status_batch(ARRAY[$1], ARRAY[$2]) s
+  WHERE s.outbox_id IS NOT NULL
+$$;

@@ -1,0 +1,65 @@
+-- payment_status_batch(instruction_ids text[], idempotency_keys text[])
+--   -> (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
+--       certainty text, attempts integer, changed_at timestamptz, next_attempt_at timestamptz,
+--       error_code text, rail_code text, rail_reference text, waits_for_person boolean)
+--   One row for each pair, in their order, counted from 1; all null but item where
+--   payment_status has no row. state is that of payment_outbox_state and certainty that
+--   of payment_certainty; attempts counts rows of the archive, changed_at is when the
+--   last one was written; the codes are those of the last row that is a state of the
+--   payment, the reference the rail's own word for it. waits_for_person: a dead letter
+--   is open.
+-- errors:  RH002 the arrays differ in length, RH005 more than 1,000 pairs.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
+--          payment_dead_letters, the catalog, and what payment_certainty reads.
+-- locks:   nothing.   called by: ingest, payment_status.
+CREATE OR REPLACE FUNCTION {cell}.payment_status_batch(instruction_ids text[], idempotency_keys text[])
+RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
+  attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
+  rail_code text, rail_reference text, waits_for_person boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+  logins text[] := {cell}.logins_beside(session_user);
+BEGIN
+  IF cardinality(instruction_ids) IS DISTINCT FROM cardinality(idempotency_keys) THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'instruction_ids and idempotency_keys differ in length',
+      HINT = 'Give as many keys as ids, in the same order.';
+  END IF;
+  IF cardinality(instruction_ids) > 1000 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s pairs are more than 1000', cardinality(instruction_ids)),
+      HINT = 'Ask about fewer at once.';
+  END IF;
+  RETURN QUERY
+  SELECT asked.n::integer, k.outbox_id, k.sequence_id, k.created_at,
+    CASE WHEN k.outbox_id IS NOT NULL THEN {cell}.payment_outbox_state(k.outbox_id) END,
+    {cell}.payment_certainty(k.outbox_id),
+    CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.attempt_no, 0) END,
+    CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.created_at, k.created_at) END,
+    nullif(p.next_attempt_at, 'infinity'), last.error_code, last.rail_code,
+    coalesce(last.rail_reference, {cell}.last_rail_reference(k.outbox_id)),
+    CASE WHEN k.outbox_id IS NOT NULL THEN EXISTS (
+      SELECT FROM {cell}.payment_dead_letters d
+      WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ('manual_replay', 'resolved')) END
+  FROM unnest(instruction_ids, idempotency_keys) WITH ORDINALITY AS asked(instruction_id, idempotency_key, n)
+  LEFT JOIN LATERAL (
+    SELECT o.outbox_id, o.sequence_id, o.created_at
+    FROM {cell}.payment_outbox_keys o
+    WHERE o.instruction_id = asked.instruction_id COLLATE "C" AND o.idempotency_key = asked.idempotency_key COLLATE "C"
+      AND o.enqueued_by = ANY (logins)
+    LIMIT 1) k ON true
+  LEFT JOIN LATERAL (
+    SELECT w.next_attempt_at FROM {cell}.payment_outbox_pending w WHERE w.outbox_id = k.outbox_id LIMIT 1) p ON true
+  LEFT JOIN LATERAL (
+    SELECT a.attempt_no, a.created_at FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no DESC LIMIT 1) latest ON true
+  LEFT JOIN LATERAL (
+    SELECT a.error_code, a.rail_code, a.rail_reference FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = k.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) last ON true
+  ORDER BY asked.n;
+END
+$$;

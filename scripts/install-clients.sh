@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Fetches the PostgreSQL clients that the examples of docs/ingest.md use: pg for Node from the npm registry, and psycopg
+# from the Debian packages, unpacked and not installed. Nothing outside the cache folder is touched: build in the
+# checkout, or /var/cache/railhead for root. It needs node and npm, and /usr/bin/python3 for the other.
+set -euo pipefail
+umask 022
+
+pg_version=8.13.1
+
+if ((EUID == 0)); then cache=/var/cache/railhead
+else cache=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build; fi
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/.clients.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+if [[ ! -d $cache/clients/node_modules/pg ]]; then
+  command -v npm >/dev/null || { echo "install-clients: no npm here: install Node" >&2; exit 1; }
+  npm install --silent --no-audit --no-fund --no-save --prefix "$work/node" "pg@$pg_version" >&2
+  mkdir -p "$cache/clients"
+  rm -rf "$cache/clients/node_modules"
+  mv "$work/node/node_modules" "$cache/clients/node_modules"
+fi
+if [[ ! -d $cache/clients/python/psycopg ]]; then
+  command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "install-clients: no apt-get here: install psycopg 3" >&2; exit 1; }
+  mkdir "$work/debs"
+  (cd "$work/debs" && timeout 120 apt-get -q -o Acquire::http::Timeout=30 -o Acquire::Retries=3 download python3-psycopg python3-typing-extensions >&2)
+  for package in "$work"/debs/*.deb; do dpkg -x "$package" "$work/unpacked"; done
+  mkdir -p "$cache/clients"
+  rm -rf "$cache/clients/python"
+  mv "$work/unpacked/usr/lib/python3/dist-packages" "$cache/clients/python"
+fi
+echo "$cache/clients"
