@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -285,8 +286,12 @@ func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payme
 	var pulse payment.Pulse
 	b := beat.Budget
 	var budget budgetTargets
-	err := e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
-		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.Zombie.Milliseconds(), b.StartWithin.Milliseconds(), b.Version).
+	lanes, err := json.Marshal(append([]payment.LaneReport{}, beat.Lanes...))
+	if err != nil {
+		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
+	}
+	err = e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.Zombie.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)).
 		Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it was started since the last look at it", payment.ErrServerChanged)

@@ -44,6 +44,7 @@ type RailGauges struct {
 	OldestDue      time.Duration
 	Paused         bool
 	PausedByItself bool
+	Relayers       int // running ones that serve it
 }
 
 // LetterGauge counts the open dead letters of a rail and reason.
@@ -195,7 +196,7 @@ func uuidTime(text string) time.Time {
 func scanRailGauges(row pgx.CollectableRow) (RailGauges, error) {
 	var g RailGauges
 	var oldestMS int64
-	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS)
+	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &g.Relayers)
 	g.OldestDue = time.Duration(oldestMS) * time.Millisecond
 	return g, err
 }

@@ -38,6 +38,10 @@ type RailStatus struct {
 	OutcomeUnknown int64         `json:"outcome_unknown"`
 	DeadLetters    []LetterCount `json:"dead_letters"`
 	Pause          *Pause        `json:"paused"` // of the rail itself
+	// Lanes are the running relayers that serve it; NotClaimed says why none of them
+	// can claim at the moment.
+	Lanes      []Lane   `json:"lanes"`
+	NotClaimed []string `json:"not_claimed,omitempty"`
 }
 
 // LetterCount is how many dead letters are open for one reason.
@@ -107,6 +111,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	var s Status
 	flights := map[string]flight{}
 	letters := map[string][]LetterCount{}
+	var lanes []Lane
 	err := r.look(ctx, func(batch *pgx.Batch) {
 		batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&s.Now) })
 		batch.Queue(r.sql["status_rails"], CountMax).Query(collect(&s.Rails, scanRailStatus))
@@ -125,12 +130,14 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 			return err
 		}))
 		batch.Queue(r.sql["status_participants"], participantsMax).Query(collect(&s.Participants, scanPause))
+		batch.Queue(r.sql["lanes"], nil, lanesMax).Query(collect(&lanes, scanLane))
 		batch.Queue(r.sql["status_heartbeats"], beatsMax).Query(collect(&s.Heartbeats, scanBeat))
 	})
 	if err != nil {
 		return Status{}, fmt.Errorf("reading the status: %w", err)
 	}
 	for n := range s.Rails {
+		s.Rails[n].serve(lanes)
 		s.Rails[n].add(flights[s.Rails[n].RailType], letters[s.Rails[n].RailType])
 	}
 	s.Rails = slices.DeleteFunc(s.Rails, func(rail RailStatus) bool {
@@ -145,6 +152,18 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 		beat.Freshness = FreshnessOf(beat.Status, time.Duration(beat.AgeMS)*time.Millisecond, time.Duration(beat.StaleAfterMS)*time.Millisecond)
 	}
 	return s, nil
+}
+
+func (rail *RailStatus) serve(lanes []Lane) {
+	rail.Lanes = []Lane{}
+	for _, lane := range lanes {
+		if lane.RailType == rail.RailType {
+			rail.Lanes = append(rail.Lanes, lane)
+		}
+	}
+	if rail.Pause == nil {
+		rail.NotClaimed = WhyNotClaimed(rail.RailType, rail.Lanes)
+	}
 }
 
 type flight struct{ members, unknown, oldestMS int64 }

@@ -47,6 +47,8 @@ type Timeline struct {
 	Pending    *PendingRow `json:"pending"`
 	DeadLetter *DeadLetter `json:"dead_letter"`
 	Acts       []Act       `json:"operator_log"`
+	// NotClaimed says why no relayer claims it although it is due.
+	NotClaimed []string `json:"not_claimed,omitempty"`
 }
 
 // AttemptRow is one row of the archive.
@@ -133,6 +135,7 @@ const (
 func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
 	t := Timeline{OutboxID: outboxID}
 	known := false
+	var lanes []Lane
 	err := r.look(ctx, func(batch *pgx.Batch) {
 		id := uuid(outboxID)
 		batch.Queue(r.sql["timeline_head"], id).Query(each(func(row pgx.CollectableRow) error {
@@ -144,6 +147,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 			t.Pending = &PendingRow{}
 			return scanPending(row, t.Pending)
 		}))
+		batch.Queue(r.sql["lanes"], id, lanesMax).Query(collect(&lanes, scanLane))
 		batch.Queue(r.sql["timeline_letter"], id).Query(each(func(row pgx.CollectableRow) error {
 			t.DeadLetter = &DeadLetter{}
 			return scanLetter(row, t.DeadLetter)
@@ -155,6 +159,9 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 	}
 	if !known {
 		return Timeline{}, fmt.Errorf("%w: %s", payment.ErrNotFound, outboxID)
+	}
+	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside {
+		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
 	}
 	slices.Reverse(t.Attempts)
 	slices.Reverse(t.Acts)

@@ -54,6 +54,27 @@ type Heartbeat struct {
 	Looked time.Time
 	// Vouched is set where it has compared that start with what it remembers.
 	Vouched bool
+	// Lanes are the rails that a relayer serves, in the order of their names.
+	Lanes []LaneReport
+}
+
+// LaneReport is what a relayer says of a rail that it serves. Waits are in
+// milliseconds from the beat.
+type LaneReport struct {
+	RailType       string `json:"rail_type"`
+	ProfileVersion int    `json:"profile_version"`
+	Slots          int    `json:"slots"` // the most calls that may be under way
+	Calls          int    `json:"calls"` // that are
+	// Breaker is CLOSED, OPEN or HALF_OPEN; it lets a probe through after OpenMS.
+	Breaker string  `json:"breaker"`
+	OpenMS  int64   `json:"open_ms,omitempty"`
+	Rate    float64 `json:"rate,omitempty"` // calls a second that may be started; 0: there is no bound
+	// Suspended is set where it is not claimed because the database may have
+	// forgotten sends.
+	Suspended bool `json:"suspended,omitempty"`
+	// StoppedMS is the wait until a lane whose rows could not be claimed is tried
+	// again; 0: it is not stopped.
+	StoppedMS int64 `json:"stopped_ms,omitempty"`
 }
 
 // Pulse is the answer to a Heartbeat.

@@ -2,6 +2,8 @@ package relayer
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -114,6 +116,29 @@ func (r *Relayer) Lanes() []LaneState {
 		})
 	}
 	return states
+}
+
+// laneReports is Lanes as heartbeats say it.
+func (r *Relayer) laneReports() []payment.LaneReport {
+	l := &r.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	reports := make([]payment.LaneReport, 0, len(l.byRail))
+	for _, name := range slices.Sorted(maps.Keys(l.byRail)) {
+		one := l.byRail[name]
+		allowed, _ := r.guard.Allows(one.profile.Policy)
+		report := payment.LaneReport{
+			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
+			Breaker: string(one.guard.State()), Rate: one.guard.Rate(), Suspended: !allowed,
+			StoppedMS: max(one.stopped.Sub(now).Milliseconds(), 0),
+		}
+		if report.Breaker == string(rails.BreakerOpen) {
+			report.OpenMS = one.guard.WakeIn().Milliseconds()
+		}
+		reports = append(reports, report)
+	}
+	return reports
 }
 
 // BellState is how the listening session is.

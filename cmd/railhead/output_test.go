@@ -65,6 +65,8 @@ func TestNextStep(t *testing.T) {
 	failed := []ledger.AttemptRow{{AttemptNo: 2, State: payment.Failed, RailCode: "AC04"}}
 	for want, line := range map[string]ledger.Timeline{
 		"SEND, due since 5.0s; never claimed before": {Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}},
+		"SEND, due since 5.0s; never claimed before; no running relayer serves rail wire": {
+			Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
 			Pending:  &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},

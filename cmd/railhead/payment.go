@@ -105,7 +105,8 @@ func nextStep(line ledger.Timeline) string {
 	case p != nil && p.DueInMS > 0:
 		return fmt.Sprintf("%s in %s, at %s (%s)%s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), waitingFor(p), because(last))
 	case p != nil:
-		return fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
+		said := fmt.Sprintf("%s, due since %s%s", p.NextAction, span(millis(p.DueInMS)), because(last))
+		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case last != nil && last.State.IsClaim():
 		return fmt.Sprintf("in flight with %s for %s; a reaper takes over if it stays silent", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():

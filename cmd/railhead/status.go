@@ -89,6 +89,16 @@ func writeStatus(o output, name string, status ledger.Status) error {
 	if err := writeRailStatus(o, status.Rails); err != nil {
 		return err
 	}
+	for _, rail := range status.Rails {
+		for n, why := range rail.NotClaimed {
+			if n == 0 && rail.Due > 0 {
+				why = fmt.Sprintf("%d due on rail %s: %s", rail.Due, rail.RailType, why)
+			}
+			if err := o.text("%s\n", oneLine(why)); err != nil {
+				return err
+			}
+		}
+	}
 	if err := writePauses(o, status); err != nil {
 		return err
 	}
@@ -113,10 +123,19 @@ func writeRailStatus(o output, rails []ledger.RailStatus) error {
 			{text: rail.RailType}, pausedCell(rail.Pause),
 			{text: strconv.FormatInt(rail.Pending, 10) + more}, {text: strconv.FormatInt(rail.Due, 10) + more},
 			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10)}, {text: ageOf(rail.OldestClaimMS)},
-			unknown, lettersCell(rail.DeadLetters),
+			unknown, lettersCell(rail.DeadLetters), lanesCell(rail),
 		})
 	}
-	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS"}, rows)
+	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS", "RELAYERS"}, rows)
+}
+
+// lanesCell counts the running relayers that serve a rail, in red where none can claim.
+func lanesCell(rail ledger.RailStatus) cell {
+	shown := cell{text: strconv.Itoa(len(rail.Lanes))}
+	if len(rail.NotClaimed) > 0 {
+		shown.tone = alarm
+	}
+	return shown
 }
 
 func ageOf(ms int64) string {

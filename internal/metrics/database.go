@@ -123,6 +123,7 @@ func (d *Database) oldestHolder() time.Duration {
 
 var (
 	depth        = desc("outbox_pending_depth", "Instructions that wait in pending.", "rail")
+	railRelayers = desc("railhead_rail_relayers", "Running relayers that serve the rail.", "rail")
 	oldestDue    = desc("oldest_pending_age_seconds", "How long the longest due instruction has been due.", "rail")
 	letters      = desc("dlq_depth", "Open dead letters.", "reason")
 	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the zombie threshold.")
@@ -148,7 +149,7 @@ var (
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, components, heartbeat, deadTuples,
+		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, clockOffset, up, statsAge,
 	} {
 		ch <- each
@@ -189,6 +190,7 @@ func collectRails(ch chan<- prometheus.Metric, all []ledger.RailGauges) {
 			continue
 		}
 		gauge(ch, depth, float64(rail.Depth), rail.RailType)
+		gauge(ch, railRelayers, float64(rail.Relayers), rail.RailType)
 		gauge(ch, oldestDue, rail.OldestDue.Seconds(), rail.RailType)
 		gauge(ch, unknown, float64(rail.Unknown), rail.RailType)
 	}

@@ -48,7 +48,7 @@ func reading(t *testing.T, say func(context.Context, int) (ledger.Gauges, error)
 
 func someGauges() ledger.Gauges {
 	return ledger.Gauges{
-		Rails:   []ledger.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Paused: true, PausedByItself: true}},
+		Rails:   []ledger.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true, PausedByItself: true}},
 		Letters: []ledger.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2}, {RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
 	}
 }
@@ -68,7 +68,7 @@ func TestReadingFails(t *testing.T) {
 			t.Helper()
 			err := read(t, set, "text/plain").want(map[string]float64{
 				"railhead_database_stats_age_seconds": age, "railhead_database_up": up,
-				`outbox_pending_depth{rail="bank"}`: 7, `dlq_depth{reason="CONFLICT"}`: 3, `dlq_depth{reason="FAILED"}`: 0,
+				`outbox_pending_depth{rail="bank"}`: 7, `railhead_rail_relayers{rail="bank"}`: 2, `dlq_depth{reason="CONFLICT"}`: 3, `dlq_depth{reason="FAILED"}`: 0,
 				`railhead_dead_letters_open{rail="bank",reason="CONFLICT"}`:  2,
 				`railhead_dead_letters_open{rail="other",reason="CONFLICT"}`: 1,
 				`railhead_rail_paused{by="itself",rail="bank"}`:              1, `railhead_rail_paused{by="person",rail="bank"}`: 0,

@@ -123,8 +123,10 @@ CREATE TABLE {cell}.outbox_heartbeats (
   zombie_ms       bigint NOT NULL DEFAULT 0,
   start_within_ms bigint NOT NULL DEFAULT 0,
   budget_version  integer NOT NULL DEFAULT 0,
+  lanes           jsonb NOT NULL DEFAULT '[]',
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
   CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
+  CONSTRAINT outbox_heartbeats_lanes CHECK (jsonb_typeof(lanes) = 'array'),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
@@ -132,6 +134,7 @@ COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that c
 COMMENT ON COLUMN {cell}.outbox_heartbeats.zombie_ms IS 'The longest claim timeout by which claims of this component may still be open; 0: not said.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.start_within_ms IS 'The highest age at which claims of this component may still send a first byte; 0: not said.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.budget_version IS 'The oldest time budget of payment_outbox_settings by which claims of this component may still be open.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.lanes IS 'The rails that a relayer served at the last beat, and how; see v_lanes.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.clock_offset_ms IS
   'The database''s clock minus that of the component''s host at the last beat, the way of the beat included.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.beats IS 'How many were confirmed at least; a component that remembers more knows that rows are missing.';

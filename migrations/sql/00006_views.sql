@@ -163,3 +163,18 @@ FROM component c;
 COMMENT ON VIEW {cell}.v_queue_health IS
   'The first look of whoever is woken: a row for the cell, one for each rail, one for each component that beat within a day (one that '
   'stopped in order: within an hour). A component is stale after its own stale_after_ms, and a warning after half of it.';
+
+CREATE OR REPLACE VIEW {cell}.v_lanes AS
+SELECT l.rail_type, h.name AS worker_id, h.host, l.profile_version, l.slots, l.calls, l.breaker,
+  CASE WHEN l.open_ms > 0 THEN h.last_tick_at + make_interval(secs => l.open_ms / 1000.0) END AS breaker_open_until,
+  l.rate, coalesce(l.suspended, false) AS suspended,
+  CASE WHEN l.stopped_ms > 0 THEN h.last_tick_at + make_interval(secs => l.stopped_ms / 1000.0) END AS stopped_until,
+  h.last_tick_at AS said_at
+FROM {cell}.outbox_heartbeats h
+CROSS JOIN LATERAL jsonb_to_recordset(h.lanes) AS l (
+  rail_type text, profile_version integer, slots integer, calls integer, breaker text, open_ms bigint, rate double precision,
+  suspended boolean, stopped_ms bigint)
+WHERE h.kind = 'relayer' AND h.status IN ('running', 'held')
+  AND h.last_tick_at > clock_timestamp() - make_interval(secs => h.stale_after_ms / 1000.0);
+COMMENT ON VIEW {cell}.v_lanes IS
+  'Which running relayer serves which rail, and how, at its last heartbeat: a rail without a row is served by none.';

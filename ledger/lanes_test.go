@@ -1,0 +1,97 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestWhyNotClaimed holds every sentence to the lanes that it is said of.
+func TestWhyNotClaimed(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 9, 0, 5, 0, time.UTC)
+	free := ledger.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED"}
+	busy := ledger.Lane{Slots: 64, Calls: 64, Breaker: "CLOSED"}
+	open := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at}
+	later := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at.Add(time.Minute)}
+	suspended := ledger.Lane{Slots: 64, Breaker: "OPEN", Suspended: true}
+	stopped := ledger.Lane{Slots: 64, Breaker: "CLOSED", StoppedUntil: at}
+	for _, test := range []struct {
+		lanes []ledger.Lane
+		want  string
+	}{
+		{nil, "no running relayer serves rail wire"},
+		{[]ledger.Lane{free}, ""},
+		{[]ledger.Lane{open, free, busy}, ""},
+		{[]ledger.Lane{busy}, "all 64 slots of rail wire are busy on its only relayer"},
+		{[]ledger.Lane{busy, busy}, "all 128 slots of rail wire are busy on 2 of 2 relayers"},
+		{[]ledger.Lane{later, open}, "breaker of rail wire is open on 2 of 2 relayers until 09:00:05"},
+		{[]ledger.Lane{open, busy}, "breaker of rail wire is open on 1 of 2 relayers until 09:00:05; all 64 slots of rail wire are busy on 1 of 2 relayers"},
+		{[]ledger.Lane{suspended}, "rail wire is suspended on its only relayer: the database may have forgotten sends; compare with the rail, then: railhead timeline accept"},
+		{[]ledger.Lane{stopped}, "rows of rail wire could not be claimed on its only relayer, which tries again at 09:00:05: its log says why"},
+	} {
+		same(t, "why", strings.Join(ledger.WhyNotClaimed("wire", test.lanes), "; "), test.want)
+	}
+}
+
+// TestLanes: what running relayers say is what is shown; one that stopped, or fell
+// silent, serves nothing.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	reader := openReader(t, d.Cell)
+	id := d.enqueue()
+	why := func() string {
+		t.Helper()
+		line, err := reader.Timeline(t.Context(), id)
+		d.must(err)
+		status, err := reader.Status(t.Context())
+		d.must(err)
+		for _, rail := range status.Rails {
+			if rail.RailType == "bank" {
+				same(t, "the status says the same", strings.Join(rail.NotClaimed, "; "), strings.Join(line.NotClaimed, "; "))
+				same(t, "gauge", d.relayersOf("bank"), len(rail.Lanes))
+			}
+		}
+		return strings.Join(line.NotClaimed, "; ")
+	}
+	beat := func(name, status string, lanes ...payment.LaneReport) {
+		t.Helper()
+		_, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Status: status, Lanes: lanes})
+		d.must(err)
+	}
+	const none = "no running relayer serves rail bank"
+	same(t, "no relayer", why(), none)
+	beat("a", "running", payment.LaneReport{RailType: "other", Slots: 4, Breaker: "CLOSED"})
+	same(t, "one of another rail", why(), none)
+	beat("a", "running", payment.LaneReport{RailType: "bank", Slots: 4, Calls: 4, Breaker: "CLOSED"})
+	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")
+	beat("b", "held", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED", Suspended: true})
+	if got := why(); !strings.HasPrefix(got, "rail bank is suspended on 1 of 2 relayers") {
+		t.Errorf("got %q", got)
+	}
+	beat("b", "running", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED"})
+	same(t, "a free one beside it", why(), "")
+	beat("b", "stopped")
+	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '1 hour' WHERE name = 'a'`)
+	same(t, "stopped, and silent", why(), none)
+	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour'`)
+	line, err := reader.Timeline(t.Context(), id)
+	d.must(err)
+	same(t, "not due", len(line.NotClaimed), 0)
+}
+
+func (d *desk) relayersOf(rail string) int {
+	d.t.Helper()
+	gauges, err := openReader(d.t, d.Cell).Gauges(d.t.Context(), ledger.GaugeQuery{})
+	d.must(err)
+	for _, each := range gauges.Rails {
+		if each.RailType == rail {
+			return each.Relayers
+		}
+	}
+	return -1
+}
