@@ -14,7 +14,7 @@ import (
 // another's, every enqueue rings, but it may be given back at any moment.
 //
 // The lock lives on a session of its own; if that dies, so does the lock, and
-// Dozing says so. See ring_outbox_pending for why no enqueue is ever missed.
+// Dozing says so. See notify_outbox_pending for why no enqueue is ever missed.
 func (b *Bell) Doze(ctx context.Context) (rings, others bool, err error) {
 	if b.dozing {
 		return true, false, nil

@@ -4,9 +4,9 @@
 -- errors:  40001 above READ COMMITTED when the participant was bumped since the snapshot.
 -- writes:  participant_outbox_sequences.
 -- locks:   the participant's row, until the caller's transaction ends.
--- called by: owner's functions.
+-- called by: owner's functions; no role may execute it.
 CREATE OR REPLACE FUNCTION {cell}.bump_participant_outbox_seq(participant_id text) RETURNS bigint
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 #variable_conflict use_variable

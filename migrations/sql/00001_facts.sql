@@ -5,7 +5,7 @@
 {include uuidv7_floor}
 {include uuidv7_time}
 {include refuse_change}
-{include ring_outbox_pending}
+{include notify_outbox_pending}
 {include keep_outcome_unknown}
 {include payment_rail_key}
 {include server_timeline}

@@ -117,7 +117,7 @@ CREATE TRIGGER payment_outbox_pending_bell
   FOR EACH STATEMENT WHEN (
     current_setting('{cell}.bell', true) IS DISTINCT FROM 'off'
     AND NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)))
-  EXECUTE FUNCTION {cell}.ring_outbox_pending();
+  EXECUTE FUNCTION {cell}.notify_outbox_pending();
 CREATE TRIGGER payment_outbox_pending_no_truncate
   BEFORE TRUNCATE ON {cell}.payment_outbox_pending
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();

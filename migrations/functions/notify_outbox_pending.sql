@@ -1,4 +1,4 @@
--- ring_outbox_pending() -> trigger
+-- notify_outbox_pending() -> trigger
 --   Rings the bell for relayers that sleep: NOTIFY "{cell}.outbox_pending",
 --   payload new_work. A bell only wakes; it carries nothing that a listener trusts.
 --
@@ -24,7 +24,7 @@
 -- reads, writes: nothing.   locks: the cell's bell, shared, until the transaction
 --          ends; NOTIFY's queue lock at commit, if it rings.
 -- called by: the insert trigger of payment_outbox_pending.
-CREATE OR REPLACE FUNCTION {cell}.ring_outbox_pending() RETURNS trigger
+CREATE OR REPLACE FUNCTION {cell}.notify_outbox_pending() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
