@@ -38,6 +38,7 @@ func modes() []mode {
 		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
 		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
+		{"heard", "drain while no caller waits for an outcome, and while one does", only("railhead"), heard},
 		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"), byPgbench},
 	}
 }
@@ -192,6 +193,23 @@ func produce(ctx context.Context, session systems.Session, first, n int) error {
 	}
 	all.Wait()
 	return errors.Join(errors.Join(failed...), ctx.Err())
+}
+
+func heard(ctx context.Context, b *bench, system systems.System) error {
+	waits := []bool{false, true}
+	if b.round%2 == 1 {
+		slices.Reverse(waits)
+	}
+	for _, one := range waits {
+		name := map[bool]string{false: "none waits", true: "one waits"}[one]
+		err := b.in(ctx, b.plain, system, systems.Options{Producers: 2, Heard: one}, func(db server.Database, session systems.Session) error {
+			return b.drainOnce(ctx, system, db, session, name, 0)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func pair(ctx context.Context, b *bench, system systems.System) error {

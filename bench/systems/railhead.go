@@ -217,6 +217,11 @@ func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, 
 		}
 		return errors.Join(failed...)
 	}
+	if s.options.Heard {
+		if err := s.hear(ctx, &running); err != nil {
+			return nil, errors.Join(err, stop())
+		}
+	}
 	for i := range failed {
 		store, one, err := s.relayer(ctx, i, watch)
 		if err != nil {
@@ -226,6 +231,27 @@ func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, 
 		running.Go(func() { failed[i] = one.Run(ctx) })
 	}
 	return stop, nil
+}
+
+// hear is a caller that waits for outcomes on a session of its own.
+func (s *railheadSession) hear(ctx context.Context, running *sync.WaitGroup) error {
+	conn, err := pgx.Connect(ctx, s.db.URL(ingestLogin))
+	if err != nil {
+		return err
+	}
+	hears := false
+	if err := conn.QueryRow(ctx, "SELECT "+cell+".hear_outcomes()").Scan(&hears); err != nil || !hears {
+		return errors.Join(err, conn.Close(ctx), errors.New("no outcome is told"))
+	}
+	running.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := conn.WaitForNotification(ctx); err != nil {
+				break
+			}
+		}
+		conn.Close(context.WithoutCancel(ctx)) // an error: it is gone already
+	})
+	return nil
 }
 
 func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*ledger.Executor, *relayer.Relayer, error) {

@@ -32,6 +32,8 @@ type Options struct {
 	Sparse bool
 	// Base is added to the numbers of payments, where a database is used again.
 	Base int
+	// Heard says that a caller hears outcomes while the workers run.
+	Heard bool
 	// OneParticipant gives every payment to the same one.
 	OneParticipant bool
 }
