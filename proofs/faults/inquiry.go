@@ -52,7 +52,7 @@ func inquiryFaults() []Fault {
 			About: "both banks take payments for now and settle or refuse them a second later; they can be asked by their own reference alone, " +
 				"and some answers to the send are lost, name no payment, or name another one",
 			Adjust: func(o *Options) {
-				o.Rails, o.Inquiries = []string{Asked, BareAsked}, 15
+				o.Rails, o.Inquiries = []string{Asked, BareAsked}, 8
 				o.ByReference, o.SettleAfter = true, time.Second
 			},
 			Inject: func(ctx context.Context, w *World) error {
