@@ -3,8 +3,9 @@
 // There is one type per database role, each with a connection of its own that
 // is allowed what its role is and no more: Ingest enqueues, Executor claims,
 // records and repairs, Operator does what people decide, Reader looks.
-// Statements live in sql/*.sql; the cell's name is put into them once, when a
-// ledger is opened, and nothing is ever glued into SQL after that.
+// Statements live in sql/*.sql; the cell's name and the vocabulary of package
+// migrations are put into them once, when a ledger is opened, and nothing is ever
+// glued into SQL after that.
 //
 // The life of an instruction, in call order:
 //
@@ -22,6 +23,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/railhead-pay/railhead/migrations"
 )
 
 //go:embed sql/*.sql
@@ -46,7 +49,10 @@ func loadStatements(cell string) (statements, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading statement %s: %w", entry.Name(), err)
 		}
-		loaded[strings.TrimSuffix(entry.Name(), ".sql")] = strings.ReplaceAll(string(text), "{cell}", cell)
+		name := strings.TrimSuffix(entry.Name(), ".sql")
+		if loaded[name], err = migrations.Statement(string(text), cell); err != nil {
+			return nil, fmt.Errorf("statement %s: %w", name, err)
+		}
 	}
 	return loaded, nil
 }

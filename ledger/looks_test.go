@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -169,12 +169,12 @@ func TestAHeldSnapshotDoesNotSlowTheClaim(t *testing.T) {
 func (d *desk) read(since string, free int) int {
 	d.t.Helper()
 	conn := d.Conn(d.t, celltest.Relayer)
-	text, err := os.ReadFile("sql/claim.sql")
+	text, err := ledger.Statement("railhead", "claim")
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	mustExec(d.t, conn, `SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan`)
-	mustExec(d.t, conn, "PREPARE planned AS "+strings.ReplaceAll(string(text), "{cell}", "railhead"))
+	mustExec(d.t, conn, "PREPARE planned AS "+text)
 	mustExec(d.t, conn, "BEGIN")
 	defer mustExec(d.t, conn, "ROLLBACK")
 	rows, err := conn.Query(d.t.Context(), fmt.Sprintf(`EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE planned (ARRAY['bank'], ARRAY[%d], ARRAY[0], ARRAY[1], ARRAY['r'],

@@ -14,9 +14,9 @@ type Triage string
 // The words of triage. Close is for FAILED and EXPIRED alone: whatever may have
 // been paid is resolved, with evidence.
 const (
-	Acknowledge Triage = "acknowledged"
-	Escalate    Triage = "escalated"
-	Close       Triage = "resolved"
+	Acknowledge = Triage(payment.LetterAcknowledged)
+	Escalate    = Triage(payment.LetterEscalated)
+	Close       = Triage(payment.LetterResolved)
 )
 
 // Evidence is what a person found out at the rail about a payment.

@@ -3,11 +3,12 @@ package ledger_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger"
 )
 
 // planned are the statements whose cost must not grow with pending or with the
@@ -85,11 +86,11 @@ func explainAll(t *testing.T, conn *pgx.Conn, when string) {
 	t.Helper()
 	leads := leadingColumns(t, conn)
 	for name, arguments := range planned {
-		text, err := os.ReadFile("sql/" + name + ".sql")
+		text, err := ledger.Statement("railhead", name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, conn, "PREPARE planned AS "+strings.ReplaceAll(string(text), "{cell}", "railhead"))
+		mustExec(t, conn, "PREPARE planned AS "+text)
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 			mustExec(t, conn, "SET plan_cache_mode = "+mode)
 			var plan string

@@ -111,7 +111,7 @@ type DeadLetter struct {
 
 // Open reports whether the letter still waits for a person.
 func (d *DeadLetter) Open() bool {
-	return d != nil && d.Status != "manual_replay" && d.Status != "resolved"
+	return d != nil && !payment.LetterStatus(d.Status).IsClosed()
 }
 
 // Act is one entry of the operator log.

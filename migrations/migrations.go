@@ -1,8 +1,9 @@
 // Package migrations holds the schema of a cell: numbered SQL files, and the
 // functions one per file that they include.
 //
-// The name of the cell is substituted once, here. SQL files write it {cell}, and
-// include a function by the line {include NAME}. Everything else is constant.
+// The name of the cell is substituted once, here. SQL files write it {cell}, include
+// a function by the line {include NAME}, and name lists of words and other rules that
+// payment has, too, as the vocabulary does. Everything else is constant.
 package migrations
 
 import (
@@ -66,10 +67,14 @@ func All(cell string) ([]Migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading migration %s: %w", entry.Name(), err)
 		}
-		all = append(all, Migration{Version: version, Name: entry.Name(), SQL: string(text)})
+		sql, err := words.in(string(text), "cell", "include")
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", entry.Name(), err)
+		}
+		all = append(all, Migration{Version: version, Name: entry.Name(), SQL: sql})
 	}
 	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
-	functions, sources, err := readFunctions(all)
+	functions, sources, err := readFunctions(all, words)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +96,10 @@ func All(cell string) ([]Migration, error) {
 // that may be run again.
 const viewsFile = "_views.sql"
 
-// readFunctions reads the text of every function by its name, and gives a digest
-// of what Up writes anew each time: the functions, and the views among all.
-func readFunctions(all []Migration) (functions map[string]string, digest string, err error) {
+// readFunctions reads the text of every function by its name, with the vocabulary in
+// place, and gives a digest of what Up writes anew each time: the functions, and the
+// views among all.
+func readFunctions(all []Migration, words vocabulary) (functions map[string]string, digest string, err error) {
 	entries, err := fs.ReadDir(files, "functions")
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the embedded functions: %w", err)
@@ -101,11 +107,15 @@ func readFunctions(all []Migration) (functions map[string]string, digest string,
 	sum := md5.New()
 	functions = make(map[string]string, len(entries))
 	for _, entry := range entries {
-		text, err := files.ReadFile("functions/" + entry.Name())
+		read, err := files.ReadFile("functions/" + entry.Name())
 		if err != nil {
 			return nil, "", fmt.Errorf("reading function %s: %w", entry.Name(), err)
 		}
-		functions[strings.TrimSuffix(entry.Name(), ".sql")] = string(text)
+		text, err := words.in(string(read), "cell", "version", "sources")
+		if err != nil {
+			return nil, "", fmt.Errorf("function %s: %w", entry.Name(), err)
+		}
+		functions[strings.TrimSuffix(entry.Name(), ".sql")] = text
 		fmt.Fprintf(sum, "%s\x00%s\x00", entry.Name(), text)
 	}
 	for _, migration := range all {

@@ -81,7 +81,7 @@ func (h History) Late(o Outcome) Late {
 	w.waits = h.Waiting != nil && !h.putBack()
 	w.out.Waiting = h.Waiting
 	w.executes = w.d.State == Dispatched
-	w.refuses = o.Result == ResultRefused || o.Result == ResultRefusedFinal
+	w.refuses = o.Result.Refuses()
 	w.weight = o.Result
 	if w.executes {
 		w.weight = ResultExecuted
@@ -193,7 +193,7 @@ func (w *weighing) contradicts() bool {
 	denied := slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.Answers > w.claimNo && r.State == Retryable && r.Result == ResultNotFound
 	})
-	notPaid := w.last.State == Failed || w.last.State == Cancelled
+	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case w.executes:
 		return notPaid || w.last.Reference != "" && w.o.RailReference != "" && w.last.Reference != w.o.RailReference
@@ -202,7 +202,7 @@ func (w *weighing) contradicts() bool {
 	case w.d.State == Accepted:
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused)
 	case w.d.State == Unknown && w.d.CountsSend:
-		byRefusal := w.last.Result == ResultRefused || w.last.Result == ResultRefusedFinal && !denied
+		byRefusal := w.last.Result.Refuses() && !(w.last.Result == ResultRefusedFinal && denied)
 		return notPaid && (w.claimNo == 0 || !byRefusal)
 	}
 	return false
@@ -212,15 +212,15 @@ func (w *weighing) contradicts() bool {
 // against them, as the SQL function answer_open_claim does.
 func (w *weighing) answerOpenClaim() Verdict {
 	claim, d := w.last, w.d
-	since := func(results ...Result) *Row {
+	since := func(is func(Result) bool) *Row {
 		for n := range w.Rows {
-			if r := &w.Rows[n]; r.No > claim.No && r.State == LateOutcome && slices.Contains(results, r.Result) {
+			if r := &w.Rows[n]; r.No > claim.No && r.State == LateOutcome && is(r.Result) {
 				return r
 			}
 		}
 		return nil
 	}
-	proof := since(ResultExecuted)
+	proof := since(func(r Result) bool { return r == ResultExecuted })
 	if proof != nil && !w.executes {
 		id := w.o.AttemptID
 		if w.o.Result != "" {
@@ -238,9 +238,9 @@ func (w *weighing) answerOpenClaim() Verdict {
 	// What the claim knew of, the outcome has weighed; but "no such payment" is not
 	// said of a send that was learned of while the inquiry was out.
 	foundNone := w.o.Result == ResultNotFound && !d.OutcomeUnknown
-	doubted := (!claim.OutcomeUnknown || foundNone) && since(ResultUnknown, ResultAccepted) != nil ||
-		foundNone && since(ResultInProgress, ResultRefused) != nil // what the rail has shown to know
-	taken := !claim.Provisional && since(ResultAccepted) != nil
+	doubted := (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
+		foundNone && since(Result.ShowsPayment) != nil
+	taken := !claim.Provisional && since(func(r Result) bool { return r == ResultAccepted }) != nil
 	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.whole {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if (taken || foundNone) && d.Requeue {
@@ -290,8 +290,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 // endsKey reports whether a refusal for now is of a send that is not repeated under
 // its key: the rail wants a new one, or the profile doesn't repeat business refusals.
 func endsKey(result Result, code string) bool {
-	return (result == ResultRefusedTransient || result == ResultRefusedBusiness) &&
-		(code == CodeNewIDNeeded || code == CodeBusinessRefused)
+	return result.RefusesForNow() && slices.Contains(SpentCodes(), code)
 }
 
 func (w *weighing) append(state State, id ID, answers int, unknown bool, result Result, reference string) {
@@ -334,14 +333,13 @@ func (w *weighing) known() bool {
 func (w *weighing) unsettledSend() bool {
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
 		if r.State == LateOutcome {
-			return r.Answers == 0 && (r.Result == ResultUnknown || r.Result == ResultAccepted)
+			return r.Answers == 0 && r.Result.LeavesDoubt()
 		}
-		if r.State != Unknown && r.State != Accepted && r.State != ZombieRequeue || r.Answers == 0 || r.Answers == w.claimNo {
+		if !r.State.LeavesOpen() || r.Answers == 0 || r.Answers == w.claimNo {
 			return false
 		}
 		return w.Rows[r.Answers-1].State == Dispatching && !slices.ContainsFunc(w.Rows, func(late Row) bool {
-			return late.State == LateOutcome && late.Answers == r.Answers &&
-				slices.Contains([]Result{ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefused}, late.Result)
+			return late.State == LateOutcome && late.Answers == r.Answers && late.Result.RefusesSend()
 		})
 	})
 }
@@ -353,9 +351,7 @@ func (h History) refusalIsWhole(reported bool) bool {
 	if h.MaybeForgotten {
 		return false
 	}
-	notNow := slices.ContainsFunc(h.Rows, func(r Row) bool {
-		return r.Result == ResultRefusedTransient || r.Result == ResultRefusedBusiness
-	})
+	notNow := slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
 	return h.sends() <= 1 || h.CoversKey && !(reported && notNow)
 }
 
@@ -366,7 +362,7 @@ func (h History) sends() int {
 	for _, r := range h.Rows {
 		switch {
 		case r.State == LateOutcome && r.Answers == 0:
-			if slices.Contains([]Result{ResultUnknown, ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness}, r.Result) {
+			if r.Result.ReachedRail() {
 				sends++
 			}
 		case r.State == Dispatching && !slices.ContainsFunc(h.Rows, func(answer Row) bool {

@@ -47,6 +47,56 @@ func (r Result) LeftNothing() bool {
 	}
 }
 
+// Refuses reports whether this word says that a send, or the payment, was not executed
+// and never will be.
+func (r Result) Refuses() bool { return r == ResultRefused || r == ResultRefusedFinal }
+
+// RefusesForNow reports whether this word says that a send was not executed, and that
+// another one may be.
+func (r Result) RefusesForNow() bool {
+	return r == ResultRefusedTransient || r == ResultRefusedBusiness
+}
+
+// RefusesSend reports whether this word, said of a send, proves that it was not executed.
+func (r Result) RefusesSend() bool { return r.Refuses() || r.RefusesForNow() }
+
+// LeavesDoubt reports whether this word, said of a send, leaves open what became of it.
+func (r Result) LeavesDoubt() bool { return r == ResultUnknown || r == ResultAccepted }
+
+// ReachedRail reports whether a send that was answered by this word may have reached
+// the rail, and is not known as executed.
+func (r Result) ReachedRail() bool {
+	return r.LeavesDoubt() || r == ResultRefusedFinal || r.RefusesForNow()
+}
+
+// MayExecute reports whether this word can be proof of execution: of the acceptance, the
+// profile says whether it is.
+func (r Result) MayExecute() bool { return r == ResultExecuted || r == ResultAccepted }
+
+// NamesPayment reports whether what the rail calls the payment by, beside this word, is
+// good to ask by: beside another word it may be another payment's.
+func (r Result) NamesPayment() bool { return r == ResultAccepted || r == ResultInProgress }
+
+// ShowsPayment reports whether the rail shows by this word that it knows the payment.
+func (r Result) ShowsPayment() bool {
+	return r == ResultAccepted || r == ResultInProgress || r == ResultExecuted || r == ResultRefused
+}
+
+// KeepsBusy reports whether this word does not end a run of answers REFUSED_LATER.
+func (r Result) KeepsBusy() bool {
+	return r == ResultRefusedLater || r == ResultRefusedRail || r == ResultNotSent
+}
+
+// Results lists every word.
+func Results() []Result {
+	return []Result{
+		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefusedLater,
+		ResultRefusedRail, ResultNotSent, ResultUnknown,
+		ResultExecuted, ResultRefused, ResultInProgress, ResultNotFound, ResultUnavailable,
+		ResultCheckFailed, ResultTampered, ResultWindowClosed, ResultRenderChanged,
+	}
+}
+
 // SendResults are the words that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{
@@ -100,6 +150,36 @@ func DeadReasons() []DeadReason {
 	}
 }
 
+// IsUnpaid reports whether a dead letter of this reason is of a payment that was proven
+// not to be made: it may be replayed, or closed without evidence.
+func (r DeadReason) IsUnpaid() bool { return r == DeadFailed || r == DeadExpired }
+
+// LetterStatus is how far operators have come with a dead letter.
+type LetterStatus string
+
+// The statuses of payment_dead_letters.
+const (
+	LetterPending      LetterStatus = "pending"
+	LetterAcknowledged LetterStatus = "acknowledged"
+	LetterEscalated    LetterStatus = "escalated"
+	LetterReplayed     LetterStatus = "manual_replay"
+	LetterResolved     LetterStatus = "resolved"
+)
+
+// LetterStatuses lists every status.
+func LetterStatuses() []LetterStatus {
+	return []LetterStatus{LetterPending, LetterAcknowledged, LetterEscalated, LetterReplayed, LetterResolved}
+}
+
+// IsTriage reports whether an operator may give a letter this status by a word, without
+// evidence and without a replay.
+func (s LetterStatus) IsTriage() bool {
+	return s == LetterAcknowledged || s == LetterEscalated || s == LetterResolved
+}
+
+// IsClosed reports whether nothing is left to be done about the letter.
+func (s LetterStatus) IsClosed() bool { return s == LetterReplayed || s == LetterResolved }
+
 // Error codes that Railhead itself writes to attempts.error_code. The rail's own
 // words go to rail_code.
 const (
@@ -122,3 +202,6 @@ const (
 	CodeNewIDNeeded      = "NEW_ID_NEEDED"
 	CodeBusinessRefused  = "BUSINESS_REFUSED"
 )
+
+// SpentCodes are the codes of a send that was refused for now and is not sent again.
+func SpentCodes() []string { return []string{CodeNewIDNeeded, CodeBusinessRefused} }

@@ -51,6 +51,18 @@ func (s State) Waits() bool {
 // an operator's act says otherwise. What is parked has not ended.
 func (s State) HasEnded() bool { return s == Dispatched || s == Failed || s == Cancelled }
 
+// EndsUnpaid reports whether a row of this state ends an instruction by saying that
+// the payment was not made.
+func (s State) EndsUnpaid() bool { return s == Failed || s == Cancelled }
+
+// LeavesOpen reports whether a row of this state leaves the send that it answers
+// without a final answer.
+func (s State) LeavesOpen() bool { return s == Unknown || s == Accepted || s == ZombieRequeue }
+
+// MayReplay reports whether an operator may return an instruction to pending whose
+// last row, LATE_OUTCOME aside, has this state.
+func (s State) MayReplay() bool { return MayFollow(s, Replayed) || MayResolve(s, Replayed) }
+
 // AnswersClaim reports whether a row of this state may be the outcome of a claim.
 func (s State) AnswersClaim() bool {
 	switch s {

@@ -81,6 +81,21 @@ func TestStates(t *testing.T) {
 			t.Errorf("%q: claim %v, terminal %v, answers %v", s, s.IsClaim(), s.IsTerminal(), s.AnswersClaim())
 		}
 	}
+	for name, test := range map[string]struct {
+		is   func(payment.State) bool
+		want []payment.State
+	}{
+		"waits":           {payment.State.Waits, []payment.State{"RETRYABLE", "ZOMBIE_REQUEUE", "ACCEPTED", "UNKNOWN", "REPLAYED"}},
+		"has ended":       {payment.State.HasEnded, []payment.State{"DISPATCHED", "FAILED", "CANCELLED"}},
+		"ends unpaid":     {payment.State.EndsUnpaid, []payment.State{"FAILED", "CANCELLED"}},
+		"leaves open":     {payment.State.LeavesOpen, []payment.State{"ZOMBIE_REQUEUE", "ACCEPTED", "UNKNOWN"}},
+		"may be replayed": {payment.State.MayReplay, []payment.State{"FAILED", "PARKED"}},
+	} {
+		got := slices.DeleteFunc(append(payment.States(), "", "SENT"), func(s payment.State) bool { return !test.is(s) })
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
 	// The order is the enum's in the schema, and a column sorts by it.
 	want := []payment.State{
 		"DISPATCHING", "DISPATCHED", "RETRYABLE", "FAILED", "ZOMBIE_REQUEUE", "INQUIRING",

@@ -20,9 +20,6 @@ func deadLetterCommand() *cobra.Command {
 		letterReplayCommand(), letterResolveCommand())
 }
 
-// letterStatuses are the words that --status takes.
-var letterStatuses = []string{"pending", "acknowledged", "escalated", "manual_replay", "resolved"}
-
 func letterListCommand() *cobra.Command {
 	var reason string
 	var filter ledger.LetterFilter
@@ -38,8 +35,8 @@ func letterListCommand() *cobra.Command {
 			if reason != "" && !slices.Contains(payment.DeadReasons(), filter.Reason) {
 				return usage(fmt.Errorf("--reason is %q: use one of %v", reason, payment.DeadReasons()))
 			}
-			if filter.Status != "" && !slices.Contains(letterStatuses, filter.Status) {
-				return usage(fmt.Errorf("--status is %q: use one of %v", filter.Status, letterStatuses))
+			if filter.Status != "" && !slices.Contains(payment.LetterStatuses(), payment.LetterStatus(filter.Status)) {
+				return usage(fmt.Errorf("--status is %q: use one of %v", filter.Status, payment.LetterStatuses()))
 			}
 			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
 				letters, err := reader.DeadLetters(cmd.Context(), filter)

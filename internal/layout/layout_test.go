@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
 	"ingest":     {"payment", "rails"},
-	"migrations": {},
+	"migrations": {"payment"},
 	"acl":        {},
 }
 

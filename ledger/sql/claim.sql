@@ -101,7 +101,7 @@ claimed AS (
       WHEN (
         SELECT t.attempt_no > g.attempt_count
           OR CASE t.state WHEN 'LATE_OUTCOME' THEN {cell}.put_back_after(g.outbox_id) IS NOT NULL
-            ELSE t.state NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED') END
+            ELSE t.state NOT IN ({waiting_states}) END
         FROM {cell}.payment_outbox_attempts t
         WHERE t.outbox_id = g.outbox_id
         ORDER BY t.attempt_no DESC

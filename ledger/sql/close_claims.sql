@@ -5,10 +5,7 @@ WHERE f.claim_id = ANY (coalesce($1::uuid[], ARRAY(
     SELECT g.claim_id FROM {cell}.payment_outbox_claims g ORDER BY g.claimed_at LIMIT $2)))
   AND NOT EXISTS (
     SELECT FROM unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
-    WHERE (
-      SELECT true FROM {cell}.payment_outbox_attempts a
-      WHERE a.outbox_id = m.outbox_id AND a.attempt_no > m.attempt_no AND a.state <> 'LATE_OUTCOME'
-      LIMIT 1) IS NULL
+    WHERE {is_open m}
       AND ((
         SELECT true FROM {cell}.payment_outbox_attempts c
         WHERE c.outbox_id = m.outbox_id AND c.attempt_no = m.attempt_no

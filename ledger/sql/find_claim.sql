@@ -19,8 +19,5 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT r.fingerprint, r.rail_key FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = a.outbox_id LIMIT 1) k ON true
 WHERE f.claim_id = $1
-  AND (
-    SELECT true FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'
-    LIMIT 1) IS NULL
+  AND {is_open m}
 ORDER BY a.outbox_id

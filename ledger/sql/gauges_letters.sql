@@ -5,6 +5,6 @@ FROM unnest($1::text[]) AS v(reason)
 CROSS JOIN LATERAL (
   SELECT d.rail_type
   FROM {cell}.payment_dead_letters d
-  WHERE d.reason = v.reason AND d.status NOT IN ('manual_replay', 'resolved')
+  WHERE d.reason = v.reason AND d.status NOT IN ({closed_letters})
   LIMIT $2) w
 GROUP BY w.rail_type, v.reason

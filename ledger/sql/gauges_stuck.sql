@@ -8,7 +8,4 @@ FROM (
   CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS m(outbox_id, attempt_no)
   WHERE s.singleton
   LIMIT $1) f
-WHERE (
-  SELECT true FROM {cell}.payment_outbox_attempts z
-  WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
-  LIMIT 1) IS NULL
+WHERE {is_open f}

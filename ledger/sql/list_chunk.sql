@@ -7,7 +7,7 @@ SELECT k.outbox_id, k.instruction_id, k.participant_id, k.created_at,
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms,
   coalesce(p.rail_type, a.rail_type) AS rail_type,
   CASE
-    WHEN d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved') THEN 'CONFLICT'
+    WHEN d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}) THEN 'CONFLICT'
     WHEN p.outbox_id IS NOT NULL THEN 'PENDING'
     ELSE a.state::text
   END AS state,

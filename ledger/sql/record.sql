@@ -39,7 +39,7 @@ c AS MATERIALIZED (
       t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.claimed_at = o.claimed_at
-      AND t.state IN ('DISPATCHING', 'INQUIRING')
+      AND t.state IN ({claim_states})
     LIMIT 1) a
 ),
 answered AS (

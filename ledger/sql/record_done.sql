@@ -35,7 +35,7 @@ answered AS (
     SELECT c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type
     FROM {cell}.payment_outbox_attempts c
     WHERE c.outbox_id = o.outbox_id AND c.attempt_no = o.claim_no AND c.claimed_at = o.claimed_at
-      AND c.state IN ('DISPATCHING', 'INQUIRING')
+      AND c.state IN ({claim_states})
     LIMIT 1) a
   RETURNING t.attempt_id, t.outbox_id
 ),

@@ -10,7 +10,7 @@ WITH aside AS MATERIALIZED (
     WHERE p.rail_type = r.rail_type AND p.priority = level.priority AND p.next_attempt_at >= 'infinity'
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_dead_letters d
-        WHERE d.outbox_id = p.outbox_id AND d.status NOT IN ('manual_replay', 'resolved'))
+        WHERE d.outbox_id = p.outbox_id AND d.status NOT IN ({closed_letters}))
     ORDER BY p.next_attempt_at
     LIMIT $1) q
   LIMIT $1

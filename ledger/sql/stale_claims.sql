@@ -40,9 +40,6 @@ WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 milli
     f.claimed_at <= clock_timestamp() - w.zombie
     OR (h.status <> 'stopped' AND h.last_tick_at > clock_timestamp() - w.stale) IS NOT TRUE)
   AND (b.call_ms IS NULL OR own.call IS NULL OR f.claimed_at <= clock_timestamp() - own.call - w.start_within)
-  AND (
-    SELECT true FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = m.outbox_id AND z.attempt_no > m.attempt_no AND z.state <> 'LATE_OUTCOME'
-    LIMIT 1) IS NULL
+  AND {is_open m}
 ORDER BY f.claimed_at, a.outbox_id
 LIMIT $6

@@ -14,10 +14,5 @@ CROSS JOIN LATERAL (
   FROM {cell}.payment_outbox_attempts t
   WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
   LIMIT 1) a
-LEFT JOIN LATERAL (
-  SELECT true AS answered
-  FROM {cell}.payment_outbox_attempts z
-  WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
-  LIMIT 1) z ON true
-WHERE z.answered IS NULL
+WHERE {is_open f}
 GROUP BY a.rail_type

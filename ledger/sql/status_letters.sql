@@ -4,7 +4,7 @@ SELECT w.rail_type, w.reason, count(*) AS open,
 FROM (
   SELECT d.rail_type, d.reason, d.opened_at
   FROM {cell}.payment_dead_letters d
-  WHERE d.status NOT IN ('manual_replay', 'resolved')
+  WHERE d.status NOT IN ({closed_letters})
   LIMIT $1) w
 GROUP BY w.rail_type, w.reason
 ORDER BY w.rail_type, w.reason

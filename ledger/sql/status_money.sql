@@ -26,17 +26,13 @@ FROM (
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
     LIMIT 1) a
-  WHERE (
-    SELECT true
-    FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
-    LIMIT 1) IS NULL
+  WHERE {is_open f}
   UNION ALL
   SELECT d.rail_type, 'dead letter ' || d.reason, a.payload, count(*) OVER ()
   FROM (
     SELECT l.outbox_id, l.rail_type, l.reason
     FROM {cell}.payment_dead_letters l
-    WHERE l.status NOT IN ('manual_replay', 'resolved')
+    WHERE l.status NOT IN ({closed_letters})
     LIMIT $1) d
   CROSS JOIN LATERAL (
     SELECT t.payload

@@ -9,7 +9,7 @@ SELECT a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.attempt_n
   a.outcome_unknown,
   ($4::text IS NULL OR a.rail_type = $4) AND ($5::text IS NULL OR a.participant_id = $5) AND ($6::text IS NULL OR a.state::text = $6) AS wanted
 FROM {cell}.payment_outbox_attempts a
-WHERE a.state NOT IN ('DISPATCHING', 'INQUIRING')
+WHERE a.state NOT IN ({claim_states})
   AND a.created_at >= $1
   AND (a.created_at, a.outbox_id, a.attempt_no) > ($1, $2, $3)
 ORDER BY a.created_at, a.outbox_id, a.attempt_no

@@ -18,7 +18,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
   executes boolean := o.state = 'DISPATCHED';
-  refuses  boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
+  refuses  boolean := o.result IN ({refusing_results});
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
   doubted  boolean;
@@ -53,8 +53,8 @@ BEGIN
   -- What the claim knew of, the outcome has weighed; but "no such payment" is not said
   -- of a send that was learned of while the inquiry was out, and not believed of what
   -- the rail has shown meanwhile to know (rail_has_seen).
-  SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ('UNKNOWN', 'ACCEPTED')
-      OR found_none AND a.result IN ('IN_PROGRESS', 'REFUSED')), false),
+  SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ({doubtful_results})
+      OR found_none AND a.result IN ({showing_results})), false),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a
@@ -76,8 +76,8 @@ BEGIN
     spent := (
       SELECT a.error_code FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
-        AND a.state = 'LATE_OUTCOME' AND a.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
-        AND a.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED')
+        AND a.state = 'LATE_OUTCOME' AND a.result IN ({for_now_results})
+        AND a.error_code IN ({spent_codes})
       ORDER BY a.attempt_no LIMIT 1);
     IF spent IS NOT NULL THEN
       o.outcome_unknown := true;

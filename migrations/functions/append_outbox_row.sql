@@ -32,7 +32,7 @@ AS $$
     p.payload, p.headers, p.priority, p.expires_at, p.created_at, p.next_attempt_at, p.next_action,
     p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count
   FROM {cell}.payment_outbox_keys k
-  LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ('DISPATCHED', 'FAILED', 'PARKED')
+  LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ({ended_states}, 'PARKED')
   WHERE k.outbox_id = $1.outbox_id;
   SELECT {cell}.tell_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED'
 $$;

@@ -11,5 +11,5 @@ AS $$
   SELECT count(*), min(a.claimed_at), max(a.claimed_at)
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.answers_attempt_no IS NULL AND a.claimed_at IS NOT NULL
-    AND a.result IN ('EXECUTED', 'UNKNOWN', 'ACCEPTED', 'REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
+    AND a.result IN ('EXECUTED', {reached_results})
 $$;

@@ -15,7 +15,7 @@ AS $$
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts late
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME' AND late.attempt_no > answer.answers_attempt_no
-          AND late.result IN ('UNKNOWN', 'ACCEPTED', 'EXECUTED'))
+          AND late.result IN ({doubtful_results}, 'EXECUTED'))
       AND answer.completed_at > clock_timestamp() - interval '15 minutes'
       AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= ($2 #>> '{inquiry,not_found_age}')::interval
       AND answer.completed_at - least($3, told.first_at) < ($2 #>> '{inquiry,not_found_until}')::interval

@@ -10,7 +10,7 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   SELECT a.rail_reference
   FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id = $1 AND a.rail_reference IS NOT NULL AND a.result IN ('ACCEPTED', 'IN_PROGRESS')
+  WHERE a.outbox_id = $1 AND a.rail_reference IS NOT NULL AND a.result IN ({naming_results})
   ORDER BY a.attempt_no DESC
   LIMIT 1
 $$;

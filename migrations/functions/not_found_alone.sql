@@ -12,7 +12,7 @@ AS $$
     SELECT a.result = 'NOT_FOUND'
     FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = $1 AND (a.state = 'REPLAYED' OR a.answers_attempt_no IS NOT NULL AND a.state <> 'LATE_OUTCOME'
-      AND coalesce(a.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_RAIL', 'REFUSED_LATER', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']))
+      AND coalesce(a.result, '') <> ALL (ARRAY[{left_nothing_results}]))
     ORDER BY a.attempt_no DESC
     LIMIT 1), false)
 $$;

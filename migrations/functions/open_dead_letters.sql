@@ -25,12 +25,12 @@ AS $$
   ORDER BY l.outbox_id
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
     reason = CASE
-      WHEN d.status NOT IN ('manual_replay', 'resolved')
+      WHEN d.status NOT IN ({closed_letters})
         AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason = 'UNCLAIMABLE') THEN d.reason
       ELSE excluded.reason END,
     error_code = excluded.error_code,
     status = 'pending',
-    opened_at = CASE WHEN d.status IN ('manual_replay', 'resolved') THEN excluded.opened_at ELSE d.opened_at END,
+    opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
     updated_at = excluded.updated_at;
   SELECT {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id)
 $$;

@@ -11,7 +11,7 @@ AS $$
   SELECT EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts answer
     WHERE answer.outbox_id = $1
-      AND answer.state IN ('UNKNOWN', 'ACCEPTED', 'ZOMBIE_REQUEUE')
+      AND answer.state IN ({unsettled_states})
       AND answer.answers_attempt_no IS DISTINCT FROM $2
       AND EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts send
@@ -20,9 +20,9 @@ AS $$
         SELECT FROM {cell}.payment_outbox_attempts late
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME'
           AND late.answers_attempt_no = answer.answers_attempt_no
-          AND late.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS', 'REFUSED')))
+          AND late.result IN ({send_refusing_results})))
     OR EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts forgotten
       WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL
-        AND forgotten.result IN ('UNKNOWN', 'ACCEPTED'))
+        AND forgotten.result IN ({doubtful_results}))
 $$;

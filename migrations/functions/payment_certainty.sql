@@ -21,7 +21,7 @@ DECLARE
 BEGIN
   IF EXISTS (
     SELECT FROM {cell}.payment_dead_letters d
-    WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved'))
+    WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}))
   THEN
     RETURN 'CONTRADICTED';
   END IF;
@@ -29,7 +29,7 @@ BEGIN
   waits := FOUND;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  ended := coalesce(last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED'), false);
+  ended := coalesce(last.state IN ({ended_states}), false);
   IF last.state = 'DISPATCHED' THEN
     RETURN CASE WHEN {cell}.rests_on_evidence(last) THEN 'EXECUTED_BY_EVIDENCE' ELSE 'ACCEPTED' END;
   END IF;
@@ -41,14 +41,14 @@ BEGIN
   END IF;
   SELECT a.* INTO refused FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1
-    AND (a.result IN ('REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS', 'REFUSED_LATER', 'REFUSED')
+    AND (a.result IN ({send_refusing_results}, 'REFUSED_LATER')
       OR a.result = 'REFUSED_RAIL' AND a.rail_code <> ''
       OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown
       OR a.state = 'FAILED' AND a.error_code = 'RESOLVED')
   ORDER BY a.attempt_no DESC LIMIT 1;
   doubted := EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.result IN ('EXECUTED', 'ACCEPTED', 'UNKNOWN')
+    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.result IN ({doubtful_results}, 'EXECUTED')
       AND a.attempt_no > coalesce(last.attempt_no, 0));
   IF doubted AND (last.state = 'CANCELLED' OR last.state = 'FAILED' AND refused.outbox_id IS NULL) THEN
     RETURN 'NOT_EXECUTED_BY_EVIDENCE';

@@ -12,7 +12,7 @@ BEGIN
   RETURN CASE
     WHEN EXISTS (
       SELECT FROM {cell}.payment_dead_letters d
-      WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved'))
+      WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}))
       THEN 'CONFLICT'
     WHEN EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
       THEN 'PENDING'

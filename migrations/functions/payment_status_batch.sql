@@ -44,7 +44,7 @@ BEGIN
     coalesce(last.rail_reference, {cell}.last_rail_reference(k.outbox_id)),
     CASE WHEN k.outbox_id IS NOT NULL THEN EXISTS (
       SELECT FROM {cell}.payment_dead_letters d
-      WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ('manual_replay', 'resolved')) END
+      WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ({closed_letters})) END
   FROM unnest(instruction_ids, idempotency_keys) WITH ORDINALITY AS asked(instruction_id, idempotency_key, n)
   LEFT JOIN LATERAL (
     SELECT o.outbox_id, o.sequence_id, o.created_at

@@ -19,6 +19,6 @@ AS $$
     WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
     ORDER BY a.attempt_no DESC
     LIMIT 1) l ON true
-  WHERE l.state NOT IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+  WHERE l.state NOT IN ({waiting_states})
     OR (SELECT p.attempt_count FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1) < m.no
 $$;

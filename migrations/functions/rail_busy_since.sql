@@ -14,8 +14,8 @@ AS $$
     AND a.attempt_no > coalesce((
       SELECT o.attempt_no
       FROM {cell}.payment_outbox_attempts o
-      WHERE o.outbox_id = $1 AND o.state NOT IN ('DISPATCHING', 'INQUIRING', 'LATE_OUTCOME')
-        AND NOT (o.state = 'RETRYABLE' AND coalesce(o.result, '') IN ('REFUSED_LATER', 'REFUSED_RAIL', 'NOT_SENT'))
+      WHERE o.outbox_id = $1 AND o.state NOT IN ({claim_states}, 'LATE_OUTCOME')
+        AND NOT (o.state = 'RETRYABLE' AND coalesce(o.result, '') IN ({still_busy_results}))
       ORDER BY o.attempt_no DESC
       LIMIT 1), 0)
   ORDER BY a.attempt_no

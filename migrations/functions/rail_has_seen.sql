@@ -15,8 +15,8 @@ AS $$
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = $1
       AND (a.error_code = 'SEEN_BEFORE'
-        OR (a.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED')
-          OR a.result IN ('ACCEPTED', 'IN_PROGRESS', 'EXECUTED', 'REFUSED')) AND NOT EXISTS (
+        OR (a.error_code IN ({spent_codes})
+          OR a.result IN ({showing_results})) AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts since
           WHERE since.outbox_id = $1 AND since.state = 'REPLAYED' AND since.attempt_no > a.attempt_no)))
 $$;

@@ -11,7 +11,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
-  IF (report ->> 'state' = 'DISPATCHED' AND coalesce(report ->> 'result', 'EXECUTED') IN ('EXECUTED', 'ACCEPTED')
+  IF (report ->> 'state' = 'DISPATCHED' AND coalesce(report ->> 'result', 'EXECUTED') IN ({executing_results})
     OR report ->> 'state' = 'FAILED' AND report ->> 'result' = 'REFUSED') IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback reports that a payment was executed or that it was refused, and nothing else';

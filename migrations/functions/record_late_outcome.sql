@@ -26,10 +26,10 @@ DECLARE
   tries_max CONSTANT integer := 64;
   o         {cell}.outbox_outcome := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
   executes  boolean := o.state = 'DISPATCHED';
-  refuses   boolean := o.result IN ('REFUSED', 'REFUSED_FINAL');
+  refuses   boolean := o.result IN ({refusing_results});
   -- A refusal that is not sent again (payment.CodeNewIDNeeded, CodeBusinessRefused).
-  spent     boolean := o.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
-    AND coalesce(o.error_code IN ('NEW_ID_NEEDED', 'BUSINESS_REFUSED'), false);
+  spent     boolean := o.result IN ({for_now_results})
+    AND coalesce(o.error_code IN ({spent_codes}), false);
   weight    text := CASE WHEN o.state = 'DISPATCHED' THEN 'EXECUTED' ELSE o.result END;
   waiting   {cell}.payment_outbox_pending;
   is_waiting boolean;
@@ -71,14 +71,14 @@ BEGIN
     claim_no := (
       SELECT a.attempt_no FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.claimed_at = o.claimed_at
-        AND a.state IN ('DISPATCHING', 'INQUIRING'));
+        AND a.state IN ({claim_states}));
     forgotten := o.claim_no IS NOT NULL AND claim_no IS NULL;
     -- The reaper found its worker dead: it may have sent.
     IF forgotten AND o.state = 'ZOMBIE_REQUEUE' THEN
       o.state := 'UNKNOWN';
       weight := 'UNKNOWN';
     END IF;
-    is_claimed := coalesce(last.state IN ('DISPATCHING', 'INQUIRING'), false);
+    is_claimed := coalesce(last.state IN ({claim_states}), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
       RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id, o.rail_type);
@@ -88,7 +88,7 @@ BEGIN
     END IF;
     -- The claim of another was answered between the two statements.
     CONTINUE WHEN NOT is_waiting AND NOT put_back AND NOT is_claimed
-      AND coalesce(last.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED'), true);
+      AND coalesce(last.state IN ({waiting_states}), true);
 
     BEGIN
       -- A send that a restore has forgotten can't be counted: while that may be, a
@@ -136,7 +136,7 @@ BEGIN
 
       IF is_claimed THEN
         RETURN 'LATE';
-      ELSIF last.state IN ('DISPATCHED', 'FAILED', 'CANCELLED') AND NOT is_waiting THEN
+      ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
         -- failed, a refusal of the very send that was executed, an acceptance for
         -- now of what was ended otherwise than by the rail's word for the whole
@@ -146,9 +146,9 @@ BEGIN
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
-          OR o.state = 'ACCEPTED' AND last.state IN ('FAILED', 'CANCELLED') AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED')
-          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ('FAILED', 'CANCELLED')
-            AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ('REFUSED', 'REFUSED_FINAL')
+          OR o.state = 'ACCEPTED' AND last.state IN ({unpaid_states}) AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED')
+          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ({unpaid_states})
+            AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results})
               OR last.result = 'REFUSED_FINAL' AND EXISTS (
                 SELECT FROM {cell}.payment_outbox_attempts a
                 WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no > claim_no

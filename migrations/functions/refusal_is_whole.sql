@@ -17,11 +17,11 @@ AS $$
     FROM {cell}.payment_outbox_attempts s
     WHERE s.outbox_id = $1
       -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
-      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ('UNKNOWN', 'ACCEPTED', 'REFUSED_FINAL', 'REFUSED_TRANSIENT', 'REFUSED_BUSINESS')
+      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ({reached_results})
         OR s.state = 'DISPATCHING' AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
-            AND answer.result IN ('NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED')))
+            AND answer.result IN ({left_nothing_results})))
   ) <= 1 OR EXISTS (
     SELECT FROM {cell}.payment_outbox_keys k
     CROSS JOIN LATERAL (
@@ -31,5 +31,5 @@ AS $$
     WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
       AND NOT ($2 AND EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts now
-        WHERE now.outbox_id = $1 AND now.result IN ('REFUSED_TRANSIENT', 'REFUSED_BUSINESS'))))
+        WHERE now.outbox_id = $1 AND now.result IN ({for_now_results}))))
 $$;

@@ -37,7 +37,7 @@ BEGIN
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'));
   END IF;
   -- Whoever closed it may have told the participant to pay in another way.
-  IF letter.status IN ('manual_replay', 'resolved') THEN
+  IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and its dead letter is closed already (%s)',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'), letter.status),
@@ -82,11 +82,11 @@ BEGIN
   JOIN {cell}.payment_outbox_attempts answer
     ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
   WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
-    AND coalesce(answer.result, '') <> ALL (ARRAY['NOT_SENT', 'REFUSED_LATER', 'REFUSED_RAIL', 'CHECK_FAILED', 'TAMPERED', 'WINDOW_CLOSED', 'RENDER_CHANGED']);
+    AND coalesce(answer.result, '') <> ALL (ARRAY[{left_nothing_results}]);
 
   SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 
-  IF letter.reason NOT IN ('FAILED', 'EXPIRED') AND NOT (
+  IF letter.reason NOT IN ({unpaid_reasons}) AND NOT (
     letter.reason = 'OUTCOME_UNKNOWN' AND last.state = 'PARKED'
     AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.first_at, sends.last_at))
   THEN
@@ -98,7 +98,7 @@ BEGIN
           THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such payment" proves nothing any more. ' ELSE '' END
         || 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
-  IF last.state IS NULL OR last.state NOT IN ('FAILED', 'PARKED') THEN
+  IF last.state IS NULL OR last.state NOT IN ({replayable_states}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and can''t be replayed', coalesce(last.state::text, 'gone from the archive'));
   END IF;
@@ -115,7 +115,7 @@ BEGIN
   IF (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED') AND EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no
-      AND a.state = 'LATE_OUTCOME' AND a.result IN ('UNKNOWN', 'ACCEPTED'))
+      AND a.state = 'LATE_OUTCOME' AND a.result IN ({doubtful_results}))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a send without a final answer became known after row %s called it %s: the payment may have been made', last.attempt_no, last.state),

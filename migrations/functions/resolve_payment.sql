@@ -60,7 +60,7 @@ BEGIN
     SELECT FROM (
       SELECT a.state FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = resolve_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) l
-    WHERE l.state IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED')
+    WHERE l.state IN ({waiting_states})
       AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id));
   verdict := CASE
     WHEN resolve_payment.executed THEN 'DISPATCHED'
@@ -72,15 +72,15 @@ BEGIN
     -- An older copy of a row says nothing of what is unknown.
     aside := letter.reason = 'UNCLAIMABLE' AND pending.next_attempt_at = 'infinity'
       AND CASE WHEN put_back IS NULL THEN pending.outcome_unknown
-        ELSE put_back IN ('RETRYABLE', 'UNKNOWN', 'ZOMBIE_REQUEUE', 'ACCEPTED', 'REPLAYED', 'LATE_OUTCOME') END;
-    waits := resolve_payment.executed AND coalesce(last.state NOT IN ('DISPATCHING', 'INQUIRING', 'DISPATCHED'), true);
+        ELSE put_back IN ({waiting_states}, 'LATE_OUTCOME') END;
+    waits := resolve_payment.executed AND coalesce(last.state NOT IN ({claim_states}, 'DISPATCHED'), true);
   END IF;
-  letter_open := coalesce(letter.status NOT IN ('manual_replay', 'resolved'), false);
+  letter_open := coalesce(letter.status NOT IN ({closed_letters}), false);
   IF NOT coalesce(
     waits OR lost
-    OR resolve_payment.executed AND last.state IN ('FAILED', 'CANCELLED')
+    OR resolve_payment.executed AND last.state IN ({unpaid_states})
     OR letter_open AND (aside OR last.state = 'PARKED')
-    OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ('FAILED', 'CANCELLED', 'DISPATCHED'), false)
+    OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ({ended_states}), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: nothing about it is left to be resolved',

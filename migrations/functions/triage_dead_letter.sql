@@ -25,7 +25,7 @@ DECLARE
   forged boolean;
 BEGIN
   PERFORM {cell}.require_reason(triage_dead_letter.reason);
-  IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ('acknowledged', 'escalated', 'resolved') THEN
+  IF triage_dead_letter.status IS NULL OR triage_dead_letter.status NOT IN ({triage_words}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'status must be acknowledged, escalated or resolved';
   END IF;
   IF triage_dead_letter.status = 'resolved' THEN
@@ -40,7 +40,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'the instruction has no dead letter';
   END IF;
-  IF letter.status IN ('manual_replay', 'resolved') THEN
+  IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
   END IF;
   IF triage_dead_letter.status = 'resolved' THEN
@@ -52,18 +52,18 @@ BEGIN
   IF triage_dead_letter.status = 'resolved' AND NOT coalesce(
     CASE WHEN forged THEN NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts s
-      WHERE s.outbox_id = triage_dead_letter.outbox_id AND (s.state NOT IN ('DISPATCHING', 'PARKED')
-        OR s.state = 'DISPATCHING' AND NOT EXISTS (
+      WHERE s.outbox_id = triage_dead_letter.outbox_id AND s.state <> 'PARKED'
+        AND (s.state <> 'DISPATCHING' OR NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts answer
           WHERE answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no
             AND answer.state = 'PARKED' AND answer.result = 'TAMPERED')))
     ELSE CASE letter.reason
-      WHEN 'UNCLAIMABLE' THEN ended IN ('DISPATCHED', 'FAILED', 'CANCELLED', 'DISPATCHING', 'INQUIRING')
+      WHEN 'UNCLAIMABLE' THEN ended IN ({ended_states}, {claim_states})
         -- It was removed there before it was ever claimed.
         OR NOT waits AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = triage_dead_letter.outbox_id)
       WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
-      ELSE letter.reason IN ('FAILED', 'EXPIRED') END END, false)
+      ELSE letter.reason IN ({unpaid_reasons}) END END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),

@@ -46,10 +46,10 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   -- The first UUIDv7 of the year 2200: an id from there on names no month to come.
   CONSTRAINT payment_outbox_attempts_time CHECK (outbox_id < '0699e991-a800-7000-8000-000000000000'),
   CONSTRAINT payment_outbox_attempts_claim CHECK (
-    state NOT IN ('DISPATCHING', 'INQUIRING')
+    state NOT IN ({claim_states})
     OR (claimed_at IS NOT NULL AND worker_id IS NOT NULL AND completed_at IS NULL AND answers_attempt_no IS NULL)),
   CONSTRAINT payment_outbox_attempts_whole CHECK (
-    state NOT IN ('DISPATCHING', 'INQUIRING', 'CANCELLED')
+    state NOT IN ({claim_states}, 'CANCELLED')
     OR (payload IS NOT NULL AND headers IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
         AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL)),
   CONSTRAINT payment_outbox_attempts_answers CHECK (answers_attempt_no IS NULL OR answers_attempt_no < attempt_no),
@@ -76,7 +76,7 @@ CREATE INDEX payment_outbox_attempts_reference
 -- What happened in the last minutes, for people who follow it (payment tail).
 -- Claims are left out: their answers say when and by whom they were claimed.
 CREATE INDEX payment_outbox_attempts_recent
-  ON {cell}.payment_outbox_attempts (created_at) WHERE state NOT IN ('DISPATCHING', 'INQUIRING');
+  ON {cell}.payment_outbox_attempts (created_at) WHERE state NOT IN ({claim_states});
 
 CREATE TRIGGER payment_outbox_attempts_append_only_rows
   BEFORE UPDATE OR DELETE ON {cell}.payment_outbox_attempts

@@ -103,7 +103,7 @@ CREATE TABLE {cell}.payment_dead_letters (
 COMMENT ON TABLE {cell}.payment_dead_letters IS
   'One row per instruction that waits, or waited, for a person. Open: every status but manual_replay and resolved.';
 CREATE INDEX payment_dead_letters_open
-  ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ('manual_replay', 'resolved');
+  ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ({closed_letters});
 
 CREATE TABLE {cell}.outbox_heartbeats (
   name         text COLLATE "C" NOT NULL,

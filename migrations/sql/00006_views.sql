@@ -9,7 +9,7 @@ SELECT
   k.sequence_id,
   coalesce(p.rail_type, a.rail_type)                        AS rail_type,
   CASE
-    WHEN d.reason = 'CONFLICT' AND d.status NOT IN ('manual_replay', 'resolved') THEN 'CONFLICT'
+    WHEN d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}) THEN 'CONFLICT'
     WHEN p.outbox_id IS NOT NULL THEN 'PENDING'
     ELSE s.state::text
   END                                                       AS state,
@@ -77,11 +77,7 @@ FROM (
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
     LIMIT 1) a
-  WHERE (
-    SELECT true
-    FROM {cell}.payment_outbox_attempts z
-    WHERE z.outbox_id = f.outbox_id AND z.attempt_no > f.attempt_no AND z.state <> 'LATE_OUTCOME'
-    LIMIT 1) IS NULL) w
+  WHERE {is_open f}) w
 GROUP BY w.rail_type, w.state;
 COMMENT ON VIEW {cell}.v_outbox_backlog IS
   'What waits and what is in flight, by rail and state: PENDING was never sent, RETRYABLE was and provably not executed, UNKNOWN and '
@@ -95,7 +91,7 @@ SELECT d.reason, d.rail_type, d.status, count(*) AS count,
 FROM (
   SELECT w.reason, w.rail_type, w.status, w.opened_at
   FROM {cell}.payment_dead_letters w
-  WHERE w.status NOT IN ('manual_replay', 'resolved')
+  WHERE w.status NOT IN ({closed_letters})
   LIMIT 1000000) d
 GROUP BY d.reason, d.rail_type, d.status;
 COMMENT ON VIEW {cell}.v_dead_letter_summary IS 'Open dead letters by reason, rail and how far a person has come with them.';
@@ -108,13 +104,13 @@ WITH backlog AS MATERIALIZED (
 rail AS MATERIALIZED (
   SELECT r.rail_type, r.paused OR e.paused AS paused,
     coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state NOT IN ('DISPATCHING', 'INQUIRING')), 0)::bigint AS pending,
+      WHERE b.rail_type = r.rail_type AND b.state NOT IN ({claim_states})), 0)::bigint AS pending,
     coalesce((SELECT bool_or(b.at_least) FROM backlog b WHERE b.rail_type = r.rail_type), false) AS at_least,
     CASE WHEN d.due_at <= clock_timestamp() THEN clock_timestamp() - d.due_at END AS oldest_due_age,
     coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state IN ('DISPATCHING', 'INQUIRING')), 0)::bigint AS in_flight,
+      WHERE b.rail_type = r.rail_type AND b.state IN ({claim_states})), 0)::bigint AS in_flight,
     coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state IN ('UNKNOWN', 'ACCEPTED')), 0)::bigint AS outcome_unknown,
+      WHERE b.rail_type = r.rail_type AND b.state IN ({unsettled_states})), 0)::bigint AS outcome_unknown,
     coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type), 0)::bigint AS dead_letters
   FROM {cell}.payment_rails r
   CROSS JOIN (SELECT g.paused FROM {cell}.payment_rails g WHERE g.rail_type = '*') e

@@ -1,0 +1,105 @@
+package migrations
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// vocabulary has the texts that SQL files write by name, in braces: {claim_states}
+// stands for the states that IsClaim is true of, and {is_open f} asks whether the claim
+// of row f is. A list is made of payment's own predicate when the text is read, so
+// that SQL and Go can't differ in what a word means, and a statement costs what it
+// would with the words written out.
+//
+// The words of tables are frozen with their migration once a release has it: where
+// a predicate changes afterwards, a new migration brings the tables after it.
+type vocabulary map[string]string
+
+// words is the vocabulary of this build.
+var words = vocabulary{
+	"claim_states":      listed(payment.States(), payment.State.IsClaim),
+	"waiting_states":    listed(payment.States(), payment.State.Waits),
+	"ended_states":      listed(payment.States(), payment.State.HasEnded),
+	"unpaid_states":     listed(payment.States(), payment.State.EndsUnpaid),
+	"unsettled_states":  listed(payment.States(), payment.State.LeavesOpen),
+	"replayable_states": listed(payment.States(), payment.State.MayReplay),
+
+	"refusing_results":      listed(payment.Results(), payment.Result.Refuses),
+	"for_now_results":       listed(payment.Results(), payment.Result.RefusesForNow),
+	"send_refusing_results": listed(payment.Results(), payment.Result.RefusesSend),
+	"doubtful_results":      listed(payment.Results(), payment.Result.LeavesDoubt),
+	"reached_results":       listed(payment.Results(), payment.Result.ReachedRail),
+	"left_nothing_results":  listed(payment.Results(), payment.Result.LeftNothing),
+	"executing_results":     listed(payment.Results(), payment.Result.MayExecute),
+	"showing_results":       listed(payment.Results(), payment.Result.ShowsPayment),
+	"naming_results":        listed(payment.Results(), payment.Result.NamesPayment),
+	"still_busy_results":    listed(payment.Results(), payment.Result.KeepsBusy),
+
+	"spent_codes":    listed(payment.SpentCodes(), func(string) bool { return true }),
+	"unpaid_reasons": listed(payment.DeadReasons(), payment.DeadReason.IsUnpaid),
+	"triage_words":   listed(payment.LetterStatuses(), payment.LetterStatus.IsTriage),
+	"closed_letters": listed(payment.LetterStatuses(), payment.LetterStatus.IsClosed),
+
+	// Of a row that has the outbox_id and the attempt_no of a claim: whether no answer
+	// follows it. A sub-query with LIMIT can't become a join, so that no plan scans the
+	// archive.
+	"is_open": "(SELECT true FROM {cell}.payment_outbox_attempts z " +
+		"WHERE z.outbox_id = {row}.outbox_id AND z.attempt_no > {row}.attempt_no AND z.state <> 'LATE_OUTCOME' LIMIT 1) IS NULL",
+}
+
+// listed gives those of a kind's words that a predicate is true of, as SQL constants.
+func listed[W ~string](all []W, is func(W) bool) string {
+	var list []string
+	for _, word := range all {
+		if is(word) {
+			list = append(list, "'"+string(word)+"'")
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// named finds {name} and {name row}.
+var named = regexp.MustCompile(`\{([a-z_]+)(?: ([a-z0-9_]+))?\}`)
+
+// in puts the vocabulary into a text. Names that are not its own are left as they are
+// where others has them, and an error else.
+func (v vocabulary) in(text string, others ...string) (string, error) {
+	var unknown error
+	text = named.ReplaceAllStringFunc(text, func(found string) string {
+		parts := named.FindStringSubmatch(found)
+		name, row := parts[1], parts[2]
+		meaning, there := v[name]
+		switch {
+		case slices.Contains(others, name):
+			return found
+		case !there || strings.Contains(meaning, "{row}") != (row != ""):
+			unknown = fmt.Errorf("%s is not in the vocabulary, which has %s", found, strings.Join(v.usages(), ", "))
+		}
+		return strings.ReplaceAll(meaning, "{row}", row)
+	})
+	return text, unknown
+}
+
+// usages lists the vocabulary as it is written, in alphabetical order.
+func (v vocabulary) usages() []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if strings.Contains(v[name], "{row}") {
+			name += " ROW"
+		}
+		all = append(all, "{"+name+"}")
+	}
+	return all
+}
+
+// Statement puts the vocabulary and the name of the cell, which the caller has checked,
+// into the text of a statement. What it writes in braces must be one of the two.
+func Statement(text, cell string) (string, error) {
+	text, err := words.in(text, "cell")
+	return strings.ReplaceAll(text, "{cell}", cell), err
+}
