@@ -191,11 +191,11 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 }
 
 func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, plain bool, answered *map[payment.ID]bool) {
-	name, arguments := "record", recordArguments
+	name := "record"
 	if plain {
-		name, arguments = "record_done", recordDoneArguments
+		name = "record_done"
 	}
-	batch.Queue(e.sql[name], arguments(turn)...).Query(func(rows pgx.Rows) error {
+	batch.Queue(e.sql[name], recordArguments(turn, recorded[name])...).Query(func(rows pgx.Rows) error {
 		*answered = make(map[payment.ID]bool, len(turn.Outcomes))
 		var attemptID pgtype.UUID
 		_, err := pgx.ForEachRow(rows, []any{&attemptID}, func() error {

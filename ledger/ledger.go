@@ -3,9 +3,9 @@
 // There is one type per database role, each with a connection of its own that
 // is allowed what its role is and no more: Ingest enqueues, Executor claims,
 // records and repairs, Operator does what people decide, Reader looks.
-// Statements live in sql/*.sql; the cell's name and the vocabulary of package
-// migrations are put into them once, when a ledger is opened, and nothing is ever
-// glued into SQL after that.
+// Statements live in sql/*.sql; the cell's name, the vocabulary of package migrations
+// and the columns of outcomes are put into them once, when a ledger is opened, and
+// nothing is ever glued into SQL after that.
 //
 // The life of an instruction, in call order:
 //
@@ -50,7 +50,11 @@ func loadStatements(cell string) (statements, error) {
 			return nil, fmt.Errorf("reading statement %s: %w", entry.Name(), err)
 		}
 		name := strings.TrimSuffix(entry.Name(), ".sql")
-		if loaded[name], err = migrations.Statement(string(text), cell); err != nil {
+		statement := string(text)
+		if columns, records := recorded[name]; records {
+			statement = columns.in(statement)
+		}
+		if loaded[name], err = migrations.Statement(statement, cell); err != nil {
 			return nil, fmt.Errorf("statement %s: %w", name, err)
 		}
 	}

@@ -2,11 +2,7 @@
 -- does what follows only for those that went in. One that finds its number
 -- taken comes back as LATE and goes by the slow path, record_late_outcome.
 --
--- $1 claim_id[], $2 attempt_id[], $3 outbox_id[], $4 claim_no[], $5 state[], $6 result[], $7 rail_reference[],
--- $8 rail_code[], $9 code_table[], $10 error_code[], $11 error_message[], $12 latency_ms[],
--- $13 profile_version[], $14 render_version[], $15 park_attempt_id[], $16 dead_reason[], $17 next_action[],
--- $18 delay_ms[], $19 outcome_unknown[], $20 provisional[], $21 counts_send[], $22 send_count[],
--- $23 inquiry_count[], $24 worker_id, $25 finished claim_id[], $26 claimed_at[]
+-- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/columns.go defines, as arrays
 --
 -- One worker may answer two claims of one instruction at once, an old one that
 -- was taken from it and the one that followed: what follows goes by the row that
@@ -19,15 +15,7 @@
 -- turn either. Every insert is in outbox_id order: unordered ones deadlock on
 -- the fence with the reaper's.
 WITH o AS MATERIALIZED (
-  SELECT *
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::integer[], $5::text[], $6::text[], $7::text[],
-    $8::text[], $9::text[], $10::text[], $11::text[], $12::integer[],
-    $13::integer[], $14::text[], $15::uuid[], $16::text[], $17::text[],
-    $18::bigint[], $19::boolean[], $20::boolean[], $21::boolean[], $22::integer[], $23::integer[], $26::timestamptz[])
-    AS t(claim_id, attempt_id, outbox_id, claim_no, state, result, rail_reference,
-      rail_code, code_table, error_code, error_message, latency_ms,
-      profile_version, render_version, park_attempt_id, dead_reason, next_action,
-      delay_ms, outcome_unknown, provisional, counts_send, send_count, inquiry_count, claimed_at)
+  SELECT * FROM {outcomes}
 ),
 c AS MATERIALIZED (
   SELECT o.*, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
@@ -44,13 +32,10 @@ c AS MATERIALIZED (
 ),
 answered AS (
   INSERT INTO {cell}.payment_outbox_attempts AS t
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
-     error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional)
-  SELECT c.attempt_id, c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
-    c.claim_no + 1, c.state::{cell}.outbox_attempt_state, c.claim_no, c.claimed_at, (SELECT clock_timestamp()),
-    c.result, c.rail_reference, c.rail_code, c.code_table,
-    c.error_code, c.error_message, c.latency_ms, $24, c.profile_version, c.render_version, c.outcome_unknown, c.provisional
+    (instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+     attempt_no, answers_attempt_no, completed_at, {answer})
+  SELECT c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
+    c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
@@ -61,7 +46,7 @@ parked AS (
     (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
      attempt_no, state, completed_at, error_code, worker_id, profile_version, outcome_unknown, provisional)
   SELECT c.park_attempt_id, c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
-    c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, $24, c.profile_version, c.outcome_unknown, c.provisional
+    c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, c.worker_id, c.profile_version, c.outcome_unknown, c.provisional
   FROM c
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.park_attempt_id IS NOT NULL
@@ -106,8 +91,8 @@ told AS (
 ),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
-  WHERE f.claim_id = ANY ($25::uuid[])
-    AND (SELECT count(*) FROM answered) = cardinality($2::uuid[])
+  WHERE f.claim_id = ANY ($1::uuid[])
+    AND (SELECT count(*) FROM answered) = (SELECT count(*) FROM o)
 )
 SELECT i.attempt_id
 FROM answered i
