@@ -23,6 +23,8 @@ ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo ok),ok)
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 endif
 
+# The commit of a build that Go does not stamp (GOFLAGS=-buildvcs=false); empty outside a checkout.
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null && { test -z "$$(git status --porcelain)" || echo with changes; })
 PGRUN := $(BIN)/pgrun
 
 .PHONY: help
@@ -34,7 +36,7 @@ help: ## List the targets
 .PHONY: build
 build: ## Build every command into build/bin
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/ ./...
+	$(GO) build -trimpath -ldflags "-X 'main.commit=$(COMMIT)'" -o $(BIN)/ ./...
 
 .PHONY: pgrun
 pgrun:

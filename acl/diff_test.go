@@ -1,6 +1,7 @@
 package acl_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,8 +11,35 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 )
 
-// TestDiff breaks a cell in one way at a time. Diff must find exactly that, and
-// Apply must mend it unless a person has to look.
+// wantSame insists that the comparison as one statement finds the same as Diff, in
+// the same words.
+func wantSame(t *testing.T, tx pgx.Tx, found []acl.Difference) {
+	t.Helper()
+	matrix, err := acl.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.Query(t.Context(), "SELECT d.code || ': ' || d.detail FROM ("+matrix.DiffSQL(cell)+") d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byStatement, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var byDiff []string
+	for _, d := range found {
+		byDiff = append(byDiff, d.String())
+	}
+	slices.Sort(byDiff)
+	slices.Sort(byStatement)
+	if diff := cmp.Diff(byDiff, byStatement, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("the statement differs from Diff (-Diff +statement):\n%s", diff)
+	}
+}
+
+// TestDiff breaks a cell in one way at a time. Diff must find exactly that, as one
+// statement too, and Apply must mend it unless a person has to look.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	table := func(name string) acl.Object { return acl.Object{Kind: acl.KindTable, Name: name} }
@@ -171,6 +199,7 @@ func TestDiff(t *testing.T) {
 				if diff := cmp.Diff(test.want, found, ignore, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("differences (-want +found):\n%s", diff)
 				}
+				wantSame(t, tx, found)
 				for _, d := range found {
 					if d.Code == acl.WrongOwner || d.Code == acl.MissingObject {
 						return // Apply refuses: TestApplyRefuses

@@ -123,7 +123,9 @@ func TestRoles(t *testing.T) {
 
 		{"railhead_control", `SELECT FROM railhead.participant_outbox_sequences`, ""},
 		{"railhead_control", `SELECT FROM railhead.payment_outbox_pending, railhead.payment_outbox_attempts`, ""},
-		{"railhead_control", `SELECT FROM railhead.payment_outbox_keys`, denied},
+		{"railhead_control", `SELECT outbox_id, participant_id, sequence_id FROM railhead.payment_outbox_keys`, ""},
+		{"railhead_control", `SELECT idempotency_key FROM railhead.payment_outbox_keys`, denied},
+		{"railhead_control", `SELECT fingerprint FROM railhead.payment_outbox_keys`, denied},
 		{"railhead_control", `UPDATE railhead.participant_outbox_sequences SET next_sequence_id = 1`, denied},
 		{"railhead_control", `SELECT FROM railhead.payment_outbox_pending FOR SHARE`, denied},
 

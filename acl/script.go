@@ -49,19 +49,21 @@ func (m Matrix) SQL(cell string) string {
 // takeBack is the part of the script that looks at the catalog, by the same
 // statements as Diff.
 func (m Matrix) takeBack(cell string) string {
-	inline := func(statement string, args ...string) string {
-		statement = strings.TrimSuffix(strings.TrimSpace(statement), ";")
-		for i, arg := range args {
-			statement = strings.ReplaceAll(statement, fmt.Sprintf("$%d", i+1), arg)
-		}
-		return "    " + strings.ReplaceAll(statement, "\n", "\n    ")
-	}
 	return strings.NewReplacer(
 		"{owner}", literal(m.Owner),
 		"{privileges}", inline(privilegesSQL, literal(cell)),
 		"{defaults}", inline(defaultsSQL, literal(m.Owner), literal(cell)),
 		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray()),
 	).Replace(takeBackSQL)
+}
+
+// inline is a statement inside another, its arguments in place.
+func inline(statement string, args ...string) string {
+	statement = strings.TrimSuffix(strings.TrimSpace(statement), ";")
+	for i, arg := range args {
+		statement = strings.ReplaceAll(statement, fmt.Sprintf("$%d", i+1), arg)
+	}
+	return "    " + strings.ReplaceAll(statement, "\n", "\n    ")
 }
 
 // roleArray is every role as an array of SQL.

@@ -17,6 +17,9 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// DumpSQL is the statement of Dump, with the cell as $1: one column, a row a line.
+func DumpSQL() string { return dumpSQL }
+
 // Dump describes the schema of a cell as text, one object or part of one a
 // line, by the catalogs of whatever server it is on.
 func Dump(ctx context.Context, conn Querier, cell string) (string, error) {

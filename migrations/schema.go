@@ -64,19 +64,26 @@ func functionBodies(cell string) (map[string]string, error) {
 	return bodies, nil
 }
 
-// MakesUUIDv7 reports whether a body of uuidv7 is one of those that the
-// migrations give it: the server's own from PostgreSQL 18 on, else ours.
-func MakesUUIDv7(cell, body string) (bool, error) {
+// bodyOfUUIDv7 finds a body in the statement that makes uuidv7.
+var bodyOfUUIDv7 = regexp.MustCompile(`(?s)AS (?:\$body\$(.*?)\$body\$|'([^']*)');`)
+
+// UUIDv7Bodies are the bodies that the migrations give uuidv7: the server's own from
+// PostgreSQL 18 on, else ours.
+func UUIDv7Bodies(cell string) ([]string, error) {
 	all, err := All(cell)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	var bodies []string
 	for _, migration := range all {
 		_, after, there := strings.Cut(migration.SQL, "CREATE OR REPLACE FUNCTION "+cell+".uuidv7()")
 		definition, _, ended := strings.Cut(after, "$install$;")
-		if there && ended && (strings.Contains(definition, "AS $body$"+body+"$body$") || strings.Contains(definition, "AS '"+body+"';")) {
-			return true, nil
+		if !there || !ended {
+			continue
+		}
+		for _, found := range bodyOfUUIDv7.FindAllStringSubmatch(definition, -1) {
+			bodies = append(bodies, found[1]+found[2])
 		}
 	}
-	return false, nil
+	return bodies, nil
 }

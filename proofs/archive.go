@@ -1,7 +1,7 @@
 package proofs
 
 import (
-	"slices"
+	"strings"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -19,8 +19,12 @@ var (
 	}
 )
 
+// overInstructions is a proof that judges one instruction after the other. What it
+// judges by stands in its script as well, over the ledger as a whole; the offences
+// hold the two equal.
 func overInstructions(p Proof, check func(i *instruction, o Options, t *tally)) Proof {
 	p.Reads, p.Statements = instructionTables, instructionFiles
+	p.script = violations(strings.ReplaceAll(p.Name, "-", "_"))
 	p.Ledger, p.instruction = true, check
 	return p
 }
@@ -147,7 +151,7 @@ func proveTerminal(i *instruction, _ Options, t *tally) {
 	switch {
 	case last.state.IsClaim():
 		t.offend("%s waits in pending while its claim %d is open", i.id, last.no)
-	case !slices.Contains([]payment.State{payment.Retryable, payment.Unknown, payment.ZombieRequeue, payment.Accepted, payment.Replayed}, last.state):
+	case !last.state.Waits():
 		t.offend("%s is %s and waits in pending", i.id, last.state)
 	}
 }

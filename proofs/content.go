@@ -26,7 +26,7 @@ func contentProofs() []Proof {
 			Expected: "three equal fingerprints a row",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
 			Executes: []string{"payment_outbox_fingerprint"}, Statements: []string{"sql/fingerprints.sql"},
-			Ledger: true, page: proveFingerprints,
+			Ledger: true, page: proveFingerprints, script: violations("fingerprints"),
 		},
 		{
 			Name: "rail-keys", Promise: paidOnce,
@@ -34,14 +34,14 @@ func contentProofs() []Proof {
 				"so that a repeated enqueue which a restore forgot is known to the rail",
 			Expected: "every stored rail key is the derived one",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_settings"}, Statements: []string{"sql/rail_keys.sql"},
-			Ledger: true, page: proveRailKeys,
+			Ledger: true, page: proveRailKeys, script: violations("rail_keys"),
 		},
 		{
 			Name: "idempotency", Promise: paidOnce,
 			Shows:    "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in the archive",
 			Expected: "no pair with two",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"}, Statements: []string{"sql/idempotency.sql"},
-			Ledger: true, page: proveIdempotency,
+			Ledger: true, page: proveIdempotency, script: violations("idempotency"),
 		},
 	}
 }

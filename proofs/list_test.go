@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestGoldenList(t *testing.T) {
 		if proof.Tries {
 			text.WriteString("  tries: only with --behaviour, as a superuser\n")
 		}
-		fmt.Fprintf(&text, "  runs: %s\n", strings.Join(proof.Statements, ", "))
+		fmt.Fprintf(&text, "  runs: %s\n  by hand as: %s\n", strings.Join(proof.Statements, ", "), proof.RunAs)
 	}
 	golden := filepath.Join("testdata", "proofs.golden")
 	if *update {
@@ -41,6 +42,11 @@ func TestGoldenList(t *testing.T) {
 	want(t, "the list of proofs; review it, then run go test ./proofs -update", strings.Split(text.String(), "\n"), strings.Split(string(committed), "\n"))
 }
 
+var (
+	unfilled = regexp.MustCompile(`\{[a-z_]+\}|[^$]\$[1-9]\b[^\n]*`)
+	comments = regexp.MustCompile(`(?m)^ *--.*$`)
+)
+
 // TestStatements insists that every statement that is named is there, and the
 // other way round.
 func TestStatements(t *testing.T) {
@@ -48,8 +54,13 @@ func TestStatements(t *testing.T) {
 	named := []string{"sql/facts.sql", "sql/system.sql"} // of the report itself
 	for _, proof := range proofs.All() {
 		named = append(named, proof.Statements...)
-		if text := proof.SQL("some_cell"); strings.Contains(text, "{cell}") || strings.Contains(text, "file does not exist") {
-			t.Errorf("%s: its statements are not whole:\n%s", proof.Name, text)
+		text, err := proof.SQL(proofs.Options{Cell: "some_cell"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A name in braces, or a number after a dollar, is a place that was not filled.
+		if left := unfilled.FindString(comments.ReplaceAllString(text, "")); left != "" || strings.Contains(text, "file does not exist") || strings.Contains(text, "railhead.") {
+			t.Errorf("%s: its SQL is not whole: %q\n%s", proof.Name, left, text)
 		}
 		if strings.ContainsAny(proof.Name, " _") || proof.Shows == "" || proof.Expected == "" || proof.Promise == "" || len(proof.Statements) == 0 {
 			t.Errorf("%s does not say all about itself", proof.Name)

@@ -2,7 +2,6 @@ package proofs
 
 import (
 	"slices"
-	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -55,6 +54,6 @@ func (i *instruction) inFlight(claim row, o Options, t *tally) {
 		return
 	}
 	if claim.claimedAgo > o.InFlightMax {
-		t.offend("%s: claim %d is open for %s; the reaper should have had it", i.id, claim.no, claim.claimedAgo.Truncate(time.Second))
+		t.offend("%s: claim %d is open for %d s; the reaper should have had it", i.id, claim.no, int64(claim.claimedAgo.Seconds()))
 	}
 }

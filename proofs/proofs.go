@@ -21,7 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed sql/*.sql
+//go:embed sql/*.sql sql/parts/*.sql sql/violations/*.sql
 var files embed.FS
 
 // Proof is one thing that can be shown about a cell. Exactly one of the
@@ -31,10 +31,12 @@ type Proof struct {
 	Promise  string // the promise that it is about, in the words of docs/audit.md
 	Shows    string // one sentence
 	Expected string
-	Reads    []string // tables that the login must be able to read
+	Reads    []string // tables that the login must be able to read; table.column where one column is enough
 	Executes []string // functions that it must be able to execute
 	// Statements are the files under sql/ that it runs.
 	Statements []string
+	// RunAs is whose rights are enough for it: a role of the matrix, or "superuser".
+	RunAs string
 	// Tries is set where it shows nothing without trying: it runs on request only,
 	// and as a superuser.
 	Tries bool
@@ -42,6 +44,7 @@ type Proof struct {
 	// Ledger is set where it looks at instructions, and not at the catalog.
 	Ledger bool
 
+	script      script // the same for psql
 	whole       func(ctx context.Context, s *session, t *tally) error
 	page        func(ctx context.Context, s *session, tx pgx.Tx, p page, t *tally) error
 	instruction func(i *instruction, o Options, t *tally)
@@ -60,7 +63,13 @@ const (
 
 // All lists every proof, in the order in which they run and are reported.
 func All() []Proof {
-	return slices.Concat(rightsProofs(), guardProofs(), triedProofs(), archiveProofs(), contentProofs(), streamProofs())
+	all := slices.Concat(rightsProofs(), guardProofs(), triedProofs(), archiveProofs(), contentProofs(), streamProofs())
+	for n := range all {
+		if all[n].RunAs == "" {
+			all[n].RunAs = asAuditor
+		}
+	}
+	return all
 }
 
 // Named picks proofs by name, all of them for none.
@@ -81,19 +90,6 @@ func Named(names []string) ([]Proof, error) {
 		}
 	}
 	return picked, nil
-}
-
-// SQL is the text of the proof's statements with the cell's name in place, as
-// anybody can run them by hand.
-func (p Proof) SQL(cell string) string {
-	var texts []string
-	for _, name := range p.Statements {
-		if name == matrixComparison || name == schemaComparison {
-			continue
-		}
-		texts = append(texts, "-- proofs/"+name+"\n"+statement(name, cell))
-	}
-	return strings.Join(texts, "\n")
 }
 
 // These stand among the statements of a proof for comparisons that other packages
@@ -118,8 +114,10 @@ type tally struct {
 	rows     int64
 	seen     string
 	offences int
-	first    []string // the first offences, at most offencesShown
+	first    []string // the first offences, at most as many as are shown
+	shown    int
 	notes    []string
+	logins   []string // as login=role; all of them, for the auditor to compare
 }
 
 const (
@@ -131,7 +129,7 @@ const (
 
 func (t *tally) offend(format string, args ...any) {
 	t.offences++
-	if len(t.first) < offencesShown {
+	if len(t.first) < t.shown {
 		t.first = append(t.first, plain(fmt.Sprintf(format, args...)))
 	}
 }
@@ -143,7 +141,7 @@ func (t *tally) note(text string) {
 }
 
 // catalogue runs a statement that judges by itself: each row is what was looked
-// at ("seen"), an offence, or a note that makes nothing fail.
+// at ("seen"), a login of a role, an offence, or a note that makes nothing fail.
 func catalogue(ctx context.Context, s *session, t *tally, name string, args ...any) error {
 	return s.read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, s.sql(name), args...)
@@ -158,6 +156,8 @@ func catalogue(ctx context.Context, s *session, t *tally, name string, args ...a
 				t.seen, t.rows = line, t.rows+n
 			case "note":
 				t.note(line)
+			case "login":
+				t.logins = append(t.logins, plain(line))
 			default:
 				t.offend("%s", line)
 			}

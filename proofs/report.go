@@ -29,12 +29,13 @@ type Result struct {
 	Shows      string   `json:"shows"`
 	Status     Status   `json:"status"`
 	Ledger     bool     `json:"ledger"` // whether it looked at instructions, and not at the catalog
-	Rows       int64    `json:"rows"`   // rows, objects or attempts that were looked at
+	Rows       int64    `json:"rows"`   // rows, objects or attempts that it checked
 	Expected   string   `json:"expected"`
 	Seen       string   `json:"seen"`
 	Offences   int      `json:"offences"`
 	First      []string `json:"first_offences,omitempty"`
-	Notes      []string `json:"notes,omitempty"` // make nothing fail; an auditor should know them
+	Notes      []string `json:"notes,omitempty"`  // make nothing fail; an auditor should know them
+	Logins     []string `json:"logins,omitempty"` // every login of the roles, as login=role; of members alone
 	Statements []string `json:"statements"`
 	SQL        string   `json:"sql,omitempty"`
 	TookMS     int64    `json:"took_ms"`
@@ -54,7 +55,8 @@ type Database struct {
 
 // Report is what a run has shown.
 type Report struct {
-	Railhead  string    `json:"railhead"` // the build that proved
+	Railhead  string    `json:"railhead"` // the version of the build that proved
+	Commit    string    `json:"commit"`   // and its commit, or that it is not known
 	Database  Database  `json:"database"`
 	TakenAt   time.Time `json:"taken_at"` // by the database's clock
 	Since     string    `json:"since,omitempty"`
@@ -64,7 +66,7 @@ type Report struct {
 	Failed    int       `json:"failed"`
 	NotRun    int       `json:"not_run"`
 	Empty     int       `json:"empty"`
-	Rows      int64     `json:"rows"` // of the ledger, over all proofs about it; 0: there is nothing in it
+	Rows      int64     `json:"rows"` // rows of the ledger that were checked, each once for every proof that did; 0: there are none
 }
 
 func (s *session) newReport(ctx context.Context) (Report, error) {
@@ -77,7 +79,7 @@ func (s *session) newReport(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{
-		Railhead: s.options.Build, TakenAt: s.facts.TakenAt.UTC(), Behaviour: s.options.Behaviour,
+		Railhead: s.options.Build, Commit: s.options.Commit, TakenAt: s.facts.TakenAt.UTC(), Behaviour: s.options.Behaviour,
 		Database: Database{
 			SystemIdentifier: system, Database: plain(s.facts.Database), Cell: s.cell, ServerVersion: plain(s.facts.ServerVersion),
 			SchemaVersion: version, Standby: s.facts.Standby, Login: plain(s.facts.Login), Superuser: s.facts.Superuser,
@@ -109,7 +111,7 @@ func (r *Report) count() {
 
 // Summary is the line that a run ends with.
 func (r Report) Summary() string {
-	return fmt.Sprintf("proofs: passed=%d failed=%d rows=%d", r.Passed, r.Failed, r.Rows)
+	return fmt.Sprintf("proofs: passed=%d failed=%d rows_checked=%d", r.Passed, r.Failed, r.Rows)
 }
 
 // canonical is the one form of a report that its digest is over: compact JSON,

@@ -19,7 +19,8 @@ import (
 func TestReport(t *testing.T) {
 	t.Parallel()
 	db := database(t, nil)
-	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"grants", "transitions"}, Build: "v1"})
+	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"grants", "transitions"}, Build: "v1", Commit: "0123abcd"})
+	want(t, "build", report.Railhead+" "+report.Commit, "v1 0123abcd")
 	want(t, "database", report.Database.Database, db.Name)
 	want(t, "login", report.Database.Login, celltest.Auditor)
 	all, err := migrations.All(migrations.DefaultCell)
@@ -30,7 +31,7 @@ func TestReport(t *testing.T) {
 	if report.Database.SystemIdentifier == "" || report.Database.ServerVersion == "" || time.Since(report.TakenAt).Abs() > time.Hour {
 		t.Errorf("the report does not say where and when: %+v", report)
 	}
-	want(t, "summary", report.Summary(), fmt.Sprintf("proofs: passed=2 failed=0 rows=%d", report.Proofs[1].Rows))
+	want(t, "summary", report.Summary(), fmt.Sprintf("proofs: passed=2 failed=0 rows_checked=%d", report.Proofs[1].Rows))
 
 	text, err := report.File()
 	if err != nil {

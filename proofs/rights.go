@@ -17,54 +17,55 @@ func rightsProofs() []Proof {
 			Expected: "no difference, no option to grant", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, all as the matrix says",
 				acl.MissingObject, acl.ExtraGrant, acl.GrantOption, acl.MissingGrant),
+			script: differences(acl.MissingObject, acl.ExtraGrant, acl.GrantOption, acl.MissingGrant),
 		},
 		{
 			Name: "public", Promise: roles,
 			Shows:    "PUBLIC holds nothing in the cell, and nobody can plant an object in it or, as PUBLIC, anywhere else in the database",
 			Expected: "no privilege of PUBLIC, no CREATE", Statements: []string{"sql/public.sql"},
-			whole: judged("public"),
+			whole: judged("public"), script: judgement("public", nil),
 		},
 		{
 			Name: "owners", Promise: roles,
 			Shows:    "Every object of the cell belongs to the owner role, as which nobody runs",
 			Expected: "no other owner", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner),
+			whole: differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner), script: differences(acl.WrongOwner),
 		},
 		{
 			Name: "defaults", Promise: roles,
 			Shows:    "An object that is made tomorrow gives nothing to anybody",
 			Expected: "no default privilege", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, none by default", acl.DefaultGrant),
+			whole: differing("%d privileges of %d roles, none by default", acl.DefaultGrant), script: differences(acl.DefaultGrant),
 		},
 		{
 			Name: "roles", Promise: roles,
 			Shows:    "The roles exist and are neither logins nor SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION",
 			Expected: "every role with exactly these attributes", Statements: []string{matrixComparison},
-			whole: differing("%d privileges of %d roles, each with its attributes", acl.MissingRole, acl.RoleAttribute),
+			whole: differing("%d privileges of %d roles, each with its attributes", acl.MissingRole, acl.RoleAttribute), script: differences(acl.MissingRole, acl.RoleAttribute),
 		},
 		{
 			Name: "members", Promise: roles,
 			Shows:    "Every login of a role is a member of that one alone, openly, and nobody reaches the owner or, through a predefined role, all data",
 			Expected: "one role a login, inherited, not to be passed on; no master key", Statements: []string{matrixComparison, "sql/members.sql"},
-			whole: proveMembers,
+			whole: proveMembers, script: memberships,
 		},
 		{
 			Name: "definers", Promise: roles,
 			Shows:    "Functions that lend their owner's rights can't be tricked by a caller's objects",
 			Expected: "search_path = pg_catalog, the cell, pg_temp; tables named in full", Statements: []string{"sql/definers.sql"},
-			whole: judged("definers"),
+			whole: judged("definers"), script: judgement("definers", nil),
 		},
 		{
 			Name: "side-doors", Promise: roles,
 			Shows:    "No view, function, reference, publication, subscription, rule or policy leads to the cell's rows past its grants",
 			Expected: "none; what can't be closed is noted", Statements: []string{"sql/side_doors.sql"},
-			whole: judged("side_doors"),
+			whole: judged("side_doors"), script: judgement("side_doors", nil),
 		},
 		{
 			Name: "replica-mode", Promise: appendOnly,
 			Shows:    "Nobody but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens what is committed",
 			Expected: "no such grant, no such setting", Statements: []string{"sql/replica_mode.sql"},
-			whole: judged("replica_mode"),
+			whole: judged("replica_mode"), script: judgement("replica_mode", nil),
 		},
 	}
 }
@@ -81,9 +82,14 @@ func proveMembers(ctx context.Context, s *session, t *tally) error {
 			t.offend("%s", d)
 		}
 	}
-	var expected []string // null: those that are there
-	for _, login := range slices.Sorted(maps.Keys(s.options.Logins)) {
-		expected = append(expected, login+"="+s.options.Logins[login])
+	return catalogue(ctx, s, t, "members", s.roleNames(), s.matrix.Owner, s.options.logins())
+}
+
+// logins are the logins that may be members, as login=role; nil for those that are there.
+func (o Options) logins() []string {
+	var expected []string
+	for _, login := range slices.Sorted(maps.Keys(o.Logins)) {
+		expected = append(expected, login+"="+o.Logins[login])
 	}
-	return catalogue(ctx, s, t, "members", s.roleNames(), s.matrix.Owner, expected)
+	return expected
 }

@@ -30,8 +30,10 @@ type Options struct {
 	PageSize int
 	// Progress is told now and then how far a proof that reads much has come.
 	Progress func(what string, done int64)
-	// Build is the version of the program, for the report.
-	Build string
+	// Build and Commit are what the program was built from, for the report.
+	Build, Commit string
+	// shown is how many offences of a proof are named; 0 is 20.
+	shown int
 }
 
 const (
@@ -45,6 +47,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PageSize <= 0 {
 		o.PageSize = pageSize
+	}
+	if o.shown <= 0 {
+		o.shown = offencesShown
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int64) {}
@@ -69,6 +74,9 @@ func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
 		return Report{}, err
 	}
 	tallies := make([]tally, len(picked))
+	for n := range tallies {
+		tallies[n].shown = o.shown
+	}
 	took := make([]time.Duration, len(picked))
 	failures := make([]error, len(picked))
 	var paged []int
@@ -97,7 +105,11 @@ func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
 		}
 	}
 	for n, proof := range picked {
-		report.Proofs = append(report.Proofs, s.result(proof, tallies[n], took[n], failures[n]))
+		result := s.result(proof, tallies[n], took[n], failures[n])
+		if result.SQL, err = proof.scripted(s.matrix, s.options); err != nil {
+			return Report{}, err
+		}
+		report.Proofs = append(report.Proofs, result)
 	}
 	report.count()
 	return report, nil
@@ -117,8 +129,8 @@ func (s *session) broken(ctx context.Context) error {
 // result judges what a proof has seen. One that saw nothing has proven nothing.
 func (s *session) result(p Proof, t tally, took time.Duration, err error) Result {
 	r := Result{
-		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, SQL: p.SQL(s.cell), Expected: p.Expected,
-		Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, TookMS: took.Milliseconds(),
+		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, Expected: p.Expected,
+		Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, Logins: t.logins, TookMS: took.Milliseconds(),
 	}
 	lacks := s.lacks(p)
 	switch {
@@ -137,7 +149,7 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 			r.Seen += fmt.Sprintf(" (and %d more)", t.offences-1)
 		}
 	case t.rows == 0:
-		r.Status, r.Seen = Empty, "nothing to see: rows=0 proves nothing"
+		r.Status, r.Seen = Empty, "there was nothing to check, which proves nothing"
 	default:
 		r.Status, r.Seen = Passed, t.seen
 		if r.Seen == "" {

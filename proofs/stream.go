@@ -15,18 +15,22 @@ func streamProofs() []Proof {
 	return []Proof{
 		{
 			Name: "sequence", Promise: strict,
-			Shows:      "The instructions of every participant are numbered 1 to n, each number once, and each is held by pending or the archive",
-			Expected:   "no gap, no double",
-			Reads:      []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
+			Shows:    "The instructions of every participant are numbered 1 to n, each number once, and each is held by pending or the archive",
+			Expected: "no gap, no double",
+			Reads: []string{
+				"payment_outbox_keys.outbox_id", "payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id",
+				"payment_outbox_pending", "payment_outbox_attempts",
+			},
 			Statements: []string{"sql/sequence.sql", "sql/sequence_since.sql"},
-			Ledger:     true, whole: proveSequence,
+			Ledger:     true, whole: proveSequence, script: violations("sequence"),
 		},
 		{
 			Name: "sequence-next", Promise: strict,
 			Shows:    "The next number of every participant is the one after its last",
 			Expected: "n + 1",
-			Reads:    []string{"payment_outbox_keys", "participant_outbox_sequences"}, Statements: []string{"sql/sequence_next.sql"},
-			Ledger: true, whole: judged("sequence_next"),
+			Reads:    []string{"payment_outbox_keys.participant_id", "payment_outbox_keys.sequence_id", "participant_outbox_sequences"},
+			RunAs:    asControl, Statements: []string{"sql/sequence_next.sql"},
+			Ledger: true, whole: judged("sequence_next"), script: judgement("sequence_next", nil),
 		},
 	}
 }

@@ -25,14 +25,14 @@ type proveFlags struct {
 func proveCommand() *cobra.Command {
 	var flags proveFlags
 	command := group("prove", "Prove about the live database what Railhead promises; exit code 8 if a proof fails",
-		proveListCommand(), proveRunCommand(&flags), proveCheckCommand())
+		proveListCommand(&flags), proveRunCommand(&flags), proveCheckCommand())
 	command.Long = "Prove about the live database, production included, what Railhead promises: who may do what, that the ledger is\n" +
 		"append-only and complete, that nothing is lost, doubled or changed. Without a command it runs every proof.\n\n" +
 		"Connects by RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. What needs more rights says so\n" +
 		"and is not counted as passed. With --behaviour, as a superuser, it also tries what must be refused, in\n" +
 		"transactions that are always rolled back; that takes short locks, so do it in a quiet hour or on a copy.\n\n" +
-		"Each line is a proof: what came of it, how many rows, objects or attempts it looked at, its statements\n" +
-		"(railhead prove list NAME prints them), what was expected and what was seen. See docs/audit.md."
+		"Each line is a proof: what came of it, how many rows, objects or attempts it checked, its statements\n" +
+		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was seen. See docs/audit.md."
 	command.Example = "  railhead prove --report audit.json\n" +
 		"  railhead prove run sequence nothing-lost --since 24h\n" +
 		"  railhead prove --login relayer_1=railhead_executor --login ingest_api=railhead_ingest"
@@ -59,12 +59,18 @@ func proveRunCommand(flags *proveFlags) *cobra.Command {
 	}
 }
 
-func proveListCommand() *cobra.Command {
+func proveListCommand(flags *proveFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list [NAME...]", Short: "List the proofs; by name, with their statements",
-		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also the statements, with\n" +
-			"the cell's name in place, as anybody can run them in psql. It needs no database.",
+		Use: "list [NAME...]", Short: "List the proofs; by name, with their SQL",
+		Long: "List the proofs: what each shows and what it expects. With names, or with -o json, also their SQL, with the\n" +
+			"cell's name in place: psql runs it as it stands, as the role that it names, and each row that comes out is a\n" +
+			"violation. --login and --in-flight-max are in what is printed. It looks at all instructions in one snapshot,\n" +
+			"and has no --since. It needs no database.",
+		Example: "  railhead prove list nothing-lost | psql -X \"$RAILHEAD_AUDITOR_URL\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.since != "" {
+				return usage(errors.New("--since is for a run: the SQL of prove list looks at all instructions"))
+			}
 			s, err := readSettings()
 			if err != nil {
 				return err
@@ -73,7 +79,7 @@ func proveListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeProofs(outputOf(cmd), list, s.Cell, len(args) > 0)
+			return writeProofs(outputOf(cmd), list, proofs.Options{Cell: s.Cell, Logins: flags.logins, InFlightMax: flags.inFlightMax}, len(args) > 0)
 		},
 	}
 }
@@ -127,7 +133,7 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	}
 	report, err := runProofs(cmd.Context(), url, proofs.Options{
 		Cell: s.Cell, Names: names, Since: since, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
-		Logins: flags.logins, Build: buildVersion(), Progress: progressOn(cmd),
+		Logins: flags.logins, Build: buildVersion(), Commit: buildCommit(), Progress: progressOn(cmd),
 	})
 	if err != nil {
 		return err

@@ -40,8 +40,8 @@ func writeReport(o output, errs io.Writer, report proofs.Report) error {
 		return wrote(err)
 	}
 	d := report.Database
-	err := o.text("cell %s of database %s, system %s, PostgreSQL %s, schema %d, as %s at %s\n\n",
-		d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion, d.SchemaVersion, printable(d.Login), clock(report.TakenAt))
+	err := o.text("railhead %s, commit %s\ncell %s of database %s, system %s, PostgreSQL %s, schema %s, as %s at %s\n\n",
+		report.Railhead, report.Commit, d.Cell, printable(d.Database), orDash(d.SystemIdentifier), d.ServerVersion, schemaOf(d), printable(d.Login), clock(report.TakenAt))
 	if err != nil {
 		return err
 	}
@@ -52,13 +52,21 @@ func writeReport(o output, errs io.Writer, report proofs.Report) error {
 			{text: statementsOf(p.Statements)}, {text: p.Expected}, {text: bounded(p.Seen, seenMax)},
 		})
 	}
-	if err := o.table([]string{"PROOF", "RESULT", "ROWS", "TOOK", "STATEMENT", "EXPECTED", "SEEN"}, rows); err != nil {
+	if err := o.table([]string{"PROOF", "RESULT", "CHECKED", "TOOK", "STATEMENT", "EXPECTED", "SEEN"}, rows); err != nil {
 		return err
 	}
 	if err := o.text("%s", remarks(report)); err != nil {
 		return err
 	}
 	return o.text("\n%s\n", report.Summary())
+}
+
+// schemaOf is the newest migration, where the login may know it.
+func schemaOf(d proofs.Database) string {
+	if d.SchemaVersion < 0 {
+		return "unknown"
+	}
+	return strconv.FormatInt(d.SchemaVersion, 10)
 }
 
 // statementsOf names the files, or the first and how many more there are.
@@ -85,6 +93,14 @@ func remarks(report proofs.Report) string {
 		}
 	}
 	for _, p := range report.Proofs {
+		for n, login := range p.Logins {
+			if n == 0 {
+				fmt.Fprintf(&text, "\nlogins of the roles, found by %s:\n", p.Name)
+			}
+			fmt.Fprintf(&text, "  %s\n", login)
+		}
+	}
+	for _, p := range report.Proofs {
 		for n, note := range p.Notes {
 			if n == 0 {
 				fmt.Fprintf(&text, "\n%s notes:\n", p.Name)
@@ -96,7 +112,7 @@ func remarks(report proofs.Report) string {
 		fmt.Fprintf(&text, "\n%d proofs were not run, and are not counted as passed\n", report.NotRun)
 	}
 	if report.Empty > 0 {
-		fmt.Fprintf(&text, "\n%d proofs had nothing to look at: rows=0 proves nothing, and is not counted as passed\n", report.Empty)
+		fmt.Fprintf(&text, "\n%d proofs had nothing to check, which proves nothing: they are not counted as passed\n", report.Empty)
 	}
 	return text.String()
 }
@@ -122,8 +138,16 @@ func fileReport(name string, report proofs.Report) error {
 	return nil
 }
 
-// writeProofs lists proofs, with their statements on demand.
-func writeProofs(o output, list []proofs.Proof, cellName string, statements bool) error {
+// writeProofs lists proofs, with their SQL on demand.
+func writeProofs(o output, list []proofs.Proof, options proofs.Options, asSQL bool) error {
+	texts := make([]string, len(list))
+	for n, p := range list {
+		text, err := p.SQL(options)
+		if err != nil {
+			return usage(err)
+		}
+		texts[n] = text
+	}
 	if o.json {
 		type listed struct {
 			Name       string   `json:"name"`
@@ -134,23 +158,23 @@ func writeProofs(o output, list []proofs.Proof, cellName string, statements bool
 			Executes   []string `json:"executes,omitempty"`
 			Tries      bool     `json:"tries"`
 			Statements []string `json:"statements"`
-			SQL        string   `json:"sql,omitempty"`
+			RunAs      string   `json:"run_as"` // a role, or "superuser"
+			SQL        string   `json:"sql"`
 		}
 		all := make([]listed, 0, len(list))
-		for _, p := range list {
-			all = append(all, listed{p.Name, p.Promise, p.Shows, p.Expected, p.Reads, p.Executes, p.Tries, p.Statements, p.SQL(cellName)})
+		for n, p := range list {
+			all = append(all, listed{p.Name, p.Promise, p.Shows, p.Expected, p.Reads, p.Executes, p.Tries, p.Statements, p.RunAs, texts[n]})
 		}
 		return o.document(all)
 	}
-	if statements {
+	if asSQL {
 		for n, p := range list {
 			if n > 0 {
 				if err := o.text("\n"); err != nil {
 					return err
 				}
 			}
-			if err := o.text("-- %s: %s\n-- expected: %s\n-- statements: %s\n\n%s", p.Name, p.Shows, p.Expected,
-				strings.Join(p.Statements, ", "), p.SQL(cellName)); err != nil {
+			if err := o.text("%s%s", p.Heading(), texts[n]); err != nil {
 				return err
 			}
 		}

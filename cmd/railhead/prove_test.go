@@ -34,8 +34,16 @@ func TestProve(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
 
 	got := who.want(exitOK, "prove", "--report", file)
-	if !regexp.MustCompile(`^proofs: passed=[1-9][0-9]* failed=0 rows=[1-9][0-9]*$`).MatchString(lastLine(got.out)) {
+	if !regexp.MustCompile(`^proofs: passed=[1-9][0-9]* failed=0 rows_checked=[1-9][0-9]*$`).MatchString(lastLine(got.out)) {
 		t.Errorf("the last line is %q", lastLine(got.out))
+	}
+	for login, role := range celltest.Logins() {
+		if !strings.Contains(got.out, "\n  "+login+"="+role+"\n") {
+			t.Errorf("the login %s of %s is not in the table:\n%s", login, role, got.out)
+		}
+	}
+	if !strings.HasPrefix(got.out, "railhead "+buildVersion()+", commit "+buildCommit()+"\n") {
+		t.Errorf("it does not begin with the build:\n%s", got.out)
 	}
 	if !strings.Contains(got.out, "not run: needs --behaviour") || !strings.Contains(got.out, "not run: needs SELECT on participant_outbox_sequences") {
 		t.Errorf("it does not say what was not run:\n%s", got.out)
@@ -58,7 +66,7 @@ func TestProve(t *testing.T) {
 	}
 	cell.Exec(`GRANT SELECT ON railhead.participant_outbox_sequences TO railhead_auditor`)
 	got = who.want(exitProof, "prove", "run", "grants", "origin-sequences")
-	if lastLine(got.out) != "proofs: passed=0 failed=2 rows=0" || !strings.Contains(got.out, "railhead_auditor may SELECT participant_outbox_sequences") {
+	if lastLine(got.out) != "proofs: passed=0 failed=2 rows_checked=0" || !strings.Contains(got.out, "railhead_auditor may SELECT participant_outbox_sequences") {
 		t.Errorf("a grant by hand: %s", got.out)
 	}
 }
@@ -75,7 +83,7 @@ func TestProveJSON(t *testing.T) {
 	if report.Empty != 2 || report.Passed != 1 || report.Rows != 0 {
 		t.Errorf("an empty cell is %+v", report)
 	}
-	if lastLine(got.errors) != "proofs: passed=1 failed=0 rows=0" {
+	if lastLine(got.errors) != "proofs: passed=1 failed=0 rows_checked=0" {
 		t.Errorf("standard error ends with %q", lastLine(got.errors))
 	}
 	var list []struct{ Name, SQL string }
@@ -101,10 +109,25 @@ func TestProveRefuses(t *testing.T) {
 	who.want(exitUsage, "prove", "run", "everything")
 	who.want(exitUsage, "prove", "run")
 	who.want(exitUsage, "prove", "list", "everything")
+	who.want(exitUsage, "prove", "list", "sequence", "--since", "24h")
+	who.want(exitUsage, "prove", "list", "sequence", "--cell", "No Cell")
 	who.want(exitUsage, "prove", "--since", "yesterday")
 	who.want(exitNotFound, "prove", "check", filepath.Join(t.TempDir(), "none"))
 	command{t: t}.want(exitUsage, "prove")
 	command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "prove")
+}
+
+// TestBuildCommit never leaves the commit out: what Go does not stamp, the Makefile
+// does, and what neither knows is said to be unknown. Tests are not stamped.
+func TestBuildCommit(t *testing.T) {
+	if got := buildCommit(); got != "unknown (built outside version control)" {
+		t.Errorf("without a stamp: %q", got)
+	}
+	commit = "0123abcd with changes"
+	t.Cleanup(func() { commit = "" })
+	if got := buildCommit(); got != commit {
+		t.Errorf("set by the Makefile: %q", got)
+	}
 }
 
 func TestSinceOf(t *testing.T) {

@@ -174,6 +174,34 @@ func buildVersion() string {
 	return version
 }
 
+// commit is the commit of a build that Go does not stamp by itself; the Makefile sets it.
+var commit string
+
+// buildCommit names the commit that the binary was built from, or says that it is not known.
+func buildCommit() string {
+	revision := commit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		var stamped, modified string
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "vcs.revision":
+				stamped = setting.Value
+			case "vcs.modified":
+				if setting.Value == "true" {
+					modified = " with changes"
+				}
+			}
+		}
+		if stamped != "" {
+			revision = stamped + modified
+		}
+	}
+	if revision == "" {
+		return "unknown (built outside version control)"
+	}
+	return revision
+}
+
 // stateFile is where a component remembers the server's identity.
 func (s settings) stateFile(kind string) string {
 	if s.StateDir == "" {

@@ -31,9 +31,11 @@ master (name) AS (
   VALUES ('pg_read_all_data'), ('pg_write_all_data'), ('pg_read_server_files'), ('pg_write_server_files'),
     ('pg_execute_server_program'), ('pg_maintain'), ('pg_create_subscription')
 )
-SELECT 'seen' AS what, format('%s memberships; logins of the roles: %s', (SELECT count(*) FROM direct),
-  coalesce((SELECT string_agg(h.member || '=' || h.role, ', ' ORDER BY h.role, h.member) FROM held h WHERE h.rolcanlogin), 'none')) AS line,
+SELECT 'seen' AS what, format('%s memberships; logins of the roles: %s, listed below', (SELECT count(*) FROM direct),
+  (SELECT count(*) FROM held h WHERE h.rolcanlogin)) AS line,
   (SELECT count(*) FROM direct) AS n
+UNION ALL
+SELECT 'login', h.member || '=' || h.role, 1 FROM held h WHERE h.rolcanlogin
 UNION ALL
 SELECT 'offence', format('%s reaches the owner role %s', h.member, h.role), 1 FROM held h WHERE h.role = $2
 UNION ALL

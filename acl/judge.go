@@ -1,0 +1,54 @@
+package acl
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+//go:embed sql/differences.sql
+var differencesSQL string
+
+// DiffSQL is the comparison that Diff makes as one statement, for who wants to make
+// it without this program. It has the columns code and detail, and a row for each
+// difference; the matrix is in it as rows. It reads string constants as the standard
+// says: standard_conforming_strings has to be on.
+func (m Matrix) DiffSQL(cell string) string {
+	var names, grants, never []string
+	for _, name := range m.roleNames() {
+		names = append(names, "("+literal(name)+")")
+	}
+	for _, g := range m.Grants {
+		grants = append(grants, valuesRow(g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name, g.Object.Column, g.Reason))
+	}
+	for n, rule := range m.Never {
+		never = append(never, fmt.Sprintf("(%d, %s, %s, %s, %s)", n+1,
+			textArray(rule.Privileges), textArray(rule.On), textArray(rule.To), literal(rule.Because)))
+	}
+	return strings.NewReplacer(
+		"{names}", valuesOf(names), "{grants}", valuesOf(grants), "{never}", valuesOf(never), "{owner}", literal(m.Owner),
+		"{privileges}", inline(privilegesSQL, literal(cell)),
+		"{defaults}", inline(defaultsSQL, literal(m.Owner), literal(cell)),
+		"{members}", inline(membersSQL, literal(m.Owner), m.roleArray()),
+	).Replace(differencesSQL)
+}
+
+// valuesOf is rows as they stand below VALUES, one a line.
+func valuesOf(rows []string) string { return "    " + strings.Join(rows, ",\n    ") }
+
+// valuesRow is one of them.
+func valuesRow(texts ...string) string {
+	quoted := make([]string, len(texts))
+	for n, text := range texts {
+		quoted[n] = literal(text)
+	}
+	return "(" + strings.Join(quoted, ", ") + ")"
+}
+
+func textArray(texts []string) string {
+	quoted := make([]string, len(texts))
+	for n, text := range texts {
+		quoted[n] = literal(text)
+	}
+	return "ARRAY[" + strings.Join(quoted, ", ") + "]::text[]"
+}

@@ -1,0 +1,90 @@
+WITH {horizon},
+flights AS (
+  SELECT DISTINCT m.outbox_id, m.attempt_no
+  FROM {cell}.payment_outbox_claims f
+  CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) m (outbox_id, attempt_no)
+),
+rows AS (
+  SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload
+  FROM {cell}.payment_outbox_attempts a
+  GROUP BY a.outbox_id
+),
+-- The last row of each; LATE_OUTCOME changes nothing by itself.
+lasts AS (
+  SELECT DISTINCT ON (a.outbox_id) a.outbox_id, a.attempt_no, a.state::text AS state,
+    extract(epoch FROM statement_timestamp() - a.claimed_at) AS seconds
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.state <> 'LATE_OUTCOME'
+  ORDER BY a.outbox_id, a.attempt_no DESC
+),
+acts AS (
+  SELECT l.outbox_id, bool_or(l.act IN ('TRIAGE', 'RESOLVE')) AS closes
+  FROM {cell}.payment_operator_log l
+  WHERE l.outbox_id IS NOT NULL
+  GROUP BY l.outbox_id
+),
+instructions AS (
+  SELECT k.outbox_id FROM {cell}.payment_outbox_keys k
+  UNION
+  SELECT p.outbox_id FROM {cell}.payment_outbox_pending p
+  UNION
+  SELECT r.outbox_id FROM rows r
+  UNION
+  SELECT d.outbox_id FROM {cell}.payment_dead_letters d
+  UNION
+  SELECT f.outbox_id FROM flights f
+  UNION
+  SELECT o.outbox_id FROM acts o
+),
+known AS (
+  SELECT i.outbox_id, k.outbox_id IS NOT NULL AS registered, k.instruction_id, k.participant_id, k.sequence_id,
+    p.outbox_id IS NOT NULL AS waits, p.next_attempt_at = 'infinity' AS aside,
+    l.state, l.attempt_no, l.seconds, coalesce(r.n, 0) AS rows, coalesce(r.payload, false) AS payload,
+    d.outbox_id IS NOT NULL AS letter, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
+    coalesce(o.closes, false) AS closed_by_act,
+    coalesce(i.outbox_id < h.id, false) AS retired,
+    f.outbox_id IS NOT NULL AS flying
+  FROM instructions i
+  CROSS JOIN horizon h
+  LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = i.outbox_id
+  LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = i.outbox_id
+  LEFT JOIN lasts l ON l.outbox_id = i.outbox_id
+  LEFT JOIN rows r ON r.outbox_id = i.outbox_id
+  LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = i.outbox_id
+  LEFT JOIN acts o ON o.outbox_id = i.outbox_id
+  LEFT JOIN flights f ON f.outbox_id = i.outbox_id AND f.attempt_no = l.attempt_no
+)
+SELECT format('%s: none of its %s rows has its payload', k.outbox_id, k.rows) AS violation
+FROM known k
+WHERE NOT k.waits AND k.rows > 0 AND NOT k.payload
+UNION ALL
+SELECT v.violation
+FROM known k
+CROSS JOIN LATERAL (
+  SELECT CASE
+    WHEN k.waits THEN
+      CASE WHEN k.aside AND NOT k.open_letter THEN format('%s is set aside in pending and nobody is told', k.outbox_id) END
+    WHEN k.state IS NULL AND NOT k.registered THEN
+      format('%s has a dead letter, a claim or an act, and neither a registry row nor an attempt', k.outbox_id)
+    WHEN k.state IS NULL AND k.retired THEN NULL
+    WHEN k.state IS NULL THEN
+      format('%s (instruction %s, number %s of %s) is in the registry and nowhere else',
+        k.outbox_id, k.instruction_id, k.sequence_id, k.participant_id)
+    WHEN k.state IN ({claim_states}) AND NOT k.flying THEN
+      format('%s: claim %s is open, and no claim in flight leads the reaper to it', k.outbox_id, k.attempt_no)
+    WHEN k.state IN ({claim_states}) THEN
+      CASE WHEN k.seconds > {in_flight_seconds}
+        THEN format('%s: claim %s is open for %s s; the reaper should have had it', k.outbox_id, k.attempt_no, floor(k.seconds)) END
+    WHEN k.state IN ({terminal_states}) THEN NULL
+    WHEN k.state = 'FAILED' AND NOT k.letter THEN
+      format('%s FAILED and has no dead letter', k.outbox_id)
+    WHEN k.state = 'FAILED' THEN
+      CASE WHEN NOT k.open_letter AND NOT k.closed_by_act
+        THEN format('%s FAILED, its dead letter is closed, and the log has no act of an operator that closed it', k.outbox_id) END
+    WHEN k.state = 'PARKED' THEN
+      CASE WHEN NOT k.open_letter THEN format('%s is PARKED and has no open dead letter', k.outbox_id) END
+    -- UNKNOWN with a letter and without PARKED: an operator has it.
+    WHEN k.open_letter THEN NULL
+    ELSE format('%s is %s, and is neither in pending nor in the dead letters', k.outbox_id, k.state)
+  END AS violation) v
+WHERE v.violation IS NOT NULL

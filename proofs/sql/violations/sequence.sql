@@ -1,0 +1,24 @@
+WITH {horizon},
+numbers AS (
+  SELECT k.participant_id, k.sequence_id, k.outbox_id,
+    greatest(coalesce(lag(k.sequence_id) OVER (PARTITION BY k.participant_id ORDER BY k.sequence_id, k.outbox_id), 0), 0) AS before
+  FROM {cell}.payment_outbox_keys k
+)
+SELECT CASE
+  WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was given twice', n.participant_id, n.sequence_id)
+  WHEN n.sequence_id = n.before + 2 THEN format('participant %s: number %s is missing', n.participant_id, n.before + 1)
+  ELSE format('participant %s: numbers %s to %s are missing', n.participant_id, n.before + 1, n.sequence_id - 1)
+  END AS violation
+FROM numbers n
+WHERE n.sequence_id <> n.before + 1
+UNION ALL
+SELECT format('participant %s: number %s (%s) is held neither by pending nor by the archive', k.participant_id, k.sequence_id, k.outbox_id)
+FROM {cell}.payment_outbox_keys k
+CROSS JOIN horizon h
+WHERE (k.outbox_id < h.id) IS NOT TRUE
+  AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_pending p
+    WHERE p.outbox_id = k.outbox_id AND p.participant_id = k.participant_id AND p.sequence_id = k.sequence_id)
+  AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = k.outbox_id AND a.participant_id = k.participant_id AND a.sequence_id = k.sequence_id)
