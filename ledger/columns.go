@@ -50,11 +50,9 @@ var answerColumns = outcomeColumns{
 	column("attempt_id", "uuid", func(o *payment.Outcome) pgtype.UUID { return uuid(o.AttemptID) }),
 	column("outbox_id", "uuid", func(o *payment.Outcome) pgtype.UUID { return uuid(o.Claim.OutboxID) }),
 	column("state", "text", func(o *payment.Outcome) string { return string(o.Decision.State) }),
+	// Of an answer to a claim it is never null: by it a send that a restore forgot counts as one.
 	column("claimed_at", "timestamptz", func(o *payment.Outcome) pgtype.Timestamptz {
-		if o.Claim.AttemptNo < 1 {
-			return pgtype.Timestamptz{}
-		}
-		return timestamp(o.Claim.ClaimedAt)
+		return pgtype.Timestamptz{Time: o.Claim.ClaimedAt, Valid: o.Claim.AttemptNo > 0}
 	}),
 	column("result", "text", func(o *payment.Outcome) pgtype.Text { return text(string(o.Result)) }),
 	column("rail_reference", "text", func(o *payment.Outcome) pgtype.Text { return text(bound(o.RailReference, 256)) }),
