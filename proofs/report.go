@@ -28,8 +28,9 @@ type Result struct {
 	Promise    string   `json:"promise"`
 	Shows      string   `json:"shows"`
 	Status     Status   `json:"status"`
-	Ledger     bool     `json:"ledger"` // whether it looked at instructions, and not at the catalog
-	Rows       int64    `json:"rows"`   // rows, objects or attempts that it checked
+	Ledger     bool     `json:"ledger"`    // whether it looked at instructions, and not at the catalog
+	Requested  bool     `json:"requested"` // by name, or as one of all that the run's rights are meant for
+	Rows       int64    `json:"rows"`      // rows, objects or attempts that it checked
 	Expected   string   `json:"expected"`
 	Seen       string   `json:"seen"`
 	Offences   int      `json:"offences"`
@@ -107,6 +108,17 @@ func (r *Report) count() {
 			r.Empty++
 		}
 	}
+}
+
+// Missing names the proofs that were asked for and did not run.
+func (r Report) Missing() []string {
+	var names []string
+	for _, proof := range r.Proofs {
+		if proof.Requested && proof.Status == NotRun {
+			names = append(names, proof.Name)
+		}
+	}
+	return names
 }
 
 // Summary is the line that a run ends with.

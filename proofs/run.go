@@ -57,6 +57,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// requests reports whether a run is for a proof: it is named, or no proof is and
+// nothing more is needed for it than the run allows.
+func (o Options) requests(p Proof) bool {
+	if len(o.Names) > 0 {
+		return slices.Contains(o.Names, p.Name)
+	}
+	return p.RunAs == asAuditor || p.Tries && o.Behaviour
+}
+
 // Run runs proofs over a connection that belongs to it until it returns. A proof
 // that fails is no error: it is in the report. An error means that there is no report.
 func Run(ctx context.Context, conn *pgx.Conn, o Options) (Report, error) {
@@ -130,7 +139,7 @@ func (s *session) broken(ctx context.Context) error {
 func (s *session) result(p Proof, t tally, took time.Duration, err error) Result {
 	r := Result{
 		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, Expected: p.Expected,
-		Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, Logins: t.logins, TookMS: took.Milliseconds(),
+		Requested: s.options.requests(p), Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, Logins: t.logins, TookMS: took.Milliseconds(),
 	}
 	lacks := s.lacks(p)
 	switch {

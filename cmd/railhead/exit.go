@@ -28,7 +28,7 @@ const (
 	exitConflict    = 5   // the same key with other content, or the same instruction under another key
 	exitUnreachable = 6   // the database can't be reached
 	exitPartial     = 7   // some items were refused, the others went in
-	exitProof       = 8   // a proof or a comparison failed
+	exitProof       = 8   // a proof or a comparison failed, or a proof that was asked for did not run
 	exitNotAllowed  = 9   // the state of the instruction does not allow the act
 	exitInterrupted = 130 // stopped by a signal
 )
@@ -159,7 +159,7 @@ func exitCodesTopic() *cobra.Command {
   5    the same key was used with other content, or the instruction is there under another key
   6    the database can't be reached
   7    some items were refused, the others went in
-  8    a proof or a comparison failed
+  8    a proof or a comparison failed, or a proof that was asked for did not run
   9    the state of the instruction does not allow the act; the message says why and what does
   130  stopped by a signal`,
 	}

@@ -106,6 +106,19 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestEachOnce: an error says each thing once, and without the server library's tabs.
+func TestEachOnce(t *testing.T) {
+	t.Parallel()
+	got := command{t: t, env: []string{"RAILHEAD_READER_URL=postgres://127.0.0.1:1/none?connect_timeout=2"}}.want(exitUnreachable, "status").errors
+	if n := strings.Count(got, "127.0.0.1:1 (127.0.0.1)"); n != 1 || strings.Contains(got, "\uFFFD") {
+		t.Errorf("the address is there %d times: %q", n, got)
+	}
+	same := "a list:\n  one\n  two\nthe end"
+	if got := eachOnce(same); got != same {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestInterrupted stops a load that waits for a silent pipe.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()

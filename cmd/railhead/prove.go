@@ -24,12 +24,13 @@ type proveFlags struct {
 
 func proveCommand() *cobra.Command {
 	var flags proveFlags
-	command := group("prove", "Prove about the live database what Railhead promises; exit code 8 if a proof fails",
+	command := group("prove", "Prove about the live database what Railhead promises; exit code 8 if one fails or does not run",
 		proveListCommand(&flags), proveRunCommand(&flags), proveCheckCommand())
 	command.Long = "Prove about the live database, production included, what Railhead promises: who may do what, that the ledger is\n" +
 		"append-only and complete, that nothing is lost, doubled or changed. Without a command it runs every proof.\n\n" +
 		"Connects by RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. What needs more rights says so\n" +
-		"and is not counted as passed. With --behaviour, as a superuser, it also tries what must be refused, in\n" +
+		"and is not counted as passed; one that is named, or that an auditor's rights are enough for, makes the exit code 8\n" +
+		"if it does not run. With --behaviour, as a superuser, it also tries what must be refused, in\n" +
 		"transactions that are always rolled back; that takes short locks, so do it in a quiet hour or on a copy.\n\n" +
 		"Each line is a proof: what came of it, how many rows, objects or attempts it checked, its statements\n" +
 		"(railhead prove list NAME prints the same as SQL for psql), what was expected and what was seen. See docs/audit.md."
@@ -148,6 +149,9 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	}
 	if report.Failed > 0 {
 		return withCode(exitProof, fmt.Errorf("%d of %d proofs failed", report.Failed, len(report.Proofs)))
+	}
+	if missing := report.Missing(); len(missing) > 0 {
+		return withCode(exitProof, fmt.Errorf("%d of the proofs that were asked for did not run: %s", len(missing), strings.Join(missing, ", ")))
 	}
 	return nil
 }

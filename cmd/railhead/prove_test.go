@@ -71,6 +71,23 @@ func TestProve(t *testing.T) {
 	}
 }
 
+// TestProveNotRun: a proof that was asked for and did not run is no green run.
+func TestProveNotRun(t *testing.T) {
+	t.Parallel()
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	cell := celltest.On(t, cluster)
+	as := func(login string) command {
+		return command{t: t, env: []string{"RAILHEAD_AUDITOR_URL=" + cell.URL(login)}}
+	}
+	got := as(celltest.Ingest).want(exitProof, "prove")
+	if !strings.Contains(got.errors, "of the proofs that were asked for did not run: ") || !strings.Contains(got.errors, "nothing-lost") {
+		t.Errorf("a login that may read nothing: %s", got.errors)
+	}
+	as(celltest.Ingest).want(exitProof, "prove", "-o", "json")
+	as(celltest.Auditor).want(exitProof, "prove", "run", "sequence-next")
+	as(celltest.Auditor).want(exitProof, "prove", "run", "verbs")
+}
+
 func TestProveJSON(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
