@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -103,10 +104,23 @@ func unreachable(err error, state string) bool {
 
 // report prints an error as one block that says what to do.
 func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "railhead: %s\n", printable(err.Error()))
+	fmt.Fprintf(w, "railhead: %s\n", printable(eachOnce(err.Error())))
 	if say := advice(err); say != "" {
 		fmt.Fprintln(w, say)
 	}
+}
+
+// eachOnce leaves out the tabs of an error's lines, and lines that are there again: a
+// connection that was tried with TLS and without fails twice with the same words.
+func eachOnce(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.ReplaceAll(strings.TrimLeft(strings.TrimRight(line, " \t\r\n"), "\t"), "\t", " ")
+		if line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // advice is the next step that an error of the server asks for, where the error
