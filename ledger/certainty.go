@@ -12,28 +12,67 @@ import (
 type Certainty string
 
 // The words. Dispatched is not settled: ACCEPTED says that the rail took final
-// responsibility, not that the payee has the money.
+// responsibility, not that the payee has the money. ACCEPTED and REFUSED are the rail's
+// own words; what an operator's evidence ended is BY_EVIDENCE.
 const (
-	NotSent        Certainty = "NOT_SENT"        // no send can have reached the rail
-	OutcomeUnknown Certainty = "OUTCOME_UNKNOWN" // some send has no trustworthy answer
-	RailAccepted   Certainty = "ACCEPTED"
-	RailRefused    Certainty = "REFUSED"      // sent, and by the rail's own word not executed
-	Contradicted   Certainty = "CONTRADICTED" // the evidence says both
+	NotSent               Certainty = "NOT_SENT"        // no send can have reached the rail
+	OutcomeUnknown        Certainty = "OUTCOME_UNKNOWN" // some send has no trustworthy answer
+	RailAccepted          Certainty = "ACCEPTED"
+	RailRefused           Certainty = "REFUSED"      // sent, and by the rail's own word not executed
+	Contradicted          Certainty = "CONTRADICTED" // the evidence says both
+	ExecutedByEvidence    Certainty = "EXECUTED_BY_EVIDENCE"
+	NotExecutedByEvidence Certainty = "NOT_EXECUTED_BY_EVIDENCE"
 )
 
 // Certainty says what the timeline proves about the money, and why in a few
 // words. It never reads more into the rows than they say: whatever may have
 // reached the rail without an answer is OUTCOME_UNKNOWN, however old it is.
 func (t Timeline) Certainty() (word Certainty, why string) {
-	last, lastNo := t.last(), 0
+	word, why, _ = t.judge()
+	return word, why
+}
+
+// Testimony is the evidence that the certainty rests on; nil where it rests on the
+// rail's word, or on no evidence at all.
+func (t Timeline) Testimony() *Testimony {
+	_, _, testimony := t.judge()
+	return testimony
+}
+
+func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
+	last := t.last()
+	switch {
+	case t.DeadLetter.Open() && t.DeadLetter.Reason == payment.DeadConflict:
+		return Contradicted, "what the rail said contradicts itself; a person compares with the rail's statement", nil
+	case last != nil && last.State == payment.Dispatched:
+		if by := t.testimonyOf(last); by != nil {
+			return ExecutedByEvidence, reasonFrom(last, by.String()), by
+		}
+	}
+	word, why = t.byRows(last)
+	if word != RailRefused && word != NotExecutedByEvidence {
+		return word, why, nil
+	}
+	for _, row := range []*AttemptRow{last, t.lastRefusal()} {
+		if row == nil || row == last && !row.State.HasEnded() {
+			continue
+		}
+		if by := t.testimonyOf(row); by != nil {
+			return NotExecutedByEvidence, reasonFrom(row, by.String()), by
+		}
+	}
+	return word, why, nil
+}
+
+// byRows is the certainty by the rows of the archive alone.
+func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
+	lastNo := 0
 	if last != nil {
 		lastNo = last.AttemptNo
 	}
 	unknown := last != nil && last.OutcomeUnknown || t.Pending != nil && t.Pending.OutcomeUnknown
 	provisional := last != nil && last.Provisional || t.Pending != nil && t.Pending.Provisional
 	switch {
-	case t.DeadLetter.Open() && t.DeadLetter.Reason == payment.DeadConflict:
-		return Contradicted, "what the rail said contradicts itself; a person compares with the rail's statement"
 	case last != nil && last.State == payment.Dispatched:
 		return RailAccepted, reasonFrom(last, "the rail took final responsibility; dispatched is not settled")
 	case !t.SuspendedAt.IsZero():
@@ -49,7 +88,7 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 	refused := t.lastRefusal()
 	resolved := last != nil && (last.State == payment.Cancelled || last.State == payment.Failed && refused == nil)
 	if against := t.lateDoubt(last); against != nil && resolved {
-		return RailRefused, fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
+		return NotExecutedByEvidence, fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
 	}
 	if last == nil || !last.State.HasEnded() {
 		if doubt := t.lateDoubt(last); doubt != nil {
@@ -69,6 +108,8 @@ func (t Timeline) Certainty() (word Certainty, why string) {
 		return OutcomeUnknown, "only its key is left: its rows have left the archive"
 	case t.Earlier:
 		return OutcomeUnknown, "its oldest rows are not in this look"
+	case !slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool { return row.State.IsClaim() }):
+		return NotSent, "it was never claimed"
 	default:
 		return NotSent, "every claim ended before the first byte"
 	}
@@ -110,12 +151,16 @@ func (t Timeline) lastDoubt() *AttemptRow {
 }
 
 // lastRefusal is the latest row that proves that a send which reached the rail
-// was not executed: a refusal, the rail's or a person's, or "no such payment" that
-// counted.
+// was not executed: a refusal, an operator's evidence of one, or "no such payment"
+// that counted.
 func (t Timeline) lastRefusal() *AttemptRow {
 	var found *AttemptRow
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
+		if row.State == payment.Failed && row.ErrorCode == payment.CodeResolved {
+			found = row
+			continue
+		}
 		switch payment.Result(row.Result) {
 		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefused:
 			found = row

@@ -51,7 +51,9 @@ func TestCertainty(t *testing.T) {
 		"not found, proven": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Inquiring, "", true),
 			row(payment.Retryable, payment.ResultNotFound, false)}, waits, nil, ledger.RailRefused},
 		"a person's evidence": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Parked, "", true),
-			row(payment.Failed, payment.ResultRefused, false)}, nil, nil, ledger.RailRefused},
+			{State: payment.Failed, ErrorCode: payment.CodeResolved, Evidence: "NOT_EXECUTED"}}, nil, nil, ledger.NotExecutedByEvidence},
+		"a person's proof": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Parked, "", true),
+			{State: payment.Dispatched, ErrorCode: payment.CodeResolved, Evidence: "EXECUTED"}}, nil, nil, ledger.ExecutedByEvidence},
 		"an older copy cancelled": {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Cancelled, "", false)}, nil, nil, ledger.OutcomeUnknown},
 		"an older copy expired":   {[]ledger.AttemptRow{claim, row(payment.Unknown, payment.ResultUnknown, true), row(payment.Failed, "", false)}, nil, nil, ledger.OutcomeUnknown},
 		"a copy in flight":        {[]ledger.AttemptRow{claim}, waits, nil, ledger.OutcomeUnknown},
@@ -69,5 +71,30 @@ func TestCertainty(t *testing.T) {
 	long := ledger.Timeline{Earlier: true, Attempts: []ledger.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}}
 	if got, _ := long.Certainty(); got != ledger.OutcomeUnknown {
 		t.Errorf("a timeline without its first rows: %s", got)
+	}
+}
+
+// TestNothingSentIsSaidAsItWas: what was never claimed had no claim that could end, and
+// what the rail answered was not ended before the first byte.
+func TestNothingSentIsSaidAsItWas(t *testing.T) {
+	t.Parallel()
+	claim := row(payment.Dispatching, "", false)
+	for name, test := range map[string]struct {
+		rows []ledger.AttemptRow
+		want string
+	}{
+		"cancelled":    {[]ledger.AttemptRow{row(payment.Cancelled, "", false)}, "NOT_SENT: it was never claimed"},
+		"expired":      {[]ledger.AttemptRow{{State: payment.Failed, ErrorCode: payment.CodeExpired}}, "NOT_SENT: it was never claimed"},
+		"check failed": {[]ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false)}, "NOT_SENT: every claim ended before the first byte"},
+		"401": {[]ledger.AttemptRow{claim, {State: payment.Failed, Result: "REFUSED_RAIL", RailCode: "401", ErrorCode: "RAIL_REFUSED_ONE"}},
+			"REFUSED: by the rail's own word it was not executed (row 2, code 401)"},
+	} {
+		for n := range test.rows {
+			test.rows[n].AttemptNo = n + 1
+		}
+		word, why := ledger.Timeline{Attempts: test.rows}.Certainty()
+		if got := string(word) + ": " + why; got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
 	}
 }

@@ -63,7 +63,7 @@ func TestDoubtOfLateRows(t *testing.T) {
 	same(t, "unknown after EXPIRED", d.late(evidence(sameKey, forgotten(expired), "unknown", "")), payment.VerdictConflict)
 	_, err := d.operator().ResolvePayment(t.Context(), expired, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why})
 	d.must(err)
-	same(t, "by a person's evidence", d.certainty(expired), ledger.RailRefused)
+	same(t, "by a person's evidence", d.certainty(expired), ledger.NotExecutedByEvidence)
 }
 
 // TestDeadlineOfAForgottenAcceptance: what a rail took for now by a send that a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -171,5 +172,5 @@ func TestCancelledIsDoneWith(t *testing.T) {
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 	d.must(err)
 	word, reason := line.Certainty()
-	same(t, "money", string(word)+": "+reason, "REFUSED: an operator resolved that it was not executed, against row 2")
+	same(t, "money", string(word)+": "+reason, "NOT_EXECUTED_BY_EVIDENCE: by evidence of "+celltest.Operator+", ticket 4711 (row 1)")
 }

@@ -23,7 +23,8 @@ type Happened struct {
 	CreatedAt        time.Time     `json:"created_at"`
 	ClaimedAt        time.Time     `json:"claimed_at,omitzero"`
 	CompletedAt      time.Time     `json:"completed_at,omitzero"`
-	Result           string        `json:"result,omitempty"`
+	Result           string        `json:"result,omitempty"`   // as AttemptRow has it
+	Evidence         string        `json:"evidence,omitempty"` // as AttemptRow has it
 	RailReference    string        `json:"rail_reference,omitempty"`
 	RailCode         string        `json:"rail_code,omitempty"`
 	ErrorCode        string        `json:"error_code,omitempty"`
@@ -191,5 +192,6 @@ func scanHappened(row pgx.CollectableRow) (Happened, error) {
 	if latency.Valid {
 		h.LatencyMS = &latency.Int32
 	}
+	h.Result, h.Evidence = sayEvidence(h.State, h.ErrorCode, h.Result)
 	return h, err
 }

@@ -59,19 +59,22 @@ type AttemptRow struct {
 	CreatedAt        time.Time     `json:"created_at"`
 	ClaimedAt        time.Time     `json:"claimed_at,omitzero"`
 	CompletedAt      time.Time     `json:"completed_at,omitzero"`
-	Result           string        `json:"result,omitempty"`
-	RailReference    string        `json:"rail_reference,omitempty"`
-	RailCode         string        `json:"rail_code,omitempty"`
-	CodeTable        string        `json:"code_table,omitempty"`
-	ErrorCode        string        `json:"error_code,omitempty"`
-	ErrorMessage     string        `json:"error_message,omitempty"`
-	LatencyMS        *int32        `json:"latency_ms,omitempty"`
-	WorkerID         string        `json:"worker_id,omitempty"`
-	Actor            string        `json:"actor"`
-	ProfileVersion   int           `json:"profile_version,omitempty"`
-	RenderVersion    string        `json:"render_version,omitempty"`
-	OutcomeUnknown   bool          `json:"outcome_unknown"`
-	Provisional      bool          `json:"provisional"`
+	// Result is what the rail's answer proves; empty on a row that an operator's evidence
+	// ended, which has Evidence instead: EXECUTED or NOT_EXECUTED.
+	Result         string `json:"result,omitempty"`
+	Evidence       string `json:"evidence,omitempty"`
+	RailReference  string `json:"rail_reference,omitempty"`
+	RailCode       string `json:"rail_code,omitempty"`
+	CodeTable      string `json:"code_table,omitempty"`
+	ErrorCode      string `json:"error_code,omitempty"`
+	ErrorMessage   string `json:"error_message,omitempty"`
+	LatencyMS      *int32 `json:"latency_ms,omitempty"`
+	WorkerID       string `json:"worker_id,omitempty"`
+	Actor          string `json:"actor"`
+	ProfileVersion int    `json:"profile_version,omitempty"`
+	RenderVersion  string `json:"render_version,omitempty"`
+	OutcomeUnknown bool   `json:"outcome_unknown"`
+	Provisional    bool   `json:"provisional"`
 }
 
 // PendingRow is what an instruction waits for.
@@ -220,7 +223,21 @@ func scanAttempt(row pgx.CollectableRow) (AttemptRow, error) {
 	if latency.Valid {
 		a.LatencyMS = &latency.Int32
 	}
+	a.Result, a.Evidence = sayEvidence(a.State, a.ErrorCode, a.Result)
 	return a, err
+}
+
+// sayEvidence tells an operator's evidence from the rail's word: the archive has both
+// in the same column.
+func sayEvidence(state payment.State, errorCode, result string) (rails, operators string) {
+	switch {
+	case errorCode != payment.CodeResolved:
+		return result, ""
+	case state == payment.Dispatched:
+		return "", "EXECUTED"
+	default:
+		return "", "NOT_EXECUTED"
+	}
 }
 
 func scanPending(row pgx.CollectableRow, p *PendingRow) error {

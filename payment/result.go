@@ -201,6 +201,8 @@ const (
 	CodeSeenBefore       = "SEEN_BEFORE"
 	CodeNewIDNeeded      = "NEW_ID_NEEDED"
 	CodeBusinessRefused  = "BUSINESS_REFUSED"
+	// CodeResolved marks what an operator's evidence ended: its result is not the rail's word.
+	CodeResolved = "RESOLVED"
 )
 
 // SpentCodes are the codes of a send that was refused for now and is not sent again.

@@ -15,7 +15,7 @@ var (
 	}
 	instructionFiles = []string{
 		"sql/page.sql", "sql/page_keys.sql", "sql/page_pending.sql", "sql/page_attempts.sql",
-		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/horizon.sql",
+		"sql/page_letters.sql", "sql/page_claims.sql", "sql/page_acts.sql", "sql/page_evidence.sql", "sql/horizon.sql",
 	}
 )
 
@@ -103,13 +103,10 @@ func (i *instruction) byPerson(r row) bool {
 	case r.state == payment.Cancelled:
 		return i.acts["CANCEL"] > 0
 	default:
-		return r.errorCode == codeResolved && i.acts["RESOLVE"] > 0 ||
-			r.state == payment.Dispatched && i.acts["RESOLVE"] > 0 // DISPATCHED rows carry no error code
+		// Rows DISPATCHED of before carry no code.
+		return (r.errorCode == payment.CodeResolved || r.state == payment.Dispatched) && i.acts["RESOLVE"] > 0
 	}
 }
-
-// codeResolved is what resolve_payment writes.
-const codeResolved = "RESOLVED"
 
 func proveTransitions(i *instruction, _ Options, t *tally) {
 	t.rows += int64(len(i.rows))
@@ -164,7 +161,7 @@ func proveActs(i *instruction, _ Options, t *tally) {
 			rows["CANCEL"]++
 		case r.state == payment.Replayed:
 			rows["REPLAY"]++
-		case r.errorCode == codeResolved:
+		case r.errorCode == payment.CodeResolved:
 			rows["RESOLVE"]++
 		}
 	}

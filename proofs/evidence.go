@@ -1,6 +1,7 @@
 package proofs
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -28,6 +29,13 @@ var (
 // LATE_OUTCOME rows are the evidence themselves and repeat what was known.
 func proveEvidence(i *instruction, _ Options, t *tally) {
 	t.rows += int64(len(i.rows))
+	for _, e := range i.evidence {
+		outcome := "not executed"
+		if e.executed {
+			outcome = "executed"
+		}
+		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s", i.id, outcome, e.login, e.document))
+	}
 	unknown, afterLate := false, false
 	for _, r := range i.rows {
 		if r.state == payment.LateOutcome {

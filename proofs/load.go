@@ -25,6 +25,7 @@ func (s *session) load(ctx context.Context, tx pgx.Tx, p page) ([]*instruction, 
 	}{
 		{"page_keys", l.keys}, {"page_pending", l.pending}, {"page_attempts", l.attempts},
 		{"page_letters", l.letters}, {"page_claims", l.claims}, {"page_acts", l.acts},
+		{"page_evidence", l.evidence},
 	} {
 		into, take := part.each()
 		batch.Queue(s.sql(part.file), p.after, p.last).Query(func(rows pgx.Rows) error {
@@ -106,6 +107,12 @@ func (l *loader) claims() ([]any, func()) {
 	var id pgtype.UUID
 	var no int
 	return []any{&id, &no}, func() { i := l.of(id); i.flying = append(i.flying, no) }
+}
+
+func (l *loader) evidence() ([]any, func()) {
+	var id pgtype.UUID
+	var e evidence
+	return []any{&id, &e.login, &e.executed, &e.document}, func() { i := l.of(id); i.evidence = append(i.evidence, e) }
 }
 
 func (l *loader) acts() ([]any, func()) {

@@ -118,12 +118,13 @@ type tally struct {
 	shown    int
 	notes    []string
 	logins   []string // as login=role; all of them, for the auditor to compare
+	noted    int // notes in all, those beyond notesShown included
 }
 
 const (
 	// offencesShown bounds how many offences of one proof a report names.
 	offencesShown = 20
-	// notesShown bounds its notes.
+	// notesShown bounds its notes. A report says how many more there are.
 	notesShown = 30
 )
 
@@ -135,6 +136,7 @@ func (t *tally) offend(format string, args ...any) {
 }
 
 func (t *tally) note(text string) {
+	t.noted++
 	if len(t.notes) < notesShown {
 		t.notes = append(t.notes, plain(text))
 	}

@@ -70,3 +70,30 @@ func TestReport(t *testing.T) {
 		t.Error("something that is no report was read as one")
 	}
 }
+
+// TestEvidenceIsNoted: what a person's evidence ended is in the notes of a report, with
+// the login and the document, however many there are; it makes nothing fail.
+func TestEvidenceIsNoted(t *testing.T) {
+	t.Parallel()
+	db := database(t, nil)
+	report := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}})
+	want(t, "status", report.Proofs[0].Status, proofs.Passed)
+	super := db.Conn(t, "")
+	var resolved int
+	if err := super.QueryRow(t.Context(), `SELECT count(*) FROM railhead.payment_operator_log WHERE act = 'RESOLVE'`).Scan(&resolved); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "notes", len(report.Proofs[0].Notes), resolved)
+	for _, note := range report.Proofs[0].Notes {
+		if !strings.Contains(note, "executed by evidence of "+celltest.Operator+", ") {
+			t.Errorf("the note %q does not name the login", note)
+		}
+	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
+		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
+		FROM (SELECT outbox_id FROM railhead.payment_operator_log WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
+		t.Fatal(err)
+	}
+	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
+	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+40-30))
+}

@@ -141,6 +141,9 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 		Name: p.Name, Promise: p.Promise, Shows: p.Shows, Ledger: p.Ledger, Statements: p.Statements, Expected: p.Expected,
 		Requested: s.options.requests(p), Rows: t.rows, Offences: t.offences, First: t.first, Notes: t.notes, Logins: t.logins, TookMS: took.Milliseconds(),
 	}
+	if more := t.noted - len(t.notes); more > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("and %d more", more))
+	}
 	lacks := s.lacks(p)
 	switch {
 	case lacks != "":

@@ -104,6 +104,14 @@ type instruction struct {
 	flying  []int          // attempt numbers that are in flight, as the reaper would find them
 	acts    map[string]int // of people, by kind
 	retired bool           // its month has left the archive
+	// evidence is that of each resolution, oldest first.
+	evidence []evidence
+}
+
+// evidence is what a person resolved an instruction by.
+type evidence struct {
+	login, document string
+	executed        bool
 }
 
 // waiting is a row of pending.

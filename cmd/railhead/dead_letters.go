@@ -149,6 +149,14 @@ func contradiction(line ledger.Timeline) string {
 	return "what the rail said contradicts itself."
 }
 
+// unpaid says of what FAILED or EXPIRED by whose word it was not paid.
+func unpaid(line ledger.Timeline) string {
+	if by := line.Testimony(); by != nil {
+		return "it was not paid, " + oneLine(by.String())
+	}
+	return "it was provably not paid"
+}
+
 // remedy says what ends a dead letter, with the command.
 func remedy(line ledger.Timeline) string {
 	letter, id := line.DeadLetter, line.OutboxID.String()
@@ -157,7 +165,7 @@ func remedy(line ledger.Timeline) string {
 	}
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
-		return "it was provably not paid. To try again: railhead dead-letter replay " + id +
+		return unpaid(line) + ". To try again: railhead dead-letter replay " + id +
 			" --reason WHY\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
 		return "it may have been paid. Ask the rail for " + line.RailKey + ", then: railhead dead-letter resolve " + id +

@@ -76,13 +76,14 @@ type shown struct {
 }
 
 type moneyLine struct {
-	Certainty ledger.Certainty `json:"certainty"`
-	Why       string           `json:"why"`
+	Certainty ledger.Certainty  `json:"certainty"`
+	Why       string            `json:"why"`
+	Evidence  *ledger.Testimony `json:"by_evidence,omitempty"` // of an operator; else it is not by evidence
 }
 
 func shownOf(line ledger.Timeline, withPayload bool) shown {
 	word, why := line.Certainty()
-	s := shown{Timeline: line, Money: moneyLine{word, why}, Next: nextStep(line), Story: eventsOf(line)}
+	s := shown{Timeline: line, Money: moneyLine{word, why, line.Testimony()}, Next: nextStep(line), Story: eventsOf(line)}
 	if line.DeadLetter.Open() {
 		s.Remedy = remedy(line)
 	}

@@ -64,6 +64,8 @@ func whatOf(row *ledger.AttemptRow, answered payment.State) string {
 		return "callback of the rail"
 	case row.State == payment.LateOutcome:
 		return "an outcome came late"
+	case row.ErrorCode == payment.CodeResolved:
+		return "a person resolved it"
 	case row.State == payment.ZombieRequeue:
 		return fmt.Sprintf("the reaper repaired row %d", row.AnswersAttemptNo)
 	case row.ErrorCode == "NOT_SENT":

@@ -64,6 +64,10 @@ func moneyWords(word ledger.Certainty) string {
 	switch word {
 	case ledger.OutcomeUnknown:
 		return "sent, outcome unknown"
+	case ledger.ExecutedByEvidence:
+		return "executed"
+	case ledger.NotExecutedByEvidence:
+		return "not executed"
 	default:
 		return strings.ToLower(strings.ReplaceAll(string(word), "_", " "))
 	}
@@ -71,7 +75,7 @@ func moneyWords(word ledger.Certainty) string {
 
 func toneOfMoney(word ledger.Certainty) tone {
 	switch word {
-	case ledger.RailAccepted:
+	case ledger.RailAccepted, ledger.ExecutedByEvidence:
 		return good
 	case ledger.OutcomeUnknown, ledger.Contradicted:
 		return alarm

@@ -1,9 +1,10 @@
 -- append_outbox_row(o outbox_outcome, attempt_id uuid, attempt_no integer, state text,
 --                   answers_attempt_no integer, outcome_unknown boolean, result text, rail_reference text) -> void
 --   Appends one row with the outcome's evidence; claimed_at is that of the claim it
---   answers, also of one that a restore forgot. One that ends what waits has the rest
---   of the pending row too: a payment that was never claimed has its payload nowhere
---   else. The caller deletes that row afterwards.
+--   answers, also of one that a restore forgot. A DISPATCHED row has no error code but
+--   RESOLVED, which tells an operator's evidence from the rail's word. One that ends
+--   what waits has the rest of the pending row too: a payment that was never claimed
+--   has its payload nowhere else. The caller deletes that row afterwards.
 -- errors:  23505 when the number is taken: the caller starts over.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_outbox_attempts.   locks: the fence's index entry.
@@ -27,7 +28,7 @@ AS $$
     $3, $4::{cell}.outbox_attempt_state, $5,
     coalesce((SELECT a.claimed_at FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id AND a.attempt_no = $5), $1.claimed_at),
     clock_timestamp(), $7, $8, $1.rail_code, $1.code_table,
-    CASE WHEN $4 = 'DISPATCHED' THEN NULL ELSE $1.error_code END, $1.error_message, $1.latency_ms, $1.worker_id,
+    CASE WHEN $4 <> 'DISPATCHED' OR $1.error_code = 'RESOLVED' THEN $1.error_code END, $1.error_message, $1.latency_ms, $1.worker_id,
     $1.profile_version, coalesce($1.render_version, p.render_version), $6, coalesce($1.provisional, false) AND $6,
     p.payload, p.headers, p.priority, p.expires_at, p.created_at, p.next_attempt_at, p.next_action,
     p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count

@@ -1,0 +1,72 @@
+package ledger_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestEvidenceIsNotTheRailsWord resolves from every state that allows it: the certainty
+// names the login and the document, no row shows the evidence as an answer of the rail,
+// and a replay after it does not make it one.
+func TestEvidenceIsNotTheRailsWord(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	o, reader := d.operator(), openReader(t, d.Cell)
+	for name, bring := range plights {
+		for _, end := range []struct {
+			hand           int
+			want           ledger.Certainty
+			says, document string
+		}{
+			{5, ledger.ExecutedByEvidence, "EXECUTED", "statement 146"},
+			{6, ledger.NotExecutedByEvidence, "NOT_EXECUTED", "ticket 4711"},
+		} {
+			id := bring(d)
+			if strings.HasPrefix(operatorTable[name][end.hand], "RH") {
+				continue
+			}
+			what := name + ", " + hands[end.hand].name
+			d.must(hands[end.hand].do(o, t, id))
+			look := func() ledger.Timeline {
+				line, err := reader.Timeline(t.Context(), id)
+				d.must(err)
+				word, why := line.Certainty()
+				same(t, what+": certainty", word, end.want)
+				if start := "by evidence of " + celltest.Operator + ", " + end.document + " (row "; !strings.HasPrefix(why, start) {
+					t.Errorf("%s: %s, want %s...", what, why, start)
+				}
+				if by := line.Testimony(); by == nil || by.Login != celltest.Operator || by.Document != end.document || by.Date == "" {
+					t.Errorf("%s: testimony %+v", what, by)
+				}
+				return line
+			}
+			for _, row := range look().Attempts {
+				if row.ErrorCode == payment.CodeResolved && (row.Result != "" || row.Evidence != end.says) {
+					t.Errorf("%s: row %d has the result %q and the evidence %q", what, row.AttemptNo, row.Result, row.Evidence)
+				}
+			}
+			if err := hands[4].do(o, t, id); err == nil {
+				what += ", replayed"
+				look()
+			}
+		}
+	}
+	followed := []string{}
+	tail, err := reader.Tail(ledger.TailFilter{Since: 10 * 60e9})
+	d.must(err)
+	_, err = tail.Look(t.Context(), func(row ledger.Happened) error {
+		if row.ErrorCode == payment.CodeResolved {
+			followed = append(followed, row.Result+row.Evidence)
+		}
+		return nil
+	})
+	d.must(err)
+	slices.Sort(followed)
+	same(t, "what a tail says of resolutions", strings.Join(slices.Compact(followed), " "), "EXECUTED NOT_EXECUTED")
+}

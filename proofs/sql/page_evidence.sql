@@ -1,0 +1,5 @@
+-- The evidence by which people resolved the instructions of a page, oldest first.
+SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false) AS executed, coalesce(l.detail ->> 'document', '') AS document
+FROM {cell}.payment_operator_log l
+WHERE l.outbox_id > $1 AND l.outbox_id <= $2 AND l.act = 'RESOLVE'
+ORDER BY l.outbox_id, l.acted_at, l.act_id
