@@ -7,7 +7,7 @@ const (
 	StateConflict      = "RH001" // the key was used with other content
 	StateInvalid       = "RH002"
 	StateUnknownRail   = "RH003"
-	StateForbiddenKey  = "RH004" // in the payload
+	StateForbiddenKey  = "RH004" // in the payload or the headers
 	StateTooLarge      = "RH005"
 	StateExpired       = "RH006"
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
@@ -31,7 +31,7 @@ var refusals = []Refusal{
 	{StateConflict, ErrConflict, "the key was used with other content"},
 	{StateInvalid, ErrInvalid, "invalid instruction, reason, profile or setting"},
 	{StateUnknownRail, ErrInvalid, "unknown rail"},
-	{StateForbiddenKey, ErrInvalid, "a forbidden key in the payload (documents, secrets, card data)"},
+	{StateForbiddenKey, ErrInvalid, "a forbidden key in the payload or the headers (documents, secrets, card data)"},
 	{StateTooLarge, ErrInvalid, "too large, too deep, or too many items"},
 	{StateExpired, ErrInvalid, "already expired"},
 	{StateSecondKey, ErrInvalid, "this `instruction_id` is enqueued under another key"},

@@ -7,7 +7,7 @@
 --   PENDING while it waits, else its last state that is not LATE_OUTCOME, and
 --   CONFLICT while a person has to settle contradicting evidence.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
---          rail, RH004 forbidden key in the payload, RH005 too large, RH006 already
+--          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
 --          number in the payload.
 --          40001 above READ COMMITTED when key or participant were touched since the
@@ -51,6 +51,7 @@ BEGIN
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
       rail_type COLLATE "C" = ANY (r.rail_types)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
+      AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
         w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS sound
     INTO STRICT seen

@@ -1,8 +1,9 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
 --   Reads one item of a batch and checks it. What is wrong is in error_code,
 --   error_message and error_hint, never raised: a bad item must not take the
---   others down. A moment without a zone is one of UTC, whatever the caller's
---   session has set.
+--   others down. A moment is written as RFC 3339 has it, as in a file of railhead
+--   enqueue: what PostgreSQL would read beyond that means another moment with
+--   another clock or zone of the session ('tomorrow', or no zone).
 -- reads:   payment_outbox_fault's tables.   called by: read_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
 LANGUAGE plpgsql STABLE
@@ -14,6 +15,8 @@ DECLARE
   i       {cell}.outbox_batch_item;
   fault   record;
   unknown text;
+  moment  CONSTANT text COLLATE "C" := '^[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$';
+  field   text := 'not_before';
 BEGIN
   i.item := outbox_batch_item.item;
   i.error_code := 'RH002';
@@ -46,10 +49,18 @@ BEGIN
   END IF;
   IF value ->> 'not_before' IS NOT NULL OR value ->> 'expires_at' IS NOT NULL THEN
     BEGIN
+      IF value ->> 'not_before' !~ moment THEN
+        RAISE invalid_datetime_format;
+      END IF;
       i.not_before := value ->> 'not_before';
+      field := 'expires_at';
+      IF value ->> 'expires_at' !~ moment THEN
+        RAISE invalid_datetime_format;
+      END IF;
       i.expires_at := value ->> 'expires_at';
     EXCEPTION WHEN data_exception THEN
-      i.error_message := 'not_before and expires_at must be timestamps such as 2026-11-21T09:00:00Z';
+      i.error_message := format('%s must be a timestamp with its zone such as 2026-11-21T09:00:00Z', field);
+      i.error_hint := 'Write date, T, time with seconds, and Z or an offset such as +01:00: no blank, and no word such as "tomorrow".';
       RETURN i;
     END;
   END IF;

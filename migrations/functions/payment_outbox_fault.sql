@@ -1,8 +1,9 @@
 -- payment_outbox_fault(...) -> (code text, message text, hint text)
 --   Checks a new instruction. Returns no row when it is sound, else the SQLSTATE
 --   and the sentence of the first thing that is wrong. No message holds a value
---   of the payload.
--- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key, RH005 too
+--   of the payload or of a header.
+-- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or
+--          the headers, RH005 too
 --          large or too deep, RH006 already expired, RH008 a card number.
 -- reads:   payment_outbox_settings, payment_rails, payment_forbidden_keys, payment_currencies.
 -- locks:   nothing.   called by: the enqueue functions.
@@ -89,6 +90,17 @@ BEGIN
     IF FOUND THEN
       code := 'RH004';
       hint := 'Documents, secrets and card data must stay outside Railhead; send a reference instead.'; RETURN NEXT; RETURN;
+    END IF;
+  END IF;
+
+  IF headers <> '{}' THEN
+    SELECT format('headers hold the forbidden key "%s"', f.key) INTO message
+    FROM jsonb_object_keys(headers) AS found(key)
+    JOIN {cell}.payment_forbidden_keys f ON f.key = lower(found.key COLLATE "C")
+    LIMIT 1;
+    IF FOUND THEN
+      code := 'RH004';
+      hint := 'Headers carry trace context only. Documents, secrets and card data must stay outside Railhead.'; RETURN NEXT; RETURN;
     END IF;
   END IF;
 

@@ -43,7 +43,8 @@ BEGIN
         coalesce(nullif(e.value -> 'headers', 'null'), '{}') AS headers
       OFFSET 0) i
     CROSS JOIN LATERAL (SELECT i.payload::text AS written OFFSET 0) w
-    CROSS JOIN LATERAL (SELECT lower(w.written COLLATE "C") AS folded OFFSET 0) l
+    CROSS JOIN LATERAL (
+      SELECT lower((w.written || CASE WHEN i.headers = '{}' THEN '' ELSE i.headers::text END) COLLATE "C") AS folded OFFSET 0) l
     CROSS JOIN LATERAL (
       SELECT CASE WHEN i.not_before ~ p.moment THEN i.not_before::timestamptz END AS not_before,
         CASE WHEN i.expires_at ~ p.moment THEN i.expires_at::timestamptz END AS expires_at

@@ -90,7 +90,7 @@ CREATE TABLE {cell}.payment_forbidden_keys (
   CONSTRAINT payment_forbidden_keys_folded CHECK (key = lower(key) AND key <> '')
 );
 COMMENT ON TABLE {cell}.payment_forbidden_keys IS
-  'Keys that no payload may hold at any depth, in any case: content, secrets and card data stay outside (RH004).';
+  'Keys that neither a payload, at any depth, nor headers may hold, in any case: content, secrets and card data stay outside (RH004).';
 INSERT INTO {cell}.payment_forbidden_keys (key)
 SELECT unnest(ARRAY[
   'body', 'content', 'raw', 'vector', 'embedding', 'secret', 'token', 'password', 'ssn',
