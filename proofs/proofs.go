@@ -118,7 +118,7 @@ type tally struct {
 	shown    int
 	notes    []string
 	logins   []string // as login=role; all of them, for the auditor to compare
-	noted    int // notes in all, those beyond notesShown included
+	noted    int      // notes in all, those beyond notesShown included
 }
 
 const (
