@@ -352,9 +352,9 @@ func (l *life) enqueueSQL(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A moment without a zone, and one that may be read as another day.
+	// Moments with their zone, whatever the session says of dates.
 	_, err = l.caller.Exec(ctx, `SELECT railhead.enqueue_payment_outbox_batch(jsonb_build_array(jsonb_build_object('instruction_id', $1::text, 'participant_id', $2::text,
-		'idempotency_key', 'k', 'rail_type', 'bank', 'payload', jsonb_build_object('amount', '7', 'currency', 'EUR'), 'not_before', '02/03/2001', 'expires_at', '2098-01-01 12:00')))`,
+		'idempotency_key', 'k', 'rail_type', 'bank', 'payload', jsonb_build_object('amount', '7', 'currency', 'EUR'), 'not_before', '2001-02-03T00:00:00Z', 'expires_at', '2098-01-01T12:00:00Z')))`,
 		l.prefix+" 3 by SQL", l.prefix)
 	return err
 }
