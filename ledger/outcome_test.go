@@ -100,7 +100,7 @@ func TestStatusIsForItsOwn(t *testing.T) {
 	d.must(err)
 	for _, role := range matrix.Roles {
 		if !strings.Contains(rules, "'"+role.Name+"'") {
-			t.Errorf("%s is no role that joins nobody", role.Name)
+			t.Errorf("%s counts as a role that logins share", role.Name)
 		}
 	}
 	for _, shared := range []string{"pg_monitor", "railhead_readonly"} {

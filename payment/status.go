@@ -11,8 +11,8 @@ type Status struct {
 	State string `json:"state"`
 	// Certainty is what is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED,
 	// REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE. Only
-	// NOT_SENT, REFUSED and NOT_EXECUTED_BY_EVIDENCE say that it was not paid, and only
-	// once HasEnded says that it will not be.
+	// NOT_SENT, REFUSED and NOT_EXECUTED_BY_EVIDENCE say that it was not paid so far, and
+	// only once HasEnded that it is not sent later.
 	Certainty string `json:"certainty"`
 	// Attempts counts the rows of the archive about it.
 	Attempts int `json:"attempts"`

@@ -1,8 +1,8 @@
 -- logins_beside(login text) -> text[]
 --   The logins whose instructions a login may ask about: itself, and those with which
 --   it shares a role. The roles that Railhead makes are shared by all of their kind,
---   and so are PostgreSQL's own: they join nobody. A role is shared by all who are its
---   members, be it through other roles.
+--   and so are PostgreSQL's own: these do not count. A role is shared by all logins that
+--   are its members, be it through other roles.
 -- reads:   the catalog.   locks: nothing.   called by: status_of_payments.
 CREATE OR REPLACE FUNCTION {cell}.logins_beside(login text) RETURNS text[]
 LANGUAGE sql STABLE

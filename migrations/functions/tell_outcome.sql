@@ -6,8 +6,8 @@
 --   NOTIFY takes a database-wide lock at commit, so it is said only while some caller
 --   waits. One who waits holds an advisory lock exclusively, or waits for it, and asks
 --   for the status after that; who writes an outcome tries to take it shared, until the
---   end of its transaction. If it gets it, nobody waits yet, and whoever begins to wait
---   sees what was committed.
+--   end of its transaction. If it gets it, no caller waits yet, and one that begins to
+--   wait sees what was committed.
 -- reads, writes: nothing.   locks: the advisory lock, shared; NOTIFY's queue lock at
 --          commit, if it tells.
 -- called by: executor (record has the same inline), append_outbox_row,
