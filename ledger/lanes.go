@@ -20,7 +20,9 @@ type Lane struct {
 	// BreakerOpenUntil is when an open breaker lets a probe through.
 	BreakerOpenUntil time.Time `json:"breaker_open_until,omitzero"`
 	Rate             float64   `json:"rate,omitempty"` // calls a second that may be started; 0: there is no bound
-	Suspended        bool      `json:"suspended,omitempty"`
+	// Suspended is the relayer's word why it does not claim the rail, where the database
+	// may have forgotten sends or was not compared yet.
+	Suspended string `json:"suspended,omitempty"`
 	// StoppedUntil is when a lane whose rows could not be claimed is tried again.
 	StoppedUntil time.Time `json:"stopped_until,omitzero"`
 }
@@ -47,10 +49,11 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 	}
 	var opened, stopped time.Time
 	var open, suspended, halted, busy, slots int
+	var because string
 	for _, lane := range lanes {
 		switch {
-		case lane.Suspended:
-			suspended++
+		case lane.Suspended != "":
+			suspended, because = suspended+1, lane.Suspended
 		case !lane.StoppedUntil.IsZero():
 			halted++
 			stopped = sooner(stopped, lane.StoppedUntil)
@@ -71,7 +74,7 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 		return fmt.Sprintf("%d of %d relayers", n, len(lanes))
 	}
 	if suspended > 0 {
-		all = append(all, fmt.Sprintf("rail %s is suspended on %s: the database may have forgotten sends; compare with the rail, then: railhead timeline accept", railType, of(suspended)))
+		all = append(all, fmt.Sprintf("rail %s is not claimed on %s: %s", railType, of(suspended), because))
 	}
 	if halted > 0 {
 		all = append(all, fmt.Sprintf("rows of rail %s could not be claimed on %s, which tries again at %s: its log says why", railType, of(halted), stopped.UTC().Format(time.TimeOnly)))

@@ -17,7 +17,7 @@ func TestWhyNotClaimed(t *testing.T) {
 	busy := ledger.Lane{Slots: 64, Calls: 64, Breaker: "CLOSED"}
 	open := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at}
 	later := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at.Add(time.Minute)}
-	suspended := ledger.Lane{Slots: 64, Breaker: "OPEN", Suspended: true}
+	suspended := ledger.Lane{Slots: 64, Breaker: "OPEN", Suspended: "lanes are suspended since then"}
 	stopped := ledger.Lane{Slots: 64, Breaker: "CLOSED", StoppedUntil: at}
 	for _, test := range []struct {
 		lanes []ledger.Lane
@@ -30,7 +30,7 @@ func TestWhyNotClaimed(t *testing.T) {
 		{[]ledger.Lane{busy, busy}, "all 128 slots of rail wire are busy on 2 of 2 relayers"},
 		{[]ledger.Lane{later, open}, "breaker of rail wire is open on 2 of 2 relayers until 09:00:05"},
 		{[]ledger.Lane{open, busy}, "breaker of rail wire is open on 1 of 2 relayers until 09:00:05; all 64 slots of rail wire are busy on 1 of 2 relayers"},
-		{[]ledger.Lane{suspended}, "rail wire is suspended on its only relayer: the database may have forgotten sends; compare with the rail, then: railhead timeline accept"},
+		{[]ledger.Lane{suspended}, "rail wire is not claimed on its only relayer: lanes are suspended since then"},
 		{[]ledger.Lane{stopped}, "rows of rail wire could not be claimed on its only relayer, which tries again at 09:00:05: its log says why"},
 	} {
 		same(t, "why", strings.Join(ledger.WhyNotClaimed("wire", test.lanes), "; "), test.want)
@@ -69,8 +69,8 @@ func TestLanes(t *testing.T) {
 	same(t, "one of another rail", why(), none)
 	beat("a", "running", payment.LaneReport{RailType: "bank", Slots: 4, Calls: 4, Breaker: "CLOSED"})
 	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")
-	beat("b", "held", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED", Suspended: true})
-	if got := why(); !strings.HasPrefix(got, "rail bank is suspended on 1 of 2 relayers") {
+	beat("b", "held", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED", Suspended: "lanes are suspended since then"})
+	if got := why(); !strings.HasPrefix(got, "rail bank is not claimed on 1 of 2 relayers: lanes are suspended since then") {
 		t.Errorf("got %q", got)
 	}
 	beat("b", "running", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED"})

@@ -69,9 +69,9 @@ type LaneReport struct {
 	Breaker string  `json:"breaker"`
 	OpenMS  int64   `json:"open_ms,omitempty"`
 	Rate    float64 `json:"rate,omitempty"` // calls a second that may be started; 0: there is no bound
-	// Suspended is set where it is not claimed because the database may have
-	// forgotten sends.
-	Suspended bool `json:"suspended,omitempty"`
+	// Suspended says why it is not claimed, where the database may have forgotten
+	// sends or was not compared yet with what components remember.
+	Suspended string `json:"suspended,omitempty"`
 	// StoppedMS is the wait until a lane whose rows could not be claimed is tried
 	// again; 0: it is not stopped.
 	StoppedMS int64 `json:"stopped_ms,omitempty"`

@@ -7,12 +7,16 @@ import (
 )
 
 // TestLanesAreSaid: a heartbeat says which rails a relayer serves, and that a breaker
-// is open, and until when.
+// is open, and until when; and that it is suspended, and why.
 func TestLanesAreSaid(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(`"breaker": {"failure_ratio": 0.5, "minimum_requests": 1, "window": "10s", "open_for": "1h", "half_open_max": 1}`))
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "breaker": {"failure_ratio": 0.5, "minimum_requests": 1, "window": "10s", "open_for": "1h", "half_open_max": 1}`))
 	w.run(config())
 	w.awaitText("bank CLOSED true", `SELECT coalesce(max(concat_ws(' ', rail_type, breaker, (slots > 0)::text)), '') FROM railhead.v_lanes`)
+	w.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '2 hours')`)
+	w.awaitText("true", `SELECT coalesce((suspended LIKE 'lanes are suspended since %: a test.%timeline accept%')::text, '') FROM railhead.v_lanes`)
+	w.do(`SELECT railhead.accept_timeline('compared')`)
+	w.awaitText("true", `SELECT (suspended IS NULL)::text FROM railhead.v_lanes`)
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 500})
 	w.enqueue("failed")
 	w.awaitText("bank OPEN true", `SELECT concat_ws(' ', rail_type, breaker, (breaker_open_until > now() + interval '50 minutes')::text) FROM railhead.v_lanes`)

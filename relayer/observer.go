@@ -1,6 +1,7 @@
 package relayer
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -130,8 +131,11 @@ func (r *Relayer) laneReports() []payment.LaneReport {
 		allowed, _ := r.guard.Allows(one.profile.Policy)
 		report := payment.LaneReport{
 			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
-			Breaker: string(one.guard.State()), Rate: one.guard.Rate(), Suspended: !allowed,
+			Breaker: string(one.guard.State()), Rate: one.guard.Rate(),
 			StoppedMS: max(one.stopped.Sub(now).Milliseconds(), 0),
+		}
+		if !allowed {
+			report.Suspended = cmp.Or(r.guard.Reason(), "the database was not compared yet with what components remember")
 		}
 		if report.Breaker == string(rails.BreakerOpen) {
 			report.OpenMS = one.guard.WakeIn().Milliseconds()
