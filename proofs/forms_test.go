@@ -15,11 +15,13 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// meddlings are changes of one row each that no product makes. {row} picks the row,
+// meddlings are changes of a row, or of one instruction, that no product makes. {row} picks the row,
 // and {n}, {state}, {result} and {code} are drawn.
 var meddlings = []string{
 	`UPDATE railhead.payment_outbox_attempts SET state = {state} WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET state = 'DISPATCHED' WHERE {row}`,
+	`UPDATE railhead.payment_outbox_attempts SET state = 'DISPATCHED' WHERE outbox_id = (
+		SELECT min(a.outbox_id::text)::uuid FROM railhead.payment_outbox_attempts a WHERE a.state = 'DISPATCHED')`,
 	`UPDATE railhead.payment_outbox_attempts SET result = {result} WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET error_code = {code} WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET answers_attempt_no = nullif({n}, 0) WHERE {row}`,
@@ -32,6 +34,13 @@ var meddlings = []string{
 	`UPDATE railhead.payment_outbox_attempts SET rail_type = 'other' WHERE {row}`,
 	`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at - interval '1 hour' WHERE {row}`,
 	`DELETE FROM railhead.payment_outbox_attempts WHERE {row}`,
+	`UPDATE railhead.payment_outbox_attempts SET state = 'FAILED' WHERE (outbox_id, attempt_no) = (
+		SELECT a.outbox_id, max(a.attempt_no)
+		FROM railhead.payment_outbox_pending p
+		JOIN railhead.payment_outbox_attempts a ON a.outbox_id = p.outbox_id
+		GROUP BY a.outbox_id
+		ORDER BY a.outbox_id
+		LIMIT 1)`,
 	`UPDATE railhead.payment_outbox_pending SET outcome_unknown = NOT outcome_unknown WHERE {row}`,
 	`UPDATE railhead.payment_outbox_pending SET attempt_count = {n} WHERE {row}`,
 	`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity' WHERE {row}`,
