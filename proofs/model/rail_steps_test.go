@@ -53,8 +53,8 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	if forgotten := w.forgot(j); forgotten && !w.suspended || !forgotten && j.instruction.open != j.claim.AttemptNo {
 		return payment.ResultNotSent
 	}
-	// A restore may have forgotten the claim whose refusal was not recorded yet.
-	if told := j.instruction.notNow || !w.restored; told && j.instruction.rail.notNow && !j.instruction.again {
+	// What no row says can hold nothing back: the answer was lost, or its worker is slow.
+	if j.instruction.notNow && j.instruction.rail.notNow && !j.instruction.again {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
 	}
 	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t, "the rail says"))
