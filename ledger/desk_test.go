@@ -159,6 +159,12 @@ func (d *desk) late(o payment.Outcome) payment.Verdict {
 	return verdict
 }
 
+// setAside sets one row aside, as a relayer does.
+func (d *desk) setAside(id payment.ID, code string) error {
+	_, err := d.exec.SetAside(d.t.Context(), []payment.ID{id}, code)
+	return err
+}
+
 // rows are the states of an instruction's rows in order, a row that answers a
 // claim with its number: "DISPATCHING RETRYABLE(1)".
 func (d *desk) rows(id payment.ID) string {

@@ -232,22 +232,15 @@ func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int6
 	return closed, nil
 }
 
-// SetAside takes a row that can't be claimed out of its lane's way.
-func (e *Executor) SetAside(ctx context.Context, outboxID payment.ID, code string) error {
-	if _, err := e.bounded(ctx, e.sql["set_aside"], uuid(outboxID), text(bound(code, 100))); err != nil {
-		return fmt.Errorf("setting %s aside: %w", outboxID, err)
-	}
-	return nil
-}
-
-// SetAsidePutBack takes out of its lane's way what was put back in pending past the
-// product, among so many heads of each priority, and names it.
-func (e *Executor) SetAsidePutBack(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
-	ids, err := boundedRows(ctx, e, scanID, e.sql["set_aside_put_back"], railType, heads)
+// SetAside takes rows that can't be claimed, or ended, out of the others' way, and
+// names those that it did: with the code of a row that was put back, only those that
+// still were.
+func (e *Executor) SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error) {
+	aside, err := boundedRows(ctx, e, scanID, e.sql["set_aside"], uuids(ids), text(bound(code, 100)))
 	if err != nil {
-		return nil, fmt.Errorf("setting aside what was put back in lane %s: %w", railType, err)
+		return nil, fmt.Errorf("setting %d rows aside: %w", len(ids), err)
 	}
-	return ids, nil
+	return aside, nil
 }
 
 // ReopenLetters opens the dead letters of at most so many rows that are set aside and

@@ -114,7 +114,7 @@ func TestReplayKeepsWhatCounts(t *testing.T) {
 
 	// What was set aside keeps its own deadline unless it gets another.
 	id := d.enqueue("expires_at => now() + interval '1 hour'")
-	d.must(d.exec.SetAside(t.Context(), id, "23514"))
+	d.must(d.setAside(id, "23514"))
 	d.must(hands[4].do(d.operator(), t, id))
 	same(t, "deadline kept", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1 AND expires_at IS NOT NULL AND next_attempt_at <= now()`, [16]byte(id)), 1)
 }

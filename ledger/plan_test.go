@@ -25,10 +25,9 @@ var planned = map[string]string{
 	"find_claim":   `(gen_random_uuid())`,
 	"close_claims": `(ARRAY[gen_random_uuid()], 1000)`,
 	"due_ids":      `('bank', 3)`,
-	"set_aside":    `(gen_random_uuid(), 'code')`,
+	"set_aside":    `(ARRAY[gen_random_uuid()], 'PUT_BACK')`,
 
-	"set_aside_put_back": `('bank', 500)`,
-	"reopen_letters":     `(500)`,
+	"reopen_letters": `(500)`,
 
 	"timeline_head":     `(gen_random_uuid())`,
 	"timeline_pending":  `(gen_random_uuid())`,

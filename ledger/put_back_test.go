@@ -86,7 +86,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != "23505" {
 				t.Errorf("a claim without a count: %v, want the fence to refuse it", err)
 			}
-			if err := d.exec.SetAside(t.Context(), id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+			if err := d.setAside(id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "rows", d.rows(id), before)
@@ -164,7 +164,7 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
 				t.Errorf("a claim of a later copy: %v, want %s", err, payment.StatePutBack)
 			}
-			if err := d.exec.SetAside(t.Context(), id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+			if err := d.setAside(id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
@@ -212,7 +212,7 @@ func TestPutBackBesideAnOpenClaim(t *testing.T) {
 		if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); !payment.IsPutBack(ledger.SQLState(err)) {
 			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
 		}
-		d.must(d.exec.SetAside(t.Context(), claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)))
+		d.must(d.setAside(claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)))
 		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{
 			Executed: true, RailReference: "b-1", Date: time.Now(), Document: "d", Reason: "a test",
 		}); err != nil {
@@ -231,7 +231,7 @@ func TestPutBackBesideALetter(t *testing.T) {
 	aside := func(id payment.ID) {
 		t.Helper()
 		d.putBack(id)
-		d.must(d.exec.SetAside(t.Context(), id, payment.SetAsideCode(payment.StatePutBack)))
+		d.must(d.setAside(id, payment.SetAsideCode(payment.StatePutBack)))
 	}
 
 	contradicted := plights["CONFLICT after FAILED"](d)
@@ -302,7 +302,7 @@ func TestPutBackClosedBesideItsWorker(t *testing.T) {
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())
 	d.putBack(claim.OutboxID)
-	if err := d.exec.SetAside(t.Context(), claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+	if err := d.setAside(claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)); err != nil {
 		t.Fatal(err)
 	}
 	d.do(`CREATE FUNCTION railhead.linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'`)
@@ -340,7 +340,12 @@ func TestPutBackIsSetAsideAtOnce(t *testing.T) {
 	}
 	waiting := d.enqueue()
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() - interval '1 s' WHERE outbox_id = $1`, [16]byte(waiting))
-	aside, err := d.exec.SetAsidePutBack(t.Context(), "bank", 500)
+	due := func() []payment.ID {
+		ids, err := d.exec.DueIDs(t.Context(), "bank", 500)
+		d.must(err)
+		return ids
+	}
+	aside, err := d.exec.SetAside(t.Context(), due(), payment.SetAsideCode(payment.StatePutBack))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,10 +353,10 @@ func TestPutBackIsSetAsideAtOnce(t *testing.T) {
 	for _, id := range paid {
 		same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 	}
-	d.must(d.exec.SetAside(t.Context(), waiting, payment.SetAsideCode(payment.StatePutBack)))
+	d.must(d.setAside(waiting, payment.SetAsideCode(payment.StatePutBack)))
 	same(t, "letter of the one that waits", d.letter(waiting), "")
 	same(t, "claimed", len(d.claim(lane("bank", 100, 10))), 1)
-	aside, err = d.exec.SetAsidePutBack(t.Context(), "bank", 500)
+	aside, err = d.exec.SetAside(t.Context(), due(), payment.SetAsideCode(payment.StatePutBack))
 	same(t, "set aside again", len(aside), 0)
 	d.must(err)
 }
@@ -363,7 +368,7 @@ func TestLettersAreReopened(t *testing.T) {
 	d := newDesk(t)
 	aside := func() payment.ID {
 		id := d.enqueue()
-		d.must(d.exec.SetAside(t.Context(), id, "SQLSTATE_23514"))
+		d.must(d.setAside(id, "SQLSTATE_23514"))
 		return id
 	}
 	known, cancelled, lost := aside(), aside(), aside()

@@ -141,7 +141,7 @@ func TestLocksElsewhere(t *testing.T) {
 	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err, payment.ErrLockTimeout) {
 		t.Errorf("late outcome: %v, want %v", err, payment.ErrLockTimeout)
 	}
-	if err := d.exec.SetAside(t.Context(), claim.OutboxID, "x"); err != nil {
+	if err := d.setAside(claim.OutboxID, "x"); err != nil {
 		t.Errorf("set aside: %v", err) // it is not in pending: nothing to wait for
 	}
 	if took := time.Since(began); took > 5*time.Second {

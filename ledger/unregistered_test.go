@@ -36,7 +36,7 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 	same(t, "closed", d.letter(id), "TAMPERED resolved")
 
 	id = d.forge()
-	d.must(d.exec.SetAside(t.Context(), id, "23514"))
+	d.must(d.setAside(id, "23514"))
 	same(t, "letter of the row that was set aside", d.letter(id), "UNCLAIMABLE pending")
 	if _, err := operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it"); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 		"sent":    func(c payment.Claim) { d.record(told(coversKey, c, payment.ResultUnknown, "")) },
 	} {
 		id = d.forge()
-		d.must(d.exec.SetAside(t.Context(), id, "23514"))
+		d.must(d.setAside(id, "23514"))
 		end(d.claimOne(id))
 		_, err := operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it")
 		refusedWith(t, what, err, "RH020", "may have reached the rail")

@@ -91,10 +91,10 @@ func (l *life) everything() {
 	aside := l.enqueue()
 	freed := l.enqueue()
 	if l.err == nil {
-		l.err = l.executor.SetAside(l.ctx, aside, "22P02")
+		_, l.err = l.executor.SetAside(l.ctx, []payment.ID{aside}, "22P02")
 	}
 	if l.err == nil {
-		l.err = l.executor.SetAside(l.ctx, freed, "22P02")
+		_, l.err = l.executor.SetAside(l.ctx, []payment.ID{freed}, "22P02")
 	}
 	l.replay(freed)
 

@@ -42,7 +42,7 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		case err == nil:
 			expired = append(expired, ended...)
 		case errors.Is(err, payment.ErrPutBack):
-			if err := r.setAside(ctx, result, id, err); err != nil {
+			if err := r.setAside(ctx, result, []payment.ID{id}, err); err != nil {
 				return expired, err
 			}
 		case refused(err):
@@ -54,19 +54,20 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 	if len(expired) == 0 {
 		return nil, cause // nil, where all that was found was put back
 	}
-	for _, id := range suspects {
-		if err := r.setAside(ctx, result, id, cause); err != nil {
-			return expired, err
-		}
-	}
-	return expired, nil
+	return expired, r.setAside(ctx, result, suspects, cause)
 }
 
-func (r *Reaper) setAside(ctx context.Context, result *Result, id payment.ID, cause error) error {
-	if err := r.store.SetAside(ctx, id, payment.SetAsideCode(sqlState(cause))); err != nil {
+func (r *Reaper) setAside(ctx context.Context, result *Result, ids []payment.ID, cause error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(sqlState(cause)))
+	if err != nil {
 		return err
 	}
-	result.SetAside++
-	r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
+	result.SetAside += len(aside)
+	for _, id := range aside {
+		r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
+	}
 	return nil
 }

@@ -46,8 +46,8 @@ type Store interface {
 	ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error)
 	// ExpireOnly ends one of them.
 	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
-	// SetAside leaves a row that can't be ended to a person.
-	SetAside(ctx context.Context, outboxID payment.ID, code string) error
+	// SetAside leaves rows that can't be ended to a person, and names those that it did.
+	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// ReopenLetters opens the dead letters of rows that are set aside and have none.
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
 	// EnsurePartitions makes the archive's partitions for the months ahead.

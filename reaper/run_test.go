@@ -80,7 +80,9 @@ func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error) { return 
 func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]payment.ID, error) {
 	return nil, nil
 }
-func (q *quiet) SetAside(context.Context, payment.ID, string) error             { return nil }
+func (q *quiet) SetAside(context.Context, []payment.ID, string) ([]payment.ID, error) {
+	return nil, nil
+}
 func (q *quiet) ReopenLetters(context.Context, int) ([]payment.ID, error)       { return nil, nil }
 func (q *quiet) ForgetHeartbeats(context.Context, time.Duration) (int64, error) { return 0, nil }
 func (q *quiet) EnsurePartitions(context.Context, int) ([]string, error)        { return nil, nil }

@@ -184,21 +184,22 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 // setAsidePutBack sets aside many at once: a restore of that table alone puts back as
 // many as there were.
 func (r *stream) setAsidePutBack(ctx context.Context, name string, cause error) error {
-	ids, err := r.store.SetAsidePutBack(ctx, name, putBackHeads)
+	heads, err := r.store.DueIDs(ctx, name, putBackHeads)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		r.log.ErrorContext(ctx, "instruction set aside: it was put back in pending", "outbox_id", id, "error", cause)
-	}
-	return nil
+	return r.setAside(ctx, heads, cause)
 }
 
 func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {
-	for _, id := range ids {
-		if err := r.store.SetAside(ctx, id, payment.SetAsideCode(sqlState(cause))); err != nil {
-			return err
-		}
+	if len(ids) == 0 {
+		return nil
+	}
+	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(sqlState(cause)))
+	if err != nil {
+		return err
+	}
+	for _, id := range aside {
 		r.log.ErrorContext(ctx, "instruction set aside: it can't be claimed", "outbox_id", id, "error", cause)
 	}
 	return nil

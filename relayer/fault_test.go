@@ -26,7 +26,7 @@ func TestEveryCallIsLost(t *testing.T) {
 	for call, times := range map[string]int{
 		"CheckServer": 3, "Rails": 3, "Heartbeat": 3, "Turn": 3, "ClaimOnly": 3, "DueIDs": 3, "FindClaim": 3,
 		// Made once in their situation, and not again.
-		"SetAside": 1, "SetAsidePutBack": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
+		"SetAside": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
 	} {
 		for _, how := range []way{lostBefore, lostAfter} {
 			t.Run(call+" "+how.String(), func(t *testing.T) {
@@ -71,11 +71,6 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 	case "RecordLate", "CloseClaims":
 		// Late by our own repetition: the outcomes went in, and the answer was lost.
 		store.failNext("Turn with outcomes", lostAfter, 1)
-	case "SetAsidePutBack":
-		w.do(`INSERT INTO railhead.payment_outbox_pending
-				(outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, next_attempt_at)
-			SELECT k.outbox_id, 'bad', k.participant_id, k.sequence_id, k.idempotency_key, 'bank', '{"amount": "1.00", "currency": "EUR"}', '2000-01-01'
-			FROM railhead.payment_outbox_keys k`)
 	case "PauseRail":
 		w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 		begin()

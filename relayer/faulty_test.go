@@ -149,13 +149,9 @@ func (f *faulty) DueIDs(ctx context.Context, railType string, heads int) (ids []
 	return ids, err
 }
 
-func (f *faulty) SetAside(ctx context.Context, id payment.ID, code string) error {
-	return f.around("SetAside", func() error { return f.Store.SetAside(ctx, id, code) })
-}
-
-func (f *faulty) SetAsidePutBack(ctx context.Context, railType string, heads int) (ids []payment.ID, err error) {
-	err = f.around("SetAsidePutBack", func() (err error) { ids, err = f.Store.SetAsidePutBack(ctx, railType, heads); return err })
-	return ids, err
+func (f *faulty) SetAside(ctx context.Context, ids []payment.ID, code string) (aside []payment.ID, err error) {
+	err = f.around("SetAside", func() (err error) { aside, err = f.Store.SetAside(ctx, ids, code); return err })
+	return aside, err
 }
 
 func (f *faulty) FindClaim(ctx context.Context, id payment.ID) (claims []payment.Claim, err error) {

@@ -32,11 +32,9 @@ type Store interface {
 	// DueIDs names what a claim of the rail takes first: so many heads of each
 	// priority.
 	DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error)
-	// SetAside takes a row that can't be claimed out of its lane's way.
-	SetAside(ctx context.Context, outboxID payment.ID, code string) error
-	// SetAsidePutBack takes out of a lane's way what was put back in pending past the
-	// product, among so many heads of each priority, and names it.
-	SetAsidePutBack(ctx context.Context, railType string, heads int) ([]payment.ID, error)
+	// SetAside takes rows that can't be claimed out of their lane's way, and names
+	// those that it did.
+	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// FindClaim looks up what a claim of unknown commit has claimed.
 	FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error)
 	// RecordLate records by the slow path an outcome that lost the fence.

@@ -286,6 +286,7 @@ func (w *world) expire(ctx context.Context, lives []*life, ends bool) error {
 func (w *world) setAside(ctx context.Context, lives []*life) error {
 	return each(lives, func(p *life) error {
 		p.aside = true
-		return w.executor.SetAside(ctx, p.id, "XX001")
+		_, err := w.executor.SetAside(ctx, []payment.ID{p.id}, "XX001")
+		return err
 	})
 }
