@@ -60,11 +60,16 @@ prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
 
 .PHONY: clients
 clients: ## Fetch the PostgreSQL clients of Node and Python for the examples of docs/ingest.md
+	@scripts/install-clients.sh >/dev/null
+
+# The examples in other languages are skipped where their clients can't be had; .ci/run asks for them.
+.PHONY: clients-if-any
+clients-if-any:
 	@$(if $(RAILHEAD_WITHOUT_CLIENTS),true,scripts/install-clients.sh >/dev/null || \
-	  { echo 'RAILHEAD_WITHOUT_CLIENTS=1 goes without the tests that need them' >&2; exit 1; })
+	  echo 'test: examples of docs/ingest.md in Node or Python will be skipped' >&2)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger%,$(PKG)),clients) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
 

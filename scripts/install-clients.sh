@@ -13,20 +13,29 @@ mkdir -p "$cache"
 work=$(mktemp -d "$cache/.clients.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-if [[ ! -d $cache/clients/node_modules/pg ]]; then
-  command -v npm >/dev/null || { echo "install-clients: no npm here: install Node" >&2; exit 1; }
-  npm install --silent --no-audit --no-fund --no-save --prefix "$work/node" "pg@$pg_version" >&2
-  mkdir -p "$cache/clients"
+mkdir -p "$cache/clients"
+
+node() {
+  [[ -d $cache/clients/node_modules/pg ]] && return
+  command -v npm >/dev/null || { echo "install-clients: no npm here: install Node" >&2; return 1; }
+  timeout 120 npm install --silent --no-audit --no-fund --no-save --prefix "$work/node" "pg@$pg_version" >&2 || return 1
   rm -rf "$cache/clients/node_modules"
   mv "$work/node/node_modules" "$cache/clients/node_modules"
-fi
-if [[ ! -d $cache/clients/python/psycopg ]]; then
-  command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "install-clients: no apt-get here: install psycopg 3" >&2; exit 1; }
+}
+
+python() {
+  local package
+  [[ -d $cache/clients/python/psycopg ]] && return
+  command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "install-clients: no apt-get here: install psycopg 3" >&2; return 1; }
   mkdir "$work/debs"
-  (cd "$work/debs" && timeout 120 apt-get -q -o Acquire::http::Timeout=30 -o Acquire::Retries=3 download python3-psycopg python3-typing-extensions >&2)
-  for package in "$work"/debs/*.deb; do dpkg -x "$package" "$work/unpacked"; done
-  mkdir -p "$cache/clients"
+  (cd "$work/debs" && timeout 120 apt-get -q -o Acquire::http::Timeout=30 -o Acquire::Retries=3 download python3-psycopg python3-typing-extensions >&2) || return 1
+  for package in "$work"/debs/*.deb; do dpkg -x "$package" "$work/unpacked" || return 1; done
   rm -rf "$cache/clients/python"
   mv "$work/unpacked/usr/lib/python3/dist-packages" "$cache/clients/python"
-fi
+}
+
+status=0
+node || status=1
+python || status=1
 echo "$cache/clients"
+exit "$status"
