@@ -6,22 +6,15 @@
 --   itself may be a send that was refused for now, even where it keeps one outcome
 --   a key. Sends that a restore may have forgotten can't be counted.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
---          send_may_be_forgotten reads.   locks: nothing.
+--          send_may_be_forgotten and sends_of read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   SELECT NOT {cell}.send_may_be_forgotten($1) AND (
-    SELECT count(*)
-    FROM {cell}.payment_outbox_attempts s
-    WHERE s.outbox_id = $1
-      -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
-      AND (s.state = 'LATE_OUTCOME' AND s.answers_attempt_no IS NULL AND s.result IN ({reached_results})
-        OR s.state = 'DISPATCHING' AND NOT EXISTS (
-          SELECT FROM {cell}.payment_outbox_attempts answer
-          WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
-            AND answer.result IN ({left_nothing_results})))
+    -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
+    SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
   ) <= 1 OR EXISTS (
     SELECT FROM {cell}.payment_outbox_keys k
     CROSS JOIN LATERAL (

@@ -78,11 +78,8 @@ BEGIN
   SELECT count(*) AS n, min(s.claimed_at) AS first_at, max(s.claimed_at) AS last_at,
     (array_agg(s.render_version ORDER BY s.attempt_no))[1] AS render_version
   INTO sends
-  FROM {cell}.payment_outbox_attempts s
-  JOIN {cell}.payment_outbox_attempts answer
-    ON answer.outbox_id = s.outbox_id AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
-  WHERE s.outbox_id = replay_payment.outbox_id AND s.state = 'DISPATCHING'
-    AND coalesce(answer.result, '') <> ALL (ARRAY[{left_nothing_results}]);
+  FROM {cell}.sends_of(replay_payment.outbox_id) s
+  WHERE NOT s.forgotten;
 
   SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 

@@ -25,6 +25,7 @@
 {include put_back_after}
 {include refuse_put_back}
 {include rail_has_seen}
+{include sends_of}
 {include forgotten_sends}
 {include not_found_alone}
 {include last_rail_reference}

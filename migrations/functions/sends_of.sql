@@ -1,0 +1,28 @@
+-- sends_of(outbox_id uuid) -> setof record (attempt_no, claimed_at, render_version, forgotten, executed, denied)
+--   The sends of an instruction that may have reached the rail: its claims whose answer
+--   does not prove that nothing left, and those that a restore forgot, as their workers
+--   have told since. executed: a forgotten one, by its own answer. denied: a word that
+--   came late, after another answer, says that nothing left.
+--   payment.History has the same rule.
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: refusal_is_whole, forgotten_sends, replay_payment.
+CREATE OR REPLACE FUNCTION {cell}.sends_of(
+  outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT render_version text,
+  OUT forgotten boolean, OUT executed boolean, OUT denied boolean) RETURNS SETOF record
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT s.attempt_no, s.claimed_at, s.render_version, false, false, EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts late
+    WHERE late.outbox_id = $1 AND late.answers_attempt_no = s.attempt_no AND late.result IN ({left_nothing_results}))
+  FROM {cell}.payment_outbox_attempts s
+  WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts answer
+    WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
+      AND answer.result IN ({left_nothing_results}))
+  UNION ALL
+  SELECT f.attempt_no, f.claimed_at, f.render_version, true, f.result = 'EXECUTED', false
+  FROM {cell}.payment_outbox_attempts f
+  WHERE f.outbox_id = $1 AND f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
+    AND f.result IN ('EXECUTED', {reached_results})
+$$;
