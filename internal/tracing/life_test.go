@@ -137,7 +137,7 @@ func (w *world) called(name, rail string) (payment.ID, trace.SpanContext) {
 	defer span.End()
 	receipt, err := w.ingest.Enqueue(ctx, payment.Instruction{
 		InstructionID: name, ParticipantID: "participant", IdempotencyKey: "key-" + name, RailType: rail,
-		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`),
+		Payload: []byte(`{"amount": "7310.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`),
 	})
 	w.must(err)
 	return receipt.OutboxID, span.SpanContext()
@@ -274,7 +274,7 @@ func (w *world) saysNoMore() {
 		}
 		text, err := json.Marshal(span)
 		w.must(err)
-		for _, secret := range []string{"10.50", "EUR", "debtor", "key-"} {
+		for _, secret := range []string{"7310.50", "EUR", "debtor", "key-"} {
 			if strings.Contains(string(text), secret) {
 				w.t.Errorf("%s says %q", span.Name, secret)
 			}
@@ -339,7 +339,7 @@ func TestHostileCaller(t *testing.T) {
 		w.must(err)
 		var id [16]byte
 		w.must(conn.QueryRow(t.Context(), `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, 'participant', $1, $2,
-			'{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}', headers => $3::jsonb)`,
+			'{"amount": "7310.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}', headers => $3::jsonb)`,
 			fmt.Sprintf("hostile-%d", n), shape.RailType(), string(headers)).Scan(&id))
 		send := w.await(tracing.Send, payment.ID(id), 1)[0]
 		if send.Parent.IsValid() || len(send.Links) > 0 || send.SpanContext.TraceState().Len() > 0 {
