@@ -22,13 +22,12 @@ objects AS (
   FROM live l
 ),
 held AS (
-  SELECT l.kind, l.name, l.col, l.partition, l.grantee, l.privilege, l.grantable, o.label,
-    EXISTS (
-      SELECT FROM wanted w
-      WHERE w.role = l.grantee AND w.privilege = l.privilege AND w.kind = l.kind AND w.name = l.name AND w.col = l.col
-    ) AND NOT l.partition AS wanted
+  -- Looked up by IN, which hashes: with few rows in sight the planner loops.
+  SELECT l.kind, l.name, l.col, l.partition, l.grantee, l.privilege, l.grantable,
+    CASE WHEN l.name = '' THEN l.kind WHEN l.col <> '' THEN l.kind || ' ' || l.name || ', column ' || l.col ELSE l.kind || ' ' || l.name END AS label,
+    (l.grantee, l.privilege, l.kind, l.name, l.col) IN (SELECT w.role, w.privilege, w.kind, w.name, w.col FROM wanted w)
+      AND NOT l.partition AS wanted
   FROM live l
-  JOIN objects o ON o.kind = l.kind AND o.name = l.name AND o.col = l.col
   WHERE l.grantee <> ''
 )
 SELECT 'MISSING_ROLE' AS code, format('role %s does not exist', n.name) AS detail
@@ -49,12 +48,10 @@ SELECT CASE WHEN o.present THEN 'MISSING_GRANT' ELSE 'MISSING_OBJECT' END,
     ELSE format('the matrix grants %s %s on %s, which does not exist', w.role, w.privilege, o.label) END
 FROM wanted w
 CROSS JOIN LATERAL (
-  SELECT EXISTS (SELECT FROM objects x WHERE x.kind = w.kind AND x.name = w.name AND x.col = w.col AND NOT x.partition) AS present,
+  SELECT (w.kind, w.name, w.col) IN (SELECT x.kind, x.name, x.col FROM objects x WHERE NOT x.partition) AS present,
     CASE WHEN w.name = '' THEN w.kind WHEN w.col <> '' THEN w.kind || ' ' || w.name || ', column ' || w.col ELSE w.kind || ' ' || w.name END AS label) o
 WHERE NOT o.present
-  OR NOT EXISTS (
-    SELECT FROM live l
-    WHERE l.grantee = w.role AND l.privilege = w.privilege AND l.kind = w.kind AND l.name = w.name AND l.col = w.col)
+  OR (w.role, w.privilege, w.kind, w.name, w.col) NOT IN (SELECT l.grantee, l.privilege, l.kind, l.name, l.col FROM live l)
 UNION ALL
 SELECT 'WRONG_OWNER', format('%s owns %s; want %s. A person has to look: its owner can put anything in it', o.owner, o.label, {owner})
 FROM objects o
