@@ -134,3 +134,24 @@ func TestFalseFailedIsRefused(t *testing.T) {
 	same(t, "SQLSTATE", ledger.SQLState(err), "23514")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING")
 }
+
+// TestRefusalNamesWhatItIs: what may not be emptied is not called append-only for it.
+func TestRefusalNamesWhatItIs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	says := func(table, want string) {
+		t.Helper()
+		_, err := d.super.Exec(t.Context(), `TRUNCATE railhead.`+table)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", table, err, want)
+		}
+	}
+	for _, table := range []string{"payment_outbox_pending", "participant_outbox_sequences", "payment_outbox_claims", "payment_dead_letters", "payment_outbox_suspensions"} {
+		says(table, "TRUNCATE of railhead."+table+" is refused")
+	}
+	for _, table := range append([]string{"payment_accepted_timelines"}, appendOnly...) {
+		if table != "payment_rail_profiles" { // a foreign key refuses that first
+			says(table, "railhead."+table+" is append-only: TRUNCATE is refused")
+		}
+	}
+}

@@ -102,7 +102,7 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		return OutcomeUnknown, fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
 	}
 	switch {
-	case last == nil && t.Pending != nil:
+	case last == nil && (t.Pending != nil || t.NeverEnqueued):
 		return NotSent, "it was never claimed"
 	case last == nil:
 		return OutcomeUnknown, "only its key is left: its rows have left the archive"

@@ -23,7 +23,7 @@ import (
 func example(ctx context.Context, ingest *ledger.Ingest) error {
 	receipt, err := ingest.Enqueue(ctx, payment.Instruction{
 		InstructionID: "INV-9", ParticipantID: "p1", IdempotencyKey: "INV-9-a", RailType: "bank",
-		Payload: []byte(`{"amount": "10.50", "currency": "EUR"}`),
+		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`),
 	})
 	if err != nil {
 		return err // a *payment.Fault where it was refused
@@ -151,7 +151,7 @@ func TestExamples(t *testing.T) {
 		d.dispatching()
 		same(t, "printed", d.asCaller("node", d.script("example.js", block(t, "js"))), "DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "js"), "'10.50'", "'10,50'"), "INV-10", "INV-10-x")
-		if out := d.asCaller("node", d.script("refused.js", strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); !strings.HasPrefix(out, "refused RH002 ") {
+		if out := d.asCaller("node", d.script("refused.js", strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})
@@ -162,7 +162,7 @@ func TestExamples(t *testing.T) {
 		d.dispatching()
 		same(t, "printed", d.asCaller("/usr/bin/python3", d.script("example.py", block(t, "python"))), "DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "python"), `"10.50"`, `"10,50"`), "INV-11", "INV-11-x")
-		if out := d.asCaller("/usr/bin/python3", d.script("refused.py", strings.Split(refused, "    conn.execute(\"SELECT railhead.hear")[0])); !strings.HasPrefix(out, "refused RH002 ") {
+		if out := d.asCaller("/usr/bin/python3", d.script("refused.py", strings.Split(refused, "    conn.execute(\"SELECT railhead.hear")[0])); out != "refused RH002 payload.amount FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})

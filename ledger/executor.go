@@ -57,7 +57,7 @@ func (e *Executor) Pool() *pgxpool.Pool { return e.pool }
 // finds its number taken; then the turn is made again with the statement that
 // tells such ones apart, and so are those after it while there are late ones.
 func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
-	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o.Decision) })
+	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o) })
 	result, err := e.recordAndClaim(ctx, turn, plain)
 	if plain && len(turn.Outcomes) > 0 && SQLState(err) == "23505" {
 		result, err = e.recordAndClaim(ctx, turn, false)
@@ -206,7 +206,12 @@ func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, plain bool, 
 	})
 }
 
-func somethingFollows(d *payment.Decision) bool { return d.Park || d.Requeue || d.Reason != "" }
+// somethingFollows reports whether more than a row follows from an outcome; the answer to
+// an inquiry that an operator asked for may end a dead letter.
+func somethingFollows(o *payment.Outcome) bool {
+	d := &o.Decision
+	return d.Park || d.Requeue || d.Reason != "" || o.Claim.Asked
+}
 
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has
 // answered. Empty: it did not commit; if it still does, the reaper has it.

@@ -118,7 +118,7 @@ func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction
 	err = on.QueryRow(ctx, i.sql["enqueue"],
 		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
 		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), headers).
-		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed)
+		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed, &receipt.Differs)
 	receipt.OutboxID, receipt.State = payment.ID(id.Bytes), state.String
 	return receipt, err
 }
@@ -146,7 +146,8 @@ func refusal(err error) error {
 	}
 	fault := &payment.Fault{SQLState: pgErr.Code, Message: pgErr.Message}
 	if strings.HasPrefix(pgErr.Code, "RH") {
-		fault.Detail, fault.Hint = pgErr.Detail, pgErr.Hint // the server's own quote the text that they refuse
+		// The server's own quote the text that they refuse.
+		fault.Detail, fault.Hint, fault.Field, fault.Rule = pgErr.Detail, pgErr.Hint, pgErr.ColumnName, pgErr.ConstraintName
 	}
 	return fault
 }

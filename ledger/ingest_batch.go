@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,15 +137,16 @@ func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
 		var id pgtype.UUID
 		var sequence pgtype.Int8
 		var created pgtype.Timestamptz
-		var state, code, message, hint pgtype.Text
+		var state, code, message, hint, field, rule pgtype.Text
 		var replayed pgtype.Bool
-		_, err = pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint}, func() error {
+		var differs []string
+		_, err = pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule}, func() error {
 			result := payment.ReceiptOrFault{Receipt: payment.Receipt{
 				OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
-				State: state.String, Replayed: replayed.Bool,
+				State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
 			}}
 			if code.Valid {
-				result = payment.ReceiptOrFault{Fault: &payment.Fault{SQLState: code.String, Message: message.String, Hint: hint.String}}
+				result = payment.ReceiptOrFault{Fault: &payment.Fault{SQLState: code.String, Message: message.String, Hint: hint.String, Field: field.String, Rule: rule.String}}
 			}
 			b.results[b.from[n-1]] = result
 			return nil

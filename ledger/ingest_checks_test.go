@@ -174,12 +174,12 @@ func TestSoundHasNoFault(t *testing.T) {
 	}
 	refused := 0
 	for _, item := range draw(r, 1500) {
-		var code, message pgtype.Text
+		var code, message, field, rule pgtype.Text
 		err := tx.QueryRow(t.Context(), `
-			SELECT f.code, f.message
+			SELECT f.code, f.message, f.field, f.rule
 			FROM railhead.outbox_batch_item(1, $1) b
 			LEFT JOIN LATERAL railhead.payment_outbox_fault(b.instruction_id, b.participant_id, b.idempotency_key, b.rail_type,
-			  b.payload, b.not_before, b.expires_at, b.priority, b.headers) f ON true`, string(item)).Scan(&code, &message)
+			  b.payload, b.not_before, b.expires_at, b.priority, b.headers) f ON true`, string(item)).Scan(&code, &message, &field, &rule)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,11 +194,14 @@ func TestSoundHasNoFault(t *testing.T) {
 		if err := inner.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		said := ""
+		said, of, breaks := "", "", ""
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-			said, refused = pgErr.Message, refused+1
+			said, of, breaks, refused = pgErr.Message, pgErr.ColumnName, pgErr.ConstraintName, refused+1
+			if of == "" || breaks == "" {
+				t.Errorf("%s\nis refused with field %q and rule %q", item, of, breaks)
+			}
 		}
-		if ledger.SQLState(err) != code.String || said != message.String {
+		if ledger.SQLState(err) != code.String || said != message.String || of != field.String || breaks != rule.String {
 			t.Errorf("%s\nis enqueued with %v, and its fault is %s %s", item, err, code.String, message.String)
 		}
 	}

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,4 +75,96 @@ func TestBatchWantsAMoment(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRepetitionWithOtherTimes: what a repeated call says otherwise, and is no content, is
+// named in its answer by both doors, before the first claim and after it.
+func TestRepetitionWithOtherTimes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ingest := openIngest(t, d.Cell, 1)
+	soon, later := time.Now().Add(time.Hour).Round(0), time.Now().Add(2*time.Hour).Round(0)
+	plain, timed := order(1), order(2)
+	timed.NotBefore, timed.ExpiresAt, timed.Priority = soon, later, payment.PriorityUrgent
+	ids := make([]payment.ID, 2)
+	for n, in := range []payment.Instruction{plain, timed} {
+		receipt, err := ingest.Enqueue(t.Context(), in)
+		wantReceipt(t, receipt, err, int64(n+1), false)
+		ids[n] = receipt.OutboxID
+		if receipt.Differs != nil {
+			t.Errorf("a first call differs in %v", receipt.Differs)
+		}
+	}
+	differs := func(when string, in payment.Instruction, want ...string) {
+		t.Helper()
+		alone, err := ingest.Enqueue(t.Context(), in)
+		d.must(err)
+		batch, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in})
+		d.must(err)
+		for _, receipt := range []payment.Receipt{alone, batch[0].Receipt} {
+			if !receipt.Replayed || !slices.Equal(receipt.Differs, want) {
+				t.Errorf("%s: replayed %v, differs in %v, want %v", when, receipt.Replayed, receipt.Differs, want)
+			}
+		}
+	}
+	all := func(when string) {
+		t.Helper()
+		differs(when+", plain", plain)
+		differs(when+", timed", timed)
+		other := plain
+		other.NotBefore = time.Now().Add(-time.Hour) // over at the enqueue: the same as none
+		differs(when+", an hour ago", other)
+		other = plain
+		other.NotBefore, other.ExpiresAt, other.Priority = soon, later, payment.PriorityBulk
+		differs(when+", plain and now timed", other, "not_before", "expires_at", "priority")
+		other = timed
+		other.NotBefore, other.ExpiresAt, other.Priority = time.Time{}, time.Time{}, payment.PriorityNormal
+		differs(when+", timed and now plain", other, "not_before", "expires_at", "priority")
+		other = timed
+		other.ExpiresAt = later.Add(time.Minute)
+		differs(when+", one more minute", other, "expires_at")
+	}
+	all("waiting")
+	claim := d.claim(lane("bank", 1, 1))[ids[0]]
+	all("claimed")
+	d.record(told(sameKey, claim, payment.ResultRefusedFinal, ""))
+	all("refused")
+
+	aside := d.enqueue()
+	d.must(d.setAside(aside, "23514"))
+	same(t, "set aside", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1)::text, 'not known')`, [16]byte(aside)), "not known")
+}
+
+// TestCallerSeesWhatMayHaveBeenPaid: the state tells what waits and was never sent, or
+// provably not executed, from what waits and may have been paid.
+func TestCallerSeesWhatMayHaveBeenPaid(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ingest := openIngest(t, d.Cell, 1)
+	in := order(1)
+	receipt, err := ingest.Enqueue(t.Context(), in)
+	wantReceipt(t, receipt, err, 1, false)
+	state := func(want string) {
+		t.Helper()
+		again, err := ingest.Enqueue(t.Context(), in)
+		d.must(err)
+		same(t, "receipt", again.State, want)
+		batch, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in})
+		d.must(err)
+		same(t, "receipt of a batch", batch[0].Receipt.State, want)
+		same(t, "view", d.text(`SELECT state FROM railhead.supervisor_outbox_status WHERE outbox_id = $1`, [16]byte(receipt.OutboxID)), want)
+	}
+	state("PENDING")
+	d.record(told(sameKey, d.claimOne(receipt.OutboxID), payment.ResultRefusedTransient, ""))
+	state("PENDING")
+	d.record(told(asks, d.claimOne(receipt.OutboxID), payment.ResultUnknown, ""))
+	state("UNKNOWN")
+	d.record(told(provisional, d.claimOne(receipt.OutboxID), payment.ResultInProgress, ""))
+	state("UNKNOWN")
+
+	in = order(2)
+	receipt, err = ingest.Enqueue(t.Context(), in)
+	wantReceipt(t, receipt, err, 2, false)
+	d.record(told(provisional, d.claimOne(receipt.OutboxID), payment.ResultAccepted, ""))
+	state("ACCEPTED")
 }

@@ -19,7 +19,7 @@ var ends = []struct{ name, sql string }{
 	{"close", `SELECT railhead.triage_dead_letter($1, 'resolved', 'asked by the participant')`},
 	{"replay", `SELECT railhead.replay_payment($1, 'asked by the participant')`},
 	{"resolve executed", `SELECT railhead.resolve_payment($1, true, 'found', current_date, 'statement 146', 'asked by the participant')`},
-	{"resolve not executed", `SELECT railhead.resolve_payment($1, false, NULL, current_date, 'ticket 4711', 'asked by the participant')`},
+	{"resolve not executed", `SELECT railhead.resolve_payment($1, false, NULL, current_date, 'ticket 4711', 'asked by the participant', true)`},
 }
 
 // comesLate are the kinds of evidence that reach an instruction wherever it is: what

@@ -31,12 +31,13 @@ type Listed struct {
 	RailCode       string `json:"rail_code,omitempty"`
 	Amount         string `json:"amount"`
 	Currency       string `json:"currency"`
+	waits          bool   // in pending
 }
 
 // ListFilter narrows a list of instructions. Its zero value is the newest hundred
 // of the last day.
 type ListFilter struct {
-	State         string // State or LastState
+	State         string // State or LastState; PENDING: all that wait, UNKNOWN and ACCEPTED included
 	RailType      string
 	ParticipantID string
 	Code          string        // the error code or the rail's code of the last row
@@ -173,7 +174,7 @@ func scanInstruction(row pgx.CollectableRow) (Listed, error) {
 	var number pgtype.Int4
 	var l Listed
 	err := row.Scan(&id, &l.InstructionID, &l.ParticipantID, &l.EnqueuedAt, &l.AgeMS, &rail, &state, &l.OutcomeUnknown,
-		&last, &number, &code, &railCode, &amount, &currency)
+		&last, &number, &code, &railCode, &amount, &currency, &l.waits)
 	l.OutboxID, l.RailType, l.State, l.LastState = payment.ID(id.Bytes), rail.String, state.String, last.String
 	l.Attempts, l.ErrorCode, l.RailCode = int(number.Int32), code.String, railCode.String
 	l.Amount, l.Currency = amount.String, currency.String
@@ -186,7 +187,7 @@ func scanInstruction(row pgx.CollectableRow) (Listed, error) {
 func (f ListFilter) wants(l Listed, since, until time.Time) bool {
 	switch {
 	case l.EnqueuedAt.Before(since) || l.EnqueuedAt.After(until),
-		f.State != "" && f.State != l.State && f.State != l.LastState,
+		f.State != "" && f.State != l.State && f.State != l.LastState && !(f.State == statePending && l.waits),
 		f.RailType != "" && f.RailType != l.RailType,
 		f.Code != "" && f.Code != l.ErrorCode && f.Code != l.RailCode:
 		return false

@@ -29,6 +29,9 @@ type Evidence struct {
 	// Document says where the evidence is: a statement, a ticket, a letter.
 	Document string
 	Reason   string
+	// RailSilent lets "not executed" go without the rail's word where the rail can be
+	// asked and gave no answer that proves anything. It is recorded where it was needed.
+	RailSilent bool
 }
 
 // CancelPayment ends an instruction that waits in pending and of which no send
@@ -38,6 +41,17 @@ func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reaso
 	err = o.act(ctx, "cancel_payment", &attemptNo, uuid(outboxID), reason)
 	if err != nil {
 		return 0, fmt.Errorf("cancelling %s: %w", outboxID, err)
+	}
+	return attemptNo, nil
+}
+
+// InquirePayment puts a parked instruction out for one inquiry, after which it is ended
+// by the rail's word or parked again; it is never sent. It returns the attempt_no of the
+// row that puts it out.
+func (o *Operator) InquirePayment(ctx context.Context, outboxID payment.ID, reason string) (attemptNo int, err error) {
+	err = o.act(ctx, "inquire_payment", &attemptNo, uuid(outboxID), reason)
+	if err != nil {
+		return 0, fmt.Errorf("asking about %s: %w", outboxID, err)
 	}
 	return attemptNo, nil
 }
@@ -71,7 +85,7 @@ func (o *Operator) ResolvePayment(ctx context.Context, outboxID payment.ID, evid
 		date = evidence.Date.Format(time.DateOnly)
 	}
 	err = o.act(ctx, "resolve_payment", &state, uuid(outboxID), evidence.Executed,
-		text(evidence.RailReference), date, evidence.Document, evidence.Reason)
+		text(evidence.RailReference), date, evidence.Document, evidence.Reason, evidence.RailSilent)
 	if err != nil {
 		return "", fmt.Errorf("resolving %s: %w", outboxID, err)
 	}

@@ -69,7 +69,7 @@ func TestReplayIsRefused(t *testing.T) {
 	refusedWith(t, "tampered, resolved", replay(tampered), "RH020", "payload is not the one that was enqueued")
 
 	dispatched := plights["CONFLICT after DISPATCHED"](d)
-	d.must(hands[6].do(o, t, dispatched))
+	d.must(hands[7].do(o, t, dispatched))
 	refusedWith(t, "DISPATCHED once", replay(dispatched), "RH020", "no second DISPATCHED row")
 
 	_, err := o.ReplayPayment(t.Context(), plights["FAILED"](d), time.Now().Add(-time.Hour), why)
@@ -149,7 +149,7 @@ func TestResolveIsRefused(t *testing.T) {
 
 	// Taken back and then confirmed again: one row says DISPATCHED for ever.
 	id := plights["CONFLICT after DISPATCHED"](d)
-	d.must(hands[6].do(o, t, id))
+	d.must(hands[7].do(o, t, id))
 	same(t, "another reference", d.late(callback(id, payment.ResultExecuted, "another")), payment.VerdictConflict)
 	refusedWith(t, "executed after all", hands[5].do(o, t, id), "RH020", "row 2 says DISPATCHED and row 4 took it back")
 	same(t, "the conflict stays open", d.letter(id), "CONFLICT pending")
@@ -166,6 +166,7 @@ func TestReasonsAndLogins(t *testing.T) {
 		"pause_participant('participant', %s)", "resume_participant('participant', %s)",
 		"cancel_payment(" + id + ", %s)", "triage_dead_letter(" + id + ", 'acknowledged', %s)", "replay_payment(" + id + ", %s)",
 		"resolve_payment(" + id + ", true, 'ref', current_date, 'document', %s)",
+		"inquire_payment(" + id + ", %s)",
 		"accept_timeline(%s)", "apply_rail_profile('bank', '{}', %s)",
 	}
 	people := d.Conn(t, celltest.Operator)

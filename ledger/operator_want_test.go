@@ -6,6 +6,8 @@ const (
 	isClosed   = "RH020 the dead letter is closed already (manual_replay)"
 	mayBePaid  = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be cancelled"
 	resolvable = ": nothing about it is left to be resolved"
+	notAsked   = "RH020 the rail can be asked, and has not been within 15 minutes: it is not resolved as not executed without its word"
+	notSilent  = "RH020 the rail can be asked, and has not been within 15 minutes: whether it is silent is not known"
 )
 
 // operatorTable is the contract, written from the design and not from the
@@ -17,8 +19,8 @@ var operatorTable = map[string][]string{
 	"pending, never sent":      waits("+ CANCELLED"),
 	"pending, refused for now": waits("+ CANCELLED"),
 	// Evidence ends it, not a person's wish.
-	"pending, outcome unknown":   waits(mayBePaid),
-	"pending, to be asked about": waits(mayBePaid),
+	"pending, outcome unknown":   provable(withoutLetter("UNKNOWN", mayBePaid)),
+	"pending, to be asked about": provable(withoutLetter("UNKNOWN", mayBePaid)),
 	"claimed":                    withoutLetter("DISPATCHING", "RH020 the instruction is DISPATCHING and can't be cancelled"),
 	"DISPATCHED":                 withoutLetter("DISPATCHED", "RH020 the instruction is DISPATCHED and can't be cancelled"),
 	// What has ended unpaid is known to have been paid by proof alone.
@@ -41,7 +43,7 @@ var operatorTable = map[string][]string{
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
 		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
 		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not replayed: the payment may have been made",
-		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
+		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", notAsked, notSilent,
 	},
 	// The rail's own word is evidence enough for a replay.
 	"PARKED, just not found": {
@@ -57,14 +59,14 @@ var operatorTable = map[string][]string{
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
 		"RH020 a dead letter of reason CONFLICT is not closed by a word",
 		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
-		"+ DISPATCHED, letter CONFLICT resolved", "+ , letter FAILED acknowledged",
+		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter FAILED acknowledged",
 	},
 	"CONFLICT after DISPATCHED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
 		"RH020 a dead letter of reason CONFLICT is not closed by a word",
 		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
-		"+ , letter CONFLICT resolved", "+ FAILED, letter FAILED acknowledged",
+		"+ , letter CONFLICT resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},
 	// It was ended before it was ever sent, and stays so.
 	"CONFLICT after CANCELLED": {
@@ -72,7 +74,7 @@ var operatorTable = map[string][]string{
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
 		"RH020 a dead letter of reason CONFLICT is not closed by a word",
 		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
-		"+ DISPATCHED, letter CONFLICT resolved", "+ , letter CONFLICT resolved",
+		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter CONFLICT resolved",
 	},
 	// The money is certain; the letter stays for those who look for the forger.
 	"TAMPERED, proven executed": {
@@ -104,7 +106,7 @@ var operatorTable = map[string][]string{
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE escalated",
 		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE manual_replay",
-		"+ DISPATCHED, letter UNCLAIMABLE resolved", "+ FAILED, letter FAILED acknowledged",
+		"+ DISPATCHED, letter UNCLAIMABLE resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},
 	"REPLAYED": {
 		"+ CANCELLED, letter FAILED resolved", isClosed, isClosed, isClosed,

@@ -96,10 +96,10 @@ func TestTimeline(t *testing.T) {
 
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
 	answer(t, executor, claimAll(t, executor), payment.ResultUnknown, payment.Outcome{})
-	look("PENDING", 4, ledger.OutcomeUnknown)
+	look("UNKNOWN", 4, ledger.OutcomeUnknown)
 
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
-	if paused := look("PENDING", 4, ledger.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
+	if paused := look("UNKNOWN", 4, ledger.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
 		t.Errorf("pause %+v", paused)
 	}
 	cell.Exec("UPDATE railhead.payment_rails SET paused = false WHERE rail_type = 'bank'")

@@ -49,6 +49,7 @@ type LetterCount struct {
 	Reason   payment.DeadReason `json:"reason"`
 	Open     int64              `json:"open"`
 	OldestMS int64              `json:"oldest_ms"`
+	asked    int64              // of them, those that wait in pending for an inquiry
 }
 
 // Beat is the last sign of life of a component.
@@ -125,7 +126,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 		batch.Queue(r.sql["status_letters"], CountMax).Query(each(func(row pgx.CollectableRow) error {
 			var rail string
 			var count LetterCount
-			err := row.Scan(&rail, &count.Reason, &count.Open, &count.OldestMS)
+			err := row.Scan(&rail, &count.Reason, &count.Open, &count.OldestMS, &count.asked)
 			letters[rail] = append(letters[rail], count)
 			return err
 		}))
@@ -174,7 +175,7 @@ func (rail *RailStatus) add(f flight, letters []LetterCount) {
 	rail.DeadLetters = append([]LetterCount{}, letters...)
 	for _, count := range letters {
 		if count.Reason == payment.DeadOutcomeUnknown {
-			rail.OutcomeUnknown += count.Open
+			rail.OutcomeUnknown += count.Open - count.asked // which count as waiting
 		}
 	}
 }

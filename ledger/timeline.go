@@ -24,16 +24,23 @@ type Timeline struct {
 	RailType       string     `json:"rail_type"`
 	Amount         string     `json:"amount"` // decimal, with the currency's decimals
 	Currency       string     `json:"currency"`
-	// State is PENDING while it waits, CONFLICT while evidence contradicts itself,
-	// else the last state that is not LATE_OUTCOME; empty when nothing is left of
+	// State is PENDING, UNKNOWN or ACCEPTED while it waits, as a Receipt says, CONFLICT
+	// while evidence contradicts itself, else the last state that is not LATE_OUTCOME; empty when nothing is left of
 	// it but its key.
 	State      string    `json:"state"`
 	EnqueuedAt time.Time `json:"enqueued_at"`
 	EnqueuedBy string    `json:"enqueued_by"` // the login
-	AgeMS      int64     `json:"age_ms"`
-	Priority   int       `json:"priority"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"`
-	Now        time.Time `json:"now"` // database clock of this look
+	// NeverEnqueued is set where the registry does not know it: its row was forged, or the
+	// registry's was removed. EnqueuedAt is what its rows pretend then.
+	NeverEnqueued bool `json:"never_enqueued,omitempty"`
+	// RailAsks is set where the profile in force has an inquiry, and NewID where another
+	// try of what was sent wants a new instruction (id_after_refusal NEW).
+	RailAsks  bool      `json:"-"`
+	NewID     bool      `json:"-"`
+	AgeMS     int64     `json:"age_ms"`
+	Priority  int       `json:"priority"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Now       time.Time `json:"now"` // database clock of this look
 	// SuspendedAt is since when a suspension is open: sends of it may be forgotten.
 	SuspendedAt time.Time `json:"suspended_at,omitzero"`
 	// Payload and Headers are the stored JSON. They stay out of JSON output unless
@@ -192,13 +199,16 @@ func collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 }
 
 func scanHead(row pgx.CollectableRow, t *Timeline) error {
-	var rail, state, amount, currency, payload, headers pgtype.Text
+	var enqueuedBy, rail, state, amount, currency, payload, headers pgtype.Text
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
 	var expires, suspended pgtype.Timestamptz
-	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &t.EnqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &amount, &currency, &payload, &headers, &priority, &expires, &suspended)
-	t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
+	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
+		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended)
+	if railKey.Valid {
+		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
+	}
+	t.EnqueuedBy = enqueuedBy.String
 	t.RailType, t.State, t.Amount, t.Currency = rail.String, state.String, amount.String, currency.String
 	if sum, err := payment.ParseAmount(t.Amount, t.Currency); err == nil {
 		t.Amount = sum.Decimal()

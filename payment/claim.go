@@ -38,6 +38,9 @@ type Claim struct {
 	// worthless after that. Only the claims of inquiries have them.
 	RailReference string
 	SeenBefore    bool
+	// Asked is set on the one inquiry that an operator asked for about what was parked:
+	// it ends the payment or is parked again, and is never followed by a send.
+	Asked bool
 	// BusySince is when the rail first said that it was busy, of the last run of such
 	// answers; zero: it has not, or has said something else since. RailRefusals counts
 	// the answers REFUSED_RAIL since the instruction was enqueued or replayed, up to

@@ -46,6 +46,9 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,
 	}
+	if c.Asked && c.Action == ActionInquire {
+		return p.decideAsked(d, c, a)
+	}
 	switch a.Result {
 	case ResultNotSent:
 		return p.decideNotSent(d, c, a, CodeNotSent)
@@ -228,6 +231,28 @@ func (p Policy) decideInquiry(d Decision, c Claim, a Answer) Decision {
 	}
 	d.OutcomeUnknown = true
 	return p.recover(d, c, a, Unknown)
+}
+
+// decideAsked is for the one inquiry that an operator asked for. What ends a payment
+// that is inquired about ends it; after anything else, silence and a call that never
+// left included, it is parked again: neither asked once more nor sent, whatever
+// the rail's answer would allow.
+func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
+	switch a.Result {
+	case ResultNotSent, ResultRefusedLater, ResultRefusedRail:
+	default:
+		d.InquiryCount++
+	}
+	switch {
+	case a.Result == ResultExecuted:
+		return d.settled().dispatched()
+	case a.Result == ResultRefused && (c.OneSend() || p.AnswerCoversKey):
+		return d.settled().fail("")
+	}
+	d.OutcomeUnknown = true
+	d = d.park(Unknown, CodeAsked, DeadOutcomeUnknown)
+	d.Park = true
+	return d
 }
 
 // recover applies Recover to an instruction whose outcome stays unknown.

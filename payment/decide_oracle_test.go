@@ -28,6 +28,7 @@ type situation struct {
 	age         age
 	worn        bool // the rail has refused it, or was too busy for it, as long as is borne
 	word        payment.Result
+	asked       bool // an operator had what was parked put out for this one inquiry
 }
 
 // age is what the claim says about its first and its latest earlier send; zero
@@ -86,7 +87,7 @@ func (s situation) claim() payment.Claim {
 		SendCount: s.sendsBefore(), InquiryCount: 1,
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
-	c.SeenBefore = s.seen && s.asking()
+	c.SeenBefore, c.Asked = s.seen && s.asking(), s.asked
 	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
 		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
 	}
@@ -158,6 +159,9 @@ func (v verdict) parked(state payment.State, code string) verdict {
 // order of the design's sentences, not of the code.
 func (s situation) expected() verdict {
 	v := verdict{unknown: s.unknown, provisional: s.provisional}
+	if s.asked {
+		return s.askedOnce(v)
+	}
 	switch s.word {
 	case payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater:
 		// Counts no send, keeps its next action; but no re-send is promised that
@@ -245,6 +249,22 @@ func (s situation) expected() verdict {
 			v.code = "SEEN_BEFORE" // what an inquiry is believed or not by, later
 		}
 		return v
+	}
+}
+
+// askedOnce: "puts a parked payment out for one inquiry and back to PARKED", and never
+// for a send. Evidence ends it all the same.
+func (s situation) askedOnce(v verdict) verdict {
+	v.asked = s.word != payment.ResultNotSent && s.word != payment.ResultRefusedRail && s.word != payment.ResultRefusedLater
+	switch s.proof() {
+	case "executed":
+		v.state, v.unknown, v.provisional = payment.Dispatched, false, false
+		return v
+	case "refused for good":
+		return s.settled(v).failed("")
+	default:
+		v.unknown = true
+		return v.parked(payment.Unknown, "ASKED")
 	}
 }
 
@@ -403,6 +423,10 @@ func situations(yield func(situation) bool) {
 											for _, s.expires = range []expiry{never, overAlready, overBeforeNext} {
 												for _, s.word = range everyWord() {
 													for _, s.worn = range either {
+														if s.asked = s.asking() && !s.worn && !s.lastAsk; s.asked && !yield(s) {
+															return false
+														}
+														s.asked = false
 														matters := s.word == payment.ResultRefusedRail || s.word == payment.ResultRefusedLater
 														if (matters || !s.worn) && !yield(s) {
 															return false

@@ -66,12 +66,17 @@ type Receipt struct {
 	OutboxID   ID        `json:"outbox_id"`
 	SequenceID int64     `json:"sequence_id"` // of its participant, from 1, without gaps
 	CreatedAt  time.Time `json:"created_at"`  // database clock
-	// State is PENDING while it waits, CONFLICT while a person has to settle
-	// contradicting evidence, else its last State that is not LATE_OUTCOME. It is
-	// empty for an instruction whose rows have left the archive: keys stay for ever.
+	// State is PENDING while it waits and was never sent, or provably not executed;
+	// UNKNOWN while it waits and some send has no trustworthy answer; ACCEPTED while the
+	// rail's final word is to come; CONFLICT while a person has to settle contradicting
+	// evidence; else its last State that is not LATE_OUTCOME. It is empty for an
+	// instruction whose rows have left the archive: keys stay for ever.
 	State string `json:"state"`
 	// Replayed is set where the same key with the same content was there before.
 	Replayed bool `json:"replayed"`
+	// Differs names what a repeated call said otherwise than the first one without being
+	// other content: not_before, expires_at, priority. What the first call said holds.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // ReceiptOrFault is what became of one instruction of a batch: Fault is nil for
@@ -88,6 +93,11 @@ type Fault struct {
 	Message  string `json:"message"`
 	Detail   string `json:"detail,omitempty"`
 	Hint     string `json:"hint,omitempty"` // what the caller can do about it
+	// Field and Rule name what is wrong and the rule that it breaks, for callers to branch
+	// on: payload.amount and DECIMALS. docs/ingest.md lists them. Empty where the refusal
+	// is not of one field.
+	Field string `json:"field,omitempty"`
+	Rule  string `json:"rule,omitempty"`
 }
 
 func (f *Fault) Error() string {

@@ -52,7 +52,8 @@ type Late struct {
 	Append  []Row    // in order; the first has the next number
 	Waiting *Waiting // what stands in pending afterwards
 	// Opens is the dead letter that is opened or reopened; Closes is set where
-	// proof of execution resolves the one there is, unless the payload was forged.
+	// proof of execution resolves the one there is, unless the payload was forged; as
+	// an answer to an inquiry it resolves OUTCOME_UNKNOWN alone, of one that was put out.
 	Opens  DeadReason
 	Closes bool
 }
@@ -233,6 +234,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
+		w.out.Closes = claim.State == Inquiring
 		return VerdictSettled
 	}
 	// What the claim knew of, the outcome has weighed; but "no such payment" is not
@@ -267,6 +269,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
+		w.out.Closes = claim.State == Inquiring
 		return VerdictIn
 	}
 	if d.Park {

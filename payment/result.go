@@ -201,6 +201,9 @@ const (
 	CodeSeenBefore       = "SEEN_BEFORE"
 	CodeNewIDNeeded      = "NEW_ID_NEEDED"
 	CodeBusinessRefused  = "BUSINESS_REFUSED"
+	// CodeAsked marks what an operator put out for one inquiry, and what is parked again
+	// after it.
+	CodeAsked = "ASKED"
 	// CodeResolved marks what an operator's evidence ended: its result is not the rail's word.
 	CodeResolved = "RESOLVED"
 )

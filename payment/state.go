@@ -111,15 +111,17 @@ func MayFollow(last, next State) bool {
 	return slices.Contains(legal, next)
 }
 
-// resolutions are what a person's evidence, or a replay after the rail's own
-// "not executed", may append beyond the machine's lifecycle.
+// resolutions are what an operator's evidence, a replay after the rail's own
+// "not executed", or an inquiry that an operator asks for, may append beyond the
+// machine's lifecycle.
 var resolutions = map[State][]State{
-	Parked:     {Dispatched, Failed, Replayed},
+	Parked:     {Dispatched, Failed, Replayed, Unknown},
 	Failed:     {Dispatched},
 	Cancelled:  {Dispatched},
 	Dispatched: {Failed},
 }
 
 // MayResolve reports whether an operator's act may append a row of state next
-// after last: a parked instruction and a contradiction end as the evidence says.
+// after last: a parked instruction and a contradiction end as the evidence says, and a
+// parked one is put out for an inquiry.
 func MayResolve(last, next State) bool { return slices.Contains(resolutions[last], next) }

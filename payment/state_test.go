@@ -121,7 +121,7 @@ func TestClaimState(t *testing.T) {
 // TestResolutions: what a person's evidence may append, and nothing else.
 func TestResolutions(t *testing.T) {
 	legal := map[[2]payment.State]bool{
-		{"PARKED", "DISPATCHED"}: true, {"PARKED", "FAILED"}: true, {"PARKED", "REPLAYED"}: true,
+		{"PARKED", "DISPATCHED"}: true, {"PARKED", "FAILED"}: true, {"PARKED", "REPLAYED"}: true, {"PARKED", "UNKNOWN"}: true,
 		{"FAILED", "DISPATCHED"}: true, {"CANCELLED", "DISPATCHED"}: true, {"DISPATCHED", "FAILED"}: true,
 	}
 	for _, last := range append(payment.States(), "") {

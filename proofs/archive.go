@@ -54,7 +54,7 @@ func archiveProofs() []Proof {
 		}, proveEvidence),
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
-			Shows:    "Every cancellation, replay and resolution in the archive is an act in the operator log, and the other way round",
+			Shows:    "Every cancellation, replay, inquiry asked for and resolution in the archive is an act in the operator log, and the other way round",
 			Expected: "as many rows as acts",
 		}, proveActs),
 		overInstructions(Proof{
@@ -102,6 +102,8 @@ func (i *instruction) byPerson(r row) bool {
 		return i.acts["REPLAY"] > 0
 	case r.state == payment.Cancelled:
 		return i.acts["CANCEL"] > 0
+	case r.asks():
+		return i.acts["INQUIRE"] > 0
 	default:
 		// Rows DISPATCHED of before carry no code.
 		return (r.errorCode == payment.CodeResolved || r.state == payment.Dispatched) && i.acts["RESOLVE"] > 0
@@ -161,19 +163,21 @@ func proveActs(i *instruction, _ Options, t *tally) {
 			rows["CANCEL"]++
 		case r.state == payment.Replayed:
 			rows["REPLAY"]++
+		case r.asks():
+			rows["INQUIRE"]++
 		case r.errorCode == payment.CodeResolved:
 			rows["RESOLVE"]++
 		}
 	}
-	for _, act := range []string{"CANCEL", "REPLAY", "RESOLVE"} {
+	for _, act := range []string{"CANCEL", "REPLAY", "INQUIRE", "RESOLVE"} {
 		t.rows += int64(max(rows[act], i.acts[act]))
 		switch {
 		case rows[act] > i.acts[act]:
 			t.offend("%s: %d rows of %s in the archive, %d acts in the log", i.id, rows[act], act, i.acts[act])
-		case act == "CANCEL" && rows[act] < i.acts[act] && !i.retired:
+		case (act == "CANCEL" || act == "INQUIRE") && rows[act] < i.acts[act] && !i.retired:
 			// A replay of what was set aside, and a resolution that agrees with what is
-			// recorded, append no row; a cancellation always does.
-			t.offend("%s: %d acts of CANCEL in the log, %d rows in the archive", i.id, i.acts[act], rows[act])
+			// recorded, append no row; the others always do.
+			t.offend("%s: %d acts of %s in the log, %d rows in the archive", i.id, i.acts[act], act, rows[act])
 		}
 	}
 }

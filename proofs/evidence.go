@@ -34,7 +34,11 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		if e.executed {
 			outcome = "executed"
 		}
-		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s", i.id, outcome, e.login, e.document))
+		silent := ""
+		if e.silent {
+			silent = "; the rail could be asked and was silent"
+		}
+		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, silent))
 	}
 	unknown, afterLate := false, false
 	for _, r := range i.rows {
@@ -131,6 +135,8 @@ func (i *instruction) answersNone(r row, afterLate bool) bool {
 		return r.errorCode == payment.CodeExpired || afterLate || i.byPerson(r)
 	case payment.Dispatched:
 		return afterLate || i.byPerson(r)
+	case payment.Unknown:
+		return r.asks() && i.byPerson(r)
 	default:
 		return false
 	}

@@ -118,6 +118,20 @@ func (l *life) everything() {
 	l.callback(payment.VerdictConflict, payment.Claim{OutboxID: gone, RailType: celltest.Bank}, executed, payment.ResultExecuted, "ref-gone")
 	l.resolve(gone, false)
 
+	// Parked, and put out for an inquiry that an operator asked for: answered, in vain,
+	// and not made yet.
+	l.exec(l.operator, `SELECT railhead.apply_rail_profile('bank', p.profile || '{"inquiry": {"intervals": ["1s"], "max": 2, "not_found": "INCONCLUSIVE"}}', 'can be asked')
+		FROM railhead.payment_rail_profiles p WHERE p.rail_type = 'bank' AND p.version = 1`)
+	putOut := func() payment.ID {
+		id := l.enqueue()
+		l.sent(id, never, payment.ResultUnknown)
+		l.exec(l.operator, `SELECT railhead.inquire_payment($1, 'asked by the participant')`, [16]byte(id))
+		return id
+	}
+	l.sent(putOut(), asks, payment.ResultExecuted)
+	l.sent(putOut(), asks, payment.ResultUnavailable)
+	putOut()
+
 	l.claim(l.enqueue()) // in flight
 }
 

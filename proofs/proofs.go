@@ -40,7 +40,6 @@ type Proof struct {
 	// Tries is set where it shows nothing without trying: it runs on request only,
 	// and as a superuser.
 	Tries bool
-
 	// Ledger is set where it looks at instructions, and not at the catalog.
 	Ledger bool
 

@@ -112,6 +112,7 @@ type instruction struct {
 type evidence struct {
 	login, document string
 	executed        bool
+	silent          bool // the rail's word was missing
 }
 
 // waiting is a row of pending.
@@ -141,6 +142,12 @@ type row struct {
 	outcomeUnknown bool
 	payload        bool // the row holds it
 	claimedAgo     time.Duration
+}
+
+// asks reports whether the row puts an instruction out for an inquiry that an operator
+// asked for.
+func (r row) asks() bool {
+	return r.state == payment.Unknown && r.answers == 0 && r.errorCode == payment.CodeAsked
 }
 
 // last is the last row that is not LATE_OUTCOME, which changes nothing by itself.

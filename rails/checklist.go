@@ -18,7 +18,7 @@ type Checklist struct {
 }
 
 // Check judges a send by the profile alone. Its error is a *CheckError: the
-// first rule that is broken, in the order currency, amount, fields.
+// first rule that is broken, in the order currency, amount, required, fields.
 func (l Checklist) Check(s Send) error {
 	code := s.Amount.Currency.Code
 	if len(l.checks.Currencies) > 0 && !slices.Contains(l.checks.Currencies, code) {
@@ -33,12 +33,17 @@ func (l Checklist) Check(s Send) error {
 	if _, err := l.checks.AmountFor(s.Amount); err != nil {
 		return &CheckError{Field: "amount", Rule: "EXPONENT", Why: err.Error()}
 	}
-	if len(l.checks.Fields) == 0 {
+	if len(l.checks.Fields)+len(l.checks.Required) == 0 {
 		return nil
 	}
 	doc, err := jsondoc.Parse(s.Payload)
 	if err != nil {
 		return &CheckError{Field: "payload", Rule: "JSON", Why: err.Error()}
+	}
+	for _, path := range l.checks.Required {
+		if _, there := doc.Find(path); !there {
+			return &CheckError{Field: path, Rule: string(RulePresent), Why: "is missing"}
+		}
 	}
 	for n, rule := range l.checks.Fields {
 		if why := rule.judge(doc, l.patterns[n]); why != nil {

@@ -24,6 +24,12 @@ type Checks struct {
 	Exponents map[string]int `json:"exponents,omitempty"`
 	// Fields are rules for fields of the payload.
 	Fields []FieldRule `json:"fields,omitempty"`
+	// Required are dotted paths into the payload that have to be there and not null. A
+	// rails file need not list what the rail's requests are made of: that is added.
+	//
+	// What Required names, and what Fields judges and is not optional, is refused by an
+	// enqueue where it is missing.
+	Required []string `json:"required,omitempty"`
 }
 
 // AmountRange bounds an amount, both ends included. Decimal strings such as
@@ -56,6 +62,7 @@ const (
 
 const (
 	maxFieldRules = 100
+	maxRequired   = 100
 	maxPattern    = 500 // bytes
 	maxExponent   = 6
 )
@@ -115,6 +122,14 @@ func (c Checks) validate() []error {
 	for n, rule := range c.Fields {
 		if err := rule.validate(); err != nil {
 			refuse("checks.fields[%d]: %w", n, err)
+		}
+	}
+	if len(c.Required) > maxRequired {
+		refuse("checks.required has %d paths, more than %d", len(c.Required), maxRequired)
+	}
+	for n, path := range c.Required {
+		if err := jsondoc.CheckPath(path); err != nil {
+			refuse("checks.required[%d]: %w", n, err)
 		}
 	}
 	return all

@@ -149,6 +149,16 @@ func contradiction(line ledger.Timeline) string {
 	return "what the rail said contradicts itself."
 }
 
+// neverEnqueued is the remedy for what the registry does not know.
+func neverEnqueued(line ledger.Timeline) string {
+	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it (railhead prove run\n" +
+		"identity nothing-lost), then "
+	if word, _ := line.Certainty(); word != ledger.NotSent {
+		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " + line.OutboxID.String() + " --reason WHY"
+	}
+	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
+}
+
 // unpaid says of what FAILED or EXPIRED by whose word it was not paid.
 func unpaid(line ledger.Timeline) string {
 	if by := line.Testimony(); by != nil {
@@ -163,12 +173,27 @@ func remedy(line ledger.Timeline) string {
 	if !letter.Open() {
 		return "it is closed: nothing is left to do"
 	}
+	if line.NeverEnqueued {
+		return neverEnqueued(line)
+	}
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
-		return unpaid(line) + ". To try again: railhead dead-letter replay " + id +
-			" --reason WHY\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
+		again := "To try again: railhead dead-letter replay " + id + " --reason WHY"
+		if line.NewID && line.MayHaveReachedRail() || line.WasDispatched() {
+			again = "It is not replayed, because rail " + orDash(line.RailType) + " wants a new id for another try: to try again, the participant\n" +
+				"enqueues it as a new instruction."
+			if line.WasDispatched() {
+				again = "It is not replayed, because it was DISPATCHED before: to try again, the participant enqueues it as a new instruction."
+			}
+		}
+		return unpaid(line) + ". " + again + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
-		return "it may have been paid. Ask the rail for " + line.RailKey + ", then: railhead dead-letter resolve " + id +
+		ask := "Ask the rail for " + line.RailKey + ", then: "
+		if line.RailAsks {
+			ask = "Have the rail asked: railhead payment inquire " + id + " --reason WHY\n" +
+				"and look for " + line.RailKey + " on its statement. With the evidence: "
+		}
+		return "it may have been paid. " + ask + "railhead dead-letter resolve " + id +
 			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 	case payment.DeadConflict:
 		return contradiction(line) + " Compare with the rail's statement, then: railhead dead-letter resolve " + id +

@@ -75,7 +75,10 @@ func letterResolveCommand() *cobra.Command {
 		Use: "resolve ID --executed|--not-executed", Short: "End what may have been paid, with evidence",
 		Long: "End what is parked with an unknown outcome, or what contradicts itself, by evidence from the rail: the\n" +
 			"true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its dead letter, to be\n" +
-			"replayed or closed.\n\n" + idHelp,
+			"replayed or closed.\n\n" +
+			"Where the rail can be asked, --not-executed wants its answer beside the evidence, from the last 15 minutes: payment\n" +
+			"inquire. One that proves it is enough, \"executed\" refuses the act (exit code 9), and any other passes with --rail-silent\n" +
+			"alone, which is in the row, in the log and in the notes of railhead prove.\n\n" + idHelp,
 		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
 			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +
 			"  railhead dead-letter resolve 019... --not-executed --evidence-date 2026-07-30 \\\n" +
@@ -92,6 +95,9 @@ func letterResolveCommand() *cobra.Command {
 			if evidence.Date, err = time.Parse(time.DateOnly, date); err != nil {
 				return usage(fmt.Errorf("--evidence-date is %q: write it as 2026-07-30", date))
 			}
+			if executed && evidence.RailSilent {
+				return usage(errors.New("--rail-silent is for --not-executed: proof of execution needs no word of the rail"))
+			}
 			evidence.Executed = executed
 			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
 				state, err := operator.ResolvePayment(cmd.Context(), id, evidence)
@@ -105,6 +111,7 @@ func letterResolveCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.BoolVar(&executed, "executed", false, "the rail executed it")
 	flags.BoolVar(&notExecuted, "not-executed", false, "the rail did not execute it and never will")
+	flags.BoolVar(&evidence.RailSilent, "rail-silent", false, "with --not-executed: the rail was asked and gave no answer that proves anything, or can't be asked now")
 	flags.StringVar(&evidence.RailReference, "rail-reference", "", "the rail's own name for the payment")
 	flags.StringVar(&date, "evidence-date", "", "the day of the evidence, as 2026-07-30")
 	flags.StringVar(&evidence.Document, "document", "", "where the evidence is: a statement, a ticket, a letter")

@@ -31,7 +31,7 @@ is the same instruction.
 
 With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGEST_URL.`,
 		Example: "  railhead enqueue --instruction-id INV-7 --participant-id p1 --idempotency-key INV-7 \\\n" +
-			"    --rail bank --amount 10.50 --currency EUR --payload '{\"payee\":\"DE89370400440532013000\"}'\n" +
+			"    --rail bank --amount 10.50 --currency EUR --payload '{\"debtor\":{\"account\":\"a\"},\"creditor\":{\"account\":\"b\"}}'\n" +
 			"  railhead enqueue --file instructions.jsonl\n" +
 			"  generate | railhead enqueue --file - -o json",
 		Args: cobra.NoArgs,

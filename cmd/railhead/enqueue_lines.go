@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -162,6 +163,7 @@ type resultLine struct {
 	SequenceID    int64      `json:"sequence_id,omitempty"`
 	CreatedAt     *time.Time `json:"created_at,omitempty"`
 	State         string     `json:"state,omitempty"`
+	Differs       []string   `json:"differs,omitempty"` // what the first call said otherwise, which holds
 	SQLState      string     `json:"sqlstate,omitempty"`
 	Message       string     `json:"message,omitempty"`
 	Hint          string     `json:"hint,omitempty"`
@@ -177,8 +179,8 @@ func lineResult(line int, in payment.Instruction, r payment.ReceiptOrFault) resu
 		result.Result = "replayed"
 	}
 	created := r.Receipt.CreatedAt.UTC()
-	result.OutboxID, result.SequenceID, result.CreatedAt, result.State =
-		r.Receipt.OutboxID.String(), r.Receipt.SequenceID, &created, r.Receipt.State
+	result.OutboxID, result.SequenceID, result.CreatedAt, result.State, result.Differs =
+		r.Receipt.OutboxID.String(), r.Receipt.SequenceID, &created, r.Receipt.State, r.Receipt.Differs
 	return result
 }
 
@@ -190,5 +192,9 @@ func (r resultLine) text() string {
 	if r.SQLState != "" {
 		return fmt.Sprintf("%s%s\t%s\t%s\t%s", line, r.Result, orDash(oneLine(r.InstructionID)), r.SQLState, oneLine(r.Message))
 	}
-	return fmt.Sprintf("%s%s\t%s\t%s\t%d\t%s", line, r.Result, oneLine(r.InstructionID), r.OutboxID, r.SequenceID, orDash(r.State))
+	text := fmt.Sprintf("%s%s\t%s\t%s\t%d\t%s", line, r.Result, oneLine(r.InstructionID), r.OutboxID, r.SequenceID, orDash(r.State))
+	if len(r.Differs) > 0 {
+		text += "\tnot taken over, the first call holds: " + strings.Join(r.Differs, ", ")
+	}
+	return text
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of instructions, follow them, and cancel one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentCancelCommand())
+	return group("payment", "Show what became of instructions, follow them, have the rail asked, and cancel one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentInquireCommand(), paymentCancelCommand())
 }
 
 func paymentShowCommand() *cobra.Command {
@@ -112,8 +112,16 @@ func nextStep(line ledger.Timeline) string {
 		return fmt.Sprintf("in flight with %s for %s; a reaper takes over if it stays silent", oneLine(last.WorkerID), span(line.Now.Sub(last.CreatedAt)))
 	case line.DeadLetter.Open():
 		return fmt.Sprintf("nothing by itself: it waits for a person since %s (%s)", clock(line.DeadLetter.OpenedAt), line.DeadLetter.Reason)
-	case last != nil:
+	case last != nil && last.State.HasEnded():
 		return "nothing: it has ended"
+	case last != nil && last.State.Waits():
+		return "nothing by itself: it is " + string(last.State) + ", and its row in pending is missing (railhead prove run nothing-lost)"
+	case last != nil && line.DeadLetter != nil:
+		return "nothing: it is " + string(last.State) + ", and its dead letter is closed"
+	case last != nil:
+		return "nothing by itself: it is " + string(last.State) + ", and has no dead letter (railhead prove run nothing-lost)"
+	case line.NeverEnqueued:
+		return "nothing: its row is gone from pending"
 	default:
 		return "nothing: only its key is left"
 	}

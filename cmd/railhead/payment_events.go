@@ -26,7 +26,7 @@ type event struct {
 // eventsOf are all of it in the order in which it happened.
 func eventsOf(line ledger.Timeline) []event {
 	var all []event
-	if !line.Earlier {
+	if !line.Earlier && !line.NeverEnqueued {
 		all = append(all, event{At: line.EnqueuedAt, What: "enqueued", By: line.EnqueuedBy})
 	}
 	claims := make(map[int]payment.State)
@@ -64,6 +64,8 @@ func whatOf(row *ledger.AttemptRow, answered payment.State) string {
 		return "callback of the rail"
 	case row.State == payment.LateOutcome:
 		return "an outcome came late"
+	case row.ErrorCode == payment.CodeAsked && row.State == payment.Unknown && row.AnswersAttemptNo == 0:
+		return "a person has the rail asked"
 	case row.ErrorCode == payment.CodeResolved:
 		return "a person resolved it"
 	case row.State == payment.ZombieRequeue:

@@ -20,7 +20,7 @@ func paymentListCommand() *cobra.Command {
 		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
 		Long: "List instructions, the newest first: by default those enqueued in the last 24 hours, and of --state PENDING\n" +
 			"all that wait. With --participant in the order of their sequence, the latest first.\n\n" +
-			"--state is what payment show says (PENDING, CONFLICT, DISPATCHED, ...) or the state of the last row, so that\n" +
+			"--state is what payment show says (UNKNOWN, CONFLICT, DISPATCHED, ...) or the state of the last row, so that\n" +
 			"--state RETRYABLE finds what waits after a refusal. It looks at 20,000 instructions at most, whatever the archive\n" +
 			"holds, and says where to go on. No payload is shown but the amount. Connects by RAILHEAD_READER_URL.",
 		Example: "  railhead payment list --state UNKNOWN --rail bank\n" +

@@ -16,8 +16,8 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 		{"amount", fmt.Sprintf("%s %s on rail %s", orDash(line.Amount), line.Currency, orDash(line.RailType))},
 		{"participant", fmt.Sprintf("%s, sequence %d", line.ParticipantID, line.SequenceID)},
 		{"instruction", fmt.Sprintf("%s, key %s", line.InstructionID, line.IdempotencyKey)},
-		{"rail key", line.RailKey},
-		{"enqueued", fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))},
+		{"rail key", orDash(line.RailKey)},
+		{"enqueued", enqueuedBy(line)},
 		{"state", o.paint(orDash(line.State), toneOfState(line.State))},
 		{"money", o.paint(moneyWords(word), toneOfMoney(word)) + ": " + oneLine(why)},
 		{"next", nextStep(line)},
@@ -43,6 +43,14 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 		}
 	}
 	return writeEvents(o, line)
+}
+
+// enqueuedBy says when and by whom; of what the registry does not know, that it was not.
+func enqueuedBy(line ledger.Timeline) string {
+	if line.NeverEnqueued {
+		return "never: the registry has no row of it; its rows pretend " + clock(line.EnqueuedAt)
+	}
+	return fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))
 }
 
 func letterLine(d *ledger.DeadLetter) string {

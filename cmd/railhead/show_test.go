@@ -45,7 +45,10 @@ func (w worker) claim() []payment.Claim {
 // answer records what the rail said to a claim.
 func (w worker) answer(claim payment.Claim, result payment.Result, evidence payment.Outcome) {
 	w.t.Helper()
-	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}.WithDefaults()
+	policy := payment.Policy{
+		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,
+		Retry: payment.RetryPolicy{Base: payment.Duration(time.Minute)}, // so that a slow look does not find it due
+	}.WithDefaults()
 	outcome := evidence
 	outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
 	outcome.Decision = policy.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond})

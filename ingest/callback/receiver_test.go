@@ -199,7 +199,7 @@ func TestFaultyCallbacks(t *testing.T) {
 		case strings.Contains(c.story, "CONFLICT"):
 			want = "CONFLICT" // nobody pays it again while a person compares
 		case strings.Contains(c.story, "INQUIRE"):
-			want = "PENDING"
+			want = "ACCEPTED"
 		}
 		if again := w.enqueueAs("one"); again.State != want || !again.Replayed {
 			t.Errorf("%s: enqueue answers %s, want %s", c.fault.Kind, again.State, want)

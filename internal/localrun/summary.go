@@ -17,7 +17,7 @@ import (
 
 // summary is a run as the database tells it.
 type summary struct {
-	states map[payment.ID]string // by instruction; PENDING while it waits
+	states map[payment.ID]string // by instruction; PENDING, UNKNOWN or ACCEPTED while it waits
 	took   time.Duration
 }
 

@@ -2,7 +2,7 @@
 -- may not be on its standby has to arrive, whatever the login has set: hence the
 -- setting, which ends with it. $1 instruction_id, $2 participant_id, $3 idempotency_key, $4 rail_type, $5 payload,
 -- $6 not_before, $7 expires_at, $8 priority, $9 headers
-SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed
+SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
 FROM (
   SELECT set_config('client_min_messages', CASE current_setting('client_min_messages') WHEN 'error' THEN 'warning'
     ELSE current_setting('client_min_messages') END, true) OFFSET 0) heard

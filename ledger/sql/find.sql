@@ -1,12 +1,11 @@
 -- Instructions that a reference may mean: each of four indexes is probed, and
--- nothing else is read. $1 outbox_id or null, $2 the reference, $3 limit of each,
+-- nothing else is read. What the registry does not know, and so was never enqueued, is
+-- found by its outbox_id, by whatever row there is of it. $1 outbox_id or null, $2 the reference, $3 limit of each,
 -- $4 rail_key or null
 SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.created_at
 FROM (
-  (SELECT i.outbox_id, 'outbox_id' AS found_by
-   FROM {cell}.payment_outbox_keys i
-   WHERE i.outbox_id = $1
-   LIMIT 1)
+  (SELECT $1::uuid AS outbox_id, 'outbox_id' AS found_by
+   WHERE $1::uuid IS NOT NULL)
   UNION ALL
   (SELECT i.outbox_id, 'instruction_id'
    FROM {cell}.payment_outbox_keys i
@@ -25,8 +24,22 @@ FROM (
    LIMIT $3)
 ) f
 CROSS JOIN LATERAL (
-  SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.created_at
-  FROM {cell}.payment_outbox_keys i
-  WHERE i.outbox_id = f.outbox_id
+  (SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.created_at
+   FROM {cell}.payment_outbox_keys i
+   WHERE i.outbox_id = f.outbox_id)
+  UNION ALL
+  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, a.created_at
+   FROM {cell}.payment_outbox_attempts a
+   WHERE a.outbox_id = f.outbox_id
+   ORDER BY a.attempt_no
+   LIMIT 1)
+  UNION ALL
+  (SELECT p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, p.created_at
+   FROM {cell}.payment_outbox_pending p
+   WHERE p.outbox_id = f.outbox_id)
+  UNION ALL
+  (SELECT d.instruction_id, '', d.participant_id, 0, d.opened_at
+   FROM {cell}.payment_dead_letters d
+   WHERE d.outbox_id = f.outbox_id)
   LIMIT 1) k
 ORDER BY f.outbox_id, f.found_by

@@ -8,12 +8,14 @@ SELECT k.outbox_id, k.instruction_id, k.participant_id, k.created_at,
   coalesce(p.rail_type, a.rail_type) AS rail_type,
   CASE
     WHEN d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}) THEN 'CONFLICT'
+    WHEN p.provisional THEN 'ACCEPTED'
+    WHEN p.outcome_unknown THEN 'UNKNOWN'
     WHEN p.outbox_id IS NOT NULL THEN 'PENDING'
     ELSE a.state::text
   END AS state,
   coalesce(p.outcome_unknown, a.outcome_unknown, false) AS outcome_unknown,
   a.state::text AS last_state, a.attempt_no, a.error_code, a.rail_code,
-  coalesce(p.amount, c.amount) AS amount, coalesce(p.currency, c.currency) AS currency
+  coalesce(p.amount, c.amount) AS amount, coalesce(p.currency, c.currency) AS currency, p.outbox_id IS NOT NULL AS waits
 FROM (
   (SELECT r.outbox_id
    FROM {cell}.payment_outbox_keys r
@@ -43,7 +45,7 @@ CROSS JOIN LATERAL (
   WHERE i.outbox_id = l.outbox_id
   LIMIT 1) k
 LEFT JOIN LATERAL (
-  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.payload ->> 'amount' AS amount, w.payload ->> 'currency' AS currency
+  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.payload ->> 'amount' AS amount, w.payload ->> 'currency' AS currency
   FROM {cell}.payment_outbox_pending w
   WHERE w.outbox_id = l.outbox_id
   LIMIT 1) p ON true

@@ -20,11 +20,11 @@ WITH o AS MATERIALIZED (
 c AS MATERIALIZED (
   SELECT o.*, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
     a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.first_sent_at, a.last_sent_at,
-    a.render_version AS claimed_render_version
+    a.render_version AS claimed_render_version, a.state AS claim_state
   FROM o
   CROSS JOIN LATERAL (
     SELECT t.instruction_id, t.participant_id, t.sequence_id, t.idempotency_key, t.rail_type,
-      t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version
+      t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version, t.state
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.claimed_at = o.claimed_at
       AND t.state IN ({claim_states})
@@ -89,6 +89,13 @@ told AS (
   WHERE c.state = 'DISPATCHED'
     AND NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
 ),
+ended_letters AS (
+  SELECT {cell}.close_answered_letters(array_agg(c.outbox_id))
+  FROM c
+  JOIN answered i ON i.attempt_id = c.attempt_id
+  WHERE c.state = 'DISPATCHED' AND c.claim_state = 'INQUIRING'
+  HAVING count(*) > 0
+),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f
   WHERE f.claim_id = ANY ($1::uuid[])
@@ -97,4 +104,5 @@ closed AS (
 SELECT i.attempt_id
 FROM answered i
 LEFT JOIN letters l ON true
+LEFT JOIN ended_letters e ON true
 WHERE (SELECT count(*) FROM told) >= 0

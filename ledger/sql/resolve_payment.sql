@@ -1,3 +1,4 @@
 -- Ends what is parked or contradicts itself, with evidence.
--- $1 outbox_id, $2 executed, $3 rail_reference or null, $4 date of the evidence, $5 document, $6 reason
-SELECT {cell}.resolve_payment($1, $2, $3, $4::text::date, $5, $6)
+-- $1 outbox_id, $2 executed, $3 rail_reference or null, $4 date of the evidence, $5 document, $6 reason,
+-- $7 whether it goes without the rail's word, which could be asked
+SELECT {cell}.resolve_payment($1, $2, $3, $4::text::date, $5, $6, $7)

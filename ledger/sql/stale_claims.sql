@@ -15,7 +15,9 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
-  NULL::text AS rail_reference, false AS seen_before, NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
+  NULL::text AS rail_reference, false AS seen_before,
+  CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
+  NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,
   f.worker_id
 FROM {cell}.payment_outbox_claims f

@@ -1,5 +1,5 @@
--- The state of every instruction whose id begins so: PENDING while it waits, else
--- its last state that is not LATE_OUTCOME. For a run or a test that names its
+-- The state of every instruction whose id begins so: PENDING, UNKNOWN or
+-- ACCEPTED while it waits, else its last state that is not LATE_OUTCOME. For a run or a test that names its
 -- instructions itself; bounded by $2. $1 prefix, $2 limit
 SELECT s.outbox_id, s.state
 FROM {cell}.supervisor_outbox_status s

@@ -1,25 +1,52 @@
--- What an instruction is, and its state in one word. $1 outbox_id
+-- What an instruction is, and its state in one word. One that the registry does not
+-- know was never enqueued; its rows say what it pretends to be. $1 outbox_id
 SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.rail_key, k.enqueued_by, k.created_at,
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
-  v.rail_type, v.state,
+  coalesce(v.rail_type, k.rail_type) AS rail_type, coalesce(v.state, k.state) AS state, k.rail_key IS NULL AS never_enqueued,
+  coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at
-FROM {cell}.payment_outbox_keys k
+FROM (
+  (SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.rail_key, i.enqueued_by, i.created_at,
+     NULL::text AS rail_type, NULL::text AS state
+   FROM {cell}.payment_outbox_keys i
+   WHERE i.outbox_id = $1)
+  UNION ALL
+  (SELECT p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, NULL, NULL, p.created_at, p.rail_type,
+     CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END
+   FROM {cell}.payment_outbox_pending p
+   WHERE p.outbox_id = $1)
+  UNION ALL
+  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, NULL, NULL, a.created_at, a.rail_type, a.state::text
+   FROM {cell}.payment_outbox_attempts a
+   WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
+   ORDER BY a.attempt_no DESC
+   LIMIT 1)
+  UNION ALL
+  (SELECT d.instruction_id, '', d.participant_id, 0, NULL, NULL, d.opened_at, d.rail_type, NULL
+   FROM {cell}.payment_dead_letters d
+   WHERE d.outbox_id = $1)
+  LIMIT 1) k
 LEFT JOIN LATERAL (
   SELECT s.rail_type, s.state
   FROM {cell}.supervisor_outbox_status s
-  WHERE s.outbox_id = k.outbox_id
+  WHERE s.outbox_id = $1
   LIMIT 1) v ON true
+LEFT JOIN LATERAL (
+  SELECT (q.profile #>> '{inquiry,max}')::integer > 0 AS asks, q.profile ->> 'id_after_refusal' IS DISTINCT FROM 'SAME' AS new_id
+  FROM {cell}.payment_rails r
+  JOIN {cell}.payment_rail_profiles q ON q.rail_type = r.rail_type AND q.version = r.profile_version
+  WHERE r.rail_type = coalesce(v.rail_type, k.rail_type)
+  LIMIT 1) g ON true
 LEFT JOIN LATERAL (
   (SELECT p.payload, p.headers, p.priority, p.expires_at
    FROM {cell}.payment_outbox_pending p
-   WHERE p.outbox_id = k.outbox_id)
+   WHERE p.outbox_id = $1)
   UNION ALL
   (SELECT a.payload, a.headers, a.priority, a.expires_at
    FROM {cell}.payment_outbox_attempts a
-   WHERE a.outbox_id = k.outbox_id AND a.payload IS NOT NULL
+   WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   LIMIT 1) c ON true
-WHERE k.outbox_id = $1

@@ -1,19 +1,21 @@
 -- enqueue_payment_outbox(instruction_id, participant_id, idempotency_key, rail_type, payload
 --                        [, not_before, expires_at, priority, headers])
---   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean)
+--   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
 --   Takes one instruction, in the caller's transaction, whose commit waits until it
 --   is durable even if synchronous_commit is off or local. The same key with the
---   same content returns the first instruction with replayed = true; state is
---   PENDING while it waits, else its last state that is not LATE_OUTCOME, and
---   CONFLICT while a person has to settle contradicting evidence.
+--   same content returns the first instruction with replayed = true, and differs names
+--   what of not_before, expires_at and priority was another then, and still holds
+--   (payment_outbox_differs). state is that of payment_outbox_state.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
---          number in the payload.
+--          number in the payload. COLUMN has the field that is wrong and CONSTRAINT the
+--          name of the rule that it breaks: docs/ingest.md lists them.
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
--- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_fault and payment_outbox_state read.
+-- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_fault, payment_outbox_state
+--          and payment_outbox_differs read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
 -- called by: ingest.
@@ -27,7 +29,7 @@ CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
   priority integer DEFAULT 1, headers jsonb DEFAULT '{}')
-RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean)
+RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
@@ -50,6 +52,7 @@ BEGIN
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
       rail_type COLLATE "C" = ANY (r.rail_types)
+      AND (r.required -> (rail_type COLLATE "C") IS NULL OR {cell}.missing_field(r.required -> (rail_type COLLATE "C"), payload) IS NULL)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
@@ -65,6 +68,7 @@ BEGIN
         RAISE EXCEPTION USING
           ERRCODE = 'RH001',
           MESSAGE = 'this instruction_id and idempotency_key were first used with other content',
+          COLUMN = 'idempotency_key', CONSTRAINT = 'SAME_CONTENT',
           DETAIL = CASE WHEN seen.participant_id = participant_id COLLATE "C"
             THEN format('The first instruction is outbox_id %s, sequence_id %s.', seen.outbox_id, seen.sequence_id)
             ELSE 'The first instruction belongs to another participant.' END,
@@ -79,6 +83,7 @@ BEGIN
       created_at := seen.created_at;
       state := {cell}.payment_outbox_state(seen.outbox_id);
       replayed := true;
+      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority);
       RETURN NEXT;
       RETURN;
     END IF;
@@ -89,7 +94,8 @@ BEGIN
       SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(instruction_id, participant_id, idempotency_key,
         rail_type, payload, not_before, expires_at, priority, headers) f;
       IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint;
+        RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint,
+          COLUMN = fault.field, CONSTRAINT = fault.rule;
       END IF;
     END IF;
 
@@ -137,6 +143,7 @@ BEGIN
       RAISE EXCEPTION USING
         ERRCODE = 'RH007',
         MESSAGE = 'this instruction_id is already enqueued under another idempotency_key',
+        COLUMN = 'idempotency_key', CONSTRAINT = 'ONE_KEY',
         DETAIL = format('The first instruction is outbox_id %s.', outbox_id),
         HINT = 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.';
     END IF;

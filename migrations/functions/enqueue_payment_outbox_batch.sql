@@ -1,14 +1,15 @@
 -- enqueue_payment_outbox_batch(items jsonb)
 --   -> (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
---       replayed boolean, error_code text, error_message text, error_hint text)
+--       replayed boolean, error_code text, error_message text, error_hint text, differs text[],
+--       error_field text, error_rule text)
 --   Takes many instructions, in the caller's transaction: a JSON array of objects
 --   with the names of enqueue_payment_outbox's arguments. One row per item, in
 --   the array's order, counted from 1. A bad item carries its SQLSTATE, the
---   sentence and what to do; the others go in. Numbers follow the array's order
+--   sentence, what to do, the field and the rule; the others go in. differs is that of enqueue_payment_outbox. Numbers follow the array's order
 --   within each participant.
 -- errors:  RH002 items is no array, RH005 more items than batch_items_max; 40001 and
 --          40P01 as enqueue_payment_outbox.
--- reads:   payment_outbox_keys, read_outbox_batch's and payment_outbox_state's tables.
+-- reads:   payment_outbox_keys, and the tables of read_outbox_batch, payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participants' rows in participant_id order, then the keys' index
 --          entries in (participant, instruction, key) order: two batches can't deadlock.
@@ -21,7 +22,7 @@
 --   items are joined with each other by hash or by sort, never by nested loops.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_batch(items jsonb)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-  replayed boolean, error_code text, error_message text, error_hint text)
+  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
@@ -204,7 +205,11 @@ BEGIN
       WHEN 'RH001' THEN 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.'
       WHEN 'RH007' THEN 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.'
       ELSE b.error_hint
-    END
+    END,
+    CASE WHEN v.code IS NULL AND f.item IS NULL
+      THEN {cell}.payment_outbox_differs(k.outbox_id, b.not_before, b.expires_at, b.priority) END,
+    CASE WHEN v.code IN ('RH001', 'RH007') THEN 'idempotency_key' WHEN v.code IS NOT NULL THEN b.error_field END,
+    CASE v.code WHEN 'RH001' THEN 'SAME_CONTENT' WHEN 'RH007' THEN 'ONE_KEY' ELSE CASE WHEN v.code IS NOT NULL THEN b.error_rule END END
   FROM unnest(batch) b
   LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at) ON f.item = b.item
   LEFT JOIN LATERAL (
@@ -214,6 +219,8 @@ BEGIN
   CROSS JOIN LATERAL (
     SELECT CASE
       WHEN f.item IS NOT NULL THEN NULL
+      -- What can't be read has no content to compare.
+      WHEN b.fingerprint IS NULL THEN b.error_code
       WHEN k.outbox_id IS NOT NULL AND k.fingerprint IS DISTINCT FROM b.fingerprint THEN 'RH001'
       WHEN k.outbox_id IS NOT NULL THEN NULL
       WHEN b.error_code IS NOT NULL THEN b.error_code

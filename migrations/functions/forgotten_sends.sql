@@ -2,7 +2,7 @@
 --   The sends of the instruction that a restore forgot, as their workers have told
 --   since: how many, and when the first and the last of them were claimed.
 -- reads:   what sends_of reads.   locks: nothing.
--- called by: replay_payment, inquiry_said_not_executed, answer_open_claim.
+-- called by: replay_payment, inquire_payment, require_rails_word, inquiry_said_not_executed, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_sends(
   outbox_id uuid, OUT n bigint, OUT first_at timestamptz, OUT last_at timestamptz) RETURNS record
 LANGUAGE sql STABLE

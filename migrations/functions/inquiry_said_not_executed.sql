@@ -5,7 +5,7 @@
 --   or may have forgotten, no other word of a send came while
 --   or after it was asked, and the rail never said of a send that it knows the key
 --   already. payment.Policy.Recover has the same rule.
--- reads:   payment_outbox_attempts, and what rail_has_seen reads.   locks: nothing.   called by: replay_payment.
+-- reads:   payment_outbox_attempts, and what rail_has_seen reads.   locks: nothing.   called by: replay_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

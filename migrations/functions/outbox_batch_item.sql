@@ -1,6 +1,6 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
 --   Reads one item of a batch and checks it. What is wrong is in error_code,
---   error_message and error_hint, never raised: a bad item must not take the
+--   error_message, error_hint, error_field and error_rule, never raised: a bad item must not take the
 --   others down. A moment is written as RFC 3339 has it, as in a file of railhead
 --   enqueue: what PostgreSQL would read beyond that means another moment with
 --   another clock or zone of the session ('tomorrow', or no zone).
@@ -22,6 +22,8 @@ BEGIN
   i.error_code := 'RH002';
   i.error_hint := 'See docs/ingest.md for the form of an instruction.';
   IF jsonb_typeof(value) IS DISTINCT FROM 'object' THEN
+    i.error_field := 'items';
+    i.error_rule := 'OBJECT';
     i.error_message := 'an item must be a JSON object';
     RETURN i;
   END IF;
@@ -30,6 +32,8 @@ BEGIN
     'not_before', 'expires_at', 'priority', 'headers')
   LIMIT 1;
   IF FOUND THEN
+    i.error_field := left(unknown, 64);
+    i.error_rule := 'UNKNOWN_FIELD';
     i.error_message := format('unknown field "%s"', left(unknown, 64));
     RETURN i;
   END IF;
@@ -42,6 +46,8 @@ BEGIN
   i.priority := 1;
   IF value ? 'priority' THEN
     IF value ->> 'priority' !~ '^[012]$' THEN
+      i.error_field := 'priority';
+      i.error_rule := 'RANGE';
       i.error_message := 'priority must be 0 (urgent), 1 (normal) or 2 (bulk)';
       RETURN i;
     END IF;
@@ -59,6 +65,8 @@ BEGIN
       END IF;
       i.expires_at := value ->> 'expires_at';
     EXCEPTION WHEN data_exception THEN
+      i.error_field := field;
+      i.error_rule := 'MOMENT';
       i.error_message := format('%s must be a timestamp with its zone such as 2026-11-21T09:00:00Z', field);
       i.error_hint := 'Write date, T, time with seconds, and Z or an offset such as +01:00: no blank, and no word such as "tomorrow".';
       RETURN i;
@@ -72,6 +80,8 @@ BEGIN
     i.error_code := fault.code;
     i.error_message := fault.message;
     i.error_hint := fault.hint;
+    i.error_field := fault.field;
+    i.error_rule := fault.rule;
   ELSE
     i.error_code := NULL;
     i.error_hint := NULL;

@@ -1,16 +1,17 @@
--- payment_outbox_fault(...) -> (code text, message text, hint text)
+-- payment_outbox_fault(...) -> (code text, message text, hint text, field text, rule text)
 --   Checks a new instruction. Returns no row when it is sound, else the SQLSTATE
---   and the sentence of the first thing that is wrong. No message holds a value
+--   and the sentence of the first thing that is wrong, with the field and the name of
+--   the rule, by which a caller can branch (docs/ingest.md). No message holds a value
 --   of the payload or of a header.
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or
 --          the headers, RH005 too
 --          large or too deep, RH006 already expired, RH008 a card number.
--- reads:   payment_outbox_settings, payment_rails, payment_forbidden_keys, payment_currencies.
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fault(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb)
-RETURNS TABLE (code text, message text, hint text)
+RETURNS TABLE (code text, message text, hint text, field text, rule text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -20,6 +21,7 @@ DECLARE
   amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
   written  CONSTANT text COLLATE "C" := payload::text;
   folded   CONSTANT text COLLATE "C" := lower(written);
+  missing  text COLLATE "C";
   facts    record;
 BEGIN
   -- One statement for all that the checks rest on. A forbidden key can only be
@@ -31,6 +33,7 @@ BEGIN
       WHERE r.rail_type = payment_outbox_fault.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
     (SELECT c.exponent FROM {cell}.payment_currencies c
      WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
+    (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,
     EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
   INTO STRICT facts
   FROM {cell}.payment_outbox_settings s;
@@ -40,42 +43,55 @@ BEGIN
   CASE
     WHEN instruction_id IS NULL OR length(instruction_id) NOT BETWEEN 1 AND 128 OR instruction_id COLLATE "C" ~ '[^ -~]'
       OR instruction_id COLLATE "C" <> btrim(instruction_id) THEN
+      field := 'instruction_id'; rule := 'FORM';
       message := 'instruction_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
     WHEN participant_id IS NULL OR length(participant_id) NOT BETWEEN 1 AND 128 OR participant_id COLLATE "C" ~ '[^ -~]'
       OR participant_id COLLATE "C" <> btrim(participant_id) THEN
+      field := 'participant_id'; rule := 'FORM';
       message := 'participant_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
     WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128 OR idempotency_key COLLATE "C" ~ '[^ -~]'
       OR idempotency_key COLLATE "C" <> btrim(idempotency_key) THEN
+      field := 'idempotency_key'; rule := 'FORM';
       message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
     WHEN payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+      field := 'payload'; rule := 'OBJECT';
       message := 'payload must be a JSON object'; RETURN NEXT; RETURN;
     WHEN headers IS NULL OR jsonb_typeof(headers) <> 'object'
       OR headers <> '{}' AND jsonb_path_exists(headers, 'strict $.* ? (@.type() <> "string")') THEN
+      field := 'headers'; rule := 'OBJECT';
       message := 'headers must be a JSON object of strings'; RETURN NEXT; RETURN;
     WHEN priority IS NULL OR priority NOT BETWEEN 0 AND 2 THEN
+      field := 'priority'; rule := 'RANGE';
       message := 'priority must be 0 (urgent), 1 (normal) or 2 (bulk)'; RETURN NEXT; RETURN;
     WHEN not_before > clock_timestamp() + interval '366 days' OR not_before = '-infinity' THEN
+      field := 'not_before'; rule := 'RANGE';
       message := 'not_before must be a moment at most 366 days ahead'; RETURN NEXT; RETURN;
     WHEN expires_at = 'infinity' THEN
+      field := 'expires_at'; rule := 'RANGE';
       message := 'expires_at must be a moment; leave it out for an instruction that never expires'; RETURN NEXT; RETURN;
     WHEN not_before >= expires_at THEN
+      field := 'expires_at'; rule := 'AFTER_NOT_BEFORE';
       message := 'expires_at must be after not_before'; RETURN NEXT; RETURN;
     WHEN NOT facts.rail_known THEN
       code := 'RH003';
+      field := 'rail_type'; rule := 'KNOWN';
       message := format('rail_type %s is not known to this cell', coalesce(quote_literal(left(rail_type, 64)), 'NULL'));
       hint := 'Known rails are in payment_rails; an operator adds one with: railhead rail apply FILE.';
       RETURN NEXT; RETURN;
     WHEN octet_length(written) > facts.payload_bytes_max THEN
       code := 'RH005';
+      field := 'payload'; rule := 'SIZE';
       message := format('payload is %s bytes, more than %s', octet_length(written), facts.payload_bytes_max);
       hint := 'Send references to documents, not documents.'; RETURN NEXT; RETURN;
     WHEN octet_length(headers::text) > facts.headers_bytes_max THEN
       code := 'RH005';
+      field := 'headers'; rule := 'SIZE';
       message := format('headers are %s bytes, more than %s', octet_length(headers::text), facts.headers_bytes_max);
       hint := 'Headers carry trace context only.'; RETURN NEXT; RETURN;
     WHEN length(written) - length(translate(written, '{[', '')) >= facts.payload_depth_max
       AND jsonb_path_exists(payload, format('strict $.**{%s}', facts.payload_depth_max)::jsonpath) THEN
       code := 'RH005';
+      field := 'payload'; rule := 'DEPTH';
       message := format('payload is nested deeper than %s levels', facts.payload_depth_max - 1);
       hint := 'Flatten it.'; RETURN NEXT; RETURN;
     ELSE
@@ -89,6 +105,7 @@ BEGIN
     LIMIT 1;
     IF FOUND THEN
       code := 'RH004';
+      field := 'payload'; rule := 'FORBIDDEN_KEY';
       hint := 'Documents, secrets and card data must stay outside Railhead; send a reference instead.'; RETURN NEXT; RETURN;
     END IF;
   END IF;
@@ -100,6 +117,7 @@ BEGIN
     LIMIT 1;
     IF FOUND THEN
       code := 'RH004';
+      field := 'headers'; rule := 'FORBIDDEN_KEY';
       hint := 'Headers carry trace context only. Documents, secrets and card data must stay outside Railhead.'; RETURN NEXT; RETURN;
     END IF;
   END IF;
@@ -111,26 +129,49 @@ BEGIN
     WHERE card IS NOT NULL;
     IF FOUND THEN
       code := 'RH008';
+      field := 'payload'; rule := 'CARD_NUMBER';
       hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id that only looks like one goes under a key that says so.';
       RETURN NEXT; RETURN;
     END IF;
   END IF;
 
+  missing := {cell}.missing_field(facts.required, payload);
+  IF missing IS NOT NULL THEN
+    field := 'payload.' || missing;
+    rule := 'MISSING';
+    message := format('payload.%s is missing: rail %s needs it', missing, rail_type);
+    hint := 'What a rail needs in a payload is in its configuration, and in payment_outbox_rules.';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+
   hint := 'An amount is a decimal string such as "10.50" beside a currency such as "EUR".';
   CASE
+    WHEN coalesce(payload -> 'amount', 'null') = 'null' THEN
+      field := 'payload.amount'; rule := 'MISSING';
+      message := 'payload.amount is missing'; RETURN NEXT; RETURN;
+    WHEN coalesce(payload -> 'currency', 'null') = 'null' THEN
+      field := 'payload.currency'; rule := 'MISSING';
+      message := 'payload.currency is missing'; RETURN NEXT; RETURN;
     WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$' THEN
+      field := 'payload.amount'; rule := 'FORM';
       message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON number';
       RETURN NEXT; RETURN;
     WHEN facts.digits IS NULL THEN
+      field := 'payload.currency'; rule := 'CURRENCY';
       message := 'payload.currency must be an ISO 4217 code that has a minor unit'; RETURN NEXT; RETURN;
     WHEN length(split_part(amount, '.', 2)) > facts.digits THEN
+      field := 'payload.amount'; rule := 'DECIMALS';
       message := format('payload.amount has more decimals than the %s of its currency', facts.digits); RETURN NEXT; RETURN;
     WHEN amount !~ '[1-9]' THEN
+      field := 'payload.amount'; rule := 'ZERO';
       message := 'payload.amount must not be zero'; RETURN NEXT; RETURN;
     WHEN length(amount) > 14 AND amount::numeric * 10::numeric ^ facts.digits::numeric > 9223372036854775807 THEN
+      field := 'payload.amount'; rule := 'RANGE';
       message := 'payload.amount is beyond 9223372036854775807 minor units'; RETURN NEXT; RETURN;
     WHEN expires_at <= clock_timestamp() THEN
       code := 'RH006';
+      field := 'expires_at'; rule := 'EXPIRED';
       message := 'the instruction has already expired';
       hint := 'Enqueue it with a later expires_at, if it still should be paid.'; RETURN NEXT; RETURN;
     ELSE

@@ -1,7 +1,9 @@
 -- payment_outbox_state(outbox_id uuid) -> text
 --   The one word that a caller gets: CONFLICT while a CONFLICT dead letter is
---   open (so that it is not paid again under a new key), PENDING while the
---   instruction waits, else its last state that is not LATE_OUTCOME.
+--   open (so that it is not paid again under a new key); while the instruction waits
+--   PENDING if it was never sent, or provably not executed, UNKNOWN if some send has no
+--   trustworthy answer, and ACCEPTED if the rail took it and its final word is to come;
+--   else its last state that is not LATE_OUTCOME.
 -- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
 -- called by: owner's functions and views.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_state(outbox_id uuid) RETURNS text
@@ -14,14 +16,15 @@ BEGIN
       SELECT FROM {cell}.payment_dead_letters d
       WHERE d.outbox_id = $1 AND d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}))
       THEN 'CONFLICT'
-    WHEN EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1)
-      THEN 'PENDING'
-    ELSE (
+    ELSE coalesce((
+      SELECT CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END
+      FROM {cell}.payment_outbox_pending p
+      WHERE p.outbox_id = $1), (
       SELECT a.state::text
       FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
       ORDER BY a.attempt_no DESC
-      LIMIT 1)
+      LIMIT 1))
   END;
 END
 $$;

@@ -22,6 +22,7 @@ BEGIN
     SELECT CASE
       WHEN jsonb_typeof(e.value) <> 'object' THEN {cell}.outbox_batch_item(e.n::integer, e.value)
       WHEN i.rail_type = ANY (r.rail_types)
+        AND (r.required -> i.rail_type IS NULL OR {cell}.missing_field(r.required -> i.rail_type, i.payload) IS NULL)
         AND e.value - ARRAY['instruction_id', 'participant_id', 'idempotency_key', 'rail_type', 'payload',
           'not_before', 'expires_at', 'priority', 'headers'] = '{}'
         AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL)
@@ -31,7 +32,7 @@ BEGIN
           (r.digits -> (i.payload ->> 'currency'))::integer, r.refuse_card_numbers)
       THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before, m.expires_at,
         i.priority, i.headers, {cell}.payment_outbox_fingerprint(i.participant_id, i.rail_type, i.payload),
-        NULL, NULL, NULL)::{cell}.outbox_batch_item
+        NULL, NULL, NULL, NULL, NULL)::{cell}.outbox_batch_item
       ELSE {cell}.outbox_batch_item(e.n::integer, e.value)
     END
     FROM jsonb_array_elements(items) WITH ORDINALITY AS e(value, n)

@@ -43,6 +43,7 @@ DECLARE
   still_unknown boolean;
   whole     boolean; -- a refusal of the payment, not of one of its sends
   settled   boolean; -- no send of it can have been forgotten
+  answer    text;
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
@@ -100,7 +101,9 @@ BEGIN
       END IF;
       whole := o.result = 'REFUSED' AND settled AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
-        RETURN {cell}.answer_open_claim(o, claim, last_no, whole);
+        answer := {cell}.answer_open_claim(o, claim, last_no, whole);
+        PERFORM {cell}.close_answered_letters(ARRAY[o.outbox_id]);
+        RETURN answer;
       END IF;
 
       IF refuses AND last.state = 'FAILED' AND NOT is_waiting OR EXISTS (

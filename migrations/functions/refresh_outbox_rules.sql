@@ -2,7 +2,8 @@
 --   Makes payment_outbox_rules again, in the transaction that changed one of the
 --   tables that it is made of: whoever sees the change sees it there too. The
 --   proof "guards" compares.
--- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails.
+-- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails,
+--          and what required_fields reads.
 -- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.
 -- called by: the triggers of those tables.
 CREATE OR REPLACE FUNCTION {cell}.refresh_outbox_rules() RETURNS trigger
@@ -11,13 +12,15 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   INSERT INTO {cell}.payment_outbox_rules AS r
-    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers, rail_types, forbidden, digits)
+    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers, rail_types, forbidden, digits,
+     required)
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
     ARRAY(
       SELECT '%' || replace(replace(replace(f.key, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_') || '":%'
       FROM {cell}.payment_forbidden_keys f ORDER BY f.key),
-    (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c)
+    (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c),
+    {cell}.required_fields()
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
@@ -28,7 +31,8 @@ BEGIN
     refuse_card_numbers = excluded.refuse_card_numbers,
     rail_types = excluded.rail_types,
     forbidden = excluded.forbidden,
-    digits = excluded.digits;
+    digits = excluded.digits,
+    required = excluded.required;
   RETURN NULL;
 END
 $$;

@@ -75,12 +75,7 @@ BEGIN
   JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
   WHERE r.rail_type = last.rail_type;
   -- The sends that may have reached the rail, whatever became of them.
-  SELECT count(*) AS n, min(s.claimed_at) AS first_at, max(s.claimed_at) AS last_at,
-    (array_agg(s.render_version ORDER BY s.attempt_no))[1] AS render_version
-  INTO sends
-  FROM {cell}.sends_of(replay_payment.outbox_id) s
-  WHERE NOT s.forgotten;
-
+  SELECT s.* INTO sends FROM {cell}.known_sends(replay_payment.outbox_id) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 
   IF letter.reason NOT IN ({unpaid_reasons}) AND NOT (
@@ -130,7 +125,7 @@ BEGIN
   END IF;
   IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('rail %s wants a new id after a refusal, and a replay keeps the old one', last.rail_type),
+      MESSAGE = format('it was sent, and rail %s wants a new id for another try: a replay keeps the old one', last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 

@@ -1,4 +1,5 @@
--- resolve_payment(outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) -> text
+-- resolve_payment(outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text
+--                 [, rail_silent boolean]) -> text
 --   Ends what the machine parked, what it set aside with an unknown outcome, or
 --   what contradicts itself, with a person's evidence: appends the true outcome as
 --   DISPATCHED or FAILED, with the actor. A FAILED one keeps its dead letter, to be
@@ -10,6 +11,9 @@
 --   forgot its send that is all that keeps it from being sent again, and what is FAILED
 --   or CANCELLED, because the rail may have been wrong, or a restore have forgotten the
 --   replay that was executed; the caller would pay it once more.
+--
+--   "Not executed" wants the rail's word beside the evidence where the rail can be
+--   asked (require_rails_word); rail_silent goes without, and is in the row and the log.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
@@ -19,7 +23,8 @@
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
-  outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text) RETURNS text
+  outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text,
+  rail_silent boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -31,6 +36,8 @@ DECLARE
   put_back text;
   aside   boolean := false;
   waits   boolean := false;
+  out_asked boolean := false; -- it was put out for an inquiry, and is not claimed yet
+  silent  boolean := false;
   lost    boolean; -- it should wait in pending, and nothing does
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
@@ -73,13 +80,14 @@ BEGIN
     aside := letter.reason = 'UNCLAIMABLE' AND pending.next_attempt_at = 'infinity'
       AND CASE WHEN put_back IS NULL THEN pending.outcome_unknown
         ELSE put_back IN ({waiting_states}, 'LATE_OUTCOME') END;
+    out_asked := put_back IS NULL AND {cell}.operator_asked(resolve_payment.outbox_id, last.attempt_no + 1);
     waits := resolve_payment.executed AND coalesce(last.state NOT IN ({claim_states}, 'DISPATCHED'), true);
   END IF;
   letter_open := coalesce(letter.status NOT IN ({closed_letters}), false);
   IF NOT coalesce(
     waits OR lost
     OR resolve_payment.executed AND last.state IN ({unpaid_states})
-    OR letter_open AND (aside OR last.state = 'PARKED')
+    OR letter_open AND (aside OR out_asked OR last.state = 'PARKED')
     OR letter_open AND letter.reason = 'CONFLICT' AND last.state IN ({ended_states}), false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -96,11 +104,16 @@ BEGIN
       HINT = 'Leave the conflict open, so that it is not paid again, and escalate it: the books are put right outside of Railhead.';
   END IF;
 
+  IF NOT resolve_payment.executed THEN
+    silent := {cell}.require_rails_word(resolve_payment.outbox_id, resolve_payment.rail_silent);
+  END IF;
+
   IF last.state::text IS DISTINCT FROM verdict THEN
     SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
-    o.error_message := format('%s (%s, %s)', resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
+    o.error_message := format('%s%s (%s, %s)', CASE WHEN silent THEN 'the rail was silent: ' END,
+      resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
     -- The column holds 2000 bytes, and a character has at most 4. The log has all of it.
     IF octet_length(o.error_message) > 2000 THEN
       o.error_message := left(o.error_message, 500);
@@ -108,7 +121,7 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
       CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
   END IF;
-  IF aside OR waits OR put_back IS NOT NULL THEN
+  IF aside OR waits OR out_asked OR put_back IS NOT NULL THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
   END IF;
   IF verdict <> 'FAILED' THEN
@@ -123,7 +136,7 @@ BEGIN
   PERFORM {cell}.log_operator_act('RESOLVE', (SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
-      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document,
+      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;
 END

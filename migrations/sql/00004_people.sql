@@ -210,15 +210,18 @@ CREATE TABLE {cell}.payment_outbox_rules (
   rail_types        text[] COLLATE "C" NOT NULL,
   forbidden         text[] COLLATE "C" NOT NULL,
   digits            jsonb   NOT NULL,
+  required          jsonb   NOT NULL,
   CONSTRAINT payment_outbox_rules_pk PRIMARY KEY (singleton),
   CONSTRAINT payment_outbox_rules_one_row CHECK (singleton)
 ) WITH (toast_tuple_target = 8160);
 COMMENT ON TABLE {cell}.payment_outbox_rules IS
-  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies and payment_rails by their triggers; never changed by hand.';
+  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies, and payment_rails with the profiles in force, by their triggers; never changed by hand.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'Those with a profile in force.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key. Without the key''s first quote, at which LIKE would stop at every name and value.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency by its code.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.required IS 'What each rail needs in a payload (required_fields).';
 
+{include required_fields}
 {include refresh_outbox_rules}
 
 CREATE TRIGGER payment_outbox_settings_rules

@@ -3,7 +3,9 @@
 {include bump_participant_outbox_seq}
 {include payment_outbox_fingerprint}
 {include payment_outbox_state}
+{include payment_outbox_differs}
 {include card_number_under}
+{include missing_field}
 {include payment_outbox_fault}
 {include payment_outbox_sound}
 {include enqueue_payment_outbox}
@@ -27,6 +29,8 @@
 {include rail_has_seen}
 {include sends_of}
 {include forgotten_sends}
+{include known_sends}
+{include operator_asked}
 {include not_found_alone}
 {include last_rail_reference}
 {include rail_busy_since}
@@ -34,6 +38,7 @@
 {include tell_outcome}
 {include hear_outcomes}
 {include open_dead_letters}
+{include close_answered_letters}
 {include append_outbox_row}
 {include may_be_forgotten_until}
 {include send_may_be_forgotten}

@@ -10,6 +10,8 @@ SELECT
   coalesce(p.rail_type, a.rail_type)                        AS rail_type,
   CASE
     WHEN d.reason = 'CONFLICT' AND d.status NOT IN ({closed_letters}) THEN 'CONFLICT'
+    WHEN p.provisional THEN 'ACCEPTED'
+    WHEN p.outcome_unknown THEN 'UNKNOWN'
     WHEN p.outbox_id IS NOT NULL THEN 'PENDING'
     ELSE s.state::text
   END                                                       AS state,
@@ -110,7 +112,14 @@ rail AS MATERIALIZED (
     coalesce((SELECT sum(b.count) FROM backlog b
       WHERE b.rail_type = r.rail_type AND b.state IN ({claim_states})), 0)::bigint AS in_flight,
     coalesce((SELECT sum(b.count) FROM backlog b
-      WHERE b.rail_type = r.rail_type AND b.state IN ({unsettled_states})), 0)::bigint AS outcome_unknown,
+      WHERE b.rail_type = r.rail_type AND b.state IN ({unsettled_states})), 0)::bigint
+      + (SELECT count(*)
+        FROM (
+          SELECT d.outbox_id FROM {cell}.payment_dead_letters d
+          WHERE d.rail_type = r.rail_type AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
+          LIMIT 100000) u
+        -- What is out for an inquiry waits, and is counted there.
+        WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = u.outbox_id LIMIT 1) IS NULL) AS outcome_unknown,
     coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type), 0)::bigint AS dead_letters
   FROM {cell}.payment_rails r
   CROSS JOIN (SELECT g.paused FROM {cell}.payment_rails g WHERE g.rail_type = '*') e

@@ -14,5 +14,8 @@
 {include triage_dead_letter}
 {include inquiry_said_not_executed}
 {include replay_payment}
+{include pause_of}
+{include inquire_payment}
+{include require_rails_word}
 {include resolve_payment}
 {include schema_version}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,7 +106,7 @@ func (w *World) first(ctx context.Context, journal *Journal, one order) error {
 	return await(ctx, 15*time.Second, "the first one to be dispatched", func() (bool, error) {
 		var state string
 		err := w.admin.QueryRow(ctx, `SELECT `+cell+`.payment_outbox_state($1::uuid)`, receipt.OutboxID.String()).Scan(&state)
-		return state != "PENDING" && state != string(payment.Dispatching), err
+		return !slices.Contains([]string{"PENDING", string(payment.Unknown), string(payment.Accepted), string(payment.Dispatching)}, state), err
 	})
 }
 

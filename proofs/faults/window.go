@@ -139,7 +139,13 @@ func replayExecuted(ctx context.Context, w *World) error {
 			return err
 		}
 		w.Injected++
-		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
+		if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason", "the bank's word, to resolve it"); err != nil {
+			return err
+		}
+		if _, err := w.AwaitRest(ctx); err != nil {
+			return err
+		}
+		if err := w.operate(ctx, "dead-letter", "resolve", each.OutboxID, "--not-executed", "--rail-silent", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
 			"--document", "the bank's inquiry", "--reason", "the bank does not find it"); err != nil {
 			return err
 		}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -48,13 +51,37 @@ func (w *world) replay(ctx context.Context, p *life) error {
 }
 
 func (w *world) resolve(ctx context.Context, p *life, wasExecuted bool) error {
-	proof := ledger.Evidence{Executed: wasExecuted, Date: time.Now(), Document: "statement", Reason: "a proof"}
+	var err error
 	if wasExecuted {
-		proof.RailReference = referenceA
+		_, err = w.operator.ResolvePayment(ctx, p.id, ledger.Evidence{
+			Executed: true, RailReference: referenceA, Date: time.Now(), Document: "statement", Reason: "a proof",
+		})
+	} else {
+		err = w.resolveSilently(ctx, p)
 	}
-	_, err := w.operator.ResolvePayment(ctx, p.id, proof)
 	if err == nil {
 		p.facts.resolved(wasExecuted, referenceA)
+	}
+	return err
+}
+
+// resolveSilently resolves as not executed without the rail's word, which a rail that can be
+// asked owes: while the participant is paused, which no other lane sees.
+func (w *world) resolveSilently(ctx context.Context, p *life) error {
+	err := pgx.BeginFunc(ctx, w.looker, func(tx pgx.Tx) error {
+		for _, act := range []string{
+			`SELECT railhead.pause_participant(k.participant_id, 'a proof') FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1`,
+			`SELECT railhead.resolve_payment($1, false, NULL, current_date, 'statement', 'a proof', true)`,
+			`SELECT railhead.resume_participant(k.participant_id, 'a proof') FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1`,
+		} {
+			if _, err := tx.Exec(ctx, act, [16]byte(p.id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == payment.StateNotAllowed {
+		return fmt.Errorf("%w: %s", payment.ErrNotAllowed, refused.Message)
 	}
 	return err
 }

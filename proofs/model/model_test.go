@@ -39,6 +39,8 @@ type model struct {
 	endedBy                  payment.Result
 	endedReference           string
 	evident                  bool // an operator's evidence ended it
+	taken                    bool // as of the last row that is not late: the rail took it, its final word is to come
+	asked                    bool // an operator has put it out for one inquiry, which has no answer yet
 	*past
 }
 
@@ -80,6 +82,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	m.rows++
 	m.state, m.unknown, m.open = state, unknown && state != payment.Dispatched, 0
 	m.last, m.ended, m.endedBy, m.endedReference, m.evident = m.rows, answers, result, reference, false
+	m.taken, m.asked = false, false
 	m.dispatched = m.dispatched || state == payment.Dispatched
 	if state == payment.Replayed {
 		m.replayed, m.replayedAt = true, m.rows
@@ -146,6 +149,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
+		m.answeredAbout()
 		return payment.VerdictSettled
 	}
 	taken := !m.claimTaken && has(payment.ResultAccepted)
@@ -170,11 +174,13 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
+		m.answeredAbout()
 		return payment.VerdictIn
 	}
 	if d.Park {
 		m.append(payment.Parked, d.OutcomeUnknown, 0, "", "")
 	}
+	m.taken = d.Provisional && d.OutcomeUnknown
 	if d.Reason != "" {
 		m.letter = d.Reason
 	}
@@ -182,6 +188,13 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		m.waiting, m.action, m.waitsUnknown, m.waitsTaken = true, d.NextAction, d.OutcomeUnknown, d.Provisional && d.OutcomeUnknown
 	}
 	return payment.VerdictIn
+}
+
+// answeredAbout closes the letter of what was out for an inquiry and is DISPATCHED now.
+func (m *model) answeredAbout() {
+	if m.letter == payment.DeadOutcomeUnknown {
+		m.letter = ""
+	}
 }
 
 func (m *model) addLate(l late) {
@@ -256,7 +269,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		return payment.VerdictSettled
 	case m.waiting && spent && m.action == payment.ActionSend:
 		m.append(payment.Parked, true, 0, "", "")
-		m.waiting, m.letter = false, payment.DeadOutcomeUnknown
+		m.waiting, m.letter, m.taken = false, payment.DeadOutcomeUnknown, d.Provisional
 		return payment.VerdictSettled
 	case m.waiting && d.State == payment.Accepted:
 		m.waitsTaken, m.waitsUnknown, m.action = true, true, payment.ActionInquire

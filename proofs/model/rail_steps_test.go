@@ -37,6 +37,9 @@ func (w *world) call(t *rapid.T) {
 		}
 		got := result(t, each)
 		d := w.profile.Decide(w.weigh(t, each.claim), payment.Answer{Result: got})
+		if each.claim.Asked && d.Requeue {
+			t.Fatalf("what an operator had asked about once goes on after %s: %+v", got, d)
+		}
 		each.outcome = new(w.outcome(each.claim, d, got, each.instruction.rail.reference(got), "w"))
 		return
 	}
@@ -170,11 +173,28 @@ func (w *world) replay(t *rapid.T) {
 	same(t, "row of the replay", no, one.rows)
 }
 
-// resolve brings a person's evidence, which is the truth.
+// askAbout has an operator put what is parked out for one inquiry.
+func (w *world) askAbout(t *rapid.T) {
+	one := w.pick(t, func(i *instruction) bool { return i.letter != "" })
+	no, err := w.operator.InquirePayment(w.ctx(), one.id, "a proof")
+	if allowed := one.state == payment.Parked && one.letter == payment.DeadOutcomeUnknown && w.profile.Inquiry.Max > 0; allowed != (err == nil) {
+		t.Fatalf("asking about %+v: %v", one.model, err)
+	}
+	if err != nil {
+		return
+	}
+	taken := one.taken
+	one.append(payment.Unknown, true, 0, "", "")
+	one.waiting, one.action, one.waitsUnknown, one.waitsTaken, one.taken, one.asked = true, payment.ActionInquire, true, taken, taken, true
+	same(t, "row of the inquiry that is asked for", no, one.rows)
+}
+
+// resolve brings a person's evidence, which is the truth. Against a rail that can be
+// asked it says that it is silent, while nothing of the participant is claimed.
 func (w *world) resolve(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" && !w.onItsWay(i) })
 	executed := one.rail.executed > 0
-	evidence := ledger.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof"}
+	evidence := ledger.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof", RailSilent: !executed}
 	want, reference, result := payment.Failed, "", payment.ResultRefused
 	switch {
 	case executed:
@@ -183,10 +203,16 @@ func (w *world) resolve(t *rapid.T) {
 		want = payment.Cancelled // that it was not executed is no news
 	}
 	evidence.RailReference = reference
-	_, err := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
+	_, err := w.operator.PauseParticipant(w.ctx(), one.order.ParticipantID, "a proof")
+	must(t, err)
+	_, refusal := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
+	_, err = w.operator.ResumeParticipant(w.ctx(), one.order.ParticipantID, "a proof")
+	must(t, err)
+	err = refusal
 	conflict := one.letter == payment.DeadConflict && slices.Contains([]payment.State{payment.Failed, payment.Cancelled, payment.Dispatched}, one.state)
 	wrong := executed && (one.state == payment.Failed || one.state == payment.Cancelled)
-	if allowed := one.state == payment.Parked || conflict || wrong; allowed != (err == nil) {
+	out := one.asked && one.waiting
+	if allowed := one.state == payment.Parked || conflict || wrong || out; allowed != (err == nil) {
 		t.Fatalf("resolve of %+v as executed=%v: %v", one.model, executed, err)
 	}
 	if err != nil {
@@ -196,6 +222,7 @@ func (w *world) resolve(t *rapid.T) {
 		one.append(want, false, 0, result, reference)
 		one.evident = true
 	}
+	one.waiting = one.waiting && !out
 	if one.letter = ""; want == payment.Failed {
 		one.letter = payment.DeadFailed
 	}

@@ -32,6 +32,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"cancel":           w.cancel,
 		"replay":           w.replay,
 		"resolve":          w.resolve,
+		"ask about":        w.askAbout,
 		"expire":           w.expire,
 		"back up":          w.backUp,
 		"restore":          w.restore,
@@ -79,6 +80,10 @@ func (w *world) enqueueAgain(t *rapid.T) {
 	switch {
 	case one.letter == payment.DeadConflict:
 		want = "CONFLICT"
+	case one.waiting && one.waitsTaken:
+		want = "ACCEPTED"
+	case one.waiting && one.waitsUnknown:
+		want = "UNKNOWN"
 	case one.waiting:
 		want = "PENDING"
 	}
@@ -129,7 +134,7 @@ func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 	var jobs []*job
 	for _, claim := range claims {
 		one := w.byID(claim.OutboxID)
-		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown || claim.Provisional != one.waitsTaken {
+		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown || claim.Provisional != one.waitsTaken || claim.Asked != one.asked {
 			t.Fatalf("claimed %+v, which the model has as %+v", claim, one)
 		}
 		if no := one.claimed(claim.SendCount, claim.ClaimedAt); no != claim.AttemptNo {

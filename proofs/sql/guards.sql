@@ -101,6 +101,21 @@ WHERE NOT EXISTS (
     AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
     AND r.forbidden = ARRAY(
       SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
+    AND r.required = (
+      SELECT coalesce(jsonb_object_agg(n.rail_type, n.paths), '{}')
+      FROM (
+        SELECT l.rail_type, jsonb_agg(DISTINCT f.path COLLATE "C" ORDER BY f.path COLLATE "C") AS paths
+        FROM {cell}.payment_rails l
+        JOIN {cell}.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version
+        CROSS JOIN LATERAL (
+          SELECT e.value ->> 'field' AS path
+          FROM jsonb_array_elements(CASE jsonb_typeof(p.profile #> '{checks,fields}') WHEN 'array' THEN p.profile #> '{checks,fields}' ELSE '[]' END) AS e
+          WHERE e.value -> 'optional' IS DISTINCT FROM 'true'
+          UNION ALL
+          SELECT e.value
+          FROM jsonb_array_elements_text(CASE jsonb_typeof(p.profile #> '{checks,required}') WHEN 'array' THEN p.profile #> '{checks,required}' ELSE '[]' END) AS e) f
+        WHERE f.path <> ''
+        GROUP BY l.rail_type) n)
     AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c))
 UNION ALL
 SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, zombie is %s ms',

@@ -305,3 +305,13 @@ func validatePath(all *faults, field, path string, known ...string) {
 		all.refuse(field, "has an unmatched brace")
 	}
 }
+
+// Requires lists the paths into the payload without which no send can be rendered, in
+// order, each once. It wants a config that is valid.
+func (c Config) Requires() []string {
+	body, err := compileTemplate(c.Send.Body, sendSources)
+	if err != nil {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(body.root.payloadPaths())))
+}

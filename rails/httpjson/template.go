@@ -105,6 +105,21 @@ func (n templateNode) needs(source string) bool {
 	return slices.ContainsFunc(n.items, func(item templateNode) bool { return item.needs(source) })
 }
 
+// payloadPaths lists the paths into the payload without which the node can't be rendered.
+func (n templateNode) payloadPaths() []string {
+	var paths []string
+	if path, isPayload := strings.CutPrefix(n.source, payloadPrefix); isPayload && !n.optional {
+		paths = append(paths, path)
+	}
+	for _, field := range n.fields {
+		paths = append(paths, field.payloadPaths()...)
+	}
+	for _, item := range n.items {
+		paths = append(paths, item.payloadPaths()...)
+	}
+	return paths
+}
+
 // render gives the bytes of the body: keys sorted, no white space. It fails
 // where a source that is not optional is missing, naming it, never its value.
 func (t template) render(values map[string]any, payload jsondoc.Doc) ([]byte, error) {

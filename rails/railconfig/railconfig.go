@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,6 +144,8 @@ func (c *RailConfig) complete() []error {
 		for _, fault := range split(config.Validate()) {
 			refuse("http.%w", fault)
 		}
+		checks := &c.Profile.Checks
+		checks.Required = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(checks.Required), config.Requires()...))))
 	case AdapterNoop:
 		if !c.allowNoop {
 			refuse("adapter is noop, which pays nobody; allow_noop: true at the top of the file permits it")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,27 @@ func env(name string) string {
 		return "s3cret-token"
 	}
 	return ""
+}
+
+// TestRequiredOfTheRequests: what a rail's requests are made of is in the profile that
+// goes to the database, whether the file lists it or not.
+func TestRequiredOfTheRequests(t *testing.T) {
+	text, err := os.ReadFile("testdata/bank.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for listed, want := range map[string][]string{
+		"":                                      {"creditor.iban", "creditor.name", "debtor"},
+		"        required: [purpose, debtor]\n": {"creditor.iban", "creditor.name", "debtor", "purpose"},
+	} {
+		file, err := railconfig.Parse([]byte(strings.Replace(string(text), "        fields:\n", listed+"        fields:\n", 1)), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.Rails[0].Profile.Checks.Required; !slices.Equal(got, want) {
+			t.Errorf("required %v, want %v", got, want)
+		}
+	}
 }
 
 func TestExampleSpeaksToABank(t *testing.T) {

@@ -13,5 +13,6 @@ archive AS (
   LEFT JOIN acts o ON o.outbox_id = a.outbox_id AND o.act = CASE
     WHEN a.state = 'REPLAYED' THEN 'REPLAY'
     WHEN a.state = 'CANCELLED' THEN 'CANCEL'
+    WHEN a.state = 'UNKNOWN' AND a.error_code = 'ASKED' THEN 'INQUIRE'
     WHEN a.error_code = 'RESOLVED' OR a.state = 'DISPATCHED' THEN 'RESOLVE' END
 )

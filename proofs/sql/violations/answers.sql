@@ -35,7 +35,8 @@ CROSS JOIN LATERAL (
       format('%s: row %s (%s) follows the open claim %s and answers nothing', j.outbox_id, j.attempt_no, j.state, j.last_no)
     WHEN j.state IN ('CANCELLED', 'REPLAYED', 'PARKED')
       OR j.state = 'FAILED' AND (j.error_code = 'EXPIRED' OR j.after_late OR j.by_operator)
-      OR j.state = 'DISPATCHED' AND (j.after_late OR j.by_operator) THEN NULL
+      OR j.state = 'DISPATCHED' AND (j.after_late OR j.by_operator)
+      OR j.state = 'UNKNOWN' AND j.error_code = 'ASKED' AND j.by_operator THEN NULL
     ELSE format('%s: row %s (%s) answers no claim', j.outbox_id, j.attempt_no, j.state)
   END AS violation) v
 WHERE v.violation IS NOT NULL

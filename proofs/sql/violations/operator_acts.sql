@@ -1,5 +1,5 @@
 -- A replay of what was set aside, and a resolution that agrees with what is
--- recorded, append no row; a cancellation always does.
+-- recorded, append no row; the others always do.
 WITH {archive},
 {horizon},
 appended AS (
@@ -7,6 +7,7 @@ appended AS (
   FROM archive r
   CROSS JOIN LATERAL (
     SELECT CASE WHEN r.state = 'CANCELLED' THEN 'CANCEL' WHEN r.state = 'REPLAYED' THEN 'REPLAY'
+      WHEN r.state = 'UNKNOWN' AND r.answers = 0 AND r.error_code = 'ASKED' THEN 'INQUIRE'
       WHEN r.error_code = 'RESOLVED' THEN 'RESOLVE' END AS act) x
   WHERE x.act IS NOT NULL
   GROUP BY r.outbox_id, x.act
@@ -22,4 +23,4 @@ SELECT CASE WHEN c.rows > c.acts
 FROM compared c
 CROSS JOIN horizon h
 WHERE c.rows > c.acts
-  OR c.act = 'CANCEL' AND c.rows < c.acts AND (c.outbox_id < h.id) IS NOT TRUE
+  OR c.act IN ('CANCEL', 'INQUIRE') AND c.rows < c.acts AND (c.outbox_id < h.id) IS NOT TRUE

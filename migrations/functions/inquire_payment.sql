@@ -1,0 +1,90 @@
+-- inquire_payment(outbox_id uuid, reason text) -> integer
+--   Puts what is parked with an unknown outcome out for one inquiry: appends UNKNOWN with
+--   ASKED, and inserts the pending row that is asked about at once. An answer that ends
+--   the payment ends it; after any other, and after none, it is parked again. It is never
+--   sent: its claim is known by operator_asked, and payment.Policy.Decide parks it. The
+--   dead letter stays open all the while. Returns the attempt_no of the row.
+--
+--   While rail, participant or everything is paused nothing is claimed, an inquiry
+--   neither: it is refused then, so that an inquiry that was put out is soon made. One
+--   that is put out when a pause begins waits until it ends.
+-- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it is not parked, or
+--          its rail can't be asked, with the sentence that says why, 55P03 after 5 s of
+--          waiting for a lock.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
+--          payment_paused_participants.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_operator_log.
+-- locks:   the keys row, then the letter, then the pending row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.inquire_payment(outbox_id uuid, reason text) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+  letter {cell}.payment_dead_letters;
+  last   {cell}.payment_outbox_attempts;
+  whole  {cell}.payment_outbox_attempts;
+  sends  record;
+  told   record; -- of sends that a restore forgot
+  paused text;
+  number integer;
+BEGIN
+  PERFORM {cell}.require_reason(inquire_payment.reason);
+  PERFORM {cell}.lock_payment(inquire_payment.outbox_id);
+  SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = inquire_payment.outbox_id FOR UPDATE;
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = inquire_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  IF last.state IS DISTINCT FROM 'PARKED' OR letter.reason IS DISTINCT FROM 'OUTCOME_UNKNOWN'
+    OR letter.status IN ({closed_letters})
+    OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = inquire_payment.outbox_id)
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the instruction is %s: only what is parked with an unknown outcome is put out for an inquiry',
+        coalesce({cell}.payment_outbox_state(inquire_payment.outbox_id), 'gone from the archive')),
+      HINT = 'What waits is asked about by itself where its rail can be asked; what has ended is compared with the rail''s statement.';
+  END IF;
+  IF NOT EXISTS (
+    SELECT FROM {cell}.payment_rails r
+    JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+    WHERE r.rail_type = last.rail_type AND (p.profile #>> '{inquiry,max}')::integer > 0)
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('rail %s can''t be asked: its profile has no inquiry', last.rail_type),
+      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+  END IF;
+  paused := {cell}.pause_of(last.rail_type, last.participant_id);
+  IF paused IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('%s: no inquiry would be made', paused),
+      HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, bring evidence and say that the rail is silent.';
+  END IF;
+  SELECT a.* INTO whole FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = inquire_payment.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1;
+  IF whole.payload IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be put out',
+      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+  END IF;
+  SELECT s.* INTO sends FROM {cell}.known_sends(inquire_payment.outbox_id) s;
+  SELECT f.* INTO told FROM {cell}.forgotten_sends(inquire_payment.outbox_id) f;
+
+  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = inquire_payment.outbox_id;
+  INSERT INTO {cell}.payment_outbox_attempts
+    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+     attempt_no, state, completed_at, error_code, error_message, outcome_unknown, provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.instruction_id, last.participant_id, last.sequence_id, last.idempotency_key,
+    last.rail_type, number, 'UNKNOWN', clock_timestamp(), 'ASKED', inquire_payment.reason, true, last.provisional);
+  INSERT INTO {cell}.payment_outbox_pending
+    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
+     next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+     first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
+  SELECT whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
+    whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, whole.expires_at,
+    whole.headers, 'INQUIRE', true, last.provisional,
+    least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.n + told.n, count(*), sends.render_version
+  FROM {cell}.payment_outbox_attempts q
+  WHERE q.outbox_id = inquire_payment.outbox_id AND q.state = 'INQUIRING';
+  PERFORM {cell}.log_operator_act('INQUIRE', last.instruction_id, last.outbox_id, inquire_payment.reason,
+    jsonb_build_object('attempt_no', number));
+  RETURN number;
+END
+$$;

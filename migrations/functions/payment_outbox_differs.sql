@@ -1,0 +1,42 @@
+-- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer) -> text[]
+--   Which of these arguments of a repeated call are not what the first call said, by
+--   name, in this order; {}: none. They are no content, so that the call is no
+--   conflict, and nothing of them is taken over. Null where it can't be told: the
+--   instruction's rows have left the archive, or it was set aside and replayed, which
+--   gives it other times. A not_before that was over at the enqueue is the same as none.
+-- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
+-- called by: the enqueue functions.
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
+  outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer) RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  -- Of nanoseconds one caller's library keeps the microseconds, and another rounds.
+  unit  CONSTANT interval := interval '1 microsecond';
+  first record;
+BEGIN
+  IF EXISTS (SELECT FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1 AND d.reason = 'UNCLAIMABLE') THEN
+    RETURN NULL;
+  END IF;
+  -- Later rows may have the times that a replay gave.
+  SELECT a.next_attempt_at, a.expires_at, a.priority, a.enqueued_at INTO first
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
+  ORDER BY a.attempt_no
+  LIMIT 1;
+  IF NOT FOUND THEN
+    SELECT p.next_attempt_at, p.expires_at, p.priority, p.created_at AS enqueued_at INTO first
+    FROM {cell}.payment_outbox_pending p
+    WHERE p.outbox_id = $1;
+  END IF;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  RETURN array_remove(ARRAY[
+    CASE WHEN greatest($2, first.enqueued_at) NOT BETWEEN first.next_attempt_at - unit AND first.next_attempt_at + unit THEN 'not_before' END,
+    CASE WHEN ($3 IS NULL) <> (first.expires_at IS NULL)
+      OR $3 NOT BETWEEN first.expires_at - unit AND first.expires_at + unit THEN 'expires_at' END,
+    CASE WHEN $4 <> first.priority THEN 'priority' END], NULL);
+END
+$$;

@@ -1,0 +1,79 @@
+-- require_rails_word(outbox_id uuid, rail_silent boolean) -> boolean
+--   What the rail has to say before an operator's evidence ends as not executed what may
+--   have been sent. Where the rail can be asked it wants the answer to an inquiry of the
+--   last 15 minutes: one that proves that it was not executed (inquiry_said_not_executed)
+--   is enough; one that says executed refuses the act; any other, and none, pass with
+--   rail_silent alone. What is parked, or was put out for an inquiry, has to have been asked about
+--   by then, unless nothing is claimed: its rail is paused, or a suspension is open.
+-- returns: whether it is resolved without the rail's word, which could be asked.
+-- errors:  RH020 the word is missing or says otherwise, with the sentence that says so.
+-- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_rails,
+--          payment_rail_profiles, payment_outbox_suspensions, and what inquiry_said_not_executed reads.
+-- locks:   nothing.   called by: resolve_payment, which holds the keys row.
+CREATE OR REPLACE FUNCTION {cell}.require_rails_word(outbox_id uuid, rail_silent boolean) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  last    {cell}.payment_outbox_attempts;
+  asked   {cell}.payment_outbox_attempts;
+  profile jsonb;
+  letter  text;
+  sends   record;
+  told    record; -- of sends that a restore forgot
+BEGIN
+  SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
+  SELECT p.profile INTO profile
+  FROM {cell}.payment_rails r
+  JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+  WHERE r.rail_type = last.rail_type;
+  IF coalesce((profile #>> '{inquiry,max}')::integer, 0) = 0 THEN
+    RETURN false;
+  END IF;
+  SELECT d.reason INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1;
+  SELECT s.* INTO sends FROM {cell}.known_sends($1) s;
+  SELECT f.* INTO told FROM {cell}.forgotten_sends($1) f;
+  -- Of what was never sent there is nothing to ask, unless the rail said otherwise.
+  IF sends.n + told.n = 0 AND NOT last.outcome_unknown AND letter IS DISTINCT FROM 'CONFLICT'
+    AND NOT {cell}.send_may_be_forgotten($1)
+  THEN
+    RETURN false;
+  END IF;
+
+  SELECT a.* INTO asked
+  FROM {cell}.payment_outbox_attempts a
+  JOIN {cell}.payment_outbox_attempts q
+    ON q.outbox_id = a.outbox_id AND q.attempt_no = a.answers_attempt_no AND q.state = 'INQUIRING'
+  WHERE a.outbox_id = $1 AND a.completed_at > clock_timestamp() - interval '15 minutes'
+  ORDER BY a.attempt_no DESC
+  LIMIT 1;
+  IF asked.result = 'EXECUTED' THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the rail answered an inquiry that it executed the payment (row %s): it is not resolved as not executed', asked.attempt_no),
+      HINT = 'Compare with the rail''s statement. If it has the payment, resolve it as executed, with its reference.';
+  END IF;
+  IF {cell}.inquiry_said_not_executed($1, profile, sends.first_at, sends.last_at) THEN
+    RETURN false;
+  END IF;
+  IF rail_silent IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = CASE WHEN asked.attempt_no IS NULL
+        THEN 'the rail can be asked, and has not been within 15 minutes: it is not resolved as not executed without its word'
+        ELSE format('the rail''s answer to an inquiry (row %s, %s) does not prove that the payment was not executed',
+          asked.attempt_no, coalesce(asked.result, 'none came')) END,
+      HINT = 'Ask it: railhead payment inquire. If it gives no answer that proves anything, and your evidence is enough without: --rail-silent, which is recorded.';
+  END IF;
+  IF asked.attempt_no IS NULL AND letter = 'OUTCOME_UNKNOWN'
+    AND (last.state = 'PARKED' OR {cell}.operator_asked($1, last.attempt_no + 1))
+    AND {cell}.pause_of(last.rail_type, last.participant_id) IS NULL
+    AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the rail can be asked, and has not been within 15 minutes: whether it is silent is not known',
+      HINT = CASE WHEN last.state = 'PARKED' THEN 'Ask it: railhead payment inquire.'
+        ELSE 'Its inquiry is on its way: look again in a moment, at railhead payment show and at railhead status.' END;
+  END IF;
+  RETURN true;
+END
+$$;
