@@ -43,7 +43,7 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 	last := t.last()
 	switch {
 	case t.DeadLetter.Open() && t.DeadLetter.Reason == payment.DeadConflict:
-		return Contradicted, "what the rail said contradicts itself; a person compares with the rail's statement", nil
+		return Contradicted, t.Contradiction() + "; a person compares with the rail's statement", nil
 	case last != nil && last.State == payment.Dispatched:
 		if by := t.testimonyOf(last); by != nil {
 			return ExecutedByEvidence, reasonFrom(last, by.String()), by
@@ -82,6 +82,10 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:
 		return OutcomeUnknown, "the rail took it for now; its final word is to come"
+	case unknown && last == nil:
+		return OutcomeUnknown, "pending says that a send has no trustworthy answer, and no row of it is in the archive"
+	case unknown && !t.sendUnanswered(lastNo):
+		return OutcomeUnknown, fmt.Sprintf("row %d keeps it unknown, although every send that the rows show has an answer: compare with the rail", lastNo)
 	case unknown:
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
 	}
@@ -113,6 +117,25 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	default:
 		return NotSent, "every claim ended before the first byte"
 	}
+}
+
+// sendUnanswered reports whether the rows up to a number show a send without a
+// trustworthy answer: of a claim, or of one that a restore forgot.
+func (t Timeline) sendUnanswered(upTo int) bool {
+	if t.Earlier {
+		return true
+	}
+	answered := make(map[int]bool)
+	for _, row := range t.Attempts {
+		result := payment.Result(row.Result)
+		if row.AttemptNo <= upTo && row.AnswersAttemptNo > 0 && (result.LeftNothing() || result.RefusesSend()) {
+			answered[row.AnswersAttemptNo] = true
+		}
+	}
+	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
+		return row.AttemptNo <= upTo && (row.State == payment.Dispatching && !answered[row.AttemptNo] ||
+			row.State == payment.LateOutcome && payment.Result(row.Result).LeavesDoubt())
+	})
 }
 
 // last is the latest row that is not LATE_OUTCOME.

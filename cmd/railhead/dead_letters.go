@@ -138,7 +138,7 @@ func contradiction(line ledger.Timeline) string {
 	for _, row := range line.Attempts {
 		switch {
 		case row.State == payment.Dispatched:
-			executed = true
+			executed = row.ErrorCode != payment.CodeResolved // which is an operator's word
 		case executed && row.State == payment.LateOutcome && row.Result == string(payment.ResultRefused):
 			return "the rail said that it executed the payment, and later that it refused it.\n" +
 				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error of\n" +
@@ -146,7 +146,7 @@ func contradiction(line ledger.Timeline) string {
 				"the statement, resolve it as executed. On any other rail the two contradict each other."
 		}
 	}
-	return "what the rail said contradicts itself."
+	return line.Contradiction() + "."
 }
 
 // neverEnqueued is the remedy for what the registry does not know.
