@@ -30,7 +30,22 @@ func (r *refusals) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trace
 }
 
 func (r *refusals) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
-	if data.Err == nil {
+	r.count(data.Err)
+}
+
+// A turn is one batch, whose statements are no queries to a tracer.
+func (r *refusals) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (r *refusals) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	r.count(data.Err)
+}
+
+func (r *refusals) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (r *refusals) count(err error) {
+	if err == nil {
 		return
 	}
 	r.mu.Lock()
@@ -38,7 +53,14 @@ func (r *refusals) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQ
 	if r.n == nil {
 		r.n = map[string]int{}
 	}
-	r.n[ledger.SQLState(data.Err)]++
+	r.n[ledger.SQLState(err)]++
+}
+
+// showDeadlocks has the server look for deadlocks before a wait for a lock is over.
+// Sessions that are open already don't know of it.
+func (d *desk) showDeadlocks() {
+	d.t.Helper()
+	d.do(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''100ms''', current_database()); END $$`)
 }
 
 // TestEveryoneAppendsAtOnce lets claims, fast records, reapers' repairs and
@@ -47,6 +69,7 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 	t.Parallel()
 	const instructions, rounds, bringers, workers, reapers = 6, 12, 16, 3, 2
 	d := newDesk(t)
+	d.showDeadlocks()
 	seen := &refusals{}
 	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20, Tracer: seen})
 	if err != nil {
@@ -73,6 +96,9 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 
 	d.gapless()
 	for state, n := range seen.n {
+		if state == "55P03" { // many stand in one line: one that waits for too long comes again
+			continue
+		}
 		t.Errorf("the server refused %d times with %q", n, state)
 	}
 	states := map[string]int{}

@@ -17,6 +17,7 @@ func TestTwoWritersOfTheSameRows(t *testing.T) {
 	t.Parallel()
 	const instructions = 30
 	d := newDesk(t)
+	d.showDeadlocks()
 	seen := &refusals{}
 	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Reaper), Cell: d.Schema, MaxConns: 4, Tracer: seen})
 	if err != nil {
