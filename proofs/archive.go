@@ -180,4 +180,32 @@ func proveActs(i *instruction, _ Options, t *tally) {
 			t.offend("%s: %d acts of %s in the log, %d rows in the archive", i.id, i.acts[act], act, rows[act])
 		}
 	}
+	i.proveResolutions(t)
+}
+
+// proveResolutions holds each row that an operator's evidence ended to what the acts say.
+func (i *instruction) proveResolutions(t *tally) {
+	for _, executed := range []bool{true, false} {
+		rows, acts := 0, 0
+		for _, r := range i.rows {
+			if r.errorCode == payment.CodeResolved && (r.state == payment.Dispatched) == executed {
+				rows++
+			}
+		}
+		for _, e := range i.evidence {
+			if e.executed == executed {
+				acts++
+			}
+		}
+		if rows > acts {
+			t.offend("%s: %d rows were resolved as %s, and %d acts in the log say so", i.id, rows, resolvedAs(executed), acts)
+		}
+	}
+}
+
+func resolvedAs(executed bool) string {
+	if executed {
+		return "executed"
+	}
+	return "not executed"
 }

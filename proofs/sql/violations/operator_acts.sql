@@ -12,6 +12,18 @@ appended AS (
   WHERE x.act IS NOT NULL
   GROUP BY r.outbox_id, x.act
 ),
+resolved AS (
+  SELECT r.outbox_id, r.state = 'DISPATCHED' AS executed, count(*) AS n
+  FROM archive r
+  WHERE r.error_code = 'RESOLVED'
+  GROUP BY r.outbox_id, r.state = 'DISPATCHED'
+),
+told AS (
+  SELECT l.outbox_id, coalesce((l.detail ->> 'executed')::boolean, false) AS executed, count(*) AS n
+  FROM {cell}.payment_operator_log l
+  WHERE l.act = 'RESOLVE' AND l.outbox_id IS NOT NULL
+  GROUP BY l.outbox_id, coalesce((l.detail ->> 'executed')::boolean, false)
+),
 compared AS (
   SELECT coalesce(r.outbox_id, o.outbox_id) AS outbox_id, coalesce(r.act, o.act) AS act, coalesce(r.n, 0) AS rows, coalesce(o.n, 0) AS acts
   FROM appended r
@@ -24,3 +36,9 @@ FROM compared c
 CROSS JOIN horizon h
 WHERE c.rows > c.acts
   OR c.act IN ('CANCEL', 'INQUIRE') AND c.rows < c.acts AND (c.outbox_id < h.id) IS NOT TRUE
+UNION ALL
+SELECT format('%s: %s rows were resolved as %s, and %s acts in the log say so', r.outbox_id, r.n,
+  CASE WHEN r.executed THEN 'executed' ELSE 'not executed' END, coalesce(t.n, 0))
+FROM resolved r
+LEFT JOIN told t ON t.outbox_id = r.outbox_id AND t.executed = r.executed
+WHERE r.n > coalesce(t.n, 0)
