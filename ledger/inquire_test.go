@@ -216,6 +216,21 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
+	// Nor is it where a later inquiry was told nothing.
+	id = parked(d)
+	var claims []payment.Claim
+	for range 2 {
+		ask(id)
+		claims = append(claims, d.claimOne(id))
+		d.record(lost(asks, claims[len(claims)-1]))
+	}
+	d.must(resolve(id, true))
+	same(t, "the first comes late", d.late(told(asks, claims[0], payment.ResultExecuted, "ref")), payment.VerdictConflict)
+	same(t, "and the second", d.late(told(asks, claims[1], payment.ResultUnavailable, "")), payment.VerdictLate)
+	both("executed, then silence", id, "answered an inquiry that it executed the payment (row 13)", "answered an inquiry that it executed the payment (row 13)")
+	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
+	d.must(err)
+
 	// Where the rail can't be asked the evidence is all there is.
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER"}', 'can''t be asked')`)
 	id = parked(d)

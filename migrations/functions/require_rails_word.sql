@@ -41,12 +41,13 @@ BEGIN
     RETURN false;
   END IF;
 
+  -- The latest answer; but that it was executed is not outlived by one that says less.
   SELECT a.* INTO asked
   FROM {cell}.payment_outbox_attempts a
   JOIN {cell}.payment_outbox_attempts q
     ON q.outbox_id = a.outbox_id AND q.attempt_no = a.answers_attempt_no AND q.state = 'INQUIRING'
   WHERE a.outbox_id = $1 AND a.completed_at > clock_timestamp() - interval '15 minutes'
-  ORDER BY a.attempt_no DESC
+  ORDER BY a.result IS NOT DISTINCT FROM 'EXECUTED' DESC, a.attempt_no DESC
   LIMIT 1;
   IF asked.result = 'EXECUTED' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
