@@ -224,7 +224,7 @@ func TestNobodyListens(t *testing.T) {
 // TestHalfOpen lets one through after the breaker's time, and that one heals it.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "breaker": {"minimum_requests": 2, "open_for": "300ms"}`))
+	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "breaker": {"minimum_requests": 2, "failure_ratio": 0.1, "open_for": "300ms"}`))
 	w.faults(railsim.Fault{Kind: railsim.DropBefore, Limit: 2})
 	w.run(config())
 	var ids []payment.ID
