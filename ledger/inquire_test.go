@@ -166,7 +166,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.record(told(asks, claim, payment.ResultUnavailable, ""))
 	refusedWith(t, "unavailable", resolve(id, false), "RH020", "(row 6, UNAVAILABLE) does not prove that the payment was not executed")
 	d.must(resolve(id, true))
-	same(t, "the row of a silent rail", row(id), "FAILED | the rail was silent: "+why+" (ticket 4711, "+today+") | true")
+	same(t, "the row of a silent rail", row(id), "FAILED | without the rail's word: "+why+" (ticket 4711, "+today+") | true")
 
 	id = parked(d)
 	ask(id)

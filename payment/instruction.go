@@ -70,7 +70,7 @@ type Receipt struct {
 	// UNKNOWN while it waits and some send has no trustworthy answer; ACCEPTED while the
 	// rail's final word is to come; CONFLICT while a person has to settle contradicting
 	// evidence; else its last State that is not LATE_OUTCOME. It is empty for an
-	// instruction whose rows have left the archive: keys stay for ever.
+	// instruction whose rows have left the archive: keys are kept permanently.
 	State string `json:"state"`
 	// Replayed is set where the same key with the same content was there before.
 	Replayed bool `json:"replayed"`

@@ -36,7 +36,7 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		}
 		silent := ""
 		if e.silent {
-			silent = "; the rail could be asked and was silent"
+			silent = "; without the rail's word, which could be asked"
 		}
 		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, silent))
 	}

@@ -84,16 +84,32 @@ func TestEvidenceIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "notes", len(report.Proofs[0].Notes), resolved)
+	const wordless = "; without the rail's word, which could be asked"
 	for _, note := range report.Proofs[0].Notes {
+		if strings.Contains(note, wordless) {
+			t.Errorf("%q: no resolution of these went without a word that could be asked", note)
+		}
 		if !strings.Contains(note, "executed by evidence of "+celltest.Operator+", ") {
 			t.Errorf("the note %q does not name the login", note)
 		}
 	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
+		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "mail", "rail_silent": true}'
+		FROM railhead.payment_operator_log l WHERE l.act = 'RESOLVE' LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	silent := 0
+	for _, note := range prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes {
+		if strings.HasSuffix(note, ", mail"+wordless) {
+			silent++
+		}
+	}
+	want(t, "notes of resolutions without the rail's word", silent, 1)
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
 		FROM (SELECT outbox_id FROM railhead.payment_operator_log WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
 		t.Fatal(err)
 	}
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
-	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+40-30))
+	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+41-30))
 }

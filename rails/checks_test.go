@@ -29,6 +29,7 @@ func TestChecks(t *testing.T) {
 			{Field: "account", Rule: RulePattern, Pattern: "[0-9]{4}|x", Optional: true},
 			{Field: "name", Rule: RulePresent, MaxChars: 5},
 		},
+		Required: []string{"debtor", "lines.0"},
 	}
 	list, err := checks.Compile()
 	if err != nil {
@@ -39,24 +40,26 @@ func TestChecks(t *testing.T) {
 		amount, currency, payload string
 		field, rule               string // empty: passes
 	}{
-		"good":              {"10", "EUR", `{"name":"Zoë","creditor":{` + iban + `}}`, "", ""},
-		"at the minimum":    {"1", "EUR", `{"name":"Ann","creditor":{` + iban + `}}`, "", ""},
-		"at the maximum":    {"100", "EUR", `{"name":"Ann","creditor":{` + iban + `}}`, "", ""},
-		"no bound":          {"999999", "UGX", `{"name":"Ann","creditor":{` + iban + `}}`, "", ""},
+		"good":              {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Zoë","creditor":{` + iban + `}}`, "", ""},
+		"at the minimum":    {"1", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{` + iban + `}}`, "", ""},
+		"at the maximum":    {"100", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{` + iban + `}}`, "", ""},
+		"no bound":          {"999999", "UGX", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{` + iban + `}}`, "", ""},
 		"other currency":    {"10", "USD", `{}`, "currency", "CURRENCIES"},
 		"too little":        {"0.99", "EUR", `{}`, "amount", "RANGE"},
 		"too much":          {"100.01", "EUR", `{}`, "amount", "RANGE"},
 		"no JSON":           {"10", "EUR", `{`, "payload", "JSON"},
 		"field twice":       {"10", "EUR", `{"name":"a","name":"b"}`, "payload", "JSON"},
-		"missing":           {"10", "EUR", `{"name":"Ann"}`, "creditor.iban", "IBAN"},
-		"null":              {"10", "EUR", `{"name":"Ann","creditor":{"iban":null}}`, "creditor.iban", "IBAN"},
-		"not a text":        {"10", "EUR", `{"name":"Ann","creditor":{"iban":["DE"]}}`, "creditor.iban", "IBAN"},
-		"wrong digits":      {"10", "EUR", `{"name":"Ann","creditor":{"iban":"DE88370400440532013000"}}`, "creditor.iban", "IBAN"},
-		"optional and bad":  {"10", "EUR", `{"name":"Ann","creditor":{` + iban + `,"bic":"?"}}`, "creditor.bic", "BIC"},
-		"pattern in part":   {"10", "EUR", `{"name":"Ann","account":"12345","creditor":{` + iban + `}}`, "account", "PATTERN"},
-		"pattern of choice": {"10", "EUR", `{"name":"Ann","account":"xx","creditor":{` + iban + `}}`, "account", "PATTERN"},
-		"empty":             {"10", "EUR", `{"name":"","creditor":{` + iban + `}}`, "name", "PRESENT"},
-		"too long":          {"10", "EUR", `{"name":"Zoë Ann","creditor":{` + iban + `}}`, "name", "PRESENT"},
+		"not required":      {"10", "EUR", `{"name":"Ann","creditor":{` + iban + `},"lines":[1],"debtor":null}`, "debtor", "PRESENT"},
+		"no first of them":  {"10", "EUR", `{"name":"Ann","creditor":{` + iban + `},"lines":[],"debtor":{}}`, "lines.0", "PRESENT"},
+		"missing":           {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann"}`, "creditor.iban", "IBAN"},
+		"null":              {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{"iban":null}}`, "creditor.iban", "IBAN"},
+		"not a text":        {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{"iban":["DE"]}}`, "creditor.iban", "IBAN"},
+		"wrong digits":      {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{"iban":"DE88370400440532013000"}}`, "creditor.iban", "IBAN"},
+		"optional and bad":  {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","creditor":{` + iban + `,"bic":"?"}}`, "creditor.bic", "BIC"},
+		"pattern in part":   {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","account":"12345","creditor":{` + iban + `}}`, "account", "PATTERN"},
+		"pattern of choice": {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Ann","account":"xx","creditor":{` + iban + `}}`, "account", "PATTERN"},
+		"empty":             {"10", "EUR", `{"debtor":{},"lines":[1],"name":"","creditor":{` + iban + `}}`, "name", "PRESENT"},
+		"too long":          {"10", "EUR", `{"debtor":{},"lines":[1],"name":"Zoë Ann","creditor":{` + iban + `}}`, "name", "PRESENT"},
 	} {
 		err := list.Check(Send{Amount: amountOf(t, c.amount, c.currency), Payload: []byte(c.payload)})
 		broken, ok := errors.AsType[*CheckError](err)

@@ -107,6 +107,7 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 	p.Checks = Checks{
 		Currencies: []string{"EURO"}, Amounts: map[string]AmountRange{"EUR": {Min: "10", Max: "1"}},
 		Exponents: map[string]int{"UGX": 20}, Fields: []FieldRule{{Field: "a..b", Rule: "LUHN", Pattern: "("}},
+		Required: []string{"debtor", "a..b"},
 	}
 	p.Order = "STRICT"
 	err := p.Validate()
@@ -116,7 +117,7 @@ func TestEveryContradictionAtOnce(t *testing.T) {
 	for _, field := range []string{
 		"version", "resend_on_unknown", "retry.max_sends", "timeouts.body", "concurrency", "rate.per_second",
 		"breaker.failure_ratio", "breaker.minimum_requests", "breaker.window", "breaker.open_for", "breaker.half_open_max",
-		"codes", "codes.http", "checks.currencies[0]", "checks.amounts.EUR", "checks.exponents.UGX", "checks.fields[0]", "order",
+		"codes", "codes.http", "checks.currencies[0]", "checks.amounts.EUR", "checks.exponents.UGX", "checks.fields[0]", "checks.required[1]", "order",
 	} {
 		if !strings.Contains(err.Error(), "\n"+field) && !strings.Contains(err.Error(), ": "+field) {
 			t.Errorf("%s is not named in:\n%v", field, err)

@@ -138,7 +138,7 @@ func TestInquireCommand(t *testing.T) {
 	shown := who.want(exitOK, "payment", "show", "INV-1").out
 	for _, want := range []string{
 		"money        not executed: by evidence of " + celltest.Operator + ", ticket 4711 (row 8)", "a person has the rail asked", "a person resolved it",
-		"the rail was silent: they never got it", "it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
+		"without the rail's word: they never got it", "it was not paid, by evidence of " + celltest.Operator + ", ticket 4711.",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("payment show does not say %q:\n%s", want, shown)

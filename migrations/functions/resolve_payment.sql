@@ -112,7 +112,7 @@ BEGIN
     SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
-    o.error_message := format('%s%s (%s, %s)', CASE WHEN silent THEN 'the rail was silent: ' END,
+    o.error_message := format('%s%s (%s, %s)', CASE WHEN silent THEN 'without the rail''s word: ' END,
       resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
     -- The column holds 2000 bytes, and a character has at most 4. The log has all of it.
     IF octet_length(o.error_message) > 2000 THEN
