@@ -84,10 +84,13 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		return OutcomeUnknown, "the rail took it for now; its final word is to come"
 	case unknown && last == nil:
 		return OutcomeUnknown, "pending says that a send has no trustworthy answer, and no row of it is in the archive"
-	case unknown && !t.sendUnanswered(lastNo):
-		return OutcomeUnknown, fmt.Sprintf("row %d keeps it unknown, although every send that the rows show has an answer: compare with the rail", lastNo)
-	case unknown:
+	case unknown && t.sendUnanswered(lastNo):
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
+	case unknown:
+		if doubt := t.lateDoubt(last); doubt != nil && payment.Result(doubt.Result).LeavesDoubt() {
+			return OutcomeUnknown, unsettledAt(doubt)
+		}
+		return OutcomeUnknown, fmt.Sprintf("it is kept unknown as of row %d, although every send that the rows show has an answer: compare with the rail", lastNo)
 	}
 	refused := t.lastRefusal()
 	resolved := last != nil && (last.State == payment.Cancelled || last.State == payment.Failed && refused == nil)
@@ -96,14 +99,14 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	}
 	if last == nil || !last.State.HasEnded() {
 		if doubt := t.lateDoubt(last); doubt != nil {
-			return OutcomeUnknown, fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
+			return OutcomeUnknown, unsettledAt(doubt)
 		}
 	}
 	if refused != nil {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
 	}
 	if doubt := t.lastDoubt(); doubt != nil {
-		return OutcomeUnknown, fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
+		return OutcomeUnknown, unsettledAt(doubt)
 	}
 	switch {
 	case last == nil && (t.Pending != nil || t.NeverEnqueued):
@@ -198,6 +201,10 @@ func (t Timeline) lastRefusal() *AttemptRow {
 		}
 	}
 	return found
+}
+
+func unsettledAt(doubt *AttemptRow) string {
+	return fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
 }
 
 func reasonFrom(row *AttemptRow, why string) string {

@@ -98,3 +98,36 @@ func TestNothingSentIsSaidAsItWas(t *testing.T) {
 		}
 	}
 }
+
+// TestCertaintySaysWhy: what histories seldom come to, or can't.
+func TestCertaintySaysWhy(t *testing.T) {
+	t.Parallel()
+	claim, unknown := row(payment.Dispatching, "", false), row(payment.Unknown, payment.ResultUnknown, true)
+	for want, line := range map[string]ledger.Timeline{
+		"pending says that a send has no trustworthy answer, and no row of it is in the archive": {Pending: &ledger.PendingRow{OutcomeUnknown: true}},
+		"a send has no trustworthy answer, as of row 2":                                          {Attempts: []ledger.AttemptRow{claim, unknown}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
+		"row 3 has no trustworthy answer, and no row after it settles that": {
+			Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, false), row(payment.LateOutcome, payment.ResultUnknown, true)},
+			Pending:  &ledger.PendingRow{OutcomeUnknown: true}},
+		"row 2 has no trustworthy answer, and no row after it settles that": {Attempts: []ledger.AttemptRow{claim, unknown, row(payment.Cancelled, "", false)}},
+		"it is kept unknown as of row 2, although every send that the rows show has an answer: compare with the rail": {
+			Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
+		"an operator resolved that it was not executed, against row 3": {
+			Attempts: []ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false), row(payment.LateOutcome, payment.ResultExecuted, false)}},
+		"only its key is left: its rows have left the archive": {},
+		"its oldest rows are not in this look":                 {Earlier: true, Attempts: []ledger.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},
+		"what is known of the payment is not what is recorded: FAILED; a person compares with the rail's statement": {
+			Attempts:   []ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false)},
+			DeadLetter: &ledger.DeadLetter{Reason: payment.DeadConflict, Status: "pending"}},
+	} {
+		for n := range line.Attempts {
+			line.Attempts[n].AttemptNo = n + 1
+			if line.Attempts[n].State != payment.Dispatching && n == 1 {
+				line.Attempts[n].AnswersAttemptNo = 1
+			}
+		}
+		if _, why := line.Certainty(); why != want {
+			t.Errorf("%q, want %q", why, want)
+		}
+	}
+}
