@@ -349,13 +349,11 @@ func (w *weighing) unsettledSend() bool {
 
 // refusalIsWhole reports whether "refused", said of the payment, speaks for all of
 // its sends: there was one at most, or the rail keeps one outcome a key. What the
-// rail reports by itself may be a send that was refused for now, even there.
+// rail reports by itself may be a send that was refused for now, even there, and that
+// send a restore may have forgotten.
 func (h History) refusalIsWhole(reported bool) bool {
-	if h.MaybeForgotten {
-		return false
-	}
-	notNow := slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
-	return h.sends() <= 1 || h.CoversKey && !(reported && notNow)
+	notNow := h.MaybeForgotten || slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
+	return !h.MaybeForgotten && h.sends() <= 1 || h.CoversKey && !(reported && notNow)
 }
 
 // sends counts those that may have reached the rail, with those that only a worker

@@ -144,3 +144,46 @@ func TestLate(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalOfThePayment: "refused" ends a payment where it speaks for each of its
+// sends: those that are known, and those that a restore may have forgotten.
+func TestRefusalOfThePayment(t *testing.T) {
+	t.Parallel()
+	const (
+		one    = "DISPATCHING UNKNOWN(1:UNKNOWN)? INQUIRING"
+		two    = "DISPATCHING UNKNOWN(1:UNKNOWN)? DISPATCHING UNKNOWN(3:UNKNOWN)? INQUIRING"
+		notNow = "DISPATCHING RETRYABLE(1:REFUSED_TRANSIENT) DISPATCHING UNKNOWN(3:UNKNOWN)? INQUIRING"
+	)
+	for _, test := range []struct {
+		rows                        string
+		covers, forgotten, reported bool
+		want                        bool
+	}{
+		{one, false, false, false, true},
+		{one, false, false, true, true},
+		{one, false, true, false, false},
+		{one, false, true, true, false},
+		{one, true, true, false, true},
+		{one, true, true, true, false}, // it may be of a send that was refused for now, and is forgotten
+		{two, false, false, false, false},
+		{two, true, false, false, true},
+		{two, true, true, false, true},
+		{two, true, false, true, true},
+		{two, true, true, true, false},
+		{notNow, true, false, false, true},
+		{notNow, true, false, true, false},
+	} {
+		rows := lateRows(t, test.rows)
+		h := payment.History{Rows: rows, Settled: true, CoversKey: test.covers, MaybeForgotten: test.forgotten}
+		o := payment.Outcome{AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Result: payment.ResultRefused}
+		o.Decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+		if !test.reported {
+			o.Claim = payment.Claim{AttemptNo: len(rows), Action: payment.ActionInquire, ClaimedAt: claimedAt, OutcomeUnknown: true}
+		}
+		got := h.Late(o)
+		ends := len(got.Append) > 0 && got.Append[len(got.Append)-1].State == payment.Failed
+		if ends != test.want {
+			t.Errorf("covers %t, forgotten %t, reported %t, after %q: appends %q", test.covers, test.forgotten, test.reported, test.rows, wordsOf(got.Append))
+		}
+	}
+}

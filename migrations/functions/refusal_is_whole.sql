@@ -4,7 +4,8 @@
 --   (answer_covers_key). Of several sends it may mean one that was refused before,
 --   for now, while another is still on its way; and what the rail reported by
 --   itself may be a send that was refused for now, even where it keeps one outcome
---   a key. Sends that a restore may have forgotten can't be counted.
+--   a key; that one a restore may have forgotten. Sends that a restore may have
+--   forgotten can't be counted.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          send_may_be_forgotten and sends_of read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
@@ -12,7 +13,7 @@ CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported bool
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT NOT {cell}.send_may_be_forgotten($1) AND (
+  SELECT NOT m.forgotten AND (
     -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
     SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
   ) <= 1 OR EXISTS (
@@ -22,7 +23,8 @@ AS $$
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
     JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
     WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
-      AND NOT ($2 AND EXISTS (
+      AND NOT ($2 AND (m.forgotten OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts now
-        WHERE now.outbox_id = $1 AND now.result IN ({for_now_results}))))
+        WHERE now.outbox_id = $1 AND now.result IN ({for_now_results})))))
+  FROM (SELECT {cell}.send_may_be_forgotten($1) AS forgotten) m
 $$;

@@ -206,7 +206,7 @@ func (m *model) addLate(l late) {
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
 // sends. What a rail reports by itself may be about a send before a replay, or one
-// that was refused for now. Sends that a restore has forgotten can't be counted, and
+// that was refused for now, which a restore may have forgotten. Sends that a restore has forgotten can't be counted, and
 // the rail's rule is looked up by the first row.
 func (m *model) whole(r payment.Result, reported bool) bool {
 	sent := 0
@@ -225,7 +225,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 		}
 	}
 	return r == payment.ResultRefused && !m.suspended && !(reported && m.replayed) &&
-		(m.covers && m.rows > 0 && !(reported && m.notNow) || !m.restored && sent <= 1)
+		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && sent <= 1)
 }
 
 // late weighs an outcome that answers no open claim.
