@@ -27,7 +27,8 @@ type Lane struct {
 	StoppedUntil time.Time `json:"stopped_until,omitzero"`
 }
 
-// lanesMax bounds the lanes that one look reads.
+// lanesMax bounds the lanes that one look reads. Of more it says nothing: one that was
+// not read could claim.
 const lanesMax = 1000
 
 func scanLane(row pgx.CollectableRow) (Lane, error) {

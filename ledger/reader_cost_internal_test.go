@@ -74,7 +74,7 @@ func TestLooksDoNotGrow(t *testing.T) {
 		"timeline_pending":    {id},
 		"timeline_letter":     {id},
 		"timeline_acts":       {id, actsMax},
-		"status_rails":        {CountMax},
+		"status_rails":        {CountMax, railsMax},
 		"status_flight":       {membersMax},
 		"status_letters":      {CountMax},
 		"status_participants": {participantsMax},

@@ -252,3 +252,35 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%d acts are logged, want 2", n)
 	}
 }
+
+// TestStatusCutShort: where a status has less than there is, it says so.
+func TestStatusCutShort(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	reader := openReader(t, cell)
+	status, err := reader.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "parts cut short of an empty cell", len(status.CutShort), 0)
+	cell.Exec(`INSERT INTO railhead.payment_paused_participants SELECT 'p' || n, 'amy', now(), 'a test' FROM generate_series(1, 101) n`)
+	cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, lanes)
+		SELECT 'relayer-' || n, 'relayer', 'h', 'v', 'running', (SELECT jsonb_agg(jsonb_build_object('rail_type', 'rail-' || m)) FROM generate_series(1, 5) m)
+		FROM generate_series(1, 201) n`)
+	cell.Exec(`INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
+		SELECT gen_random_uuid(), 'relayer-1', now(), array_agg(railhead.uuidv7()), array_agg(1) FROM generate_series(1, 20001)`)
+	if status, err = reader.Status(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[ledger.Part]bool{
+		ledger.PartRails: false, ledger.PartDeadLetters: false,
+		ledger.PartParticipants: true, ledger.PartHeartbeats: true, ledger.PartLanes: true, ledger.PartInFlight: true,
+	} {
+		same(t, string(part)+" is cut short", status.IsCutShort(part), want)
+	}
+	same(t, "participants", len(status.Participants), 100)
+	same(t, "heartbeats", len(status.Heartbeats), 200)
+	for _, rail := range status.Rails {
+		same(t, "nothing is said of relayers that were not read", len(rail.NotClaimed), 0)
+	}
+}

@@ -17,10 +17,28 @@ type Status struct {
 	Now        time.Time    `json:"now"`        // database clock
 	Everything *Pause       `json:"everything"` // nil: not everything is paused
 	Rails      []RailStatus `json:"rails"`
-	// Participants whose instructions are not claimed, at most a hundred.
+	// Participants whose instructions are not claimed, those paused last first.
 	Participants []Pause `json:"paused_participants"`
 	Heartbeats   []Beat  `json:"heartbeats"`
+	// CutShort names what there is more of than is listed or counted here.
+	CutShort []Part `json:"cut_short"`
 }
+
+// Part is a part of a Status that has a bound.
+type Part string
+
+// Parts and their bounds: how many are listed, or counted before the look ends.
+const (
+	PartRails        Part = "rails"               // 1,000
+	PartInFlight     Part = "in_flight"           // 20,000 claimed instructions, the oldest first
+	PartDeadLetters  Part = "dead_letters"        // CountMax
+	PartParticipants Part = "paused_participants" // 100
+	PartLanes        Part = "lanes"               // 1,000
+	PartHeartbeats   Part = "heartbeats"          // 200
+)
+
+// IsCutShort reports whether there is more of a part than the status has.
+func (s Status) IsCutShort(part Part) bool { return slices.Contains(s.CutShort, part) }
 
 // RailStatus is how one rail is doing. Counts of instructions that wait end at
 // CountMax: then Capped is set and the true numbers are at least those.
@@ -101,44 +119,66 @@ func FreshnessOf(status string, age, staleAfter time.Duration) Freshness {
 const CountMax = 1_000_000
 
 const (
-	membersMax      = 20_000 // claimed instructions that a Status looks at
+	railsMax        = 1001 // one is "*", which stands for everything
+	membersMax      = 20_000
 	participantsMax = 100
 	beatsMax        = 200
 )
 
+// atMost cuts a list that was read up to one beyond its bound.
+func atMost[T any](s *Status, part Part, list *[]T, most int) {
+	if len(*list) > most {
+		*list = (*list)[:most]
+		s.CutShort = append(s.CutShort, part)
+	}
+}
+
 // Status reads how the cell is doing. It reads pending up to CountMax rows a
 // rail, claims in flight, open dead letters and heartbeats, never the archive.
 func (r *Reader) Status(ctx context.Context) (Status, error) {
-	var s Status
+	s := Status{CutShort: []Part{}}
+	var moreFlights, moreLetters bool
 	flights := map[string]flight{}
 	letters := map[string][]LetterCount{}
 	var lanes []Lane
 	err := r.look(ctx, func(batch *pgx.Batch) {
 		batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&s.Now) })
-		batch.Queue(r.sql["status_rails"], CountMax).Query(collect(&s.Rails, scanRailStatus))
+		batch.Queue(r.sql["status_rails"], CountMax, railsMax+1).Query(collect(&s.Rails, scanRailStatus))
 		batch.Queue(r.sql["status_flight"], membersMax).Query(each(func(row pgx.CollectableRow) error {
-			var rail string
-			var f flight
-			err := row.Scan(&rail, &f.members, &f.unknown, &f.oldestMS)
-			flights[rail] = f
+			var rail pgtype.Text
+			var members, unknown, oldest pgtype.Int8
+			err := row.Scan(&rail, &members, &unknown, &oldest, &moreFlights)
+			flights[rail.String] = flight{members.Int64, unknown.Int64, oldest.Int64}
 			return err
 		}))
 		batch.Queue(r.sql["status_letters"], CountMax).Query(each(func(row pgx.CollectableRow) error {
-			var rail string
-			var count LetterCount
-			err := row.Scan(&rail, &count.Reason, &count.Open, &count.OldestMS, &count.asked)
-			letters[rail] = append(letters[rail], count)
+			var rail, reason pgtype.Text
+			var open, oldest, asked pgtype.Int8
+			err := row.Scan(&rail, &reason, &open, &oldest, &asked, &moreLetters)
+			if rail.Valid {
+				letters[rail.String] = append(letters[rail.String], LetterCount{payment.DeadReason(reason.String), open.Int64, oldest.Int64, asked.Int64})
+			}
 			return err
 		}))
-		batch.Queue(r.sql["status_participants"], participantsMax).Query(collect(&s.Participants, scanPause))
-		batch.Queue(r.sql["lanes"], nil, lanesMax).Query(collect(&lanes, scanLane))
-		batch.Queue(r.sql["status_heartbeats"], beatsMax).Query(collect(&s.Heartbeats, scanBeat))
+		batch.Queue(r.sql["status_participants"], participantsMax+1).Query(collect(&s.Participants, scanPause))
+		batch.Queue(r.sql["lanes"], nil, lanesMax+1).Query(collect(&lanes, scanLane))
+		batch.Queue(r.sql["status_heartbeats"], beatsMax+1).Query(collect(&s.Heartbeats, scanBeat))
 	})
 	if err != nil {
 		return Status{}, fmt.Errorf("reading the status: %w", err)
 	}
+	atMost(&s, PartRails, &s.Rails, railsMax)
+	atMost(&s, PartParticipants, &s.Participants, participantsMax)
+	atMost(&s, PartLanes, &lanes, lanesMax)
+	atMost(&s, PartHeartbeats, &s.Heartbeats, beatsMax)
+	if moreFlights {
+		s.CutShort = append(s.CutShort, PartInFlight)
+	}
+	if moreLetters {
+		s.CutShort = append(s.CutShort, PartDeadLetters)
+	}
 	for n := range s.Rails {
-		s.Rails[n].serve(lanes)
+		s.Rails[n].serve(lanes, s.IsCutShort(PartLanes))
 		s.Rails[n].add(flights[s.Rails[n].RailType], letters[s.Rails[n].RailType])
 	}
 	s.Rails = slices.DeleteFunc(s.Rails, func(rail RailStatus) bool {
@@ -155,14 +195,16 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-func (rail *RailStatus) serve(lanes []Lane) {
+// serve takes the rail's own lanes out of all that were read. Where some were not, it
+// is not known whether one of those could claim.
+func (rail *RailStatus) serve(lanes []Lane, more bool) {
 	rail.Lanes = []Lane{}
 	for _, lane := range lanes {
 		if lane.RailType == rail.RailType {
 			rail.Lanes = append(rail.Lanes, lane)
 		}
 	}
-	if rail.Pause == nil {
+	if rail.Pause == nil && !more {
 		rail.NotClaimed = WhyNotClaimed(rail.RailType, rail.Lanes)
 	}
 }

@@ -157,7 +157,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 			t.Pending = &PendingRow{}
 			return scanPending(row, t.Pending)
 		}))
-		batch.Queue(r.sql["lanes"], id, lanesMax).Query(collect(&lanes, scanLane))
+		batch.Queue(r.sql["lanes"], id, lanesMax+1).Query(collect(&lanes, scanLane))
 		batch.Queue(r.sql["timeline_letter"], id).Query(each(func(row pgx.CollectableRow) error {
 			t.DeadLetter = &DeadLetter{}
 			return scanLetter(row, t.DeadLetter)
@@ -170,7 +170,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 	if !known {
 		return Timeline{}, fmt.Errorf("%w: %s", payment.ErrNotFound, outboxID)
 	}
-	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside {
+	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside && len(lanes) <= lanesMax {
 		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
 	}
 	slices.Reverse(t.Attempts)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -47,6 +49,21 @@ const sentenceRows = `
 var sentenceWords = map[string]string{
 	"executed_by_rail": `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND (state = 'DISPATCHED' OR result = 'EXECUTED'))`,
 	"refused_by_rail":  `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND result IN ('REFUSED', 'REFUSED_FINAL'))`,
+	// Claims that no row answers.
+	"flights": `(SELECT t.outbox_id, t.rail_type, t.outcome_unknown, f.claimed_at
+		FROM railhead.payment_outbox_claims f CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m (id, no)
+		JOIN railhead.payment_outbox_attempts t ON t.outbox_id = m.id AND t.attempt_no = m.no
+		WHERE NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts x WHERE x.outbox_id = m.id AND x.attempt_no > m.no AND x.state <> 'LATE_OUTCOME')) AS flights`,
+	// What relayers that run said last of the rails that they serve.
+	"lanes": `(SELECT h.last_tick_at, s.lane FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
+		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds') AS lanes`,
+	"none_free": `NOT EXISTS (SELECT FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
+		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds'
+		AND s.lane ->> 'rail_type' = 'bank' AND s.lane ->> 'breaker' = 'CLOSED' AND (s.lane ->> 'calls')::integer < (s.lane ->> 'slots')::integer
+		AND NOT s.lane ? 'suspended' AND NOT s.lane ? 'stopped_ms')`,
+	"beats": `(SELECT h.name, h.kind, h.status, clock_timestamp() - h.last_tick_at AS age FROM railhead.outbox_heartbeats h) AS beats`,
+	// An age that was printed some moments ago, in two units at most.
+	"about": `age - interval '{age}' BETWEEN interval '0' AND interval '10 seconds' + CASE WHEN age > interval '1 day' THEN interval '1 hour' WHEN age > interval '1 hour' THEN interval '1 minute' ELSE interval '0' END`,
 	// As of a row some send, of a claim or of one that a restore forgot, is not known to have ended.
 	"doubted": `(EXISTS (
 		SELECT FROM a c WHERE c.state = 'DISPATCHING' AND c.attempt_no <= {row} AND NOT EXISTS (
@@ -222,15 +239,18 @@ func (w *teller) tell(n int) {
 		w.suspend()
 		return
 	}
+	if n == sentenceHistories-2 && w.profile.Inquiry.Max > 0 {
+		w.askAgain()
+	}
 	steps := map[string]func() string{
 		"claim": w.claim, "answer": w.answer, "die": w.die, "come late": w.comeLate, "call back": w.callBack,
 		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "close": w.close, "inquire": w.inquire,
-		"expire": w.expire, "set aside": w.setAside, "pause": w.pause,
+		"expire": w.expire, "set aside": w.setAside, "pause": w.pause, "beat": w.beat,
 	}
 	var names []string
 	for name := range steps {
-		often := map[string]int{"claim": 8, "answer": 8, "come late": 4, "call back": 3, "resolve": 2, "replay": 2}
-		names = append(names, slices.Repeat([]string{name}, max(often[name], 1))...)
+		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "pause": 1, "beat": 1}
+		names = append(names, slices.Repeat([]string{name}, cmp.Or(often[name], 2))...)
 	}
 	slices.Sort(names)
 	for looks, tries := 0, 0; looks < 9 && tries < 90 && !w.Failed(); tries++ {
@@ -253,26 +273,39 @@ func (w *teller) look(step string) {
 		w.Fatal(err)
 	}
 	word, why := line.Certainty()
-	texts := map[string]string{"state": line.State, "money": moneyWords(word) + ": " + oneLine(why), "next": nextStep(line)}
-	if line.DeadLetter.Open() {
-		texts["remedy"] = remedy(line)
+	w.hold("state", line.State)
+	w.hold("money", moneyWords(word)+": "+oneLine(why))
+	// Why it is not claimed stands at the end, and in status too.
+	w.hold("next", strings.TrimSuffix(nextStep(line), "; "+strings.Join(line.NotClaimed, "; ")))
+	for _, why := range line.NotClaimed {
+		w.hold("status", oneLine(why))
 	}
-	for place, text := range texts {
-		s, holds := w.book.find(place, text)
-		if s == nil {
-			w.Errorf("after %s, %s: the book has no such sentence: %q", strings.Join(w.story, "; "), place, text)
-			continue
-		}
-		var is bool
-		if err := w.looker.QueryRow(w.Context(), sentenceRows+holds+`), false)`, [16]byte(w.id)).Scan(&is); err != nil {
-			w.Fatalf("%s: %s: %v", place, s.Says, err)
-		}
-		if !is {
-			var rows string
-			w.cell.QueryRow(`SELECT coalesce(string_agg(concat_ws('/', state, nullif(answers_attempt_no, 0), result, error_code, rail_reference, CASE WHEN outcome_unknown THEN 'unknown' END), ' ' ORDER BY attempt_no), '')
-				FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &rows)
-			w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), place, text, holds, rows)
-		}
+	if line.DeadLetter.Open() {
+		w.hold("remedy", remedy(line))
+	}
+	if w.draw.IntN(8) == 0 {
+		w.lookAtStatus()
+	}
+}
+
+// hold finds a sentence that is printed somewhere in the book, and asks the rows whether
+// it is so.
+func (w *teller) hold(place, text string) {
+	w.Helper()
+	s, holds := w.book.find(place, text)
+	if s == nil {
+		w.Errorf("after %s, %s: the book has no such sentence: %q", strings.Join(w.story, "; "), place, text)
+		return
+	}
+	var is bool
+	if err := w.looker.QueryRow(w.Context(), sentenceRows+holds+`), false)`, [16]byte(w.id)).Scan(&is); err != nil {
+		w.Fatalf("%s: %s: %v", place, s.Says, err)
+	}
+	if !is {
+		var rows string
+		w.cell.QueryRow(`SELECT coalesce(string_agg(concat_ws('/', state, nullif(answers_attempt_no, 0), result, error_code, rail_reference, CASE WHEN outcome_unknown THEN 'unknown' END), ' ' ORDER BY attempt_no), '')
+			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &rows)
+		w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), place, text, holds, rows)
 	}
 }
 
@@ -343,6 +376,30 @@ func (w *teller) answer() string {
 	result := w.one(results)
 	w.record(w.outcome(*w.held, result))
 	return string(result)
+}
+
+// askAgain sends, hears nothing until a person has to look, and has the rail asked once
+// more, with a look at the status at each turn of that.
+func (w *teller) askAgain() {
+	for range 9 {
+		if w.claim() == "" {
+			break
+		}
+		result := payment.ResultUnknown
+		if w.held.Action == payment.ActionInquire {
+			result = payment.ResultUnavailable
+		}
+		w.record(w.outcome(*w.held, result))
+	}
+	w.look("parked")
+	if w.inquire() == "" {
+		w.Fatalf("it can't be asked about again: after %s", strings.Join(w.story, "; "))
+	}
+	for _, step := range []func() string{w.claim, w.answer} {
+		w.lookAtStatus()
+		w.look("asked again: " + step())
+	}
+	w.lookAtStatus()
 }
 
 // die is a worker's end: the reaper answers its claim.
@@ -436,7 +493,7 @@ func (w *teller) resolve() string {
 	e := ledger.Evidence{Date: time.Now(), Document: fmt.Sprintf("ticket %d", w.draw.IntN(1000)), Reason: "a test", RailSilent: true}
 	what := "not executed"
 	if w.draw.IntN(2) == 0 {
-		e.Executed, e.RailSilent, e.RailReference, what = true, false, "ref-1", "executed"
+		e.Executed, e.RailSilent, e.RailReference, what = true, false, w.reference(), "executed"
 	}
 	_, err := w.operator.ResolvePayment(w.Context(), w.id, e)
 	return w.act(what, err)
@@ -458,14 +515,46 @@ func (w *teller) setAside() string {
 	return "done"
 }
 
-// pause looks while the rail is paused.
+// pause looks while the rail, everything or the participant is paused.
 func (w *teller) pause() string {
-	_, err := w.operator.PauseRail(w.Context(), celltest.Bank, "a test")
+	pause, resume, what := w.operator.PauseRail, w.operator.ResumeRail, celltest.Bank
+	switch w.draw.IntN(3) {
+	case 0:
+		what = "*"
+	case 1:
+		pause, resume, what = w.operator.PauseParticipant, w.operator.ResumeParticipant, "p"
+	}
+	_, err := pause(w.Context(), what, "a test")
 	w.must(err)
-	w.look("paused")
-	_, err = w.operator.ResumeRail(w.Context(), celltest.Bank, "a test")
+	w.look("paused " + what)
+	_, err = resume(w.Context(), what, "a test")
 	w.must(err)
 	return "resumed"
+}
+
+// beat is a relayer's: it serves the rail or another one, is busy, stopped or silent.
+func (w *teller) beat() string {
+	lanes := map[string]payment.LaneReport{
+		"free":      {RailType: celltest.Bank, Slots: 4, Calls: 3, Breaker: "CLOSED"},
+		"busy":      {RailType: celltest.Bank, Slots: 4, Calls: 4, Breaker: "CLOSED"},
+		"open":      {RailType: celltest.Bank, Slots: 4, Breaker: "OPEN", OpenMS: 30_000},
+		"suspended": {RailType: celltest.Bank, Slots: 4, Breaker: "CLOSED", Suspended: "lanes are suspended by a test"},
+		"halted":    {RailType: celltest.Bank, Slots: 4, Breaker: "CLOSED", StoppedMS: 30_000},
+		"elsewhere": {RailType: "other", Slots: 4, Breaker: "CLOSED"},
+	}
+	names := slices.Sorted(maps.Keys(lanes))
+	what := names[w.draw.IntN(len(names))]
+	h := payment.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Lanes: []payment.LaneReport{lanes[what]}}
+	if w.draw.IntN(4) == 0 {
+		h.Status, what = "stopped", "stopped"
+	}
+	_, err := w.executor.Heartbeat(w.Context(), h)
+	w.must(err)
+	if w.draw.IntN(4) == 0 {
+		w.cell.Exec(fmt.Sprintf(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '%d seconds' WHERE name = '%s'`, []int{10, 60, 3700, 90000}[w.draw.IntN(4)], h.Name))
+		what += " and silent"
+	}
+	return h.Name + " " + what
 }
 
 // suspend looks while lanes are suspended.

@@ -86,7 +86,7 @@ func writeStatus(o output, name string, status ledger.Status) error {
 	if err := o.text("cell %s at %s\n\n", name, clock(status.Now)); err != nil {
 		return err
 	}
-	if err := writeRailStatus(o, status.Rails); err != nil {
+	if err := writeRailStatus(o, status); err != nil {
 		return err
 	}
 	for _, rail := range status.Rails {
@@ -102,36 +102,62 @@ func writeStatus(o output, name string, status ledger.Status) error {
 	if err := writePauses(o, status); err != nil {
 		return err
 	}
-	return writeHeartbeats(o, status.Heartbeats)
+	if err := writeHeartbeats(o, status.Heartbeats); err != nil {
+		return err
+	}
+	return writeCutShort(o, status.CutShort)
 }
 
-func writeRailStatus(o output, rails []ledger.RailStatus) error {
-	if len(rails) == 0 {
+// writeCutShort says which lists are not whole; numbers that are not have a plus.
+func writeCutShort(o output, parts []ledger.Part) error {
+	lists := map[ledger.Part]string{
+		ledger.PartRails:        "there are more rails than the 1,000 that are listed",
+		ledger.PartParticipants: "more participants are paused than the 100 that are listed, those paused last",
+		ledger.PartHeartbeats:   "there are more components than the 200 that are listed, those that beat last",
+	}
+	for _, part := range parts {
+		if words := lists[part]; words != "" {
+			if err := o.text("%s\n", words); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeRailStatus(o output, status ledger.Status) error {
+	if len(status.Rails) == 0 {
 		return o.text("no rails yet: railhead rail apply FILE\n")
 	}
-	rows := make([][]cell, 0, len(rails))
-	for _, rail := range rails {
-		more := ""
-		if rail.Capped {
-			more = "+"
-		}
-		unknown := cell{text: strconv.FormatInt(rail.OutcomeUnknown, 10)}
+	flights, letters := status.IsCutShort(ledger.PartInFlight), status.IsCutShort(ledger.PartDeadLetters)
+	rows := make([][]cell, 0, len(status.Rails))
+	for _, rail := range status.Rails {
+		more := plus(rail.Capped)
+		unknown := cell{text: strconv.FormatInt(rail.OutcomeUnknown, 10) + plus(rail.Capped || flights || letters)}
 		if rail.OutcomeUnknown > 0 {
 			unknown.tone = warn
 		}
 		rows = append(rows, []cell{
-			{text: rail.RailType}, pausedCell(rail.Pause),
+			{text: rail.RailType}, pausedCell(rail.Pause, status.Everything),
 			{text: strconv.FormatInt(rail.Pending, 10) + more}, {text: strconv.FormatInt(rail.Due, 10) + more},
-			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10)}, {text: ageOf(rail.OldestClaimMS)},
-			unknown, lettersCell(rail.DeadLetters), lanesCell(rail),
+			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10) + plus(flights)}, {text: ageOf(rail.OldestClaimMS)},
+			unknown, lettersCell(rail.DeadLetters, plus(letters)), lanesCell(rail, plus(status.IsCutShort(ledger.PartLanes))),
 		})
 	}
 	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS", "RELAYERS"}, rows)
 }
 
+// plus follows a number that may be higher: the look ended at its bound.
+func plus(more bool) string {
+	if more {
+		return "+"
+	}
+	return ""
+}
+
 // lanesCell counts the running relayers that serve a rail, in red where none can claim.
-func lanesCell(rail ledger.RailStatus) cell {
-	shown := cell{text: strconv.Itoa(len(rail.Lanes))}
+func lanesCell(rail ledger.RailStatus, more string) cell {
+	shown := cell{text: strconv.Itoa(len(rail.Lanes)) + more}
 	if len(rail.NotClaimed) > 0 {
 		shown.tone = alarm
 	}
@@ -145,20 +171,25 @@ func ageOf(ms int64) string {
 	return span(millis(ms))
 }
 
-func pausedCell(pause *ledger.Pause) cell {
-	if pause == nil {
+// pausedCell tells a rail's own pause from the one of everything.
+func pausedCell(own, everything *ledger.Pause) cell {
+	switch {
+	case own != nil:
+		return cell{"yes", alarm}
+	case everything != nil:
+		return cell{"everything", alarm}
+	default:
 		return cell{text: "no"}
 	}
-	return cell{"yes", alarm}
 }
 
-func lettersCell(letters []ledger.LetterCount) cell {
+func lettersCell(letters []ledger.LetterCount, more string) cell {
 	if len(letters) == 0 {
-		return cell{text: "0"}
+		return cell{text: "0" + more}
 	}
 	texts := make([]string, 0, len(letters))
 	for _, count := range letters {
-		texts = append(texts, fmt.Sprintf("%d %s", count.Open, count.Reason))
+		texts = append(texts, fmt.Sprintf("%d%s %s", count.Open, more, count.Reason))
 	}
 	return cell{strings.Join(texts, ", "), alarm}
 }

@@ -1,7 +1,8 @@
 -- The money that waits, is in flight, or waits for a person, by rail and currency.
--- What is set aside waits in pending and is counted there. $1 instructions of each
--- rail and of each part that are looked at: where that many were found, there may
--- be more.
+-- What is set aside waits in pending and is counted there, and what is in flight with an
+-- open dead letter, which a rail is asked about again, is counted as in flight. $1
+-- instructions of each rail and of each part that are looked at: where that many were
+-- found, there may be more.
 SELECT m.rail_type, m.part, m.payload->>'currency' AS currency, count(*) AS instructions,
   sum(CASE WHEN m.payload->>'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (m.payload->>'amount')::numeric END)::text AS amount,
   bool_or(m.found >= $1) AS at_least
@@ -15,12 +16,14 @@ FROM (
     WHERE q.rail_type = r.rail_type
     LIMIT $1) p
   UNION ALL
-  SELECT a.rail_type, 'in flight', a.payload, count(*) OVER ()
+  SELECT a.rail_type, 'in flight', a.payload, f.found
   FROM (
-    SELECT n.outbox_id, n.attempt_no
-    FROM {cell}.payment_outbox_claims c
-    CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS n(outbox_id, attempt_no)
-    LIMIT $1) f
+    SELECT g.outbox_id, g.attempt_no, count(*) OVER () AS found
+    FROM (
+      SELECT n.outbox_id, n.attempt_no
+      FROM {cell}.payment_outbox_claims c
+      CROSS JOIN LATERAL unnest(c.outbox_ids, c.attempt_nos) AS n(outbox_id, attempt_no)
+      LIMIT $1) g) f
   CROSS JOIN LATERAL (
     SELECT t.rail_type, t.payload
     FROM {cell}.payment_outbox_attempts t
@@ -28,19 +31,27 @@ FROM (
     LIMIT 1) a
   WHERE {is_open f}
   UNION ALL
-  SELECT d.rail_type, 'dead letter ' || d.reason, a.payload, count(*) OVER ()
+  SELECT d.rail_type, 'dead letter ' || d.reason, a.payload, d.found
   FROM (
-    SELECT l.outbox_id, l.rail_type, l.reason
-    FROM {cell}.payment_dead_letters l
-    WHERE l.status NOT IN ({closed_letters})
-    LIMIT $1) d
+    SELECT g.outbox_id, g.rail_type, g.reason, count(*) OVER () AS found
+    FROM (
+      SELECT l.outbox_id, l.rail_type, l.reason
+      FROM {cell}.payment_dead_letters l
+      WHERE l.status NOT IN ({closed_letters})
+      LIMIT $1) g) d
   CROSS JOIN LATERAL (
     SELECT t.payload
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = d.outbox_id AND t.payload IS NOT NULL
     ORDER BY t.attempt_no DESC
     LIMIT 1) a
-  WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = d.outbox_id LIMIT 1) IS NULL) m
+  WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = d.outbox_id LIMIT 1) IS NULL
+    AND coalesce((
+      SELECT t.state
+      FROM {cell}.payment_outbox_attempts t
+      WHERE t.outbox_id = d.outbox_id AND t.state <> 'LATE_OUTCOME'
+      ORDER BY t.attempt_no DESC
+      LIMIT 1) NOT IN ({claim_states}), true)) m
 GROUP BY m.rail_type, m.part, m.payload->>'currency'
 ORDER BY m.rail_type, m.part, m.payload->>'currency'
 LIMIT 1000

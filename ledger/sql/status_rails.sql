@@ -1,5 +1,5 @@
 -- What waits, by rail. Counts end at $1, so that a flood can't make the look
--- slow; the oldest due time is one probe a priority.
+-- slow; the oldest due time is one probe a priority. $2 limit of rails
 SELECT r.rail_type, r.profile_version, r.paused, r.paused_by, r.paused_at, r.pause_reason,
   d.depth, d.due, d.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
@@ -24,4 +24,4 @@ CROSS JOIN LATERAL (
     ORDER BY p.next_attempt_at
     LIMIT 1) first) o
 ORDER BY r.rail_type
-LIMIT 1001
+LIMIT $2
