@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,16 +84,17 @@ func TestOffencesCoverProofs(t *testing.T) {
 func TestOffences(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{})
+	var lines, said []string
 	control := func(when string) {
 		report := prove(t, database(t, cluster).Conn(t, ""), proofs.Options{Behaviour: true, Logins: celltest.Logins(), InFlightMax: unhurried})
 		for _, result := range report.Proofs {
 			if result.Status != proofs.Passed {
 				t.Fatalf("control, %s: %s is %s: %s", when, result.Name, result.Status, result.Seen)
 			}
+			said = append(said, result.Seen)
 		}
 	}
 	control("before")
-	var lines []string
 	caught := 0
 	all := offences(t)
 	for _, one := range all {
@@ -107,6 +110,7 @@ func TestOffences(t *testing.T) {
 				caught++
 				verdict = "caught by"
 			}
+			said = append(append(said, result.First...), result.Seen)
 			lines = append(lines, fmt.Sprintf("%-60s %s %-17s %s", one.Offence, verdict, one.CaughtBy, result.Seen))
 		})
 	}
@@ -120,6 +124,47 @@ func TestOffences(t *testing.T) {
 	if caught != len(all) {
 		t.Errorf("%d of %d offences caught", caught, len(all))
 	}
+	for _, sentence := range sentences(t) {
+		if !slices.ContainsFunc(said, sentence.form.MatchString) {
+			t.Errorf("%s can say %q, and no offence makes it: nothing holds that to the rows", sentence.file, sentence.text)
+		}
+	}
+}
+
+// sentence is what a statement of the proofs can say.
+type sentence struct {
+	file, text string
+	form       *regexp.Regexp
+}
+
+// sentences finds the texts that the statements of the proofs make with format, but for
+// notes, of which TestNotesOfSideDoors has those that a statement words, and for what is SQL again.
+func sentences(t *testing.T) []sentence {
+	t.Helper()
+	var all []sentence
+	files, err := filepath.Glob("sql/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("sql/violations/*.sql")
+	if err != nil || len(more) == 0 {
+		t.Fatal(len(more), err)
+	}
+	for _, file := range append(files, more...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`('note', )?format\('((?:[^']|'')*)'`).FindAllStringSubmatch(string(text), -1) {
+			words := strings.NewReplacer("''", "'", "{cell}", "railhead").Replace(found[2])
+			if found[1] != "" || regexp.MustCompile(`^(SELECT|INSERT INTO|COPY|SET LOCAL) `).MatchString(words) {
+				continue
+			}
+			form := regexp.MustCompile(`%%|%[sIL]`).ReplaceAllString(regexp.QuoteMeta(words), `(?s:.*)`)
+			all = append(all, sentence{filepath.Base(file), words, regexp.MustCompile(form)})
+		}
+	}
+	return all
 }
 
 // planted breaks a cell of its own in one way and runs the proof that must

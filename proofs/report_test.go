@@ -9,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/proofs"
 )
@@ -112,4 +116,54 @@ func TestEvidenceIsNoted(t *testing.T) {
 	}
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
 	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+41-30))
+}
+
+// TestNotesOfSideDoors: what is no offence, and what an auditor should know of, is noted
+// where it is so, and only there.
+func TestNotesOfSideDoors(t *testing.T) {
+	t.Parallel()
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	db := database(t, cluster)
+	super := db.Conn(t, "")
+	do := func(sql string) {
+		t.Helper()
+		if _, err := super.Exec(t.Context(), strings.ReplaceAll(sql, "{database}", pgx.Identifier{db.Name}.Sanitize())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noted := func() string {
+		t.Helper()
+		result := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"side-doors"}}).Proofs[0]
+		want(t, "status", result.Status, proofs.Passed)
+		return strings.Join(result.Notes, "\n")
+	}
+	for _, c := range []struct{ plant, undo, says string }{
+		{
+			`CREATE FUNCTION public.looks_on() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$; CREATE EVENT TRIGGER looks ON ddl_command_end EXECUTE FUNCTION public.looks_on()`,
+			`DROP EVENT TRIGGER looks; DROP FUNCTION public.looks_on()`, "event trigger looks (ddl_command_end) belongs to ",
+		},
+		{`SELECT pg_create_physical_replication_slot('copies')`, `SELECT pg_drop_replication_slot('copies')`, "replication slot copies (physical) of the cluster"},
+		{`ALTER DATABASE {database} SET log_statement = 'all'`, `ALTER DATABASE {database} RESET log_statement`, "log_statement is all: the server's log may hold payloads"},
+		{`ALTER DATABASE {database} SET log_min_duration_statement = 0`, `ALTER DATABASE {database} RESET log_min_duration_statement`, "log_min_duration_statement is 0: the server's log may hold payloads"},
+		{
+			`GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC`,
+			`DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname LIKE 'pg\_advisory\_%' LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END $$`,
+			"any login may call the advisory locks pg_advisory_*",
+		},
+		{
+			`GRANT EXECUTE ON FUNCTION lo_create(oid) TO PUBLIC`,
+			`DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname LIKE 'lo\_%' LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END $$`,
+			"any login may call the large-object functions lo_*",
+		},
+		{`GRANT TEMPORARY ON DATABASE {database} TO PUBLIC`, `REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC`, "any login may make temporary tables"},
+	} {
+		do(c.plant)
+		if said := noted(); !strings.Contains(said, c.says) {
+			t.Errorf("after %s nothing is noted of it: %s", c.plant, said)
+		}
+		do(c.undo)
+		if said := noted(); strings.Contains(said, c.says) {
+			t.Errorf("after %s it is noted still: %s", c.undo, said)
+		}
+	}
 }
