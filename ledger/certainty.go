@@ -156,11 +156,8 @@ func (t Timeline) last() *AttemptRow {
 func (t Timeline) lateDoubt(last *AttemptRow) *AttemptRow {
 	for n := range slices.Backward(t.Attempts) {
 		row := &t.Attempts[n]
-		switch payment.Result(row.Result) {
-		case payment.ResultExecuted, payment.ResultAccepted, payment.ResultUnknown:
-			if row.State == payment.LateOutcome && (last == nil || row.AttemptNo > last.AttemptNo) {
-				return row
-			}
+		if payment.Result(row.Result).MayMeanPaid() && row.State == payment.LateOutcome && (last == nil || row.AttemptNo > last.AttemptNo) {
+			return row
 		}
 	}
 	return nil
@@ -178,24 +175,30 @@ func (t Timeline) lastDoubt() *AttemptRow {
 
 // lastRefusal is the latest row that proves that a send which reached the rail
 // was not executed: a refusal, an operator's evidence of one, or "no such payment"
-// that counted.
+// that counted. What is refused after such evidence was another send: of the one that
+// was judged, only a refusal of the whole payment says more.
 func (t Timeline) lastRefusal() *AttemptRow {
 	var found *AttemptRow
+	judged := false
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
 		if row.State == payment.Failed && row.ErrorCode == payment.CodeResolved {
-			found = row
+			found, judged = row, true
 			continue
 		}
 		switch payment.Result(row.Result) {
-		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefused:
-			found = row
+		case payment.ResultRefused:
+			found, judged = row, false
+		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater:
+			if !judged {
+				found = row
+			}
 		case payment.ResultRefusedRail:
-			if row.RailCode != "" { // an answer came: it was not refused before the first byte
+			if row.RailCode != "" && !judged { // an answer came: it was not refused before the first byte
 				found = row
 			}
 		case payment.ResultNotFound:
-			if !row.OutcomeUnknown {
+			if !row.OutcomeUnknown && row.State != payment.LateOutcome && !judged {
 				found = row
 			}
 		}

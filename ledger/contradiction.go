@@ -17,7 +17,7 @@ func (t Timeline) Contradiction() string {
 		recorded = string(last.State)
 	}
 	notPaid := last != nil && last.State.EndsUnpaid()
-	var executed, refused, taken, unanswered bool
+	var executed, refused, taken, inProgress, unanswered bool
 	var references []string
 	var byEvidence string // the reference that an operator recorded
 	for n := range t.Attempts {
@@ -37,9 +37,11 @@ func (t Timeline) Contradiction() string {
 			refused = true
 		case late && result == payment.ResultAccepted:
 			taken = true
-		case late && result == payment.ResultUnknown:
-			unanswered = true
+		case late && result == payment.ResultInProgress:
+			inProgress = true
 		}
+		// A row that answers no claim is of one that a restore forgot.
+		unanswered = unanswered || late && (row.Result == string(payment.ResultUnknown) || row.OutcomeUnknown && row.AnswersAttemptNo == 0)
 	}
 	switch {
 	case executed && refused:
@@ -54,6 +56,8 @@ func (t Timeline) Contradiction() string {
 		return "the rail refused the payment, which is recorded as " + recorded
 	case taken && notPaid:
 		return "the rail took the payment for now, and it is recorded as " + recorded
+	case inProgress && notPaid:
+		return "the rail has the payment in progress, and it is recorded as " + recorded
 	case unanswered && notPaid:
 		return "a send without an answer became known after the payment was recorded as " + recorded
 	default:

@@ -60,6 +60,13 @@ func foundNothing(d *desk) payment.Claim {
 	return claim
 }
 
+// sentNothing: claim 1 ended before the first byte.
+func sentNothing(d *desk) payment.Claim {
+	claim := d.claimOne(d.enqueue())
+	d.record(told(asks, claim, payment.ResultNotSent, ""))
+	return claim
+}
+
 // thenClaimed goes on from sentOnce: claim 3 is open.
 func thenClaimed(d *desk) (first, second payment.Claim) {
 	first = sentOnce(d)
@@ -157,7 +164,7 @@ var places = map[string]place{
 		return first
 	},
 	"CANCELLED": func(d *desk) payment.Claim {
-		first := foundNothing(d)
+		first := sentNothing(d)
 		mustExec(d.t, d.Conn(d.t, celltest.Operator), `SELECT railhead.cancel_payment($1, 'asked by the participant')`, [16]byte(first.OutboxID))
 		return first
 	},

@@ -38,10 +38,12 @@ var words = vocabulary{
 	"executing_results":     listed(payment.Results(), payment.Result.MayExecute),
 	"showing_results":       listed(payment.Results(), payment.Result.ShowsPayment),
 	"naming_results":        listed(payment.Results(), payment.Result.NamesPayment),
+	"paid_after_all_results": listed(payment.Results(), payment.Result.MayMeanPaid),
 	"still_busy_results":    listed(payment.Results(), payment.Result.KeepsBusy),
 
 	"spent_codes":    listed(payment.SpentCodes(), func(string) bool { return true }),
 	"unpaid_reasons": listed(payment.DeadReasons(), payment.DeadReason.IsUnpaid),
+	"asked_reasons":  listed(payment.DeadReasons(), payment.DeadReason.IsAsked),
 	"triage_words":   listed(payment.LetterStatuses(), payment.LetterStatus.IsTriage),
 	"closed_letters": listed(payment.LetterStatuses(), payment.LetterStatus.IsClosed),
 

@@ -97,7 +97,8 @@ func (h History) Late(o Outcome) Late {
 	if w.reported && w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed }) {
 		w.settled = false // it may be of a send before the replay
 	}
-	w.whole = o.Result == ResultRefused && w.settled && h.refusalIsWhole(w.reported)
+	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
+	w.whole = o.Result == ResultRefused && w.settled && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
 	w.out.Verdict = w.decide()
 	return w.out
 }
@@ -118,8 +119,12 @@ type weighing struct {
 	forgotten bool // it answers a claim that a restore forgot
 	settled   bool // a refusal may end the instruction
 	whole     bool // a refusal of the payment, not of one of its sends
+	doubts    bool // by it some send may have been executed
 	weight    Result
 }
+
+// counts reports whether the outcome is the silence of a send.
+func (w *weighing) counts() bool { return w.d.State == Unknown && w.d.CountsSend }
 
 func (w *weighing) decide() Verdict {
 	if slices.ContainsFunc(w.Rows, func(r Row) bool { return r.AttemptID == w.o.AttemptID }) {
@@ -132,15 +137,14 @@ func (w *weighing) decide() Verdict {
 	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits || w.known() {
+	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts || w.known() {
 		return VerdictRepeated
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
 	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
-	unknown = unknown && !w.executes && !w.whole
-	doubts := w.d.State == Accepted || w.d.State == Unknown && w.d.CountsSend
-	w.append(LateOutcome, w.o.AttemptID, w.claimNo, doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
+	unknown = (unknown || w.doubts) && !w.executes && !w.whole
+	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
 
 	switch {
 	case open:
@@ -164,20 +168,23 @@ func (w *weighing) decide() Verdict {
 		w.out.Waiting, w.out.Opens = nil, DeadOutcomeUnknown
 		return VerdictSettled
 	case w.waits:
-		w.keepWaiting(doubts)
+		w.keepWaiting()
 	}
 	return VerdictLate
 }
 
 // keepWaiting brings what waits up to what was learned. A late "accepted for now"
 // stops re-sends, and a send without an answer is unknown however late that is known.
-func (w *weighing) keepWaiting(doubts bool) {
+func (w *weighing) keepWaiting() {
 	next := *w.Waiting
 	next.AttemptCount = max(next.AttemptCount, len(w.Rows)+len(w.out.Append))
 	if w.d.State == Accepted {
 		next.Provisional, next.NextAction = true, ActionInquire
 	}
-	next.OutcomeUnknown = next.OutcomeUnknown || doubts
+	if w.doubts && !w.counts() {
+		next.NextAction = ActionInquire
+	}
+	next.OutcomeUnknown = next.OutcomeUnknown || w.doubts
 	if w.forgotten && w.d.CountsSend {
 		next.SendCount++
 	}
@@ -186,10 +193,11 @@ func (w *weighing) keepWaiting(doubts bool) {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, a refusal of the very send that was executed, an acceptance for now of what
-// was ended otherwise than by the rail's word for the whole payment, a send without
-// an answer that became known after the end. A send that was known is weighed in a
-// final refusal, unless an index alone had denied it; one that was forgotten, in nothing.
+// failed, a refusal of the very send that was executed or of the only one, a payment that is taken for now
+// or in progress, and was ended otherwise than by the rail's word for the whole of it
+// (an operator's evidence is none), a send without an answer that became known after
+// the end. A send that was known is weighed in a final refusal, unless an index alone
+// had denied it; one that was forgotten, in nothing.
 func (w *weighing) contradicts() bool {
 	denied := slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.Answers > w.claimNo && r.State == Retryable && r.Result == ResultNotFound
@@ -198,11 +206,11 @@ func (w *weighing) contradicts() bool {
 	switch {
 	case w.executes:
 		return notPaid || w.last.Reference != "" && w.o.RailReference != "" && w.last.Reference != w.o.RailReference
-	case w.refuses:
-		return w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers)
-	case w.d.State == Accepted:
-		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused)
-	case w.d.State == Unknown && w.d.CountsSend:
+	case w.refuses && w.last.State == Dispatched:
+		return w.o.Result == ResultRefused || w.claimNo == w.last.Answers || w.last.Answers == 0 && w.sends() <= 1
+	case w.doubts && !w.counts():
+		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
+	case w.counts():
 		byRefusal := w.last.Result.Refuses() && !(w.last.Result == ResultRefusedFinal && denied)
 		return notPaid && (w.claimNo == 0 || !byRefusal)
 	}
@@ -241,7 +249,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 	// said of a send that was learned of while the inquiry was out.
 	foundNone := w.o.Result == ResultNotFound && !d.OutcomeUnknown
 	doubted := (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
-		foundNone && since(Result.ShowsPayment) != nil
+		foundNone && since(Result.ShowsPayment) != nil ||
+		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool { return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown })
 	taken := !claim.Provisional && since(func(r Result) bool { return r == ResultAccepted }) != nil
 	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.whole {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
@@ -336,7 +345,7 @@ func (w *weighing) known() bool {
 func (w *weighing) unsettledSend() bool {
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
 		if r.State == LateOutcome {
-			return r.Answers == 0 && r.Result.LeavesDoubt()
+			return r.Answers == 0 && (r.Result.LeavesDoubt() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown)
 		}
 		if !r.State.LeavesOpen() || r.Answers == 0 || r.Answers == w.claimNo {
 			return false

@@ -82,6 +82,12 @@ func (r Result) ShowsPayment() bool {
 	return r == ResultAccepted || r == ResultInProgress || r == ResultExecuted || r == ResultRefused
 }
 
+// MayMeanPaid reports whether this word, told after a payment was recorded as not paid,
+// leaves it possible that it was.
+func (r Result) MayMeanPaid() bool {
+	return r.LeavesDoubt() || r == ResultInProgress || r == ResultExecuted
+}
+
 // KeepsBusy reports whether this word does not end a run of answers REFUSED_LATER.
 func (r Result) KeepsBusy() bool {
 	return r == ResultRefusedLater || r == ResultRefusedRail || r == ResultNotSent
@@ -149,6 +155,10 @@ func DeadReasons() []DeadReason {
 		DeadFailed, DeadExpired, DeadOutcomeUnknown, DeadConflict, DeadTampered, DeadUnclaimable,
 	}
 }
+
+// IsAsked reports whether a rail can be asked about what is parked for this reason, where
+// some send of it has no answer: an inquiry sends no payload.
+func (r DeadReason) IsAsked() bool { return r == DeadOutcomeUnknown || r == DeadTampered }
 
 // IsUnpaid reports whether a dead letter of this reason is of a payment that was proven
 // not to be made: it may be replayed, or closed without evidence.

@@ -102,11 +102,14 @@ func Unfit(err error) bool {
 	return errors.Is(err, ErrUnsafeServer) || errors.Is(err, ErrOtherSchema) || errors.Is(err, ErrOtherBudget)
 }
 
+// CodePutBack is the code of a dead letter whose row was put back in pending.
+const CodePutBack = "PUT_BACK"
+
 // SetAsideCode is the error code of the dead letter of an instruction that is set
 // aside, by the SQLSTATE that its row was refused with.
 func SetAsideCode(sqlState string) string {
 	if IsPutBack(sqlState) {
-		return "PUT_BACK"
+		return CodePutBack
 	}
 	return "SQLSTATE_" + sqlState
 }

@@ -34,11 +34,14 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		if e.executed {
 			outcome = "executed"
 		}
-		silent := ""
-		if e.silent {
-			silent = "; without the rail's word, which could be asked"
+		word := ""
+		switch {
+		case e.against > 0:
+			word = fmt.Sprintf("; against the rail's word, row %d", e.against)
+		case e.silent:
+			word = "; without the rail's word, which could be asked"
 		}
-		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, silent))
+		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, word))
 	}
 	unknown, afterLate := false, false
 	for _, r := range i.rows {

@@ -112,7 +112,7 @@ func (l *loader) claims() ([]any, func()) {
 func (l *loader) evidence() ([]any, func()) {
 	var id pgtype.UUID
 	var e evidence
-	return []any{&id, &e.login, &e.executed, &e.document, &e.silent}, func() { i := l.of(id); i.evidence = append(i.evidence, e) }
+	return []any{&id, &e.login, &e.executed, &e.document, &e.silent, &e.against}, func() { i := l.of(id); i.evidence = append(i.evidence, e) }
 }
 
 func (l *loader) acts() ([]any, func()) {

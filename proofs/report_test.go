@@ -110,12 +110,20 @@ func TestEvidenceIsNoted(t *testing.T) {
 	}
 	want(t, "notes of resolutions without the rail's word", silent, 1)
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
+		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "letter", "rail_silent": true, "against_row": 7}'
+		FROM railhead.payment_operator_log l WHERE l.act = 'RESOLVE' LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); !strings.Contains(said, ", letter; against the rail's word, row 7") {
+		t.Errorf("of a resolution against the rail's word the notes say %q", said)
+	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
 		FROM (SELECT outbox_id FROM railhead.payment_operator_log WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
 		t.Fatal(err)
 	}
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
-	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+41-30))
+	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+42-30))
 }
 
 // TestNotesOfSideDoors: what is no offence, and what an auditor should know of, is noted

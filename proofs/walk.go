@@ -113,6 +113,7 @@ type evidence struct {
 	login, document string
 	executed        bool
 	silent          bool // the rail's word was missing
+	against         int  // the row by which the rail said the opposite; 0: it did not
 }
 
 // waiting is a row of pending.

@@ -164,7 +164,22 @@ func unpaid(line ledger.Timeline) string {
 	if by := line.Testimony(); by != nil {
 		return "it was not paid, " + oneLine(by.String())
 	}
+	if word, why := line.Certainty(); word == ledger.OutcomeUnknown {
+		return "it was not paid as far as the rows show, but " + oneLine(why)
+	}
 	return "it was provably not paid"
+}
+
+// mayBePaid says what ends what may have been paid.
+func mayBePaid(line ledger.Timeline) string {
+	id := line.OutboxID.String()
+	ask := "Ask the rail for " + line.RailKey + ", then: "
+	if line.RailAsks {
+		ask = "Have the rail asked: railhead payment inquire " + id + " --reason WHY\n" +
+			"and look for " + line.RailKey + " on its statement. With the evidence: "
+	}
+	return ask + "railhead dead-letter resolve " + id +
+		"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 }
 
 // remedy says what ends a dead letter, with the command.
@@ -188,20 +203,32 @@ func remedy(line ledger.Timeline) string {
 		}
 		return unpaid(line) + ". " + again + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
-		ask := "Ask the rail for " + line.RailKey + ", then: "
-		if line.RailAsks {
-			ask = "Have the rail asked: railhead payment inquire " + id + " --reason WHY\n" +
-				"and look for " + line.RailKey + " on its statement. With the evidence: "
-		}
-		return "it may have been paid. " + ask + "railhead dead-letter resolve " + id +
-			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+		return "it may have been paid. " + mayBePaid(line)
 	case payment.DeadConflict:
 		return contradiction(line) + " Compare with the rail's statement, then: railhead dead-letter resolve " + id +
 			"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 	case payment.DeadTampered:
+		switch word, _ := line.Certainty(); word {
+		case ledger.RailAccepted, ledger.ExecutedByEvidence:
+			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who changed it\n" +
+				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
+		case ledger.OutcomeUnknown:
+			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been executed.\n" +
+				"Find out who changed it (railhead prove). " + mayBePaid(line)
+		}
 		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead prove), then:\n" +
 			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY"
 	default:
+		if letter.ErrorCode == payment.CodePutBack {
+			return "a row of it was put back in pending, and is not claimed. Find out who put it back, then:\n" +
+				"railhead dead-letter close " + id + " --reason WHY\nWhere it may have been paid: railhead dead-letter resolve " + id +
+				"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+		}
+		if line.Pending != nil && line.Pending.OutcomeUnknown {
+			return "it waits in pending and could not be claimed. Mend what " + orDash(letter.ErrorCode) + " says, then: railhead dead-letter replay " +
+				id + " --reason WHY\nIt may have been paid, so that it can't be cancelled. To end it: railhead dead-letter resolve " + id +
+				"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+		}
 		return "it waits in pending and could not be claimed. Mend what " + orDash(letter.ErrorCode) + " says, then: railhead dead-letter replay " +
 			id + " --reason WHY\nor end it: railhead payment cancel " + id + " --reason WHY"
 	}

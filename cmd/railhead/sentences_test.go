@@ -249,7 +249,7 @@ func (w *teller) tell(n int) {
 	}
 	var names []string
 	for name := range steps {
-		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "pause": 1, "beat": 1}
+		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "set aside": 3, "pause": 1, "beat": 1}
 		names = append(names, slices.Repeat([]string{name}, cmp.Or(often[name], 2))...)
 	}
 	slices.Sort(names)
@@ -283,7 +283,7 @@ func (w *teller) look(step string) {
 	if line.DeadLetter.Open() {
 		w.hold("remedy", remedy(line))
 	}
-	if w.draw.IntN(8) == 0 {
+	if w.draw.IntN(12) == 0 {
 		w.lookAtStatus()
 	}
 }
@@ -379,7 +379,8 @@ func (w *teller) answer() string {
 }
 
 // askAgain sends, hears nothing until a person has to look, and has the rail asked once
-// more, with a look at the status at each turn of that.
+// more, with a look at the status at each turn of that. The answer comes after the
+// person's evidence, and is that it is in progress.
 func (w *teller) askAgain() {
 	for range 9 {
 		if w.claim() == "" {
@@ -395,11 +396,16 @@ func (w *teller) askAgain() {
 	if w.inquire() == "" {
 		w.Fatalf("it can't be asked about again: after %s", strings.Join(w.story, "; "))
 	}
-	for _, step := range []func() string{w.claim, w.answer} {
+	for _, step := range []func() string{w.claim, w.die} {
 		w.lookAtStatus()
 		w.look("asked again: " + step())
 	}
 	w.lookAtStatus()
+	_, err := w.operator.ResolvePayment(w.Context(), w.id, ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	w.must(err)
+	_, err = w.executor.RecordLate(w.Context(), w.outcome(w.claims[len(w.claims)-1], payment.ResultInProgress))
+	w.must(err)
+	w.look("resolved, and in progress")
 }
 
 // die is a worker's end: the reaper answers its claim.
@@ -435,7 +441,7 @@ func (w *teller) comeLate() string {
 	}
 	results := []payment.Result{payment.ResultAccepted, payment.ResultUnknown, payment.ResultRefusedFinal, payment.ResultRefusedTransient}
 	if claim.Action == payment.ActionInquire {
-		results = []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound, payment.ResultUnavailable}
+		results = []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound, payment.ResultUnavailable, payment.ResultInProgress}
 	}
 	result := w.one(results)
 	verdict, err := w.executor.RecordLate(w.Context(), w.outcome(claim, result))

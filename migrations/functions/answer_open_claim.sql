@@ -54,7 +54,7 @@ BEGIN
   -- of a send that was learned of while the inquiry was out, and not believed of what
   -- the rail has shown meanwhile to know (rail_has_seen).
   SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ({doubtful_results})
-      OR found_none AND a.result IN ({showing_results})), false),
+      OR a.outcome_unknown AND NOT claim.outcome_unknown OR found_none AND a.result IN ({showing_results})), false),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a

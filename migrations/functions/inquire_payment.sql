@@ -12,7 +12,7 @@
 --          its rail can't be asked, with the sentence that says why, 55P03 after 5 s of
 --          waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
---          payment_paused_participants.
+--          payment_paused_participants, and what payment_certainty reads.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.inquire_payment(outbox_id uuid, reason text) RETURNS integer
@@ -34,8 +34,8 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = inquire_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = inquire_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  IF last.state IS DISTINCT FROM 'PARKED' OR letter.reason IS DISTINCT FROM 'OUTCOME_UNKNOWN'
-    OR letter.status IN ({closed_letters})
+  IF last.state IS DISTINCT FROM 'PARKED' OR {cell}.payment_certainty(inquire_payment.outbox_id) <> 'OUTCOME_UNKNOWN'
+    OR letter.reason IS NULL OR letter.reason NOT IN ({asked_reasons}) OR letter.status IN ({closed_letters})
     OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = inquire_payment.outbox_id)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -58,8 +58,12 @@ BEGIN
       MESSAGE = format('%s: no inquiry would be made', paused),
       HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, bring evidence and say that the rail is silent.';
   END IF;
+  -- The latest that is what was enqueued: of one that was stopped as forged the last is not.
   SELECT a.* INTO whole FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id = inquire_payment.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1;
+  JOIN {cell}.payment_outbox_keys k ON k.outbox_id = a.outbox_id
+  WHERE a.outbox_id = inquire_payment.outbox_id AND a.payload IS NOT NULL
+  ORDER BY {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) = k.fingerprint DESC, a.attempt_no DESC
+  LIMIT 1;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be put out',
       HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';

@@ -18,7 +18,9 @@ AS $$
           AND late.result IN ({doubtful_results}, 'EXECUTED'))
       AND answer.completed_at > clock_timestamp() - interval '15 minutes'
       AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= ($2 #>> '{inquiry,not_found_age}')::interval
-      AND answer.completed_at - least($3, told.first_at) < ($2 #>> '{inquiry,not_found_until}')::interval
+      AND answer.completed_at - least($3, told.first_at, (
+        SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s
+        WHERE $3 > s.known_until AND (s.accepted_at IS NULL OR $3 < s.accepted_at))) < ($2 #>> '{inquiry,not_found_until}')::interval
     FROM {cell}.payment_outbox_attempts answer
     CROSS JOIN {cell}.forgotten_sends($1) told
     WHERE answer.outbox_id = $1 AND answer.answers_attempt_no IS NOT NULL AND answer.state <> 'LATE_OUTCOME'

@@ -1,7 +1,7 @@
 -- known_sends(outbox_id uuid) -> (n bigint, first_at timestamptz, last_at timestamptz, render_version text)
 --   The sends of an instruction that may have reached the rail, whatever became of them,
---   those that a restore forgot aside: how many, when the first and the last were
---   claimed, and what rendered the first.
+--   those that a restore forgot aside: how many, and when the first and the last were
+--   claimed. What rendered the first is also known of one that was forgotten.
 -- reads:   what sends_of reads.   locks: nothing.
 -- called by: replay_payment, inquire_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.known_sends(
@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION {cell}.known_sends(
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT count(*), min(s.claimed_at), max(s.claimed_at), (array_agg(s.render_version ORDER BY s.attempt_no))[1]
+  SELECT count(*) FILTER (WHERE NOT s.forgotten), min(s.claimed_at) FILTER (WHERE NOT s.forgotten), max(s.claimed_at) FILTER (WHERE NOT s.forgotten),
+    (array_agg(s.render_version ORDER BY s.claimed_at) FILTER (WHERE s.render_version IS NOT NULL))[1]
   FROM {cell}.sends_of($1) s
-  WHERE NOT s.forgotten
 $$;

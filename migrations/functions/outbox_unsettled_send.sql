@@ -2,7 +2,7 @@
 --   Whether some send of the instruction, other than the one just settled, has
 --   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
 --   and no refusal of that very send came later; or a worker whose claim a restore
---   forgot said so.
+--   forgot said so, of its own send or of one before it.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -24,5 +24,5 @@ AS $$
     OR EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts forgotten
       WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL
-        AND forgotten.result IN ({doubtful_results}))
+        AND (forgotten.result IN ({doubtful_results}) OR forgotten.claimed_at IS NOT NULL AND forgotten.outcome_unknown))
 $$;

@@ -43,12 +43,18 @@ BEGIN
   WHERE a.outbox_id = $1
     AND (a.result IN ({send_refusing_results}, 'REFUSED_LATER')
       OR a.result = 'REFUSED_RAIL' AND a.rail_code <> ''
-      OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown
+      OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown AND a.state <> 'LATE_OUTCOME'
       OR a.state = 'FAILED' AND a.error_code = 'RESOLVED')
+    -- What is refused after an operator's evidence was another send.
+    AND (a.result IS NOT DISTINCT FROM 'REFUSED' OR (
+      SELECT r.state = 'FAILED' AND r.error_code IS NOT DISTINCT FROM 'RESOLVED'
+      FROM {cell}.payment_outbox_attempts r
+      WHERE r.outbox_id = $1 AND r.result = 'REFUSED' AND r.attempt_no < a.attempt_no
+      ORDER BY r.attempt_no DESC LIMIT 1) IS NOT TRUE)
   ORDER BY a.attempt_no DESC LIMIT 1;
   doubted := EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.result IN ({doubtful_results}, 'EXECUTED')
+    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.result IN ({paid_after_all_results})
       AND a.attempt_no > coalesce(last.attempt_no, 0));
   IF doubted AND (last.state = 'CANCELLED' OR last.state = 'FAILED' AND refused.outbox_id IS NULL) THEN
     RETURN 'NOT_EXECUTED_BY_EVIDENCE';

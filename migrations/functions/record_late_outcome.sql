@@ -44,6 +44,8 @@ DECLARE
   whole     boolean; -- a refusal of the payment, not of one of its sends
   settled   boolean; -- no send of it can have been forgotten
   answer    text;
+  counts    boolean; -- it is the silence of a send
+  doubts    boolean; -- by it some send may have been executed
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
@@ -79,6 +81,10 @@ BEGIN
       o.state := 'UNKNOWN';
       weight := 'UNKNOWN';
     END IF;
+    -- An inquiry tells of a send: what the rail has in progress, and what a claim that
+    -- is forgotten knew of when it was made.
+    counts := o.state = 'UNKNOWN' AND coalesce(o.counts_send, false);
+    doubts := coalesce(o.state = 'ACCEPTED' OR counts OR o.result = 'IN_PROGRESS' OR forgotten AND o.outcome_unknown AND NOT executes, false);
     is_claimed := coalesce(last.state IN ({claim_states}), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
@@ -87,9 +93,15 @@ BEGIN
     IF last_no = 0 AND NOT is_waiting AND {cell}.left_the_archive(o.outbox_id) THEN
       RETURN 'RETIRED';
     END IF;
-    -- The claim of another was answered between the two statements.
+    -- The claim of another was answered between the two statements; or, if one
+    -- statement sees the same, the row of pending is lost, and the evidence still counts.
     CONTINUE WHEN NOT is_waiting AND NOT put_back AND NOT is_claimed
-      AND coalesce(last.state IN ({waiting_states}), true);
+      AND coalesce(last.state IN ({waiting_states}), true) AND NOT EXISTS (
+        SELECT FROM (
+          SELECT a.state FROM {cell}.payment_outbox_attempts a
+          WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) l
+        WHERE l.state IN ({waiting_states})
+          AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id));
 
     BEGIN
       -- A send that a restore has forgotten can't be counted: while that may be, a
@@ -99,14 +111,14 @@ BEGIN
         settled := NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED');
       END IF;
-      whole := o.result = 'REFUSED' AND settled AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
+      whole := o.result = 'REFUSED' AND settled AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         answer := {cell}.answer_open_claim(o, claim, last_no, whole);
         PERFORM {cell}.close_answered_letters(ARRAY[o.outbox_id]);
         RETURN answer;
       END IF;
 
-      IF refuses AND last.state = 'FAILED' AND NOT is_waiting OR EXISTS (
+      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = o.outbox_id
           AND CASE
@@ -129,28 +141,33 @@ BEGIN
 
       still_unknown := CASE
         WHEN executes OR whole THEN false
+        WHEN doubts THEN true
         WHEN (refuses OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
-        coalesce(last.outcome_unknown, false) OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND coalesce(o.counts_send, false),
+        coalesce(last.outcome_unknown, false) OR doubts,
         weight, o.rail_reference);
 
       IF is_claimed THEN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed, an acceptance for
-        -- now of what was ended otherwise than by the rail's word for the whole
-        -- payment, a send without an answer that became known after the end: an
-        -- operator decides. A send that was known is weighed in a final refusal,
-        -- unless an index alone had denied it; one that was forgotten, in nothing.
+        -- failed, a refusal of the very send that was executed or of the only one, a payment that is
+        -- taken for now or in progress, and was ended otherwise than by the rail's
+        -- word for the whole of it (an operator's evidence is none), a send without
+        -- an answer that became known after the end: an operator decides. A send
+        -- that was known is weighed in a final refusal, unless an index alone had
+        -- denied it; one that was forgotten, in nothing.
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
-          OR o.state = 'ACCEPTED' AND last.state IN ({unpaid_states}) AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED')
-          OR o.state = 'UNKNOWN' AND o.counts_send AND last.state IN ({unpaid_states})
+            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no
+              OR last.answers_attempt_no IS NULL
+                AND (SELECT count(*) FROM {cell}.sends_of(o.outbox_id) s WHERE NOT s.executed AND NOT s.denied) <= 1)
+          OR doubts AND NOT counts AND last.state IN ({unpaid_states})
+            AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+          OR counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results})
               OR last.result = 'REFUSED_FINAL' AND EXISTS (
                 SELECT FROM {cell}.payment_outbox_attempts a
@@ -185,14 +202,14 @@ BEGIN
         UPDATE {cell}.payment_outbox_pending p
         SET attempt_count = greatest(p.attempt_count, last_no + 1),
           provisional = p.provisional OR o.state = 'ACCEPTED',
-          outcome_unknown = p.outcome_unknown OR o.state = 'ACCEPTED' OR o.state = 'UNKNOWN' AND coalesce(o.counts_send, false),
+          outcome_unknown = p.outcome_unknown OR doubts,
           -- The send of a claim that a failover forgot is one more. Deadlines and the
           -- age of a "no such payment" count from the latest, the key window from the first.
           first_sent_at = CASE WHEN forgotten AND o.counts_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
           last_sent_at = CASE WHEN forgotten AND o.counts_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
           render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version) ELSE p.render_version END,
           send_count = p.send_count + CASE WHEN forgotten AND o.counts_send THEN 1 ELSE 0 END,
-          next_action = CASE WHEN o.state = 'ACCEPTED' THEN 'INQUIRE' ELSE p.next_action END
+          next_action = CASE WHEN o.state = 'ACCEPTED' OR doubts AND NOT counts THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;
       RETURN 'LATE';

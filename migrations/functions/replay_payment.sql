@@ -107,7 +107,7 @@ BEGIN
   IF (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED') AND EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no
-      AND a.state = 'LATE_OUTCOME' AND a.result IN ({doubtful_results}))
+      AND a.state = 'LATE_OUTCOME' AND (a.result IN ({doubtful_results}, 'IN_PROGRESS') OR a.outcome_unknown AND NOT last.outcome_unknown))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a send without a final answer became known after row %s called it %s: the payment may have been made', last.attempt_no, last.state),

@@ -8,7 +8,8 @@
 -- returns: whether it is resolved without the rail's word, which could be asked.
 -- errors:  RH020 the word is missing or says otherwise, with the sentence that says so.
 -- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_rails,
---          payment_rail_profiles, payment_outbox_suspensions, and what inquiry_said_not_executed reads.
+--          payment_rail_profiles, payment_outbox_suspensions, and what inquiry_said_not_executed
+--          and payment_certainty read.
 -- locks:   nothing.   called by: resolve_payment, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.require_rails_word(outbox_id uuid, rail_silent boolean) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -27,7 +28,9 @@ BEGIN
   SELECT p.profile INTO profile
   FROM {cell}.payment_rails r
   JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
-  WHERE r.rail_type = last.rail_type;
+  WHERE r.rail_type = coalesce(
+    (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1),
+    (SELECT w.rail_type FROM {cell}.payment_outbox_pending w WHERE w.outbox_id = $1));
   IF coalesce((profile #>> '{inquiry,max}')::integer, 0) = 0 THEN
     RETURN false;
   END IF;
@@ -35,18 +38,20 @@ BEGIN
   SELECT s.* INTO sends FROM {cell}.known_sends($1) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends($1) f;
   -- Of what was never sent there is nothing to ask, unless the rail said otherwise.
-  IF sends.n + told.n = 0 AND NOT last.outcome_unknown AND letter IS DISTINCT FROM 'CONFLICT'
+  IF sends.n + told.n = 0 AND last.outcome_unknown IS NOT TRUE AND letter IS DISTINCT FROM 'CONFLICT'
     AND NOT {cell}.send_may_be_forgotten($1)
   THEN
     RETURN false;
   END IF;
 
-  -- The latest answer; but that it was executed is not outlived by one that says less.
+  -- The latest answer; but that it was executed is not outlived by one that says less,
+  -- and told of a claim that a restore forgot it is the same word.
   SELECT a.* INTO asked
   FROM {cell}.payment_outbox_attempts a
-  JOIN {cell}.payment_outbox_attempts q
+  LEFT JOIN {cell}.payment_outbox_attempts q
     ON q.outbox_id = a.outbox_id AND q.attempt_no = a.answers_attempt_no AND q.state = 'INQUIRING'
   WHERE a.outbox_id = $1 AND a.completed_at > clock_timestamp() - interval '15 minutes'
+    AND (q.outbox_id IS NOT NULL OR a.answers_attempt_no IS NULL AND a.claimed_at IS NOT NULL AND a.result = 'EXECUTED')
   ORDER BY a.result IS NOT DISTINCT FROM 'EXECUTED' DESC, a.attempt_no DESC
   LIMIT 1;
   IF asked.result = 'EXECUTED' THEN
@@ -61,11 +66,13 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = CASE WHEN asked.attempt_no IS NULL
         THEN 'the rail can be asked, and has not been within 15 minutes: it is not resolved as not executed without its word'
+        WHEN asked.result = 'NOT_SENT'
+        THEN format('the inquiry did not reach the rail (row %s, NOT_SENT): it does not prove that the payment was not executed', asked.attempt_no)
         ELSE format('the rail''s answer to an inquiry (row %s, %s) does not prove that the payment was not executed',
           asked.attempt_no, coalesce(asked.result, 'none came')) END,
       HINT = 'Ask it: railhead payment inquire. If it gives no answer that proves anything, and your evidence is enough without: --rail-silent, which is recorded.';
   END IF;
-  IF asked.attempt_no IS NULL AND letter = 'OUTCOME_UNKNOWN'
+  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND {cell}.payment_certainty($1) = 'OUTCOME_UNKNOWN'
     AND (last.state = 'PARKED' OR {cell}.operator_asked($1, last.attempt_no + 1))
     AND {cell}.pause_of(last.rail_type, last.participant_id) IS NULL
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)

@@ -38,6 +38,7 @@ DECLARE
   waits   boolean := false;
   out_asked boolean := false; -- it was put out for an inquiry, and is not claimed yet
   silent  boolean := false;
+  against integer; -- the row by which the rail says that it was executed
   lost    boolean; -- it should wait in pending, and nothing does
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
@@ -106,13 +107,18 @@ BEGIN
 
   IF NOT resolve_payment.executed THEN
     silent := {cell}.require_rails_word(resolve_payment.outbox_id, resolve_payment.rail_silent);
+    against := (
+      SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = resolve_payment.outbox_id AND a.result = 'EXECUTED' AND a.error_code IS DISTINCT FROM 'RESOLVED');
   END IF;
 
   IF last.state::text IS DISTINCT FROM verdict THEN
     SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
-    o.error_message := format('%s%s (%s, %s)', CASE WHEN silent THEN 'without the rail''s word: ' END,
+    o.error_message := format('%s%s (%s, %s)', CASE
+      WHEN against IS NOT NULL THEN format('against the rail''s word (row %s): ', against)
+      WHEN silent THEN 'without the rail''s word: ' END,
       resolve_payment.reason, resolve_payment.document, resolve_payment.evidence_date);
     -- The column holds 2000 bytes, and a character has at most 4. The log has all of it.
     IF octet_length(o.error_message) > 2000 THEN
@@ -136,7 +142,7 @@ BEGIN
   PERFORM {cell}.log_operator_act('RESOLVE', (SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
-      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent,
+      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent, 'against_row', against,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;
 END

@@ -57,6 +57,7 @@ type late struct {
 	reference string
 	forgotten time.Time // the claim that a restore forgot, by its time; zero: no claim
 	spent     bool      // a refusal that ended the key
+	unknown   bool      // as of its row some send has no answer
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -155,7 +156,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	taken := !m.claimTaken && has(payment.ResultAccepted)
 	foundNone := o.Result == payment.ResultNotFound && !d.OutcomeUnknown
 	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted) ||
-		foundNone && has(payment.ResultInProgress, payment.ResultRefused)
+		foundNone && has(payment.ResultInProgress, payment.ResultRefused) ||
+		!m.claimUnknown && slices.ContainsFunc(since, func(l late) bool { return l.unknown })
 	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, reported) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken || foundNone {
@@ -209,6 +211,12 @@ func (m *model) addLate(l late) {
 // that was refused for now, which a restore may have forgotten. Sends that a restore has forgotten can't be counted, and
 // the rail's rule is looked up by the first row.
 func (m *model) whole(r payment.Result, reported bool) bool {
+	return r == payment.ResultRefused && !m.suspended && !(reported && m.replayed) &&
+		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && m.sent() <= 1)
+}
+
+// sent counts the sends that may have reached the rail.
+func (m *model) sent() int {
 	sent := 0
 	for claim, left := range m.sends {
 		if left && !slices.ContainsFunc(m.lates, func(l late) bool {
@@ -224,8 +232,7 @@ func (m *model) whole(r payment.Result, reported bool) bool {
 			sent++
 		}
 	}
-	return r == payment.ResultRefused && !m.suspended && !(reported && m.replayed) &&
-		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && sent <= 1)
+	return sent
 }
 
 // late weighs an outcome that answers no open claim.
@@ -238,24 +245,26 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if claim == 0 && !reported && d.State == payment.ZombieRequeue { // the reaper's word of a claim that is forgotten
 		d.State, weight = payment.Unknown, payment.ResultUnknown
 	}
-	like := late{claim: claim, result: weight, reference: o.RailReference, spent: spent}
+	silent, doubts := d.State == payment.Unknown && d.CountsSend, doubtful(o, d, claim, reported)
+	like := late{claim: claim, result: weight, reference: o.RailReference, spent: spent, unknown: doubts || m.unknown}
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
 	}
-	if refuses && m.state == payment.Failed && !m.waiting || m.known(executes, like) {
+	if refuses && m.state == payment.Failed && !m.waiting && !doubts || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
-	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored
-	unsettled = unsettled && !executes && !m.whole(o.Result, reported)
+	whole := m.whole(o.Result, reported) && (reported || claim > 0 || !doubts)
+	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
+	unsettled = unsettled && !executes && !whole
 	m.addLate(like)
 	switch {
 	case m.open > 0:
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended) ||
-			d.State == payment.Accepted && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused) ||
-			d.State == payment.Unknown && d.CountsSend && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1) ||
+			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
+			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -271,12 +280,20 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		m.append(payment.Parked, true, 0, "", "")
 		m.waiting, m.letter, m.taken = false, payment.DeadOutcomeUnknown, d.Provisional
 		return payment.VerdictSettled
-	case m.waiting && d.State == payment.Accepted:
-		m.waitsTaken, m.waitsUnknown, m.action = true, true, payment.ActionInquire
-	case m.waiting && d.State == payment.Unknown && d.CountsSend:
-		m.waitsUnknown = true
+	case m.waiting && doubts:
+		m.waitsTaken, m.waitsUnknown = m.waitsTaken || d.State == payment.Accepted, true
+		if !silent {
+			m.action = payment.ActionInquire
+		}
 	}
 	return payment.VerdictLate
+}
+
+// doubtful reports whether some send may have been executed by what is told: its own, one
+// that the rail has taken or in progress, or one that a claim, forgotten since, knew of.
+func doubtful(o payment.Outcome, d payment.Decision, claim int, reported bool) bool {
+	return d.State == payment.Accepted || d.State == payment.Unknown && d.CountsSend || o.Result == payment.ResultInProgress ||
+		claim == 0 && !reported && d.OutcomeUnknown && d.State != payment.Dispatched
 }
 
 // weighed reports whether what ended the instruction has weighed the send of a claim
@@ -301,7 +318,7 @@ func (m *model) known(executes bool, like late) bool {
 // trustworthy answer.
 func (m *model) otherUnsettled(settled int) bool {
 	if slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted)
+		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || !l.forgotten.IsZero() && l.unknown)
 	}) {
 		return true
 	}

@@ -1,0 +1,180 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestForgedIsAskedAbout: what was stopped as forged after a send without an answer may
+// have been paid: its rail is asked before it is resolved as not executed.
+func TestForgedIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.askable()
+	o := d.operator()
+	id := sentOnce(d).OutboxID
+	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(id))
+	d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
+	same(t, "letter", d.letter(id), "TAMPERED pending")
+	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
+	refusedWith(t, "a rail that was not asked", err, "RH020", "whether it is silent is not known")
+	_, err = o.InquirePayment(t.Context(), id, why)
+	d.must(err)
+	asked := d.claimOne(id)
+	same(t, "asked about", string(asked.Action)+" "+string(asked.Payload), "INQUIRE "+string(order(0).Payload))
+	d.record(told(asks, asked, payment.ResultExecuted, "ref"))
+	same(t, "state", d.text(`SELECT railhead.payment_outbox_state($1)`, [16]byte(id)), "DISPATCHED")
+}
+
+// TestAgainstTheRailsWord: "executed", told of an inquiry that a restore forgot, is the
+// rail's word as any; and what is resolved against it later says so.
+func TestAgainstTheRailsWord(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	id := plights["FAILED"](d)
+	d.askable()
+	same(t, "told late", d.late(told(asks, forgottenInquiry(id), payment.ResultExecuted, "ref")), payment.VerdictConflict)
+	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
+	refusedWith(t, "at once", err, "RH020", "the rail answered an inquiry that it executed the payment")
+
+	id = parked(d)
+	_, err = o.InquirePayment(t.Context(), id, why)
+	d.must(err)
+	claim := d.claimOne(id)
+	d.record(lost(asks, claim))
+	same(t, "told late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictSettled)
+	same(t, "executed", d.late(callback(id, payment.ResultRefused, "")), payment.VerdictConflict)
+	d.do(`CREATE OR REPLACE FUNCTION railhead.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes' WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
+	_, err = o.ResolvePayment(t.Context(), id, notExecuted())
+	d.must(err)
+	said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'RESOLVED'`, [16]byte(id))
+	if !strings.HasPrefix(said, "against the rail's word (row ") {
+		t.Errorf("the row says %q", said)
+	}
+}
+
+// TestRailsWordOfLateRowsAlone: of a payment whose sends only their workers know the rail
+// is asked too.
+func TestRailsWordOfLateRowsAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.askable()
+	id := d.enqueue()
+	d.late(evidence(asks, forgotten(id), "unknown", ""))
+	d.must(d.setAside(id, "23514"))
+	e := notExecuted()
+	e.RailSilent = false
+	_, err := d.operator().ResolvePayment(t.Context(), id, e)
+	refusedWith(t, "without a word", err, "RH020", "without its word")
+}
+
+// TestInquiryThatDidNotLeave is not called an answer of the rail.
+func TestInquiryThatDidNotLeave(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.askable()
+	id := parked(d)
+	_, err := d.operator().InquirePayment(t.Context(), id, why)
+	d.must(err)
+	d.record(told(asks, d.claimOne(id), payment.ResultNotSent, ""))
+	e := notExecuted()
+	e.RailSilent = false
+	_, err = d.operator().ResolvePayment(t.Context(), id, e)
+	refusedWith(t, "not sent", err, "RH020", "the inquiry did not reach the rail (row 6, NOT_SENT)")
+}
+
+// TestOnlySendRefused: the final refusal of the only send contradicts that the payment was
+// executed, whoever said so, and whether its claim is open or was answered.
+func TestOnlySendRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for name, execute := range map[string]func(payment.ID){
+		"a callback": func(id payment.ID) { d.late(callback(id, payment.ResultExecuted, "ref")) },
+		"an operator": func(id payment.ID) {
+			e := ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "ticket 1", Reason: why}
+			_, err := d.operator().ResolvePayment(t.Context(), id, e)
+			d.must(err)
+		},
+	} {
+		claim := d.claimOne(d.enqueue())
+		d.record(lost(never, claim))
+		execute(claim.OutboxID)
+		same(t, "after "+name, d.late(evidence(never, claim, "refused", "")), payment.VerdictConflict)
+	}
+	first, second := thenClaimed(d)
+	d.record(lost(sameKey, second))
+	d.late(callback(first.OutboxID, payment.ResultExecuted, "ref"))
+	same(t, "one send of two", d.late(evidence(sameKey, first, "refused", "")), payment.VerdictLate)
+}
+
+// TestExecutedOfALostRow: the rail's word counts also where the row that waited is lost.
+func TestExecutedOfALostRow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := sentOnce(d)
+	d.do(`DELETE FROM railhead.payment_outbox_pending`)
+	same(t, "verdict", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref")), payment.VerdictSettled)
+	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1) LATE_OUTCOME DISPATCHED")
+}
+
+// TestNotFoundEndsNothing: where "no such payment" is all that is known of a send, the
+// payment is sent again under the same key, and ends by no cancellation and no expiry.
+func TestNotFoundEndsNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	o := d.operator()
+	first := foundNothing(d)
+	_, err := o.CancelPayment(t.Context(), first.OutboxID, why)
+	refusedWith(t, "cancel", err, "RH020", `only the rail's "no such payment" says`)
+
+	replayed := func() payment.ID {
+		id := justNotFound(d)
+		_, err := o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
+		d.must(err)
+		return id
+	}
+	_, err = o.CancelPayment(t.Context(), replayed(), why)
+	refusedWith(t, "cancel after a replay", err, "RH020", `only the rail's "no such payment" says`)
+	id := replayed()
+	expire(d, id)
+	same(t, "letter of one that expired after a replay", d.letter(id), "OUTCOME_UNKNOWN pending")
+}
+
+// TestWordAfterEvidence: what an operator's evidence denied is not called the rail's word
+// when a later send is refused, nor when "no such payment" comes late.
+func TestWordAfterEvidence(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)
+	o := d.operator()
+	for _, result := range []payment.Result{payment.ResultRefusedLater, payment.ResultRefusedFinal} {
+		id := parked(d)
+		_, err := o.ResolvePayment(t.Context(), id, notExecuted())
+		d.must(err)
+		_, err = o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
+		d.must(err)
+		d.record(told(payment.Policy{IDAfterRefusal: payment.IDSame}, d.claimOne(id), result, ""))
+		same(t, string(result), d.certainty(id), ledger.NotExecutedByEvidence)
+	}
+
+	const vague = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "inquiry": {"max": 2, "intervals": ["1s"], "not_found": "INCONCLUSIVE"}}`
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, vague)
+	id := parked(d)
+	_, err := o.InquirePayment(t.Context(), id, why)
+	d.must(err)
+	claim := d.claimOne(id)
+	d.record(lost(asksInVain, claim))
+	_, err = o.ResolvePayment(t.Context(), id, notExecuted())
+	d.must(err)
+	_, err = o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
+	d.must(err)
+	d.late(told(asksInVain, claim, payment.ResultNotFound, ""))
+	same(t, "a late no such payment", d.certainty(id), ledger.NotExecutedByEvidence)
+}
