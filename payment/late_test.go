@@ -187,3 +187,39 @@ func TestRefusalOfThePayment(t *testing.T) {
 		}
 	}
 }
+
+// TestInProgressLate: "in progress" that comes late contradicts an end that the rail did
+// not tell of the whole payment, and makes what waits unknown.
+func TestInProgressLate(t *testing.T) {
+	t.Parallel()
+	const asked = "DISPATCHING UNKNOWN(1:UNKNOWN)? INQUIRING ZOMBIE_REQUEUE(3)? PARKED? "
+	for _, test := range []struct {
+		rows, waits string
+		forgotten   bool
+		want        payment.Verdict
+	}{
+		{asked + "FAILED(0:REFUSED/RESOLVED)", "", false, payment.VerdictConflict},
+		{asked + "FAILED(0:REFUSED)", "", false, payment.VerdictLate},
+		{asked + "FAILED(0:REFUSED)", "", true, payment.VerdictConflict},
+		{"DISPATCHING UNKNOWN(1:UNKNOWN)? INQUIRING RETRYABLE(3:NOT_FOUND)", "SEND", true, payment.VerdictLate},
+		{"", "SEND", true, payment.VerdictLate},
+	} {
+		h := payment.History{Rows: lateRows(t, test.rows), Settled: true}
+		if test.waits != "" {
+			h.Waiting = &payment.Waiting{AttemptCount: len(h.Rows), NextAction: payment.Action(test.waits)}
+		}
+		claim := payment.Claim{AttemptNo: 3, Action: payment.ActionInquire, ClaimedAt: claimedAt, OutcomeUnknown: true, SendCount: 1}
+		if test.forgotten {
+			claim.AttemptNo = 9
+		}
+		o := payment.Outcome{AttemptID: payment.NewID(), Claim: claim, Result: payment.ResultInProgress}
+		o.Decision = payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: o.Result, Elapsed: time.Second})
+		got := h.Late(o)
+		if got.Verdict != test.want {
+			t.Errorf("after %q: %s, want %s", test.rows, got.Verdict, test.want)
+		}
+		if w := got.Waiting; test.waits != "" && (w == nil || !w.OutcomeUnknown || w.NextAction != payment.ActionInquire) {
+			t.Errorf("after %q it waits %+v", test.rows, w)
+		}
+	}
+}
