@@ -38,6 +38,7 @@ var words = vocabulary{
 	"executing_results":      listed(payment.Results(), payment.Result.MayExecute),
 	"showing_results":        listed(payment.Results(), payment.Result.ShowsPayment),
 	"naming_results":         listed(payment.Results(), payment.Result.NamesPayment),
+	"inquiry_results":        listed(payment.Results(), payment.Result.IsOfInquiry),
 	"paid_after_all_results": listed(payment.Results(), payment.Result.MayMeanPaid),
 	"still_busy_results":     listed(payment.Results(), payment.Result.KeepsBusy),
 

@@ -366,13 +366,13 @@ func (h History) refusalIsWhole(reported bool) bool {
 }
 
 // sends counts those that may have reached the rail, with those that only a worker
-// knows whose claim a restore forgot.
+// knows, or has asked about, whose claim a restore forgot.
 func (h History) sends() int {
 	sends := 0
 	for _, r := range h.Rows {
 		switch {
 		case r.State == LateOutcome && r.Answers == 0:
-			if r.Result.ReachedRail() {
+			if r.Result.ReachedRail() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown && r.Result.IsOfInquiry() {
 				sends++
 			}
 		case r.State == Dispatching && !slices.ContainsFunc(h.Rows, func(answer Row) bool {

@@ -1,5 +1,7 @@
 package payment
 
+import "slices"
+
 // Result is what a call to a rail proves. Adapters give one of these words and
 // nothing else; what becomes of the instruction is decided here, not there.
 type Result string
@@ -80,6 +82,12 @@ func (r Result) NamesPayment() bool { return r == ResultAccepted || r == ResultI
 // ShowsPayment reports whether the rail shows by this word that it knows the payment.
 func (r Result) ShowsPayment() bool {
 	return r == ResultAccepted || r == ResultInProgress || r == ResultExecuted || r == ResultRefused
+}
+
+// IsOfInquiry reports whether an inquiry alone is answered by this word: who tells it has
+// asked about a send.
+func (r Result) IsOfInquiry() bool {
+	return slices.Contains(InquiryResults(), r) && !slices.Contains(SendResults(), r) && r != ResultExecuted
 }
 
 // MayMeanPaid reports whether this word, told after a payment was recorded as not paid,

@@ -1,7 +1,7 @@
 -- sends_of(outbox_id uuid) -> setof record (attempt_no, claimed_at, render_version, forgotten, executed, denied)
 --   The sends of an instruction that may have reached the rail: its claims whose answer
 --   does not prove that nothing left, and those that a restore forgot, as their workers
---   have told since. executed: a forgotten one, by its own answer. denied: a word that
+--   have told since, or those of inquiries about them. executed: a forgotten one, by its own answer. denied: a word that
 --   came late, after another answer, says that nothing left.
 --   payment.History has the same rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
@@ -24,5 +24,6 @@ AS $$
   SELECT f.attempt_no, f.claimed_at, f.render_version, true, f.result = 'EXECUTED', false
   FROM {cell}.payment_outbox_attempts f
   WHERE f.outbox_id = $1 AND f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
-    AND f.result IN ('EXECUTED', {reached_results})
+    AND (f.result IN ('EXECUTED', {reached_results})
+      OR f.claimed_at IS NOT NULL AND f.outcome_unknown AND f.result IN ({inquiry_results}))
 $$;

@@ -148,8 +148,9 @@ type source string
 
 const (
 	none      source = "none"
-	lost      source = "lost worker"      // of a claim that the reaper took
-	forgotten source = "forgotten worker" // of a claim that a restore took out of the rows
+	lost      source = "lost worker"       // of a claim that the reaper took
+	forgotten source = "forgotten worker"  // of a claim that a restore took out of the rows
+	asker     source = "forgotten inquiry" // of such a claim, about a send that is forgotten too
 	bankItem  source = "callback"
 )
 
@@ -188,6 +189,7 @@ func evidences(second bool) []evidence {
 	for _, w := range []word{accepted, refused, unknown} {
 		all = append(all, evidence{source: forgotten, word: w})
 	}
+	all = append(all, evidence{source: asker, word: pending})
 	events := []string{"e1"}
 	if second {
 		events = append(events, "e2")

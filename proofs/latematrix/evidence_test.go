@@ -20,7 +20,11 @@ func (w *world) bring(ctx context.Context, lives []*life, when string, which fun
 				p.fault(when, err)
 			}
 		case e.source == forgotten:
-			w.forgotten(ctx, p, e, when)
+			w.forgotten(ctx, p, e, when, payment.ActionSend)
+		case e.source == asker:
+			if p.rail.profile.Inquiry.Max > 0 {
+				w.forgotten(ctx, p, e, when, payment.ActionInquire)
+			}
 		default:
 			n := speaker(p.lostActions(), e.word)
 			one, ok := p.spoken(p.lost[n], e.word, false)
@@ -35,10 +39,14 @@ func (w *world) bring(ctx context.Context, lives []*life, when string, which fun
 }
 
 // forgotten is the outcome of a claim that the rows of before a restore had.
-func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string) {
+func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string, action payment.Action) {
 	gone := payment.Claim{
-		ClaimID: payment.NewID(), OutboxID: p.id, RailType: p.rail.name, AttemptNo: 1, Action: payment.ActionSend,
+		ClaimID: payment.NewID(), OutboxID: p.id, RailType: p.rail.name, AttemptNo: 1, Action: action,
 		ClaimedAt: time.Now().Add(-time.Hour).Truncate(time.Microsecond), CreatedAt: time.Now().Add(-2 * time.Hour),
+	}
+	if action == payment.ActionInquire {
+		gone.AttemptNo, gone.OutcomeUnknown, gone.SendCount = 3, true, 1
+		gone.FirstSentAt, gone.LastSentAt = gone.ClaimedAt.Add(-time.Minute), gone.ClaimedAt.Add(-time.Minute)
 	}
 	one, ok := p.spoken(gone, e.word, false)
 	if !ok {
@@ -50,6 +58,10 @@ func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string)
 	}
 	if _, err := w.slow.RecordLate(ctx, one.outcome); err != nil {
 		p.fault(when, err)
+		return
+	}
+	if action == payment.ActionInquire {
+		p.facts.forgottenInquiry()
 		return
 	}
 	p.facts.forgotten(e.word, one.outcome.RailReference)

@@ -128,6 +128,16 @@ func (f *facts) forgotten(says word, reference string) {
 	f.answeredSend(s, says, reference)
 }
 
+// forgottenInquiry found that the bank has in progress what a forgotten send brought it.
+func (f *facts) forgottenInquiry() {
+	f.now++
+	s := &send{left: true, doubt: true, learned: f.now}
+	if f.covered {
+		s.doubt, s.by = false, byKey
+	}
+	f.sends, f.seen = append(f.sends, s), true
+}
+
 func (f *facts) answeredSend(s *send, says word, reference string) {
 	s.learned = f.now
 	switch says {

@@ -137,6 +137,7 @@ var sendResults = map[word]payment.Result{
 var inquiryResults = map[word]payment.Result{
 	accepted: payment.ResultExecuted, executed: payment.ResultExecuted, refused: payment.ResultRefused,
 	unknown: payment.ResultUnavailable, notFound: payment.ResultNotFound, notSent: payment.ResultNotSent, busy: payment.ResultRefusedLater,
+	pending: payment.ResultInProgress,
 }
 
 // spoken is what a worker makes of an answer to its claim, on which it may be

@@ -226,9 +226,12 @@ func (m *model) sent() int {
 		}
 	}
 	for _, l := range m.lates {
-		if l.claim == 0 && slices.Contains([]payment.Result{
+		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
+			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
+		}, l.result)
+		if l.claim == 0 && (asked || slices.Contains([]payment.Result{
 			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
-		}, l.result) {
+		}, l.result)) {
 			sent++
 		}
 	}
