@@ -40,6 +40,7 @@ type answer struct {
 // exchange makes one call with at most one request on the wire. It gives a
 // complete answer, or the result that the lack of one proves.
 func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *rails.Result) {
+	defer r.ended()
 	ctx, cancel := context.WithTimeoutCause(parent, r.timeouts.Total(), errBudget)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)

@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -46,6 +47,7 @@ type Rail struct {
 	sends     sendReader
 	version   string
 	transport *http.Transport
+	closed    atomic.Bool
 }
 
 // Asking is a Rail that can be asked what became of an instruction.
@@ -255,10 +257,19 @@ func (r *Rail) clean(text string) string {
 }
 
 // Close ends idle connections and dials that nobody waits for any more. Calls
-// under way go on.
+// under way go on, and each ends what is idle then.
 func (r *Rail) Close() error {
+	r.closed.Store(true)
 	r.transport.CloseIdleConnections()
 	return nil
+}
+
+// ended is called after each call. One that began after Close has the transport keep
+// connections again.
+func (r *Rail) ended() {
+	if r.closed.Load() {
+		r.transport.CloseIdleConnections()
+	}
 }
 
 func (r *Rail) String() string { return "http rail " + r.railType + " (" + r.version + ")" }
