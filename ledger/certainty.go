@@ -83,6 +83,9 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	case provisional:
 		return OutcomeUnknown, "the rail took it for now; its final word is to come"
 	case unknown && last == nil:
+		if doubt := t.lastDoubt(); doubt != nil {
+			return OutcomeUnknown, unsettledAt(doubt)
+		}
 		return OutcomeUnknown, "pending says that a send has no trustworthy answer, and no row of it is in the archive"
 	case unknown && t.sendUnanswered(lastNo):
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
@@ -207,7 +210,7 @@ func (t Timeline) lastRefusal() *AttemptRow {
 }
 
 func unsettledAt(doubt *AttemptRow) string {
-	return fmt.Sprintf("row %d has no trustworthy answer, and no row after it settles that", doubt.AttemptNo)
+	return fmt.Sprintf("by row %d a send may have been executed, and no row after it settles that", doubt.AttemptNo)
 }
 
 func reasonFrom(row *AttemptRow, why string) string {

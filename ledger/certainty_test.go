@@ -105,11 +105,15 @@ func TestCertaintySaysWhy(t *testing.T) {
 	claim, unknown := row(payment.Dispatching, "", false), row(payment.Unknown, payment.ResultUnknown, true)
 	for want, line := range map[string]ledger.Timeline{
 		"pending says that a send has no trustworthy answer, and no row of it is in the archive": {Pending: &ledger.PendingRow{OutcomeUnknown: true}},
-		"a send has no trustworthy answer, as of row 2":                                          {Attempts: []ledger.AttemptRow{claim, unknown}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
-		"row 3 has no trustworthy answer, and no row after it settles that": {
+		"by row 1 a send may have been executed, and no row after it settles that": {
+			Pending:  &ledger.PendingRow{OutcomeUnknown: true},
+			Attempts: []ledger.AttemptRow{{AttemptNo: 1, State: payment.LateOutcome, Result: string(payment.ResultUnavailable), OutcomeUnknown: true}},
+		},
+		"a send has no trustworthy answer, as of row 2": {Attempts: []ledger.AttemptRow{claim, unknown}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
+		"by row 3 a send may have been executed, and no row after it settles that": {
 			Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, false), row(payment.LateOutcome, payment.ResultUnknown, true)},
 			Pending:  &ledger.PendingRow{OutcomeUnknown: true}},
-		"row 2 has no trustworthy answer, and no row after it settles that": {Attempts: []ledger.AttemptRow{claim, unknown, row(payment.Cancelled, "", false)}},
+		"by row 2 a send may have been executed, and no row after it settles that": {Attempts: []ledger.AttemptRow{claim, unknown, row(payment.Cancelled, "", false)}},
 		"it is kept unknown as of row 2, although every send that the rows show has an answer: compare with the rail": {
 			Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
 		"an operator resolved that it was not executed, against row 3": {

@@ -26,7 +26,8 @@ func (t Timeline) Contradiction() string {
 			byEvidence = cmp.Or(row.RailReference, byEvidence)
 			continue
 		}
-		late := row.State == payment.LateOutcome
+		// What is told after the end: that is what contradicts it.
+		late := row.State == payment.LateOutcome && last != nil && row.AttemptNo > last.AttemptNo
 		switch result := payment.Result(row.Result); {
 		case row.State == payment.Dispatched || result == payment.ResultExecuted:
 			executed = true
@@ -40,8 +41,7 @@ func (t Timeline) Contradiction() string {
 		case late && result == payment.ResultInProgress:
 			inProgress = true
 		}
-		// A row that answers no claim is of one that a restore forgot.
-		unanswered = unanswered || late && (row.Result == string(payment.ResultUnknown) || row.OutcomeUnknown && row.AnswersAttemptNo == 0)
+		unanswered = unanswered || late && row.OutcomeUnknown
 	}
 	switch {
 	case executed && refused:

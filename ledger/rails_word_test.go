@@ -90,7 +90,7 @@ func TestInquiryThatDidNotLeave(t *testing.T) {
 }
 
 // TestOnlySendRefused: the final refusal of the only send contradicts that the payment was
-// executed, whoever said so, and whether its claim is open or was answered.
+// executed, by a callback or by an operator, and whether its claim is open or was answered.
 func TestOnlySendRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -193,11 +193,11 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, a refusal of the very send that was executed or of the only one, a payment that is taken for now
-// or in progress, and was ended otherwise than by the rail's word for the whole of it
-// (an operator's evidence is none), a send without an answer that became known after
-// the end. A send that was known is weighed in a final refusal, unless an index alone
-// had denied it; one that was forgotten, in nothing.
+// failed, a refusal of the very send that was executed or of the only one, a payment
+// that is taken for now or in progress, and was ended otherwise than by the rail's word
+// for the whole of it (an operator's evidence is none), a send without an answer that
+// became known after the end. A send that was known is weighed in a final refusal,
+// unless an index alone had denied it; one that was forgotten, in nothing.
 func (w *weighing) contradicts() bool {
 	denied := slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.Answers > w.claimNo && r.State == Retryable && r.Result == ResultNotFound

@@ -154,12 +154,12 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed or of the only one, a payment that is
-        -- taken for now or in progress, and was ended otherwise than by the rail's
-        -- word for the whole of it (an operator's evidence is none), a send without
-        -- an answer that became known after the end: an operator decides. A send
-        -- that was known is weighed in a final refusal, unless an index alone had
-        -- denied it; one that was forgotten, in nothing.
+        -- failed, a refusal of the very send that was executed or of the only one, a
+        -- payment that is taken for now or in progress, and was ended otherwise than by
+        -- the rail's word for the whole of it (an operator's evidence is none), a send
+        -- without an answer that became known after the end: an operator decides. A send
+        -- that was known is weighed in a final refusal, unless an index alone had denied
+        -- it; one that was forgotten, in nothing.
         IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no

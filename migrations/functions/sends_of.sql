@@ -1,8 +1,9 @@
 -- sends_of(outbox_id uuid) -> setof record (attempt_no, claimed_at, render_version, forgotten, executed, denied)
 --   The sends of an instruction that may have reached the rail: its claims whose answer
 --   does not prove that nothing left, and those that a restore forgot, as their workers
---   have told since, or those of inquiries about them. executed: a forgotten one, by its own answer. denied: a word that
---   came late, after another answer, says that nothing left.
+--   have told since, or those of inquiries about them. executed: a forgotten one, by its
+--   own answer. denied: a word that came late, after another answer, says that nothing
+--   left.
 --   payment.History has the same rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: refusal_is_whole, forgotten_sends, known_sends.
