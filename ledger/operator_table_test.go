@@ -46,7 +46,11 @@ func triage(to ledger.Triage) func(*ledger.Operator, *testing.T, payment.ID) err
 
 func resolve(evidence ledger.Evidence) func(*ledger.Operator, *testing.T, payment.ID) error {
 	return func(o *ledger.Operator, t *testing.T, id payment.ID) error {
-		_, err := o.ResolvePayment(t.Context(), id, evidence)
+		own := evidence
+		if own.Executed {
+			own.RailReference += id.String()
+		}
+		_, err := o.ResolvePayment(t.Context(), id, own)
 		return err
 	}
 }

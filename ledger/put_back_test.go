@@ -214,7 +214,7 @@ func TestPutBackBesideAnOpenClaim(t *testing.T) {
 		}
 		d.must(d.setAside(claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)))
 		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{
-			Executed: true, RailReference: "b-1", Date: time.Now(), Document: "d", Reason: "a test",
+			Executed: true, RailReference: "b-" + claim.OutboxID.String(), Date: time.Now(), Document: "d", Reason: "a test",
 		}); err != nil {
 			t.Fatal(err)
 		}

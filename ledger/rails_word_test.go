@@ -97,7 +97,7 @@ func TestOnlySendRefused(t *testing.T) {
 	for name, execute := range map[string]func(payment.ID){
 		"a callback": func(id payment.ID) { d.late(callback(id, payment.ResultExecuted, "ref")) },
 		"an operator": func(id payment.ID) {
-			e := ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "ticket 1", Reason: why}
+			e := ledger.Evidence{Executed: true, RailReference: "ref-2", Date: time.Now(), Document: "ticket 1", Reason: why}
 			_, err := d.operator().ResolvePayment(t.Context(), id, e)
 			d.must(err)
 		},

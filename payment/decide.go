@@ -57,7 +57,7 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	case ResultRefusedRail:
 		if most := p.RailRefused.PerInstruction; a.OthersPass && most > 0 && c.RailRefusals+1 >= most {
 			// Nothing is proven of a send that was forgotten, nor of what is asked about.
-			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
+			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone || c.Action == ActionInquire
 			return d.fail(CodeRailRefusedOne)
 		}
 		return p.decideNotSent(d, c, a, CodeRailRefused)
@@ -68,15 +68,17 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		d.InquiryCount++
 		return p.decideInquiry(d, c, a)
 	}
+	stopped := d // no send of the same key has taken the place of an earlier one
+	stopped.OutcomeUnknown = d.OutcomeUnknown || c.NotFoundAlone
 	switch a.Result {
 	case ResultCheckFailed:
-		return d.fail(CodeCheckFailed)
+		return stopped.fail(CodeCheckFailed)
 	case ResultRenderChanged:
-		return d.fail(CodeRenderChanged)
+		return stopped.fail(CodeRenderChanged)
 	case ResultWindowClosed:
-		return d.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
+		return stopped.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
 	case ResultTampered:
-		return d.park(Parked, CodeTampered, DeadTampered)
+		return stopped.park(Parked, CodeTampered, DeadTampered)
 	}
 	d.SendCount++
 	d.CountsSend = true
@@ -106,6 +108,7 @@ func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decisi
 func (p Policy) putOff(d Decision, c Claim, a Answer, code string, wait time.Duration) Decision {
 	c.Doubted = false // nothing came before the rail: what is doubted waits as it did
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
+		d.OutcomeUnknown = d.OutcomeUnknown || c.NotFoundAlone
 		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
 	return d.requeue(Retryable, code, c.Action, wait)
@@ -131,7 +134,7 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	wait = min(max(wait, busyFloor), busyCap)
 	endless := c.ExpiresAt.IsZero() || c.Action == ActionInquire
 	if endless && !c.BusySince.IsZero() && c.ClaimedAt.Sub(c.BusySince)+a.Elapsed >= BusyMax {
-		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone || c.Action == ActionInquire
 		return d.fail(CodeRailBusy)
 	}
 	return p.putOff(d, c, a, CodeRailBusy, wait)
@@ -204,7 +207,8 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	}
 	switch {
 	case code != "":
-		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
+		// Nor of one that was forgotten, or that an index alone has denied.
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone
 		return d.fail(code)
 	case d.OutcomeUnknown:
 		return p.recover(d, c, a, Retryable)

@@ -45,7 +45,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
 		}
 	}
-	if count != 3_641_760 {
+	if count != 4_294_944 {
 		t.Errorf("the table has %d cells", count)
 	}
 	if len(wrong) > 0 {
@@ -263,6 +263,7 @@ func TestMaySend(t *testing.T) {
 		return payment.Claim{Action: payment.ActionSend, ClaimedAt: noon, FirstSentAt: noon.Add(-ago), SendCount: 1}
 	}
 	unknown := func(c payment.Claim) payment.Claim { c.OutcomeUnknown = true; return c }
+	denied := func(c payment.Claim) payment.Claim { c.NotFoundAlone = true; return c }
 	expires := func(in time.Duration, c payment.Claim) payment.Claim { c.ExpiresAt = noon.Add(in); return c }
 	provisional := func(c payment.Claim) payment.Claim { c.Provisional = true; return c }
 	keyed, card := keyedRail(), cardRail()
@@ -282,6 +283,11 @@ func TestMaySend(t *testing.T) {
 		{"unknown, about to expire", keyed, expires(time.Second+1, unknown(sent(time.Hour))), true},
 		{"unknown, expired", keyed, expires(time.Second, unknown(sent(time.Hour))), false},
 		{"refused before, expired: the last look stops it", keyed, expires(0, sent(time.Hour)), true},
+		{"denied by an index alone, inside the window", keyed, denied(sent(time.Hour)), true},
+		{"denied by an index alone, outside", keyed, denied(sent(24 * time.Hour)), false},
+		{"denied by an index alone, expired", keyed, expires(time.Second, denied(sent(time.Hour))), false},
+		{"denied by an index alone, rail without keys", card, denied(sent(time.Second)), false},
+		{"replayed on such a word, rail without keys", card, denied(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon, FirstSentAt: noon.Add(-48 * time.Hour)}), true},
 		{"taken", keyed, provisional(sent(time.Second)), false},
 		{"taken and unknown", keyed, provisional(unknown(sent(time.Second))), false},
 	} {

@@ -195,7 +195,7 @@ func (l *life) callback(want payment.Verdict, claim payment.Claim, decision paym
 }
 
 func (l *life) resolve(id payment.ID, executed bool) {
-	reference := "ref-by-hand"
+	reference := "ref-by-hand-" + id.String()
 	if !executed {
 		reference = ""
 	}

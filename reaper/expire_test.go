@@ -83,7 +83,7 @@ func TestExpiryAfterNotFound(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID),
 		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE/NOT_SENT PARKED/EXPIRED, letter OUTCOME_UNKNOWN pending")
 
-	// A refusal of the re-send has settled it.
+	// A refusal for now of the re-send says nothing of the send before it.
 	claim = y.claimOne("worker")
 	y.late(unknown(claim))
 	y.late(notFound(y.claim("worker")[0]))
@@ -91,7 +91,7 @@ func TestExpiryAfterNotFound(t *testing.T) {
 	y.do(expireAll)
 	same(t, "expired", y.once(y.reaper()).Expired, 1)
 	same(t, "fate after a refusal", y.fate(claim.OutboxID),
-		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE FAILED/EXPIRED, letter EXPIRED pending")
+		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE PARKED/EXPIRED, letter OUTCOME_UNKNOWN pending")
 }
 
 // TestExpiryInBatches takes no more than it is told.

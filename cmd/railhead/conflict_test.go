@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
@@ -82,7 +83,7 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 		}
 	}
 	who.want(exitOK, "dead-letter", "resolve", settled.OutboxID.String(), "--executed", "--rail-reference", "m-1",
-		"--evidence-date", "2026-07-30", "--document", "statement 146, lines 9 and 30", "--reason", "booked, and returned")
+		"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "statement 146, lines 9 and 30", "--reason", "booked, and returned")
 	if got := state(settled); !strings.HasSuffix(got, "| CONFLICT resolved") {
 		t.Errorf("resolved: %s", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/payment"
@@ -116,7 +117,7 @@ func TestInquireCommand(t *testing.T) {
 	works.park(works.claim()[0])
 	resolve := func(exit int, more ...string) ran {
 		t.Helper()
-		return who.want(exit, append([]string{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", "2026-07-30",
+		return who.want(exit, append([]string{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
 			"--document", "ticket 4711", "--reason", "they never got it"}, more...)...)
 	}
 	if shown := who.want(exitOK, "dead-letter", "show", "INV-1").out; !strings.Contains(shown, "railhead payment inquire ") {
@@ -132,7 +133,7 @@ func TestInquireCommand(t *testing.T) {
 	who.want(exitNotAllowed, "payment", "cancel", "INV-1", "--reason", "x")
 	resolve(exitNotAllowed)
 	resolve(exitOK, "--rail-silent")
-	who.want(exitUsage, "dead-letter", "resolve", "INV-1", "--executed", "--rail-silent", "--rail-reference", "x", "--evidence-date", "2026-07-30",
+	who.want(exitUsage, "dead-letter", "resolve", "INV-1", "--executed", "--rail-silent", "--rail-reference", "x", "--evidence-date", time.Now().UTC().Format(time.DateOnly),
 		"--document", "ticket 4711", "--reason", "x")
 	who.want(exitNotAllowed, "payment", "inquire", "INV-1", "--reason", "x")
 	shown := who.want(exitOK, "payment", "show", "INV-1").out

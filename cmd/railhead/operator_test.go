@@ -148,7 +148,7 @@ func TestDeadLetters(t *testing.T) {
 		{"dead-letter", "replay", "INV-2", "--reason", "try again"},
 		{"dead-letter", "close", "INV-2", "--reason", "never mind"},
 		{"payment", "cancel", "INV-2", "--reason", "never mind"},
-		{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", "2026-07-30", "--document", "d", "--reason", "x"},
+		{"dead-letter", "resolve", "INV-1", "--not-executed", "--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "d", "--reason", "x"},
 	} {
 		if got := who.want(exitNotAllowed, refused...); !strings.Contains(got.errors, "(RH020)") || got.out != "" {
 			t.Errorf("%v said %q and %q", refused, got.out, got.errors)
@@ -159,7 +159,7 @@ func TestDeadLetters(t *testing.T) {
 	if n := read("--status", "escalated"); n != 1 || letters[0].Actor != celltest.Operator || letters[0].Note != "they don't answer" {
 		t.Errorf("listed %+v", letters)
 	}
-	evidence := []string{"--evidence-date", "2026-07-30", "--document", "statement 146, line 9", "--reason", "on the statement"}
+	evidence := []string{"--evidence-date", time.Now().UTC().Format(time.DateOnly), "--document", "statement 146, line 9", "--reason", "on the statement"}
 	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2"}, evidence...)...)
 	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed"}, evidence...)...)
 	who.want(exitUsage, append([]string{"dead-letter", "resolve", "INV-2", "--executed", "--not-executed"}, evidence...)...)

@@ -334,9 +334,9 @@ func (w *teller) outcome(claim payment.Claim, result payment.Result) payment.Out
 // reference is the rail's name of the payment, and seldom another.
 func (w *teller) reference() string {
 	if w.draw.IntN(6) == 0 {
-		return "ref-2"
+		return "ref-2/" + w.id.String()
 	}
-	return "ref-1"
+	return "ref-1/" + w.id.String()
 }
 
 func (w *teller) one(results []payment.Result) payment.Result {

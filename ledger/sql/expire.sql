@@ -36,7 +36,7 @@ ended AS (
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
-  CROSS JOIN LATERAL (SELECT g.first_sent_at IS NOT NULL AND {cell}.not_found_alone(g.outbox_id) AS alone) n
+  CROSS JOIN LATERAL (SELECT g.first_sent_at IS NOT NULL AND {cell}.not_found_alone(g.outbox_id, NULL) AS alone) n
   ORDER BY g.outbox_id
   RETURNING a.outbox_id, a.state
 ),

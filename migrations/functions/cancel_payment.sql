@@ -37,7 +37,7 @@ BEGIN
       MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',
       HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked.';
   END IF;
-  IF waiting.first_sent_at IS NOT NULL AND {cell}.not_found_alone(cancel_payment.outbox_id) THEN
+  IF waiting.first_sent_at IS NOT NULL AND {cell}.not_found_alone(cancel_payment.outbox_id, NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'only the rail''s "no such payment" says that a send of the instruction was not executed: it can''t be cancelled',
       HINT = 'A send may still be on its way, and a re-send of the same key takes its place. Pause the participant to stop that; at its expiry it is parked.';

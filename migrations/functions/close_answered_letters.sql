@@ -1,6 +1,6 @@
 -- close_answered_letters(outbox_ids uuid[]) -> void
 --   Resolves the open letters OUTCOME_UNKNOWN of payments that are DISPATCHED by now:
---   the rail answered the inquiry that an operator asked for while the letter was open.
+--   the rail said so while the inquiry was out that an operator asked for, in answer to it or by itself.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_dead_letters.   locks: the letters' rows.
 -- called by: executor (record), record_late_outcome.
@@ -9,7 +9,7 @@ LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   UPDATE {cell}.payment_dead_letters d
-  SET status = 'resolved', note = 'the rail answered an inquiry', actor = session_user, updated_at = clock_timestamp()
+  SET status = 'resolved', note = 'the rail says that it executed the payment', actor = session_user, updated_at = clock_timestamp()
   WHERE d.outbox_id = ANY ($1) AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
     AND EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = d.outbox_id AND a.state = 'DISPATCHED')

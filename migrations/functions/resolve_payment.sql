@@ -14,12 +14,17 @@
 --
 --   "Not executed" wants the rail's word beside the evidence where the rail can be
 --   asked (require_rails_word); rail_silent goes without, and is in the row and the log.
+--
+--   Evidence is no older than what it is said of: the instruction where it was executed,
+--   its last send where it was not, each by the date of where on Earth that was earliest.
+--   A reference by which another payment of the rail is DISPATCHED is no evidence of this
+--   one, unless a row of this one has it.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the sentence that says why,
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts.
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of and require_rails_word read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
@@ -45,6 +50,8 @@ DECLARE
   verdict text;
   number  integer;
   before  integer;
+  since   timestamptz; -- what the evidence can't be older than
+  other   uuid; -- the payment that has the reference already
 BEGIN
   PERFORM {cell}.require_reason(resolve_payment.reason);
   IF resolve_payment.executed IS NULL OR coalesce(btrim(resolve_payment.document), '') = ''
@@ -103,6 +110,31 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('row %s says DISPATCHED and row %s took it back: an instruction has one DISPATCHED row and gets no second', before, last.attempt_no),
       HINT = 'Leave the conflict open, so that it is not paid again, and escalate it: the books are put right outside of Railhead.';
+  END IF;
+
+  since := {cell}.uuidv7_time(resolve_payment.outbox_id);
+  IF NOT resolve_payment.executed THEN
+    since := (SELECT greatest(since, max(s.claimed_at)) FROM {cell}.sends_of(resolve_payment.outbox_id) s);
+  END IF;
+  IF resolve_payment.evidence_date < ((since - interval '12 hours') AT TIME ZONE 'UTC')::date THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('the evidence is of %s, and %s at %s: it can''t speak of that', resolve_payment.evidence_date,
+        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued' ELSE 'the last send began' END, date_trunc('second', since)),
+      HINT = 'The date is that of the statement or the answer, not of the order. Find out at the rail what became of the payment since.';
+  END IF;
+  IF resolve_payment.executed THEN
+    SELECT a.outbox_id INTO other FROM {cell}.payment_outbox_attempts a
+    WHERE a.rail_reference = resolve_payment.rail_reference AND a.outbox_id <> resolve_payment.outbox_id AND a.state = 'DISPATCHED'
+      AND a.rail_type = (SELECT k.rail_type FROM {cell}.payment_outbox_attempts k WHERE k.outbox_id = resolve_payment.outbox_id LIMIT 1)
+      AND NOT EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts own
+        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = resolve_payment.rail_reference)
+    LIMIT 1;
+    IF other IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('%s is DISPATCHED with this rail reference: it is no evidence of %s', other, resolve_payment.outbox_id),
+        HINT = 'Look at the statement again. If the rail gives one reference to several payments, write it with what tells them apart there: REFERENCE/LINE.';
+    END IF;
   END IF;
 
   IF NOT resolve_payment.executed THEN

@@ -54,7 +54,7 @@ func (w *world) forgotten(ctx context.Context, p *life, e evidence, when string,
 		return
 	}
 	if one.outcome.RailReference != "" {
-		one.outcome.RailReference = referenceA
+		one.outcome.RailReference = p.named(referenceA)
 	}
 	if _, err := w.slow.RecordLate(ctx, one.outcome); err != nil {
 		p.fault(when, err)

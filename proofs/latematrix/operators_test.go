@@ -54,13 +54,13 @@ func (w *world) resolve(ctx context.Context, p *life, wasExecuted bool) error {
 	var err error
 	if wasExecuted {
 		_, err = w.operator.ResolvePayment(ctx, p.id, ledger.Evidence{
-			Executed: true, RailReference: referenceA, Date: time.Now(), Document: "statement", Reason: "a proof",
+			Executed: true, RailReference: p.named(referenceA), Date: time.Now(), Document: "statement", Reason: "a proof",
 		})
 	} else {
 		err = w.resolveSilently(ctx, p)
 	}
 	if err == nil {
-		p.facts.resolved(wasExecuted, referenceA)
+		p.facts.resolved(wasExecuted, p.named(referenceA))
 	}
 	return err
 }

@@ -174,9 +174,17 @@ func (p *life) spoken(c payment.Claim, says word, vetoed bool) (spoken, bool) {
 // de-duplicates, else one a send.
 func (p *life) reference(c payment.Claim) string {
 	if n := p.facts.place(c.AttemptNo); n > 1 && !p.rail.bank.dedupes {
-		return fmt.Sprintf("%s%d", referenceA, n)
+		return p.named(fmt.Sprintf("%s%d", referenceA, n))
 	}
-	return referenceA
+	return p.named(referenceA)
+}
+
+// named makes a reference the payment's own: a bank gives none to two payments.
+func (p *life) named(reference string) string {
+	if reference == "" {
+		return ""
+	}
+	return reference + "-" + p.id.String()
 }
 
 // record goes the way of a worker's turn: what lost its number goes by the slow path.

@@ -120,7 +120,7 @@ func (w *world) receive() http.Handler {
 
 // callBack is the bank's callback about a payment, signed as banks sign.
 func (w *world) callBack(p *life, e evidence) error {
-	body := fmt.Sprintf(`{"key": %q, "status": %q, "reference": %q}`, p.railKey, e.word, e.reference)
+	body := fmt.Sprintf(`{"key": %q, "status": %q, "reference": %q}`, p.railKey, e.word, p.named(e.reference))
 	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/callbacks/"+p.rail.name, strings.NewReader(body))
 	id, stamp := e.event+"-"+p.id.String(), strconv.FormatInt(time.Now().Unix(), 10)
 	key, err := base64.StdEncoding.DecodeString(callbackSecret)
@@ -137,7 +137,7 @@ func (w *world) callBack(p *life, e evidence) error {
 	if answer.Code != http.StatusNoContent {
 		return fmt.Errorf("the callback was answered %d: %s", answer.Code, strings.TrimSpace(answer.Body.String()))
 	}
-	p.facts.reported(e.word, e.reference)
+	p.facts.reported(e.word, p.named(e.reference))
 	return nil
 }
 

@@ -198,7 +198,7 @@ func (w *world) resolve(t *rapid.T) {
 	want, reference, result := payment.Failed, "", payment.ResultRefused
 	switch {
 	case executed:
-		want, reference, result = payment.Dispatched, "reference-of-the-rail", payment.ResultExecuted
+		want, reference, result = payment.Dispatched, one.rail.reference(payment.ResultExecuted), payment.ResultExecuted
 	case one.state == payment.Cancelled:
 		want = payment.Cancelled // that it was not executed is no news
 	}

@@ -86,7 +86,7 @@ func (r *rail) asked() payment.Result {
 func (r *rail) reference(result payment.Result) string {
 	switch result {
 	case payment.ResultAccepted, payment.ResultExecuted:
-		return "reference-of-the-rail"
+		return "reference-of-" + r.key
 	default:
 		return ""
 	}

@@ -1,0 +1,41 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestEvidenceOfAnother: evidence that is older than what it is said of, or that is of
+// another payment, ends nothing.
+func TestEvidenceOfAnother(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	id := parked(d)
+	old := notExecuted()
+	old.Date = time.Now().AddDate(0, 0, -3)
+	_, err := o.ResolvePayment(t.Context(), id, old)
+	refusedWith(t, "of three days before the send", err, "RH020", "the last send began at")
+	executed := ledger.Evidence{Executed: true, RailReference: "ref", Date: old.Date, Document: "statement 1", Reason: why}
+	_, err = o.ResolvePayment(t.Context(), id, executed)
+	refusedWith(t, "of three days before it was enqueued", err, "RH020", "the payment was enqueued at")
+
+	other := answered(d, payment.ResultAccepted) // its reference is ref
+	executed.Date = time.Now()
+	_, err = o.ResolvePayment(t.Context(), id, executed)
+	refusedWith(t, "of another payment", err, "RH020", other.OutboxID.String()+" is DISPATCHED with this rail reference")
+	executed.RailReference = "ref/2"
+	_, err = o.ResolvePayment(t.Context(), id, executed)
+	d.must(err)
+
+	id = parked(d)
+	d.askable()
+	_, err = o.InquirePayment(t.Context(), id, why)
+	d.must(err)
+	d.claimOne(id)
+	d.late(callback(id, payment.ResultExecuted, "of its own"))
+	same(t, "note", d.text(`SELECT note FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)), "the rail says that it executed the payment")
+}
