@@ -122,19 +122,26 @@ func failoverSync(ctx context.Context, w *World) error {
 		return err
 	}
 	// The wave before may have come to its end by now.
-	if _, err := w.Traffic(w.Options.Wave); err != nil {
+	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	w.Injected++
 	before, err := w.acknowledged()
 	if err != nil {
 		return err
 	}
-	pause(ctx, time.Duration(300+w.draws.IntN(400))*time.Millisecond)
-	after, err := w.acknowledged()
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	w.Injected++
+	after := before
+	err = await(ctx, startedWithin, "a caller of the wave to be told", func() (bool, error) {
+		after, err = w.acknowledged()
+		return after > before, err
+	})
 	if err != nil {
 		return err
 	}
+	pause(ctx, time.Duration(w.draws.IntN(400))*time.Millisecond)
 	if w.draws.IntN(2) == 0 {
 		s.wire.Cut() // the standby stalls: from now on nobody is told anything
 		pause(ctx, time.Duration(100+w.draws.IntN(300))*time.Millisecond)
@@ -188,7 +195,8 @@ func failoverCancelled(ctx context.Context, w *World) error {
 	if err := w.synchronous(ctx, "on"); err != nil {
 		return err
 	}
-	if _, err := w.Traffic(w.Options.Wave); err != nil {
+	// At once: on a busy machine callers are slower than one slot.
+	if _, err := w.TrafficAtOnce(w.Options.Wave); err != nil {
 		return err
 	}
 	if err := w.backlog(ctx, 16); err != nil {

@@ -128,9 +128,17 @@ func replayExecuted(ctx context.Context, w *World) error {
 	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 1}); err != nil {
 		return err
 	}
-	type row struct{ OutboxID, InstructionID string }
-	parked, err := collect[row](ctx, w, `SELECT d.outbox_id::text, k.instruction_id FROM `+cell+`.payment_dead_letters d
-	  JOIN `+cell+`.payment_outbox_keys k USING (outbox_id) WHERE d.reason = 'OUTCOME_UNKNOWN' ORDER BY d.outbox_id`)
+	type row struct {
+		OutboxID, InstructionID string
+		CanBeAsked              bool
+	}
+	parked, err := collect[row](ctx, w, `SELECT d.outbox_id::text, k.instruction_id, coalesce((p.profile #>> '{inquiry,max}')::integer, 0) > 0
+	  FROM `+cell+`.payment_dead_letters d
+	  JOIN `+cell+`.payment_outbox_keys k USING (outbox_id)
+	  JOIN `+cell+`.payment_outbox_attempts a ON a.outbox_id = d.outbox_id AND a.attempt_no = 1
+	  JOIN `+cell+`.payment_rails r ON r.rail_type = a.rail_type
+	  JOIN `+cell+`.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
+	  WHERE d.reason = 'OUTCOME_UNKNOWN' ORDER BY d.outbox_id`)
 	if err != nil {
 		return err
 	}
@@ -139,8 +147,10 @@ func replayExecuted(ctx context.Context, w *World) error {
 			return err
 		}
 		w.Injected++
-		if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason", "the bank's word, to resolve it"); err != nil {
-			return err
+		if each.CanBeAsked {
+			if err := w.operate(ctx, "payment", "inquire", each.OutboxID, "--reason", "the bank's word, to resolve it"); err != nil {
+				return err
+			}
 		}
 		if _, err := w.AwaitRest(ctx); err != nil {
 			return err
