@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -54,6 +56,27 @@ func (o *Operator) InquirePayment(ctx context.Context, outboxID payment.ID, reas
 		return 0, fmt.Errorf("asking about %s: %w", outboxID, err)
 	}
 	return attemptNo, nil
+}
+
+// DueChange is when an instruction was due until now, and when it is, by the database clock.
+type DueChange struct {
+	Was time.Time `json:"was_due_at"`
+	Is  time.Time `json:"is_due_at"`
+}
+
+// ReschedulePayment changes when an instruction that waits in pending is due; a zero
+// dueAt is now. Pauses, suspensions, the key window and expiry stay in force, and an
+// inquiry keeps to the earliest time of its profile, so that it may be due later than
+// dueAt says.
+func (o *Operator) ReschedulePayment(ctx context.Context, outboxID payment.ID, dueAt time.Time, reason string) (DueChange, error) {
+	var due DueChange
+	err := o.decide(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, o.sql["reschedule_payment"], uuid(outboxID), moment(dueAt), reason).Scan(&due.Was, &due.Is)
+	})
+	if err != nil {
+		return DueChange{}, fmt.Errorf("rescheduling %s: %w", outboxID, refusal(err))
+	}
+	return due, nil
 }
 
 // TriageDeadLetter moves an open dead letter on and returns its status before.

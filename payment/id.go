@@ -30,6 +30,14 @@ func newIDAt(now time.Time) ID {
 	return id
 }
 
+// FloorID is the lowest id of a moment's millisecond, for comparisons: no id of that time
+// or later is below it. It is no version 7 UUID itself.
+func FloorID(moment time.Time) ID {
+	var id ID
+	binary.BigEndian.PutUint64(id[:8], uint64(moment.UnixMilli())<<16)
+	return id
+}
+
 // ParseID reads the 36 character form of a UUID, in either case.
 func ParseID(text string) (ID, error) {
 	var id ID

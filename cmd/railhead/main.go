@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,11 +65,11 @@ func rootCommand() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkGlobals(cmd) },
 	}
 	flags := root.PersistentFlags()
-	flags.StringP("output", "o", formatTable, "form of the data on standard output: table or json")
+	flags.StringP("output", "o", formatTable, "form of the data on standard output: table, json, or jsonl (a list as one JSON value a line)")
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), settingsCommand(), statusCommand(), proveCommand(), versionCommand(),
+		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), settingsCommand(), statusCommand(), logCommand(), proveCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
 	root.AddCommand(serviceCommands()...)
@@ -77,8 +78,8 @@ func rootCommand() *cobra.Command {
 
 // checkGlobals takes the global flags over before any command runs.
 func checkGlobals(cmd *cobra.Command) error {
-	if format, err := cmd.Flags().GetString("output"); err == nil && format != formatTable && format != formatJSON {
-		return usage(fmt.Errorf("--output is %q: use table or json", format))
+	if format, err := cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, format) {
+		return usage(fmt.Errorf("--output is %q: use one of %v", bounded(format, 40), formats))
 	}
 	cell, err := cmd.Flags().GetString("cell")
 	if err != nil || cell == "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -17,18 +18,23 @@ import (
 const (
 	formatTable = "table"
 	formatJSON  = "json"
+	formatLines = "jsonl"
 )
+
+var formats = []string{formatTable, formatJSON, formatLines}
 
 // output writes a command's data.
 type output struct {
 	w     io.Writer
-	json  bool
+	json  bool // also where it is lines
+	lines bool
 	color bool
 }
 
 func outputOf(cmd *cobra.Command) output {
 	format, err := cmd.Flags().GetString("output")
-	o := output{w: cmd.OutOrStdout(), json: err == nil && format == formatJSON}
+	o := output{w: cmd.OutOrStdout(), lines: err == nil && format == formatLines}
+	o.json = o.lines || err == nil && format == formatJSON
 	if file, ok := o.w.(*os.File); ok {
 		o.color = isTerminal(file) && wantsColor(os.Getenv)
 	}
@@ -40,8 +46,21 @@ func wantsColor(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
-// document writes one JSON value. Its field names are part of the command's contract.
+// document writes one JSON value; as lines, a list is one value a line, and every other
+// value one line. The field names are part of the command's contract.
 func (o output) document(value any) error {
+	if o.lines {
+		list := reflect.ValueOf(value)
+		if list.Kind() != reflect.Slice || list.Type().Elem().Kind() == reflect.Uint8 {
+			return o.line(value)
+		}
+		for n := range list.Len() {
+			if err := o.line(list.Index(n).Interface()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	encoder := json.NewEncoder(o.w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")

@@ -13,7 +13,8 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of instructions, follow them, have the rail asked, and cancel one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentInquireCommand(), paymentCancelCommand())
+	return group("payment", "Show what became of instructions, follow them, and act on one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentInquireCommand(),
+		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand())
 }
 
 func paymentShowCommand() *cobra.Command {

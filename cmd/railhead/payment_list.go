@@ -101,6 +101,9 @@ func stateNames() []string {
 }
 
 func writeList(o output, list ledger.List) error {
+	if o.lines {
+		return o.document(list.Payments)
+	}
 	if o.json {
 		return o.document(list)
 	}

@@ -40,7 +40,7 @@ BEGIN
   IF waiting.first_sent_at IS NOT NULL AND {cell}.not_found_alone(cancel_payment.outbox_id, NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'only the rail''s "no such payment" says that a send of the instruction was not executed: it can''t be cancelled',
-      HINT = 'A send may still be on its way, and a re-send of the same key takes its place. Pause the participant to stop that; at its expiry it is parked.';
+      HINT = 'A send may still be on its way, and a re-send of the same key takes its place. payment reschedule puts that off; at its expiry it is parked.';
   END IF;
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
   number := waiting.attempt_count + 1;

@@ -4,7 +4,7 @@
 --   conflict, and nothing of them is taken over. Null where it can't be told: the
 --   instruction's rows have left the archive, or it was set aside and replayed, which
 --   gives it other times. A not_before that was over at the enqueue is the same as none.
--- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
+-- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
 -- called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
   outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer) RETURNS text[]
@@ -33,6 +33,13 @@ BEGIN
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
+  -- An operator has changed when it is due before it was claimed the first time.
+  first.next_attempt_at := coalesce((
+    SELECT (l.detail ->> 'from')::timestamptz
+    FROM {cell}.payment_operator_log l
+    WHERE l.outbox_id = $1 AND l.act IN ('SEND_NOW', 'RESCHEDULE') AND l.detail ->> 'rows' = '0'
+    ORDER BY l.act_id
+    LIMIT 1), first.next_attempt_at);
   RETURN array_remove(ARRAY[
     CASE WHEN greatest($2, first.enqueued_at) NOT BETWEEN first.next_attempt_at - unit AND first.next_attempt_at + unit THEN 'not_before' END,
     CASE WHEN ($3 IS NULL) <> (first.expires_at IS NULL)

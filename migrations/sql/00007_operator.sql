@@ -11,6 +11,7 @@
 {include pause_participant}
 {include resume_participant}
 {include cancel_payment}
+{include reschedule_payment}
 {include triage_dead_letter}
 {include inquiry_said_not_executed}
 {include replay_payment}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+)
+
+func logCommand() *cobra.Command {
+	var filter ledger.LogFilter
+	var instruction string
+	var following bool
+	var every time.Duration
+	command := &cobra.Command{
+		Use: "log", Short: "Show what operators did, when and why",
+		Long: "Show the operator log: each act of an operator, and each pause that a relayer made by itself, with its login, its\n" +
+			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it goes on\n" +
+			"with what commits from then on, and ends by Ctrl-C with exit code 0. Connects by RAILHEAD_READER_URL.",
+		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment INV-1 -o jsonl\n  railhead log --follow",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter.Act = strings.ToUpper(strings.ReplaceAll(filter.Act, "-", "_"))
+			if filter.Limit < 1 || filter.Limit > 10_000 || filter.Since < 0 {
+				return usage(errors.New("--limit is 1 to 10000, and --since is not negative"))
+			}
+			if every < 100*time.Millisecond || every > time.Minute {
+				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
+			}
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				if instruction != "" {
+					found, err := reader.Find(cmd.Context(), instruction)
+					if err != nil {
+						return err
+					}
+					if len(found) > 1 {
+						return usage(severalFound(instruction, found))
+					}
+					filter.OutboxID = found[0].OutboxID
+				}
+				return showLog(cmd, reader, filter, following, every)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&filter.Actor, "actor", "", "only acts of this login")
+	flags.StringVar(&filter.Act, "act", "", "only acts of this kind, such as PAUSE_RAIL, RESOLVE or REPLAY")
+	flags.StringVar(&filter.Subject, "subject", "", "only acts on this rail, participant, instruction id or setting")
+	flags.StringVar(&instruction, "payment", "", "only acts on this instruction: an outbox id, a rail key, an instruction id or the rail's reference")
+	flags.DurationVar(&filter.Since, "since", 0, "only acts of this last time, such as 24h; 0: of all time")
+	flags.IntVar(&filter.Limit, "limit", 100, "at most so many acts, 1 to 10000")
+	flags.BoolVarP(&following, "follow", "f", false, "go on with what commits from now on")
+	flags.DurationVar(&every, "every", time.Second, "time between two looks of --follow, 100ms to 1m")
+	return command
+}
+
+func showLog(cmd *cobra.Command, reader *ledger.Reader, filter ledger.LogFilter, following bool, every time.Duration) error {
+	o := outputOf(cmd)
+	acts, cutShort, err := reader.OperatorLog(cmd.Context(), filter)
+	if err != nil {
+		return err
+	}
+	if cutShort {
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: older acts are left out: these are the newest %d (--limit)\n", len(acts))
+	}
+	if !following && o.json {
+		return o.document(emptyNotNull(acts))
+	}
+	if !following && len(acts) == 0 {
+		return o.text("no act\n")
+	}
+	for _, act := range acts {
+		if err := writeLogged(o, act); err != nil {
+			return err
+		}
+	}
+	if !following {
+		return nil
+	}
+	tail, err := reader.LogTail(cmd.Context(), filter, acts)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		behind, err := tail.Look(cmd.Context(), func(act ledger.LoggedAct) error { return writeLogged(o, act) })
+		switch {
+		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case behind:
+			fmt.Fprintln(cmd.ErrOrStderr(), "railhead: more acts than can be followed: older ones may be missing here; narrow it down")
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// writeLogged is one act on one line, or one JSON value on a line.
+func writeLogged(o output, act ledger.LoggedAct) error {
+	if o.json {
+		return o.line(act)
+	}
+	return o.text("%s  %-18s  %s  by %s: %s\n", clock(act.At), act.Act, bounded(oneLine(act.Subject), 64), act.Actor, bounded(oneLine(act.Reason), 200))
+}
+
+// emptyNotNull is for documents: a list without elements is [] and not null.
+func emptyNotNull[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// dueHelp says what a change of the due time leaves as it is.
+const dueHelp = "The due time changes and nothing else: pauses, suspensions, the key window and expires_at stay in force, and an\n" +
+	"inquiry is not made before inquiry.not_before of the rail's profile. What is claimed, parked or has ended has no due\n" +
+	"time (exit code 9).\n\n" + idHelp
+
+func paymentSendNowCommand() *cobra.Command {
+	var reason string
+	command := &cobra.Command{
+		Use: "send-now ID", Short: "Make an instruction that waits due at once",
+		Long:    "Make an instruction that waits in pending due at once: one that was enqueued for later, or that waits after a failure.\n\n" + dueHelp,
+		Example: "  railhead payment send-now INV-1 --reason \"the bank is up again\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return reschedule(cmd, args[0], "SEND_NOW", time.Time{}, reason)
+		},
+	}
+	needReason(command, &reason)
+	return command
+}
+
+func paymentRescheduleCommand() *cobra.Command {
+	var reason, at string
+	var in time.Duration
+	command := &cobra.Command{
+		Use: "reschedule ID", Short: "Change when an instruction that waits is due",
+		Long:    "Change when an instruction that waits in pending is due, to a time at most 366 days ahead.\n\n" + dueHelp,
+		Example: "  railhead payment reschedule INV-1 --in 2h --reason \"the bank closes until noon\"\n  railhead payment reschedule INV-1 --at 2026-12-01T09:00:00Z --reason \"on the first, as ordered\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			due, err := dueTime(at, in)
+			if err != nil {
+				return usage(err)
+			}
+			return reschedule(cmd, args[0], "RESCHEDULE", due, reason)
+		},
+	}
+	command.Flags().StringVar(&at, "at", "", "the due time, RFC 3339 with its zone")
+	command.Flags().DurationVar(&in, "in", 0, "the due time from now by this machine's clock, at least 1s")
+	needReason(command, &reason)
+	return command
+}
+
+// dueTime reads the one of two flags that was given.
+func dueTime(at string, in time.Duration) (time.Time, error) {
+	switch {
+	case (at == "") == (in == 0):
+		return time.Time{}, errors.New("give --at or --in, and not both: when it is to be due")
+	case at != "":
+		due, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("--at is %q: use a time such as 2026-12-01T09:00:00Z", bounded(at, 40))
+		}
+		return due, nil
+	case in < time.Second:
+		return time.Time{}, fmt.Errorf("--in is %s: use at least 1s, or payment send-now", in)
+	default:
+		return time.Now().Add(in), nil
+	}
+}
+
+// dueAct is an act that changed a due time, as data.
+type dueAct struct {
+	act
+	ledger.DueChange
+}
+
+func reschedule(cmd *cobra.Command, reference, name string, due time.Time, reason string) error {
+	return onPayment(cmd.Context(), reference, func(operator *ledger.Operator, id payment.ID) error {
+		changed, err := operator.ReschedulePayment(cmd.Context(), id, due, reason)
+		if err != nil {
+			return err
+		}
+		o := outputOf(cmd)
+		if o.json {
+			return o.document(dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)}, changed})
+		}
+		return o.text("due at %s: %s, was due at %s\n", clock(changed.Is), id, clock(changed.Was))
+	})
+}
