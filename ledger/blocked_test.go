@@ -25,7 +25,7 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 		act  func(d *desk, o *ledger.Operator, id payment.ID) error
 	}{
 		"pause a rail": {`SELECT railhead.resume_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
-			_, err := o.PauseRail(d.t.Context(), "bank", why)
+			_, err := o.PauseRail(d.t.Context(), "bank", why, time.Time{})
 			return err
 		}},
 		"resume a rail": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
@@ -33,7 +33,7 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 			return err
 		}},
 		"pause everything": {`SELECT railhead.resume_rail('*', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
-			_, err := o.PauseRail(d.t.Context(), ledger.Everything, why)
+			_, err := o.PauseRail(d.t.Context(), ledger.Everything, why, time.Time{})
 			return err
 		}},
 		"apply a profile": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
@@ -41,7 +41,7 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 			return err
 		}},
 		"pause a participant": {`SELECT railhead.pause_participant('participant', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
-			_, err := o.PauseParticipant(d.t.Context(), "participant", why)
+			_, err := o.PauseParticipant(d.t.Context(), "participant", why, time.Time{})
 			return err
 		}},
 		"cancel": {`SELECT railhead.cancel_payment($1, 'left open')`, func(d *desk, o *ledger.Operator, id payment.ID) error {
@@ -119,7 +119,7 @@ func TestBlockerOfAnotherLogin(t *testing.T) {
 	for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'`, between.PgConn().PID()) == 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
-	_, err = d.operatorWhoLooks().PauseRail(t.Context(), "bank", why)
+	_, err = d.operatorWhoLooks().PauseRail(t.Context(), "bank", why, time.Time{})
 	blocked, ok := errors.AsType[*ledger.BlockedError](err)
 	if !ok || len(blocked.Blockers) != 1 {
 		t.Fatalf("got %v, want one session", err)

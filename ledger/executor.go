@@ -248,6 +248,16 @@ func (e *Executor) SetAside(ctx context.Context, ids []payment.ID, code string) 
 	return aside, nil
 }
 
+// EndPauses ends the pauses whose end has come, and names what goes on: everything, a rail
+// or a participant.
+func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
+	resumed, err := boundedRows(ctx, e, pgx.RowTo[string], e.sql["end_pauses"])
+	if err != nil {
+		return nil, fmt.Errorf("ending pauses: %w", err)
+	}
+	return resumed, nil
+}
+
 // ReopenLetters opens the dead letters of at most so many rows that are set aside and
 // have none, and names them.
 func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error) {

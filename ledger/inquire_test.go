@@ -119,9 +119,9 @@ func TestInquireIsRefused(t *testing.T) {
 	refusedWith(t, "no reason", err, "RH002", "a reason")
 	id := parked(d)
 	for what, toggle := range map[string][2]func() (bool, error){
-		"everything": {func() (bool, error) { return o.PauseRail(t.Context(), ledger.Everything, why) }, func() (bool, error) { return o.ResumeRail(t.Context(), ledger.Everything, why) }},
-		"rail bank":  {func() (bool, error) { return o.PauseRail(t.Context(), "bank", why) }, func() (bool, error) { return o.ResumeRail(t.Context(), "bank", why) }},
-		"participant participant": {func() (bool, error) { return o.PauseParticipant(t.Context(), "participant", why) },
+		"everything": {func() (bool, error) { return o.PauseRail(t.Context(), ledger.Everything, why, time.Time{}) }, func() (bool, error) { return o.ResumeRail(t.Context(), ledger.Everything, why) }},
+		"rail bank":  {func() (bool, error) { return o.PauseRail(t.Context(), "bank", why, time.Time{}) }, func() (bool, error) { return o.ResumeRail(t.Context(), "bank", why) }},
+		"participant participant": {func() (bool, error) { return o.PauseParticipant(t.Context(), "participant", why, time.Time{}) },
 			func() (bool, error) { return o.ResumeParticipant(t.Context(), "participant", why) }},
 	} {
 		_, err := toggle[0]()
@@ -189,7 +189,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	both("an old answer", id, "has not been within 15 minutes: it is not resolved", "whether it is silent is not known")
 
 	// While nothing is claimed no inquiry is made.
-	_, err := o.PauseParticipant(t.Context(), "participant", why)
+	_, err := o.PauseParticipant(t.Context(), "participant", why, time.Time{})
 	d.must(err)
 	refusedWith(t, "paused", resolve(id, false), "RH020", "has not been within 15 minutes")
 	d.must(resolve(id, true))
@@ -197,7 +197,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(err)
 	id = parked(d)
 	ask(id)
-	_, err = o.PauseRail(t.Context(), "bank", why)
+	_, err = o.PauseRail(t.Context(), "bank", why, time.Time{})
 	d.must(err)
 	d.must(resolve(id, true)) // put out, and not claimed yet
 	same(t, "what waits of it", d.waiting(id), "")

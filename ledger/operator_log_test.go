@@ -17,7 +17,7 @@ func TestLogTail(t *testing.T) {
 	o, reader := d.operator(), openReader(t, d.Cell)
 	pause := func(reason string) {
 		t.Helper()
-		_, err := o.PauseRail(t.Context(), "bank", reason)
+		_, err := o.PauseRail(t.Context(), "bank", reason, time.Time{})
 		d.must(err)
 	}
 	pause("one")

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -11,10 +12,11 @@ import (
 const Everything = "*"
 
 // PauseRail stops claims of a rail, or of Everything. What is in flight goes on,
-// and nothing that waits is lost or counted. It reports whether it was running
-// before; a pause of what is paused already replaces the reason.
-func (o *Operator) PauseRail(ctx context.Context, railType, reason string) (wasRunning bool, err error) {
-	err = o.act(ctx, "pause_rail", &wasRunning, railType, reason)
+// and nothing that waits is lost or counted. The reaper ends the pause at until; zero is
+// no end. It reports whether it was running before: a pause that is in force keeps its
+// login, time and reason, and ends when the later of the two does.
+func (o *Operator) PauseRail(ctx context.Context, railType, reason string, until time.Time) (wasRunning bool, err error) {
+	err = o.act(ctx, "pause_rail", &wasRunning, railType, reason, moment(until))
 	if err != nil {
 		return false, fmt.Errorf("pausing %s: %w", railName(railType), err)
 	}
@@ -31,10 +33,10 @@ func (o *Operator) ResumeRail(ctx context.Context, railType, reason string) (was
 	return wasPaused, nil
 }
 
-// PauseParticipant stops claims of a participant's instructions. It reports
-// whether it was running before; a pause that is in force stays as it is.
-func (o *Operator) PauseParticipant(ctx context.Context, participantID, reason string) (wasRunning bool, err error) {
-	err = o.act(ctx, "pause_participant", &wasRunning, participantID, reason)
+// PauseParticipant stops claims of a participant's instructions, until then as PauseRail
+// does. It reports whether it was running before.
+func (o *Operator) PauseParticipant(ctx context.Context, participantID, reason string, until time.Time) (wasRunning bool, err error) {
+	err = o.act(ctx, "pause_participant", &wasRunning, participantID, reason, moment(until))
 	if err != nil {
 		return false, fmt.Errorf("pausing participant %q: %w", bound(participantID, 128), err)
 	}

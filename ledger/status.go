@@ -227,13 +227,13 @@ func scanRailStatus(row pgx.CollectableRow) (RailStatus, error) {
 	var version pgtype.Int4
 	var paused bool
 	var by, reason pgtype.Text
-	var at pgtype.Timestamptz
+	var at, until pgtype.Timestamptz
 	var oldest pgtype.Int8
-	err := row.Scan(&rail.RailType, &version, &paused, &by, &at, &reason,
+	err := row.Scan(&rail.RailType, &version, &paused, &by, &at, &reason, &until,
 		&rail.Pending, &rail.Due, &rail.OutcomeUnknown, &oldest)
 	rail.ProfileVersion, rail.OldestDueMS, rail.Capped = int(version.Int32), oldest.Int64, rail.Pending >= CountMax
 	if paused {
-		rail.Pause = &Pause{What: "rail " + rail.RailType, By: by.String, At: orZero(at), Reason: reason.String}
+		rail.Pause = &Pause{What: "rail " + rail.RailType, By: by.String, At: orZero(at), Reason: reason.String, Until: orZero(until)}
 		if rail.RailType == "*" {
 			rail.Pause.What = "everything"
 		}
@@ -243,8 +243,9 @@ func scanRailStatus(row pgx.CollectableRow) (RailStatus, error) {
 
 func scanPause(row pgx.CollectableRow) (Pause, error) {
 	var p Pause
-	err := row.Scan(&p.What, &p.By, &p.At, &p.Reason)
-	p.What = "participant " + p.What
+	var until pgtype.Timestamptz
+	err := row.Scan(&p.What, &p.By, &p.At, &p.Reason, &until)
+	p.Until = orZero(until)
 	return p, err
 }
 
@@ -252,4 +253,28 @@ func scanBeat(row pgx.CollectableRow) (Beat, error) {
 	var b Beat
 	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS, &b.ClockOffsetMS, &b.StaleAfterMS, &b.BudgetVersion)
 	return b, err
+}
+
+// RailPause is the pause of a rail, or of Everything, that is in force; nil: none.
+func (r *Reader) RailPause(ctx context.Context, railType string) (*Pause, error) {
+	return r.pause(ctx, railType, "")
+}
+
+// ParticipantPause is the pause of a participant that is in force; nil: none.
+func (r *Reader) ParticipantPause(ctx context.Context, participantID string) (*Pause, error) {
+	return r.pause(ctx, "", participantID)
+}
+
+func (r *Reader) pause(ctx context.Context, railType, participantID string) (*Pause, error) {
+	var found []Pause
+	err := r.look(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.sql["pause_in_force"], text(railType), text(participantID)).Query(collect(&found, scanPause))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking at pauses: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return &found[0], nil
 }

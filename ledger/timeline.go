@@ -106,6 +106,7 @@ type Pause struct {
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
+	Until  time.Time `json:"until,omitzero"` // when the reaper ends it; zero: an operator does
 }
 
 // DeadLetter is what an instruction waits, or waited, for a person with.
@@ -251,14 +252,14 @@ func sayEvidence(state payment.State, errorCode, result string) (rails, operator
 }
 
 func scanPending(row pgx.CollectableRow, p *PendingRow) error {
-	var next, first, last, pausedAt pgtype.Timestamptz
+	var next, first, last, pausedAt, until pgtype.Timestamptz
 	var due pgtype.Int8
 	var what, by, reason pgtype.Text
 	err := row.Scan(&p.AttemptCount, &next, &p.SetAside, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
-		&first, &last, &p.SendCount, &p.InquiryCount, &what, &by, &pausedAt, &reason)
+		&first, &last, &p.SendCount, &p.InquiryCount, &what, &by, &pausedAt, &reason, &until)
 	p.NextAttemptAt, p.FirstSentAt, p.LastSentAt, p.DueInMS = orZero(next), orZero(first), orZero(last), due.Int64
 	if what.Valid {
-		p.Pause = &Pause{What: what.String, By: by.String, At: orZero(pausedAt), Reason: reason.String}
+		p.Pause = &Pause{What: what.String, By: by.String, At: orZero(pausedAt), Reason: reason.String, Until: orZero(until)}
 	}
 	return err
 }

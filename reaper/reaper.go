@@ -50,6 +50,8 @@ type Store interface {
 	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// ReopenLetters opens the dead letters of rows that are set aside and have none.
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
+	// EndPauses ends the pauses whose end has come, and names what goes on.
+	EndPauses(ctx context.Context) ([]string, error)
 	// EnsurePartitions makes the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
 	// ForgetHeartbeats removes components that ended long ago.
@@ -87,8 +89,9 @@ type Result struct {
 	Proven     int  // ended by late evidence of execution
 	Closed     int  // rows of finished claims removed
 	Expired    int
-	SetAside   int // expired, and the archive refuses it
-	Reopened   int // set aside, without a dead letter that said so
+	SetAside   int      // expired, and the archive refuses it
+	Reopened   int      // set aside, without a dead letter that said so
+	Resumed    []string // pauses whose end has come
 	Partitions []string
 }
 
@@ -192,7 +195,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	if !result.Suspended {
 		faults = append(faults, r.expire(ctx, &result))
 	}
-	faults = append(faults, r.reopenLetters(ctx, &result), r.keepPartitions(ctx, &result))
+	faults = append(faults, r.reopenLetters(ctx, &result), r.endPauses(ctx, &result), r.keepPartitions(ctx, &result))
 	return result, errors.Join(faults...)
 }
 
@@ -209,6 +212,16 @@ func (r *Reaper) inGrace(server payment.Server, now time.Time) bool {
 		r.graceUntil = now.Add(left)
 	}
 	return now.Before(r.graceUntil)
+}
+
+// endPauses lets go on what was paused until now.
+func (r *Reaper) endPauses(ctx context.Context, result *Result) error {
+	resumed, err := r.store.EndPauses(ctx)
+	result.Resumed = resumed
+	for _, what := range resumed {
+		r.log.InfoContext(ctx, "the end of a pause has come", "resumed", what)
+	}
+	return err
 }
 
 func (r *Reaper) readPolicies(ctx context.Context) error {

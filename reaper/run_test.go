@@ -85,6 +85,7 @@ func (q *quiet) SetAside(context.Context, []payment.ID, string) ([]payment.ID, e
 }
 func (q *quiet) ReopenLetters(context.Context, int) ([]payment.ID, error)       { return nil, nil }
 func (q *quiet) ForgetHeartbeats(context.Context, time.Duration) (int64, error) { return 0, nil }
+func (q *quiet) EndPauses(context.Context) ([]string, error)                    { return nil, nil }
 func (q *quiet) EnsurePartitions(context.Context, int) ([]string, error)        { return nil, nil }
 
 func (q *quiet) set(change func()) {

@@ -70,6 +70,49 @@ func TestPauses(t *testing.T) {
 	who.want(exitUsage, "rail", "pause", "bank", "--reason", " ")
 }
 
+// TestPausesWithAnEnd: a pause says when it ends, a second one takes nothing from the
+// first, and a resumption says what still stops claims.
+func TestPausesWithAnEnd(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	enqueued(who, "INV-1")
+	for _, what := range []string{"rail pause bank", "rail pause --everything", "participant pause p1"} {
+		run := func(more ...string) string { return who.want(exitOK, append(strings.Fields(what), more...)...).out }
+		first := run("--reason", "their maintenance", "--until", "2026-12-31T09:00:00+01:00", "--reason", "their maintenance")
+		if time.Now().Before(time.Date(2026, 12, 31, 8, 0, 0, 0, time.UTC)) && !strings.HasSuffix(first, " paused until 2026-12-31T08:00:00.000Z\n") {
+			t.Errorf("%s: %q", what, first)
+		}
+		shorter := run("--reason", "mine", "--for", "1m")
+		if !strings.Contains(shorter, "was paused already by railhead_operator_login since ") || !strings.Contains(shorter, "ends at 2026-12-31T08:00:00.000Z: their maintenance") {
+			t.Errorf("%s, a shorter one: %q", what, shorter)
+		}
+		if endless := run("--reason", "mine"); !strings.Contains(endless, "has no end: their maintenance") {
+			t.Errorf("%s, without an end: %q", what, endless)
+		}
+		if later := run("--reason", "mine", "--for", "9000s"); !strings.Contains(later, "has no end: their maintenance") {
+			t.Errorf("%s, an end after that: %q", what, later)
+		}
+		for _, wrong := range [][]string{
+			{"--for", "1m", "--until", "2026-12-31T09:00:00Z"}, {"--for", "-1m"}, {"--until", "tomorrow"},
+			{"--until", "2026-01-01T00:00:00Z"}, {"--for", "9000h"},
+		} {
+			who.want(exitUsage, append(append(strings.Fields(what), "--reason", "x"), wrong...)...)
+		}
+	}
+	for command, want := range map[string]string{
+		"rail resume bank": "rail bank resumed; everything is paused by railhead_operator_login since ", "participant resume p1": "participant p1 resumed; everything is paused by",
+	} {
+		if said := who.want(exitOK, append(strings.Fields(command), "--reason", "x")...).out; !strings.HasPrefix(said, want) {
+			t.Errorf("%s: %q", command, said)
+		}
+	}
+	who.want(exitOK, "rail", "resume", "--everything", "--reason", "x")
+	if said := who.want(exitOK, "rail", "resume", "bank", "--reason", "x").out; said != "rail bank was not paused\n" {
+		t.Errorf("resumed again: %q", said)
+	}
+}
+
 // TestPauseBehindAnOpenTransaction ends soon, and says which session to end.
 func TestPauseBehindAnOpenTransaction(t *testing.T) {
 	t.Parallel()

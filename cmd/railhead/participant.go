@@ -9,36 +9,56 @@ import (
 )
 
 func participantCommand() *cobra.Command {
-	return group("participant", "Pause the instructions of a participant, and resume them",
-		participantSwitch(pauses{
-			"pause", "paused", "was paused already, with the reason of then", "PAUSE_PARTICIPANT", "paused",
-			func(o *ledger.Operator) func(context.Context, string, string) (bool, error) {
-				return o.PauseParticipant
-			},
-		}, "Stop claims of a participant's instructions",
-			"Stop claims of a participant's instructions, on every rail. It may go on enqueueing; what is in flight\n"+
-				"goes on. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."),
-		participantSwitch(pauses{
-			"resume", "resumed", "was not paused", "RESUME_PARTICIPANT", "running",
-			func(o *ledger.Operator) func(context.Context, string, string) (bool, error) {
-				return o.ResumeParticipant
-			},
-		}, "Let a participant's instructions be claimed again",
-			"Let a participant's instructions be claimed again. Connects by RAILHEAD_OPERATOR_URL."))
+	return group("participant", "Pause the instructions of a participant, and resume them", participantPauseCommand(), participantResumeCommand())
 }
 
-func participantSwitch(p pauses, short, long string) *cobra.Command {
+func participantPauseCommand() *cobra.Command {
+	var end pauseEnd
+	command := participantSwitch("pause", "Stop claims of a participant's instructions",
+		"Stop claims of a participant's instructions, on every rail. It may go on enqueueing; what is in flight\n"+
+			"goes on.\n"+pauseHelp,
+		func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error) {
+			until, err := end.moment()
+			if err != nil {
+				return act{}, "", usage(err)
+			}
+			changed, err := operator.PauseParticipant(ctx, id, reason, until)
+			if err != nil {
+				return act{}, "", err
+			}
+			pause, err := operator.Reader().ParticipantPause(ctx, id)
+			said := paused("participant "+oneLine(id), changed, pause)
+			return act{Act: "PAUSE_PARTICIPANT", ParticipantID: id, Now: "paused", Changed: changed}, said, err
+		})
+	end.flags(command)
+	return command
+}
+
+func participantResumeCommand() *cobra.Command {
+	return participantSwitch("resume", "Let a participant's instructions be claimed again",
+		"Let a participant's instructions be claimed again. Connects by RAILHEAD_OPERATOR_URL.",
+		func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error) {
+			changed, err := operator.ResumeParticipant(ctx, id, reason)
+			if err != nil {
+				return act{}, "", err
+			}
+			everything, err := operator.Reader().RailPause(ctx, ledger.Everything)
+			said := resumed("participant "+oneLine(id), changed, everything)
+			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, err
+		})
+}
+
+func participantSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	command := &cobra.Command{
-		Use: p.word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Use: word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
-				changed, err := p.do(operator)(cmd.Context(), args[0], reason)
+				done, said, err := do(cmd.Context(), operator, args[0], reason)
 				if err != nil {
 					return err
 				}
-				return act{Act: p.act, ParticipantID: args[0], Now: p.now, Changed: changed}.
-					write(cmd, "participant %s %s", oneLine(args[0]), p.say(changed))
+				return done.write(cmd, "%s", said)
 			})
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +102,10 @@ func nextStep(line ledger.Timeline) string {
 	case p != nil && p.SetAside:
 		return "nothing by itself: it could not be claimed and is set aside until a person looks"
 	case p != nil && p.Pause != nil:
-		return fmt.Sprintf("waits: %s is paused by %s since %s: %s", p.Pause.What, p.Pause.By, clock(p.Pause.At), oneLine(p.Pause.Reason))
+		return "waits: " + sayPause(*p.Pause)
+	case p != nil && p.DueInMS > 0 && rescheduled(line) != nil:
+		act := rescheduled(line)
+		return fmt.Sprintf("%s in %s: not before %s, by %s: %s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), act.Actor, oneLine(act.Reason))
 	case p != nil && p.DueInMS > 0 && last == nil:
 		return fmt.Sprintf("%s in %s: not before %s, by its caller", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt))
 	case p != nil && p.DueInMS > 0:
@@ -129,6 +133,29 @@ func nextStep(line ledger.Timeline) string {
 }
 
 // waitingFor says why it is not due yet.
+// rescheduled is the act of an operator that gave an instruction its due time, or nil.
+func rescheduled(line ledger.Timeline) *ledger.Act {
+	for n := range line.Acts { // the newest first
+		var due struct {
+			To time.Time `json:"to"`
+		}
+		act := &line.Acts[n]
+		if (act.Act == "RESCHEDULE" || act.Act == "SEND_NOW") && json.Unmarshal(act.Detail, &due) == nil && due.To.Equal(line.Pending.NextAttemptAt) {
+			return act
+		}
+	}
+	return nil
+}
+
+// sayPause is a pause in words, with its end if it has one.
+func sayPause(p ledger.Pause) string {
+	ends := ""
+	if !p.Until.IsZero() {
+		ends = " until " + clock(p.Until)
+	}
+	return fmt.Sprintf("%s is paused by %s since %s%s: %s", oneLine(p.What), p.By, clock(p.At), ends, oneLine(p.Reason))
+}
+
 func waitingFor(p *ledger.PendingRow) string {
 	switch {
 	case p.Provisional:

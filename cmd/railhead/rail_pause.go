@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,40 +12,57 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// pauses are the two commands of one kind: what they are called, and what they do.
-type pauses struct {
-	word, done, already string
-	act, now            string
-	do                  func(*ledger.Operator) func(ctx context.Context, name, reason string) (bool, error)
-}
+// pauseHelp is what all pauses have in common.
+const pauseHelp = "With --for or --until the reaper ends the pause; without, an operator does. A pause of what is paused\n" +
+	"already keeps the first login, time and reason, and ends when the later of the two does.\n" +
+	"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log."
 
 func railPauseCommand() *cobra.Command {
-	return railSwitch(pauses{
-		"pause", "paused", "was paused already, the reason is now yours", "PAUSE_RAIL", "paused",
-		func(o *ledger.Operator) func(context.Context, string, string) (bool, error) { return o.PauseRail },
-	}, "Stop claims of a rail, or of everything",
+	var end pauseEnd
+	command := railSwitch("pause", "Stop claims of a rail, or of everything",
 		"Stop claims of a rail, or of everything. What is in flight goes on and is recorded; what waits stays in\n"+
-			"pending and loses nothing. The reaper goes on: it repairs what dead workers left, and ends what expires.\n"+
-			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.")
+			"pending and loses nothing. The reaper goes on: it repairs what dead workers left, and ends what expires.\n"+pauseHelp,
+		func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error) {
+			until, err := end.moment()
+			if err != nil {
+				return act{}, "", usage(err)
+			}
+			changed, err := operator.PauseRail(ctx, name, reason, until)
+			if err != nil {
+				return act{}, "", err
+			}
+			pause, err := operator.Reader().RailPause(ctx, name)
+			said := paused(railWords(name), changed, pause)
+			return act{Act: "PAUSE_RAIL", RailType: name, Now: "paused", Changed: changed}, said, err
+		})
+	end.flags(command)
+	return command
 }
 
 func railResumeCommand() *cobra.Command {
-	return railSwitch(pauses{
-		"resume", "resumed", "was not paused", "RESUME_RAIL", "running",
-		func(o *ledger.Operator) func(context.Context, string, string) (bool, error) { return o.ResumeRail },
-	}, "Let a rail, or everything, be claimed again",
+	return railSwitch("resume", "Let a rail, or everything, be claimed again",
 		"Let a rail, or everything, be claimed again. A rail that is paused by itself stays so when everything is\n"+
 			"resumed. A rail that a relayer paused, because it refuses our credentials or our route, is resumed here\n"+
-			"once that is mended. Connects by RAILHEAD_OPERATOR_URL.")
+			"once that is mended. Connects by RAILHEAD_OPERATOR_URL.",
+		func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error) {
+			changed, err := operator.ResumeRail(ctx, name, reason)
+			if err != nil {
+				return act{}, "", err
+			}
+			everything, err := operator.Reader().RailPause(ctx, ledger.Everything)
+			said := resumed(railWords(name), changed, everything)
+			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, err
+		})
 }
 
-func railSwitch(p pauses, short, long string) *cobra.Command {
+// railSwitch is one of the two commands; do returns the act and its sentence.
+func railSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	everything := false
 	command := &cobra.Command{
-		Use: p.word + " RAIL | --everything", Short: short, Long: long,
-		Example: "  railhead rail " + p.word + " bank --reason 'their maintenance, ticket 4711'\n" +
-			"  railhead rail " + p.word + " --everything --reason 'restore of the database'",
+		Use: word + " RAIL | --everything", Short: short, Long: long,
+		Example: "  railhead rail " + word + " bank --reason 'their maintenance, ticket 4711'\n" +
+			"  railhead rail " + word + " --everything --reason 'restore of the database'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if everything == (len(args) == 1) {
@@ -54,18 +73,14 @@ func railSwitch(p pauses, short, long string) *cobra.Command {
 				name = args[0]
 			}
 			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
-				changed, err := p.do(operator)(cmd.Context(), name, reason)
+				done, said, err := do(cmd.Context(), operator, name, reason)
 				if ledger.SQLState(err) == payment.StateUnknownRail {
 					return withCode(exitNotFound, err)
 				}
 				if err != nil {
 					return err
 				}
-				said := "rail " + name
-				if everything {
-					said = "everything"
-				}
-				return act{Act: p.act, RailType: name, Now: p.now, Changed: changed}.write(cmd, "%s %s", said, p.say(changed))
+				return done.write(cmd, "%s", said)
 			})
 		},
 	}
@@ -74,9 +89,68 @@ func railSwitch(p pauses, short, long string) *cobra.Command {
 	return command
 }
 
-func (p pauses) say(changed bool) string {
-	if changed {
-		return p.done
+func railWords(name string) string {
+	if name == ledger.Everything {
+		return "everything"
 	}
-	return p.already
+	return "rail " + oneLine(name)
+}
+
+// pauseEnd is the end of a pause as flags give it.
+type pauseEnd struct {
+	until string
+	span  time.Duration
+}
+
+func (e *pauseEnd) flags(command *cobra.Command) {
+	command.Flags().StringVar(&e.until, "until", "", "when the pause ends, RFC 3339 with its zone, at most 366 days ahead")
+	command.Flags().DurationVar(&e.span, "for", 0, "how long the pause lasts, by this machine's clock, at least 1s")
+}
+
+// moment is the end, or zero for none.
+func (e *pauseEnd) moment() (time.Time, error) {
+	switch {
+	case e.until == "" && e.span == 0:
+		return time.Time{}, nil
+	case e.until != "" && e.span != 0:
+		return time.Time{}, errors.New("give --until or --for, and not both")
+	case e.until != "":
+		until, err := time.Parse(time.RFC3339Nano, e.until)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("--until is %q: use a time such as 2026-12-01T09:00:00Z", bounded(e.until, 40))
+		}
+		return until, nil
+	case e.span < time.Second:
+		return time.Time{}, fmt.Errorf("--for is %s: use at least 1s", e.span)
+	default:
+		return time.Now().Add(e.span), nil
+	}
+}
+
+// paused says what a pause did. The pause in force is the first one.
+func paused(what string, changed bool, pause *ledger.Pause) string {
+	switch {
+	case pause == nil: // resumed meanwhile
+		return what + " paused"
+	case !changed && pause.Until.IsZero():
+		return fmt.Sprintf("%s was paused already by %s since %s, and has no end: %s", what, pause.By, clock(pause.At), oneLine(pause.Reason))
+	case !changed:
+		return fmt.Sprintf("%s was paused already by %s since %s, and ends at %s: %s", what, pause.By, clock(pause.At), clock(pause.Until), oneLine(pause.Reason))
+	case pause.Until.IsZero():
+		return what + " paused"
+	default:
+		return what + " paused until " + clock(pause.Until)
+	}
+}
+
+// resumed says what a resumption did, and what still stops claims.
+func resumed(what string, changed bool, everything *ledger.Pause) string {
+	said := what + " was not paused"
+	if changed {
+		said = what + " resumed"
+	}
+	if everything != nil {
+		said += "; " + sayPause(*everything)
+	}
+	return said
 }

@@ -244,7 +244,7 @@ func (w *teller) tell(n int) {
 	}
 	steps := map[string]func() string{
 		"claim": w.claim, "answer": w.answer, "die": w.die, "come late": w.comeLate, "call back": w.callBack,
-		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "close": w.close, "inquire": w.inquire,
+		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "close": w.close, "inquire": w.inquire, "reschedule": w.reschedule,
 		"expire": w.expire, "set aside": w.setAside, "pause": w.pause, "beat": w.beat,
 	}
 	var names []string
@@ -530,12 +530,30 @@ func (w *teller) pause() string {
 	case 1:
 		pause, resume, what = w.operator.PauseParticipant, w.operator.ResumeParticipant, "p"
 	}
-	_, err := pause(w.Context(), what, "a test")
+	var until time.Time
+	if w.draw.IntN(2) == 0 {
+		until = time.Now().Add(time.Hour)
+	}
+	_, err := pause(w.Context(), what, "a test", until)
 	w.must(err)
 	w.look("paused " + what)
 	_, err = resume(w.Context(), what, "a test")
 	w.must(err)
 	return "resumed"
+}
+
+// reschedule changes when what waits is due.
+func (w *teller) reschedule() string {
+	var due time.Time
+	if w.draw.IntN(2) == 0 {
+		due = time.Now().Add(time.Hour)
+	}
+	_, err := w.operator.ReschedulePayment(w.Context(), w.id, due, "a test")
+	if errors.Is(err, payment.ErrNotAllowed) {
+		return "refused"
+	}
+	w.must(err)
+	return "rescheduled"
 }
 
 // beat is a relayer's: it serves the rail or another one, is busy, stopped or silent.

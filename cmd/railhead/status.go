@@ -210,12 +210,12 @@ func writePauses(o output, status ledger.Status) error {
 	}
 	rows := make([][]cell, 0, len(pauses))
 	for _, pause := range pauses {
-		rows = append(rows, []cell{{oneLine(pause.What), alarm}, {text: clock(pause.At)}, {text: pause.By}, {text: oneLine(pause.Reason)}})
+		rows = append(rows, []cell{{oneLine(pause.What), alarm}, {text: clock(pause.At)}, {text: clock(pause.Until)}, {text: pause.By}, {text: oneLine(pause.Reason)}})
 	}
 	if err := o.text("\n"); err != nil {
 		return err
 	}
-	return o.table([]string{"PAUSED", "SINCE", "BY", "REASON"}, rows)
+	return o.table([]string{"PAUSED", "SINCE", "UNTIL", "BY", "REASON"}, rows)
 }
 
 func writeHeartbeats(o output, beats []ledger.Beat) error {

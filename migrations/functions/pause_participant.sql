@@ -1,9 +1,11 @@
--- pause_participant(participant_id text, reason text) -> boolean
---   Stops claims of a participant's instructions. True if it was not paused before.
--- errors:  RH002 without a reason, RH010 a participant that never enqueued,
---          55P03 after 5 s of waiting for a lock.
+-- pause_participant(participant_id text, reason text [, until timestamptz]) -> boolean
+--   Stops claims of a participant's instructions. The reaper ends the pause at until;
+--   without it an operator does. True if it was not paused before. A pause that is in
+--   force keeps its login, time and reason, and ends when the later of the two does.
+-- errors:  RH002 without a reason, or an until that is over or more than 366 days ahead;
+--          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -12,14 +14,22 @@ DECLARE
   paused boolean;
 BEGIN
   PERFORM {cell}.require_reason(pause_participant.reason);
+  PERFORM {cell}.require_pause_end(pause_participant.until);
   IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = pause_participant.participant_id) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here', HINT = 'Check the participant_id.';
   END IF;
-  INSERT INTO {cell}.payment_paused_participants (participant_id, paused_by, pause_reason)
-  VALUES (pause_participant.participant_id, session_user, left(pause_participant.reason, 500))
+  INSERT INTO {cell}.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until)
+  VALUES (pause_participant.participant_id, session_user, left(pause_participant.reason, 500), pause_participant.until)
   ON CONFLICT DO NOTHING;
   paused := FOUND;
-  PERFORM {cell}.log_operator_act('PAUSE_PARTICIPANT', pause_participant.participant_id, NULL, pause_participant.reason);
+  IF NOT paused THEN
+    UPDATE {cell}.payment_paused_participants p
+    SET paused_until = pause_participant.until
+    WHERE p.participant_id = pause_participant.participant_id
+      AND (p.paused_until < pause_participant.until OR p.paused_until IS NOT NULL AND pause_participant.until IS NULL);
+  END IF;
+  PERFORM {cell}.log_operator_act('PAUSE_PARTICIPANT', pause_participant.participant_id, NULL, pause_participant.reason,
+    jsonb_strip_nulls(jsonb_build_object('until', pause_participant.until)));
   RETURN paused;
 END
 $$;

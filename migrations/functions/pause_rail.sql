@@ -1,10 +1,12 @@
--- pause_rail(rail_type text, reason text) -> boolean
---   Stops claims of a rail, or of everything ('*'). What is in flight goes on.
---   True if it was not paused before.
--- errors:  RH002 without a reason, RH003 unknown rail,
---          55P03 after 5 s of waiting for a lock.
+-- pause_rail(rail_type text, reason text [, until timestamptz]) -> boolean
+--   Stops claims of a rail, or of everything ('*'). What is in flight goes on. The
+--   reaper ends the pause at until; without it an operator does. True if it was not
+--   paused before. A pause that is in force keeps its login, time and reason, and ends
+--   when the later of the two does: never, if one has no end.
+-- errors:  RH002 without a reason, or an until that is over or more than 366 days ahead;
+--          RH003 unknown rail, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -13,16 +15,21 @@ DECLARE
   was boolean;
 BEGIN
   PERFORM {cell}.require_reason(pause_rail.reason);
+  PERFORM {cell}.require_pause_end(pause_rail.until);
   SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = pause_rail.rail_type FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', quote_literal(left(pause_rail.rail_type, 64))),
       HINT = 'Use a rail_type of payment_rails, or * for everything.';
   END IF;
   UPDATE {cell}.payment_rails r
-  SET paused = true, paused_by_itself = false, paused_by = session_user, paused_at = clock_timestamp(),
-    pause_reason = left(pause_rail.reason, 500), updated_at = clock_timestamp()
+  SET paused = true, paused_by = CASE WHEN was THEN r.paused_by ELSE session_user END,
+    paused_at = CASE WHEN was THEN r.paused_at ELSE clock_timestamp() END,
+    pause_reason = CASE WHEN was THEN r.pause_reason ELSE left(pause_rail.reason, 500) END,
+    paused_until = CASE WHEN NOT was OR r.paused_until < pause_rail.until OR pause_rail.until IS NULL THEN pause_rail.until ELSE r.paused_until END,
+    updated_at = clock_timestamp()
   WHERE r.rail_type = pause_rail.rail_type;
-  PERFORM {cell}.log_operator_act('PAUSE_RAIL', pause_rail.rail_type, NULL, pause_rail.reason);
+  PERFORM {cell}.log_operator_act('PAUSE_RAIL', pause_rail.rail_type, NULL, pause_rail.reason,
+    jsonb_strip_nulls(jsonb_build_object('until', pause_rail.until)));
   RETURN NOT was;
 END
 $$;

@@ -22,16 +22,19 @@ CREATE TABLE {cell}.payment_rails (
   paused_by       text COLLATE "C",
   paused_at       timestamptz,
   pause_reason    text COLLATE "C",
+  paused_until    timestamptz,
   updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT payment_rails_pk PRIMARY KEY (rail_type),
   CONSTRAINT payment_rails_profile FOREIGN KEY (rail_type, profile_version) REFERENCES {cell}.payment_rail_profiles,
   CONSTRAINT payment_rails_everything CHECK ((rail_type = '*') = (profile_version IS NULL)),
-  CONSTRAINT payment_rails_paused CHECK (NOT paused OR (paused_by IS NOT NULL AND paused_at IS NOT NULL AND pause_reason IS NOT NULL))
+  CONSTRAINT payment_rails_paused CHECK (NOT paused OR (paused_by IS NOT NULL AND paused_at IS NOT NULL AND pause_reason IS NOT NULL)),
+  CONSTRAINT payment_rails_paused_until CHECK (paused_until IS NULL OR paused)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_rails IS
   'The rails that this cell knows, the profile in force, and whether they are paused. The row ''*'' pauses everything. Claims honour it.';
 COMMENT ON COLUMN {cell}.payment_rails.paused_by_itself IS
   'If paused: a relayer did it because the rail refuses us as a whole; paused_by is that relayer''s login.';
+COMMENT ON COLUMN {cell}.payment_rails.paused_until IS 'When the reaper ends the pause; null: an operator does.';
 INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
 
 CREATE TABLE {cell}.payment_paused_participants (
@@ -39,6 +42,7 @@ CREATE TABLE {cell}.payment_paused_participants (
   paused_by      text COLLATE "C" NOT NULL,
   paused_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   pause_reason   text COLLATE "C" NOT NULL,
+  paused_until   timestamptz,
   CONSTRAINT payment_paused_participants_pk PRIMARY KEY (participant_id)
 );
 COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
@@ -155,7 +159,7 @@ CREATE TABLE {cell}.payment_operator_log (
   CONSTRAINT payment_operator_log_pk PRIMARY KEY (act_id),
   CONSTRAINT payment_operator_log_reason CHECK (btrim(reason) <> '' AND octet_length(reason) <= 2000)
 );
-COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of a person, and every pause that a relayer made by itself.';
+COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of an operator, every pause that a relayer made by itself, and every one whose end came.';
 CREATE INDEX payment_operator_log_outbox ON {cell}.payment_operator_log (outbox_id) WHERE outbox_id IS NOT NULL;
 
 CREATE TRIGGER payment_rail_profiles_append_only

@@ -6,10 +6,12 @@
 {include lock_payment}
 {include close_letter}
 {include set_time_budget}
+{include require_pause_end}
 {include pause_rail}
 {include resume_rail}
 {include pause_participant}
 {include resume_participant}
+{include end_pauses}
 {include cancel_payment}
 {include reschedule_payment}
 {include triage_dead_letter}

@@ -203,7 +203,7 @@ func (w *world) resolve(t *rapid.T) {
 		want = payment.Cancelled // that it was not executed is no news
 	}
 	evidence.RailReference = reference
-	_, err := w.operator.PauseParticipant(w.ctx(), one.order.ParticipantID, "a proof")
+	_, err := w.operator.PauseParticipant(w.ctx(), one.order.ParticipantID, "a proof", time.Time{})
 	must(t, err)
 	_, refusal := w.operator.ResolvePayment(w.ctx(), one.id, evidence)
 	_, err = w.operator.ResumeParticipant(w.ctx(), one.order.ParticipantID, "a proof")

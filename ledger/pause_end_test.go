@@ -1,0 +1,55 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestEndPauses: a pause ends when its end has come, and no other does; the log says so.
+func TestEndPauses(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	d.enqueue()
+	end := func(want ...string) {
+		t.Helper()
+		ended, err := d.exec.EndPauses(t.Context())
+		d.must(err)
+		slices.Sort(ended)
+		if !slices.Equal(ended, want) {
+			t.Errorf("ended %v, want %v", ended, want)
+		}
+	}
+	soon := time.Now().Add(time.Hour)
+	for _, rail := range []string{"bank", "*"} {
+		_, err := o.PauseRail(t.Context(), rail, why, soon)
+		d.must(err)
+	}
+	_, err := o.PauseParticipant(t.Context(), "participant", why, soon)
+	d.must(err)
+	end()
+	same(t, "claimed while it is paused", len(d.claim(lane("bank", 1, 1))), 0)
+	d.do(`UPDATE railhead.payment_rails SET paused_until = now() WHERE paused`)
+	d.do(`UPDATE railhead.payment_paused_participants SET paused_until = now()`)
+	end("everything", "participant participant", "rail bank")
+	same(t, "claimed after the end", len(d.claim(lane("bank", 1, 1))), 1)
+	same(t, "the log of it", d.text(`SELECT string_agg(actor || ' ' || act || ': ' || reason, '; ' ORDER BY act) FROM railhead.payment_operator_log WHERE reason LIKE 'the end%' AND subject <> '*'`),
+		"railhead_relayer_login RESUME_PARTICIPANT: the end of the pause has come: "+why+"; railhead_relayer_login RESUME_RAIL: the end of the pause has come: "+why)
+
+	// One without an end stays, also where another operator would have it end.
+	wasRunning, err := o.PauseRail(t.Context(), "bank", why, time.Time{})
+	d.must(err)
+	same(t, "was running", wasRunning, true)
+	wasRunning, err = o.PauseRail(t.Context(), "bank", "another", soon)
+	d.must(err)
+	same(t, "was running at the second", wasRunning, false)
+	end()
+	pause, err := o.Reader().RailPause(t.Context(), "bank")
+	d.must(err)
+	if pause == nil || pause.Reason != why || !pause.Until.IsZero() {
+		t.Errorf("the pause is %+v", pause)
+	}
+	_, err = o.PauseRail(t.Context(), "bank", why, time.Now().Add(-time.Second))
+	refusedWith(t, "an end that is over", err, "RH002", "a moment to come")
+}
