@@ -12,10 +12,14 @@ import (
 // secondOpen: claim 1 was lost and is unknown, claim 3 is open.
 func secondOpen(d *desk) (first, open payment.Claim) { return thenClaimed(d) }
 
-// thirdOpen: an inquiry found nothing of claim 1, so that claim 5, which is open,
-// knows of no unknown send.
+// thirdOpen: claim 1 was refused for now and claim 3 was not sent, so that claim 5, which
+// is open, knows of no unknown send.
 func thirdOpen(d *desk) (first, open payment.Claim) {
-	first = foundNothing(d)
+	again := sameKey
+	again.IDAfterRefusal = payment.IDSame
+	first = d.claimOne(d.enqueue())
+	d.record(told(again, first, payment.ResultRefusedTransient, ""))
+	d.record(told(again, d.claimOne(first.OutboxID), payment.ResultNotSent, ""))
 	return first, d.claimOne(first.OutboxID)
 }
 
@@ -75,8 +79,8 @@ var openTable = []struct {
 	{thirdOpen, "unknown", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
 	{thirdOpen, "unknown", "check failed", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
 	{thirdOpen, "unknown", "refused payment", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
-	{thirdOpen, "unknown", "refused for now", sameKey, "IN + RETRYABLE(5), SEND sends=2 asked=1 count=7 unknown"},
-	{thirdOpen, "unknown", "not sent", sameKey, "IN + RETRYABLE(5), SEND sends=1 asked=1 count=7 unknown"},
+	{thirdOpen, "unknown", "refused for now", sameKey, "IN + RETRYABLE(5), SEND sends=2 asked=0 count=7 unknown"},
+	{thirdOpen, "unknown", "not sent", sameKey, "IN + RETRYABLE(5), SEND sends=1 asked=0 count=7 unknown"},
 	{thirdOpen, "refused", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
 	{thirdOpen, "not sent", "refused", sameKey, "IN + FAILED(5), letter FAILED pending"},
 
@@ -85,12 +89,12 @@ var openTable = []struct {
 	{inquiryOpen, "unknown", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown"},
 	{inquiryOpen, "accepted for now", "not found", asks, "IN + RETRYABLE(3), INQUIRE sends=1 asked=1 count=5 unknown provisional"},
 	{inquiryOpen, "unknown", "not found", asksOnce, "IN + UNKNOWN(3) PARKED, letter OUTCOME_UNKNOWN pending"},
-	{inquiryOpen, "refused", "not found", asks, "IN + RETRYABLE(3), SEND sends=1 asked=1 count=5"},
+	{inquiryOpen, "refused", "not found", asks, "IN + RETRYABLE(3), SEND sends=1 asked=1 count=5 unknown"},
 
 	// What the rail took for now is asked about and never sent again.
 	{thirdOpen, "accepted for now", "refused", sameKey, "IN + PARKED(5), letter OUTCOME_UNKNOWN pending"},
-	{thirdOpen, "accepted for now", "refused for now", sameKey, "IN + RETRYABLE(5), INQUIRE sends=2 asked=1 count=7 unknown provisional"},
-	{thirdOpen, "accepted for now", "not sent", sameKey, "IN + RETRYABLE(5), INQUIRE sends=1 asked=1 count=7 unknown provisional"},
+	{thirdOpen, "accepted for now", "refused for now", sameKey, "IN + RETRYABLE(5), INQUIRE sends=2 asked=0 count=7 unknown provisional"},
+	{thirdOpen, "accepted for now", "not sent", sameKey, "IN + RETRYABLE(5), INQUIRE sends=1 asked=0 count=7 unknown provisional"},
 	{thirdOpen, "accepted for now", "executed", sameKey, "IN + DISPATCHED(5)"},
 	{secondOpen, "accepted for now", "refused", coversKey, "IN + PARKED(3), letter OUTCOME_UNKNOWN pending"},
 	{secondOpen, "accepted for now", "lost", sameKey, "IN + ZOMBIE_REQUEUE(3), INQUIRE sends=2 asked=0 count=5 unknown provisional"},

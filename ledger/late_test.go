@@ -52,7 +52,7 @@ func sentOnce(d *desk) payment.Claim {
 }
 
 // foundNothing: claim 1 was lost, and an inquiry old enough to count said that
-// there is no such payment, so that nothing is unknown.
+// there is no such payment, so that it is sent again, and as unknown as before.
 func foundNothing(d *desk) payment.Claim {
 	claim := d.claimOne(d.enqueue())
 	d.record(lost(asks, claim))
@@ -146,7 +146,7 @@ var places = map[string]place{
 		claim.ClaimID, claim.ClaimedAt = payment.NewID(), claim.ClaimedAt.Add(-time.Second)
 		return claim
 	},
-	"FAILED by a refusal of the send that an index allowed": func(d *desk) payment.Claim {
+	"parked by a refusal of the send that an index allowed": func(d *desk) payment.Claim {
 		first := foundNothing(d)
 		d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultRefusedFinal, ""))
 		return first
@@ -154,12 +154,6 @@ var places = map[string]place{
 	"EXPIRED": func(d *desk) payment.Claim {
 		first := d.claimOne(d.enqueue())
 		d.record(told(sameKey, first, payment.ResultRefusedTransient, ""))
-		expire(d, first.OutboxID)
-		return first
-	},
-	// Only an index has denied it: the send may be on its way still.
-	"expired after an inquiry found nothing": func(d *desk) payment.Claim {
-		first := foundNothing(d)
 		expire(d, first.OutboxID)
 		return first
 	},
@@ -208,9 +202,9 @@ var lateTable = map[string][]string{
 	// A sender that was late itself may have sent after the inquiry.
 	"pending after an inquiry found nothing": {
 		settledAsDispatched, settledAsFailed, settledAsFailed,
-		stored + ", SEND sends=1 asked=1 count=5",
 		stored + ", SEND sends=1 asked=1 count=5 unknown",
-		stored + ", SEND sends=1 asked=1 count=5",
+		stored + ", SEND sends=1 asked=1 count=5 unknown",
+		stored + ", SEND sends=1 asked=1 count=5 unknown",
 		stored + ", INQUIRE sends=1 asked=1 count=5 unknown provisional",
 	},
 	"claimed by another claim": {stored, stored, stored, stored, stored, stored, stored},
@@ -248,12 +242,6 @@ var lateTable = map[string][]string{
 		conflict, "REPEATED +, letter EXPIRED pending", "REPEATED +, letter EXPIRED pending",
 		stored + ", letter EXPIRED pending", conflict, stored + ", letter EXPIRED pending", conflict,
 	},
-	"expired after an inquiry found nothing": {
-		"SETTLED + LATE_OUTCOME(1) DISPATCHED(1), letter OUTCOME_UNKNOWN resolved",
-		"SETTLED + LATE_OUTCOME(1) FAILED(1), letter FAILED pending", "SETTLED + LATE_OUTCOME(1) FAILED(1), letter FAILED pending",
-		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
-		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
-	},
 	// A send that was made after all may have been executed, though it was proven or
 	// believed that none was: the participant must not pay again.
 	"CANCELLED": {conflict, stored, stored, stored, conflict, stored, conflict},
@@ -266,9 +254,10 @@ var lateTable = map[string][]string{
 		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
 		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
 	},
-	"FAILED by a refusal of the send that an index allowed": {
-		conflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
-		stored + ", letter FAILED pending", conflict, stored + ", letter FAILED pending", conflict,
+	"parked by a refusal of the send that an index allowed": {
+		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", settledAsFailed, settledAsFailed,
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 	},
 }
 

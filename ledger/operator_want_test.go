@@ -50,7 +50,7 @@ var operatorTable = map[string][]string{
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
 		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
-		"+ REPLAYED, SEND sends=0 asked=0 count=6, letter OUTCOME_UNKNOWN manual_replay",
+		"+ REPLAYED, SEND sends=0 asked=0 count=6 unknown, letter OUTCOME_UNKNOWN manual_replay",
 		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
 	},
 	// Resolved as it was recorded, a contradiction needs no row: the log has it.

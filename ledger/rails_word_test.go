@@ -123,28 +123,97 @@ func TestExecutedOfALostRow(t *testing.T) {
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1) LATE_OUTCOME DISPATCHED")
 }
 
-// TestNotFoundEndsNothing: where "no such payment" is all that is known of a send, the
-// payment is sent again under the same key, and ends by no cancellation and no expiry.
+// TestNotFoundEndsNothing: "no such payment" allows the re-send of the same key, and a
+// replay; it settles nothing. The payment is as unknown as it was: it is not cancelled, it
+// does not expire, and no end of the re-send but "executed" is taken for the end of all.
 func TestNotFoundEndsNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
 	o := d.operator()
-	first := foundNothing(d)
-	_, err := o.CancelPayment(t.Context(), first.OutboxID, why)
-	refusedWith(t, "cancel", err, "RH020", `only the rail's "no such payment" says`)
-
 	replayed := func() payment.ID {
 		id := justNotFound(d)
 		_, err := o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
 		d.must(err)
 		return id
 	}
-	_, err = o.CancelPayment(t.Context(), replayed(), why)
-	refusedWith(t, "cancel after a replay", err, "RH020", `only the rail's "no such payment" says`)
-	id := replayed()
-	expire(d, id)
-	same(t, "letter of one that expired after a replay", d.letter(id), "OUTCOME_UNKNOWN pending")
+	for what, id := range map[string]payment.ID{"found nothing": foundNothing(d).OutboxID, "replayed": replayed()} {
+		_, err := o.CancelPayment(t.Context(), id, why)
+		refusedWith(t, what+": cancel", err, "RH020", "no trustworthy answer")
+		same(t, what+": certainty", d.certainty(id), ledger.OutcomeUnknown)
+		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(id))
+		ended, err := d.exec.Expire(t.Context(), "reaper", 10)
+		d.must(err)
+		same(t, what+": expired", len(ended), 0)
+		claim := d.claimOne(id)
+		if asks.WithDefaults().MaySend(claim, time.Second) || asksInVain.WithDefaults().MaySend(claim, time.Second) {
+			t.Errorf("%s: it is sent after its expiry", what)
+		}
+		d.record(told(asks, claim, payment.ResultWindowClosed, ""))
+		same(t, what+": letter", d.letter(id), "OUTCOME_UNKNOWN pending")
+	}
+	again := asks
+	again.IDAfterRefusal = payment.IDNew
+	for _, result := range []payment.Result{
+		payment.ResultRenderChanged, payment.ResultCheckFailed, payment.ResultRefusedTransient, payment.ResultRefusedFinal,
+	} {
+		claim := d.claimOne(foundNothing(d).OutboxID)
+		d.record(told(again, claim, result, ""))
+		same(t, string(result), d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
+	}
+	// The send itself was refused, and there is no other.
+	only := foundNothing(d)
+	d.late(told(again, only, payment.ResultRefusedFinal, ""))
+	same(t, "the only send, refused", d.letter(only.OutboxID), "FAILED pending")
+	// Of two sends that an index denied, one was.
+	first := foundNothing(d)
+	second := d.claimOne(first.OutboxID)
+	d.record(lost(asks, second))
+	d.record(told(asks, d.claimOne(first.OutboxID), payment.ResultNotFound, ""))
+	d.late(told(again, first, payment.ResultRefusedFinal, ""))
+	same(t, "one of two, refused", d.certainty(first.OutboxID), ledger.OutcomeUnknown)
+}
+
+// TestReplayOnNoSuchPayment: where the rail knows no keys the one send is made that an
+// operator asked for, until anything else is learned; where it knows them the key window
+// counts.
+func TestReplayOnNoSuchPayment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	o := d.operator()
+	replay := func(id payment.ID) {
+		t.Helper()
+		_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
+		d.must(err)
+	}
+	may := func(what string, claim payment.Claim, want bool) {
+		t.Helper()
+		same(t, what, asksInVain.WithDefaults().MaySend(claim, time.Second), want)
+	}
+	id := justNotFound(d)
+	replay(id)
+	claim := d.claimOne(id)
+	may("on the operator's word", claim, true)
+	d.record(told(asksInVain, claim, payment.ResultNotSent, ""))
+	claim = d.claimOne(id)
+	may("where nothing left", claim, true)
+	d.record(lost(sameKey, claim))
+	may("once it was sent", d.claimOne(id), false)
+
+	id = justNotFound(d)
+	replay(id)
+	d.late(evidence(asksInVain, forgotten(id), "unknown", ""))
+	may("once a forgotten send is known", d.claimOne(id), false)
+
+	window := func(span string) {
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"NEVER"`, `"SAME_KEY", "key_window": "`+span+`"`, 1))
+	}
+	window("1h")
+	replay(justNotFound(d))
+	window("1ms")
+	_, err := o.ReplayPayment(t.Context(), justNotFound(d), time.Time{}, why)
+	refusedWith(t, "after the key window", err, "RH020", "its key window is over")
 }
 
 // TestWordAfterEvidence: what an operator's evidence denied is not called the rail's word

@@ -99,7 +99,7 @@ var recordTable = []struct {
 
 	{"asked: executed", inquiry, asks, payment.ResultExecuted, "DISPATCHED(3)"},
 	{"asked: refused", inquiry, asks, payment.ResultRefused, "FAILED(3), letter FAILED pending"},
-	{"asked: not found, old enough", inquiry, asks, payment.ResultNotFound, "RETRYABLE(3), SEND sends=1 asked=1 count=4"},
+	{"asked: not found, old enough", inquiry, asks, payment.ResultNotFound, "RETRYABLE(3), SEND sends=1 asked=1 count=4 unknown"},
 	{"asked: in progress", inquiry, asks, payment.ResultInProgress, "UNKNOWN(3), INQUIRE sends=1 asked=1 count=4 unknown"},
 	{"asked: no answer", inquiry, asks, payment.ResultUnavailable, "UNKNOWN(3), INQUIRE sends=1 asked=1 count=4 unknown"},
 	{"asked: nothing left", inquiry, asks, payment.ResultNotSent, "RETRYABLE(3), INQUIRE sends=1 asked=0 count=4 unknown"},

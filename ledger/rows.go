@@ -62,7 +62,7 @@ func (t *claimTargets) columns() []any {
 		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
-		&t.railReference, &c.SeenBefore, &c.Asked, &c.NotFoundAlone, &t.busySince, &t.railRefusals,
+		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals,
 	}
 }
 

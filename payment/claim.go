@@ -41,10 +41,10 @@ type Claim struct {
 	// Asked is set on the one inquiry that an operator asked for about what was parked:
 	// it ends the payment or is parked again, and is never followed by a send.
 	Asked bool
-	// NotFoundAlone is set where some send has no answer, and only the rail's "no such
-	// payment" says that it was not executed: the send of the same key may take its
-	// place, and no other end. Only the claims of sends have it.
-	NotFoundAlone bool
+	// Replayed is set where an operator's replay is the last that was learned of an
+	// instruction whose outcome is unknown: where the rail knows no keys, this one send
+	// is made on the operator's word. Only the claims of sends have it.
+	Replayed bool
 	// BusySince is when the rail first said that it was busy, of the last run of such
 	// answers; zero: it has not, or has said something else since. RailRefusals counts
 	// the answers REFUSED_RAIL since the instruction was enqueued or replayed, up to
@@ -113,7 +113,7 @@ func (c Claim) Expired(elapsed time.Duration) bool {
 
 // lateCode says why a re-send comes too late.
 func (c Claim) lateCode(elapsed time.Duration) string {
-	if (c.OutcomeUnknown || c.NotFoundAlone) && c.Expired(elapsed) {
+	if c.OutcomeUnknown && c.Expired(elapsed) {
 		return CodeExpired
 	}
 	return CodeWindowClosed

@@ -57,7 +57,7 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	case ResultRefusedRail:
 		if most := p.RailRefused.PerInstruction; a.OthersPass && most > 0 && c.RailRefusals+1 >= most {
 			// Nothing is proven of a send that was forgotten, nor of what is asked about.
-			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone || c.Action == ActionInquire
+			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
 			return d.fail(CodeRailRefusedOne)
 		}
 		return p.decideNotSent(d, c, a, CodeRailRefused)
@@ -68,17 +68,15 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		d.InquiryCount++
 		return p.decideInquiry(d, c, a)
 	}
-	stopped := d // no send of the same key has taken the place of an earlier one
-	stopped.OutcomeUnknown = d.OutcomeUnknown || c.NotFoundAlone
 	switch a.Result {
 	case ResultCheckFailed:
-		return stopped.fail(CodeCheckFailed)
+		return d.fail(CodeCheckFailed)
 	case ResultRenderChanged:
-		return stopped.fail(CodeRenderChanged)
+		return d.fail(CodeRenderChanged)
 	case ResultWindowClosed:
-		return stopped.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
+		return d.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
 	case ResultTampered:
-		return stopped.park(Parked, CodeTampered, DeadTampered)
+		return d.park(Parked, CodeTampered, DeadTampered)
 	}
 	d.SendCount++
 	d.CountsSend = true
@@ -108,7 +106,6 @@ func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decisi
 func (p Policy) putOff(d Decision, c Claim, a Answer, code string, wait time.Duration) Decision {
 	c.Doubted = false // nothing came before the rail: what is doubted waits as it did
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
-		d.OutcomeUnknown = d.OutcomeUnknown || c.NotFoundAlone
 		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
 	return d.requeue(Retryable, code, c.Action, wait)
@@ -134,7 +131,7 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	wait = min(max(wait, busyFloor), busyCap)
 	endless := c.ExpiresAt.IsZero() || c.Action == ActionInquire
 	if endless && !c.BusySince.IsZero() && c.ClaimedAt.Sub(c.BusySince)+a.Elapsed >= BusyMax {
-		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone || c.Action == ActionInquire
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
 		return d.fail(CodeRailBusy)
 	}
 	return p.putOff(d, c, a, CodeRailBusy, wait)
@@ -207,8 +204,7 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	}
 	switch {
 	case code != "":
-		// Nor of one that was forgotten, or that an index alone has denied.
-		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.NotFoundAlone
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
 		return d.fail(code)
 	case d.OutcomeUnknown:
 		return p.recover(d, c, a, Retryable)
@@ -273,13 +269,13 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 		RetryAfter:     a.RetryAfter,
 		Spread:         a.Spread,
 	})
-	// It is parked even where no send was executed as far as the rail knows: only the
-	// re-send of the same key would take the place of one that is still on its way.
+	// What the rail does not know of may be on its way still: the re-send of the same key
+	// takes its place, and settles it, and nothing else does.
 	if move.Move == MoveResend && c.Expired(a.Elapsed+move.Delay) {
 		move = Recovery{Move: MovePark, Code: CodeExpired}
 	}
 	if move.NotExecuted {
-		return d.settled().requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
+		return d.requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
 	}
 	switch move.Move {
 	case MoveInquire, MoveWait:

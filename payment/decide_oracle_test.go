@@ -29,7 +29,6 @@ type situation struct {
 	worn        bool // the rail has refused it, or was too busy for it, as long as is borne
 	word        payment.Result
 	asked       bool // an operator had what was parked put out for this one inquiry
-	denied      bool // of an earlier send without an answer, "no such payment" is all that is known
 }
 
 // age is what the claim says about its first and its latest earlier send; zero
@@ -88,7 +87,7 @@ func (s situation) claim() payment.Claim {
 		SendCount: s.sendsBefore(), InquiryCount: 1,
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
-	c.SeenBefore, c.Asked, c.NotFoundAlone = s.seen && s.asking(), s.asked, s.denied
+	c.SeenBefore, c.Asked = s.seen && s.asking(), s.asked
 	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
 		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
 	}
@@ -118,7 +117,7 @@ func (s situation) sendsBefore() int {
 		return tableSends
 	case s.lastSend:
 		return tableSends - 1
-	case s.unknown || s.denied:
+	case s.unknown:
 		return 1
 	default:
 		return 0
@@ -175,12 +174,12 @@ func (s situation) expected() verdict {
 			return s.givenUp(v, "RAIL_REFUSED_ONE")
 		case s.worn && s.word == payment.ResultRefusedLater && (s.expires == never || s.asking()):
 			return s.givenUp(v, "RAIL_BUSY")
-		case s.asking() || !s.unknown && !s.denied:
+		case s.asking() || !s.unknown:
 		case s.expires != never:
-			v.state, v.code, v.reason, v.unknown = payment.Parked, "EXPIRED", payment.DeadOutcomeUnknown, true
+			v.state, v.code, v.reason = payment.Parked, "EXPIRED", payment.DeadOutcomeUnknown
 			return v
 		case !s.insideWindow():
-			v.state, v.code, v.reason, v.unknown = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown, true
+			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
 			return v
 		}
 		return v.pending(payment.Retryable, code, s.action)
@@ -188,23 +187,20 @@ func (s situation) expected() verdict {
 	// A send that a restore may have forgotten has no answer.
 	v.unknown = v.unknown || s.restored == doubted
 	if !s.asking() {
-		// "No such payment" allows the re-send of the same key, and no other end.
-		stopped := v
-		stopped.unknown = v.unknown || s.denied
 		switch s.word {
 		case payment.ResultCheckFailed:
-			return stopped.failed("CHECK_FAILED")
+			return v.failed("CHECK_FAILED")
 		case payment.ResultRenderChanged:
-			return stopped.failed("RENDER_CHANGED")
+			return v.failed("RENDER_CHANGED")
 		case payment.ResultWindowClosed:
-			stopped.state, stopped.code, stopped.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
-			if (s.unknown || s.denied) && s.expires == overAlready {
-				stopped.code = "EXPIRED"
+			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
+			if s.unknown && s.expires == overAlready {
+				v.code = "EXPIRED"
 			}
-			return stopped
+			return v
 		case payment.ResultTampered:
-			stopped.state, stopped.code, stopped.reason = payment.Parked, "TAMPERED", payment.DeadTampered
-			return stopped
+			v.state, v.code, v.reason = payment.Parked, "TAMPERED", payment.DeadTampered
+			return v
 		}
 	}
 	v.asked, v.sent = s.asking(), !s.asking()
@@ -219,7 +215,7 @@ func (s situation) expected() verdict {
 	case "refused for funds":
 		// Sent again by the rule for it alone, where the rail takes the key.
 		if !s.again || s.lastSend || s.sendsBefore() >= tableBusiness {
-			v.unknown = v.unknown || s.restored == maybeSent || s.denied
+			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("BUSINESS_REFUSED")
 		}
 		if v.unknown {
@@ -231,10 +227,10 @@ func (s situation) expected() verdict {
 		// the key up. Only a rail that takes a refused key again is sent it again.
 		switch {
 		case !s.again:
-			v.unknown = v.unknown || s.restored == maybeSent || s.denied
+			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("NEW_ID_NEEDED")
 		case s.lastSend:
-			v.unknown = v.unknown || s.restored == maybeSent || s.denied
+			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("RETRIES_EXHAUSTED")
 		case v.unknown:
 			return s.inDoubt(v, payment.Retryable)
@@ -274,7 +270,7 @@ func (s situation) askedOnce(v verdict) verdict {
 
 // givenUp ends what the rail does not take. What may have been sent is not failed by it.
 func (s situation) givenUp(v verdict, code string) verdict {
-	v.unknown = v.unknown || s.restored != untouched || s.denied
+	v.unknown = v.unknown || s.restored != untouched
 	return v.failed(code)
 }
 
@@ -332,7 +328,6 @@ func (s situation) notExecuted(v verdict) verdict {
 	case s.expires != never:
 		return v.parked(payment.Unknown, "EXPIRED")
 	default:
-		v.unknown = false
 		return v.pending(payment.Retryable, "NOT_FOUND", payment.ActionSend)
 	}
 }
@@ -463,13 +458,6 @@ func situations(yield func(situation) bool) {
 						return
 					}
 				}
-			}
-			if s.denied = !s.asking(); s.denied {
-				s.unknown = false
-				if !pick() {
-					return
-				}
-				s.denied = false
 			}
 		}
 	}

@@ -60,7 +60,6 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 			InquiryCount:   rapid.IntRange(0, 5).Draw(t, "inquiries before"),
 			MaybeSent:      rapid.Bool().Draw(t, "may have been sent before a restore"),
 			SeenBefore:     rapid.Bool().Draw(t, "the rail knew the key"),
-			NotFoundAlone:  rapid.Bool().Draw(t, "an index alone denied a send"),
 		}
 		c.RailRefusals = rapid.IntRange(0, 6).Draw(t, "refusals of the rail before")
 		if rapid.Bool().Draw(t, "the rail was busy before") {
@@ -201,7 +200,7 @@ func TestEveryDecisionGoesToOnePlace(t *testing.T) {
 
 // Evidence is a word that the design names, for the kind of claim it answers.
 func TestUnknownEndsByEvidenceAlone(t *testing.T) {
-	byInquiry := []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultNotFound}
+	byInquiry := []payment.Result{payment.ResultExecuted, payment.ResultRefused}
 	bySend := []payment.Result{payment.ResultAccepted, payment.ResultExecuted}
 	byCoveringSend := append(bySend, payment.ResultRefusedFinal)
 	forAnyDecision(t, func(t *rapid.T, d decided) {
@@ -327,14 +326,14 @@ func TestExpiryStopsSendsAlone(t *testing.T) {
 			want := decide()
 			c.ExpiresAt = noon.Add(in)
 			got := decide()
-			resends := want.Requeue && want.NextAction == payment.ActionSend && (want.OutcomeUnknown || want.ErrorCode == payment.CodeNotFound || c.NotFoundAlone && !want.CountsSend)
+			resends := want.Requeue && want.NextAction == payment.ActionSend && (want.OutcomeUnknown || want.ErrorCode == payment.CodeNotFound)
 			switch {
 			case got == want && resends && c.Expired(a.Elapsed+want.Delay):
 				t.Fatalf("%s: sent again after it has expired", name)
 			case got == want:
 			case want.ErrorCode == payment.CodeRailBusy && want.Reason != "" && c.Action == payment.ActionSend:
 				// What expires ends by that alone, and not by a day of waiting.
-				if got.Reason == payment.DeadFailed || got.OutcomeUnknown != (c.OutcomeUnknown || c.Provisional || c.NotFoundAlone && got.Reason != "") {
+				if got.Reason == payment.DeadFailed || got.OutcomeUnknown != (c.OutcomeUnknown || c.Provisional) {
 					t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
 				}
 			case !resends && want.ErrorCode != payment.CodeWindowClosed, !got.OutcomeUnknown, got.Requeue, got.Reason != payment.DeadOutcomeUnknown,
@@ -384,33 +383,12 @@ func TestNotSentLeavesTheFlags(t *testing.T) {
 		if d.lost || !notSent {
 			return
 		}
-		if !d.Requeue && d.OutcomeUnknown && (d.claim.MaybeSent || d.claim.NotFoundAlone || d.claim.Action == payment.ActionInquire) {
+		if !d.Requeue && d.OutcomeUnknown && (d.claim.MaybeSent || d.claim.Action == payment.ActionInquire) {
 			return
 		}
 		was := d.claim.OutcomeUnknown || d.claim.Provisional
 		if d.OutcomeUnknown != was || d.Provisional != d.claim.Provisional || d.CountsSend {
 			t.Fatalf("unknown %t becomes %t, provisional %t becomes %t", was, d.OutcomeUnknown, d.claim.Provisional, d.Provisional)
-		}
-	})
-}
-
-// What only "no such payment" denied is sent again inside the key window, or is parked.
-// A final refusal of the re-send alone ends it as FAILED: it was looked up by its key.
-func TestNotFoundAloneEndsNothing(t *testing.T) {
-	forAnyDecision(t, func(t *rapid.T, d decided) {
-		if !d.claim.NotFoundAlone || d.claim.Action != payment.ActionSend {
-			return
-		}
-		if d.State == payment.Failed && (d.lost || d.answer.Result != payment.ResultRefusedFinal) {
-			t.Fatalf("%s ends it as FAILED", d.answer.Result)
-		}
-		if d.Reason == payment.DeadOutcomeUnknown && !d.OutcomeUnknown {
-			t.Fatal("parked as certain")
-		}
-		window := time.Duration(d.policy.KeyWindow)
-		open := d.policy.ResendOnUnknown == payment.ResendSameKey && d.claim.SinceFirstSend(0) < window-min(window/10, 5*time.Minute)
-		if d.claim.SendCount > 0 && !open && d.policy.MaySend(d.claim, 0) {
-			t.Fatalf("it may be sent %s after the first send", d.claim.SinceFirstSend(0))
 		}
 	})
 }

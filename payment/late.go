@@ -141,8 +141,7 @@ func (w *weighing) decide() Verdict {
 		return VerdictRepeated
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
-	// That a send was refused for now says nothing of one that an index alone denied.
-	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend(0) || w.spent && w.unsettledSend(w.settledReplay())
+	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
 	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
 	unknown = (unknown || w.doubts) && !w.executes && !w.whole
 	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
@@ -248,7 +247,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 	}
 	// What the claim knew of, the outcome has weighed; but "no such payment" is not
 	// said of a send that was learned of while the inquiry was out.
-	foundNone := w.o.Result == ResultNotFound && !d.OutcomeUnknown
+	foundNone := w.o.Result == ResultNotFound && d.Requeue && d.NextAction == ActionSend
 	doubted := (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
 		foundNone && since(Result.ShowsPayment) != nil ||
 		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool { return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown })
@@ -342,12 +341,9 @@ func (w *weighing) known() bool {
 }
 
 // unsettledSend reports whether some send, other than the one that the outcome
-// answers, has no trustworthy answer, by the rows after that number.
-func (w *weighing) unsettledSend(after int) bool {
+// answers, has no trustworthy answer.
+func (w *weighing) unsettledSend() bool {
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
-		if r.No <= after {
-			return false
-		}
 		if r.State == LateOutcome {
 			return r.Answers == 0 && (r.Result.LeavesDoubt() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown)
 		}
@@ -358,22 +354,6 @@ func (w *weighing) unsettledSend(after int) bool {
 			return late.State == LateOutcome && late.Answers == r.Answers && late.Result.RefusesSend()
 		})
 	})
-}
-
-// settledReplay is the number of the last replay of what had ended, or was parked with
-// nothing unknown: 0 where there is none. What was sent before it is settled.
-func (h History) settledReplay() int {
-	var last, settled Row
-	for _, r := range h.Rows {
-		switch {
-		case r.State == LateOutcome:
-			continue
-		case r.State == Replayed && !(last.State == Parked && last.OutcomeUnknown):
-			settled = r
-		}
-		last = r
-	}
-	return settled.No
 }
 
 // refusalIsWhole reports whether "refused", said of the payment, speaks for all of

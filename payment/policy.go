@@ -332,16 +332,17 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 // MaySend reports whether the send of a claim may start this long after the
 // claim: where nothing is unknown, always; else only as a same-key re-send
 // inside the window and before expires_at, because it may be the first one that is
-// executed; never where the rail took the instruction already. What only "no such
-// payment" denies is bound by the same, but for the first send after a replay, which an
-// operator answers for.
+// executed; never where the rail took the instruction already. Where the rail knows no
+// keys, a send that an operator asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	switch {
 	case c.Provisional:
 		return false
-	case (c.OutcomeUnknown || c.NotFoundAlone) && c.Expired(elapsed):
+	case c.OutcomeUnknown && c.Expired(elapsed):
 		return false
-	case c.OutcomeUnknown || c.Doubted || c.NotFoundAlone && c.SendCount > 0:
+	case c.OutcomeUnknown && c.Replayed && !c.Doubted && p.ResendOnUnknown != ResendSameKey:
+		return true
+	case c.OutcomeUnknown || c.Doubted:
 		return p.MayResend(c.SinceFirstSend(elapsed))
 	default:
 		return true

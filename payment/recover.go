@@ -33,8 +33,8 @@ type Doubt struct {
 type Recovery struct {
 	Move  Move
 	Delay time.Duration
-	// NotExecuted is set on a RESEND where the rail's NOT_FOUND proves that no send
-	// was executed.
+	// NotExecuted is set on a RESEND where the rail's NOT_FOUND says that no send was
+	// executed. That allows it, and settles nothing: one may be on its way still.
 	NotExecuted bool
 	Code        string // why it parks
 }

@@ -21,7 +21,7 @@ var (
 	}
 	// settlesEarlier speak for every send, not for the one that they answer.
 	settlesEarlier = []payment.Result{
-		payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefused, payment.ResultRefusedFinal, payment.ResultNotFound,
+		payment.ResultAccepted, payment.ResultExecuted, payment.ResultRefused, payment.ResultRefusedFinal,
 	}
 )
 

@@ -57,41 +57,29 @@ func TestExpiryAfterARefusal(t *testing.T) {
 }
 
 // TestExpiryAfterNotFound: "no such payment" allows a re-send of the same key and ends
-// nothing: what expires before that re-send waits for an operator.
+// nothing: what expires before that re-send stays as unknown as it was, for a claim to park.
 func TestExpiryAfterNotFound(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
-	notFound := func(claim payment.Claim) payment.Outcome {
-		o := told(claim, "NOT_FOUND", "")
-		o.Decision = payment.Decision{
-			State: payment.Retryable, ErrorCode: payment.CodeNotFound, Requeue: true, NextAction: payment.ActionSend,
-			SendCount: 1, InquiryCount: 1,
-		}
-		return o
-	}
 	unknown := func(claim payment.Claim) payment.Outcome {
 		o := told(claim, "UNKNOWN", "")
 		o.Decision.NextAction = payment.ActionInquire
 		return o
 	}
+	notFound := func(claim payment.Claim) payment.Outcome {
+		o := told(claim, "NOT_FOUND", "")
+		o.Decision = payment.Policy{
+			ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour),
+			Inquiry: payment.InquiryPolicy{Max: 3, NotFound: payment.NotFoundNotExecuted, NotFoundAge: 1, NotFoundUntil: payment.Duration(time.Hour)},
+		}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultNotFound})
+		return o
+	}
 	claim := y.claimOne("worker")
 	y.late(unknown(claim))
 	y.late(notFound(y.claim("worker")[0]))
-	y.late(told(y.claim("worker")[0], "NOT_SENT", ""))
 	y.do(expireAll)
-	same(t, "expired", y.once(y.reaper()).Expired, 1)
-	same(t, "fate", y.fate(claim.OutboxID),
-		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE/NOT_SENT PARKED/EXPIRED, letter OUTCOME_UNKNOWN pending")
-
-	// A refusal for now of the re-send says nothing of the send before it.
-	claim = y.claimOne("worker")
-	y.late(unknown(claim))
-	y.late(notFound(y.claim("worker")[0]))
-	y.late(told(y.claim("worker")[0], "REFUSED_TRANSIENT", ""))
-	y.do(expireAll)
-	same(t, "expired", y.once(y.reaper()).Expired, 1)
-	same(t, "fate after a refusal", y.fate(claim.OutboxID),
-		"DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND DISPATCHING RETRYABLE PARKED/EXPIRED, letter OUTCOME_UNKNOWN pending")
+	same(t, "expired", y.once(y.reaper()).Expired, 0)
+	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING UNKNOWN INQUIRING RETRYABLE/NOT_FOUND, SEND sends=1 unknown")
 }
 
 // TestExpiryInBatches takes no more than it is told.

@@ -137,8 +137,7 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(c.outbox_id) END AS rail_reference,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(c.outbox_id) ELSE false END AS seen_before,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(c.outbox_id, c.attempt_no) ELSE false END AS asked,
-  CASE WHEN c.next_action = 'SEND' AND NOT c.outcome_unknown AND c.first_sent_at IS NOT NULL
-    THEN {cell}.not_found_alone(c.outbox_id, NULL) ELSE false END AS not_found_alone,
+  CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id) ELSE false END AS replayed,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_busy_since(c.outbox_id) END AS busy_since,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id) END AS rail_refusals,
   c.next_attempt_at

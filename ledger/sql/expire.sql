@@ -1,7 +1,6 @@
 -- Ends what has expired with nothing unknown, paused rail or not: out of
 -- pending, FAILED with EXPIRED and the whole pending row, and a dead letter.
--- What only "no such payment" says was not executed is PARKED instead: a send may
--- still be on its way. A row that was set aside waits for a person already. Nothing ends while the
+-- A row that was set aside waits for a person already. Nothing ends while the
 -- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
 WITH due AS MATERIALIZED (
@@ -31,18 +30,15 @@ ended AS (
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
       ELSE g.attempt_count + 1
     END,
-    (CASE WHEN n.alone THEN 'PARKED' ELSE 'FAILED' END)::{cell}.outbox_attempt_state,
-    clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown OR n.alone, g.provisional,
+    'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
-  CROSS JOIN LATERAL (SELECT g.first_sent_at IS NOT NULL AND {cell}.not_found_alone(g.outbox_id, NULL) AS alone) n
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id, a.state
+  RETURNING a.outbox_id
 ),
 letters AS (
-  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id),
-    array_agg(CASE e.state WHEN 'PARKED' THEN 'OUTCOME_UNKNOWN' ELSE 'EXPIRED' END), array_agg('EXPIRED'::text))
+  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg('EXPIRED'::text), array_agg('EXPIRED'::text))
   FROM ended e
   HAVING count(*) > 0
 )

@@ -9,8 +9,7 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(a.outbox_id) END AS rail_reference,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(a.outbox_id) ELSE false END AS seen_before,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
-  CASE WHEN a.next_action = 'SEND' AND NOT a.outcome_unknown AND a.first_sent_at IS NOT NULL
-    THEN {cell}.not_found_alone(a.outbox_id, NULL) ELSE false END AS not_found_alone,
+  CASE WHEN a.next_action = 'SEND' AND a.outcome_unknown THEN {cell}.just_replayed(a.outbox_id) ELSE false END AS replayed,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_busy_since(a.outbox_id) END AS busy_since,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id) END AS rail_refusals
 FROM {cell}.payment_outbox_claims f

@@ -17,7 +17,7 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
   NULL::text AS rail_reference, false AS seen_before,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
-  false AS not_found_alone, -- what a dead worker sent is unknown
+  false AS replayed, -- it is not sent
   NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,
   f.worker_id

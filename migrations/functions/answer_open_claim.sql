@@ -23,7 +23,7 @@ DECLARE
   proven   boolean;
   doubted  boolean;
   taken    boolean;
-  found_none boolean := o.result = 'NOT_FOUND' AND NOT o.outcome_unknown;
+  found_none boolean := o.result = 'NOT_FOUND' AND o.next_action = 'SEND'; -- it is believed
   next_no  integer := last_no + 1;
   spent    text; -- the code of a refusal that ended the key
   told     record; -- of sends that a restore forgot

@@ -5,7 +5,7 @@
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
 --          cancelled, with the sentence that says why; or a suspension is open,
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, and what not_found_alone reads.
+-- reads:   payment_outbox_keys, payment_outbox_attempts.
 -- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.cancel_payment(outbox_id uuid, reason text) RETURNS integer
@@ -35,12 +35,7 @@ BEGIN
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',
-      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked.';
-  END IF;
-  IF waiting.first_sent_at IS NOT NULL AND {cell}.not_found_alone(cancel_payment.outbox_id, NULL) THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'only the rail''s "no such payment" says that a send of the instruction was not executed: it can''t be cancelled',
-      HINT = 'A send may still be on its way, and a re-send of the same key takes its place. payment reschedule puts that off; at its expiry it is parked.';
+      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked. payment reschedule puts a re-send off.';
   END IF;
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
   number := waiting.attempt_count + 1;

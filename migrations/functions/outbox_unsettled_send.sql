@@ -1,11 +1,10 @@
--- outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer, after_attempt_no integer) -> boolean
+-- outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) -> boolean
 --   Whether some send of the instruction, other than the one just settled, has
---   no trustworthy answer by the rows after that number: it was answered UNKNOWN,
---   ACCEPTED or ZOMBIE_REQUEUE and no refusal of that very send came later; or a
---   worker whose claim a restore forgot said so, of its own send or of one before it.
--- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome, not_found_alone.
-CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(
-  outbox_id uuid, settled_attempt_no integer, after_attempt_no integer) RETURNS boolean
+--   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
+--   and no refusal of that very send came later; or a worker whose claim a restore
+--   forgot said so, of its own send or of one before it.
+-- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
+CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -13,7 +12,7 @@ AS $$
     SELECT FROM {cell}.payment_outbox_attempts answer
     WHERE answer.outbox_id = $1
       AND answer.state IN ({unsettled_states})
-      AND answer.answers_attempt_no IS DISTINCT FROM $2 AND answer.attempt_no > $3
+      AND answer.answers_attempt_no IS DISTINCT FROM $2
       AND EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts send
         WHERE send.outbox_id = $1 AND send.attempt_no = answer.answers_attempt_no AND send.state = 'DISPATCHING')
@@ -24,6 +23,6 @@ AS $$
           AND late.result IN ({send_refusing_results})))
     OR EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts forgotten
-      WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL AND forgotten.attempt_no > $3
+      WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL
         AND (forgotten.result IN ({doubtful_results}) OR forgotten.claimed_at IS NOT NULL AND forgotten.outcome_unknown))
 $$;

@@ -145,9 +145,7 @@ BEGIN
         WHEN (refuses OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
-          AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no, 0)
-          -- That a send was refused for now says nothing of one that an index alone denied.
-          OR spent AND {cell}.not_found_alone(o.outbox_id, claim_no) END;
+          AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
         coalesce(last.outcome_unknown, false) OR doubts,
         weight, o.rail_reference);

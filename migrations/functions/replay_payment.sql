@@ -22,6 +22,8 @@ DECLARE
   profile jsonb;
   sends   record;
   told    record; -- of sends that a restore forgot
+  doubted boolean; -- some send of it may be on its way still
+  window_ interval;
   number  integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
@@ -129,6 +131,19 @@ BEGIN
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 
+  -- "No such payment" allows a send, and does not settle those before. By the same key
+  -- it takes their place, inside the window alone; where the rail knows no keys the
+  -- operator answers for it.
+  doubted := last.state = 'PARKED' AND last.outcome_unknown;
+  window_ := (profile ->> 'key_window')::interval;
+  IF doubted AND profile ->> 'resend_on_unknown' = 'SAME_KEY'
+    AND (clock_timestamp() - least(sends.first_at, told.first_at) < window_ - least(window_ / 10, interval '5 minutes')) IS NOT TRUE
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),
+      HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+  END IF;
+
   -- What stands in pending beside an end was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
@@ -136,13 +151,13 @@ BEGIN
     (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
      attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
   VALUES ({cell}.uuidv7(), last.outbox_id, last.instruction_id, last.participant_id, last.sequence_id, last.idempotency_key,
-    last.rail_type, number, 'REPLAYED', clock_timestamp(), replay_payment.reason, false, false);
+    last.rail_type, number, 'REPLAYED', clock_timestamp(), replay_payment.reason, doubted, false);
   INSERT INTO {cell}.payment_outbox_pending
     (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
-     next_attempt_at, created_at, priority, expires_at, headers, first_sent_at, last_sent_at, render_version)
+     next_attempt_at, created_at, priority, expires_at, headers, outcome_unknown, first_sent_at, last_sent_at, render_version)
   VALUES (whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
     whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, replay_payment.expires_at,
-    whole.headers, least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version);
+    whole.headers, doubted, least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version);
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
   PERFORM {cell}.log_operator_act('REPLAY', last.instruction_id, last.outbox_id, replay_payment.reason,
     jsonb_build_object('letter', letter.reason, 'attempt_no', number));

@@ -31,7 +31,7 @@
 {include forgotten_sends}
 {include known_sends}
 {include operator_asked}
-{include not_found_alone}
+{include just_replayed}
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}
