@@ -84,6 +84,20 @@ func (c Checks) Compile() (Checklist, error) {
 	return list, errors.Join(all...)
 }
 
+// RequiredPaths lists the paths into the payload without which an enqueue is refused,
+// in order, each once: Required, and Fields that are not optional. The function
+// required_fields of a cell goes by the same rule.
+func (c Checks) RequiredPaths() []string {
+	paths := slices.Clone(c.Required)
+	for _, rule := range c.Fields {
+		if !rule.Optional {
+			paths = append(paths, rule.Field)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // CheckError says which field broke which rule. It never tells the value.
 type CheckError struct {
 	Field string // "amount", "currency", or a dotted path into the payload

@@ -14,8 +14,8 @@ import (
 )
 
 func railCommand() *cobra.Command {
-	return group("rail", "Put rail profiles in force, show them, pause and resume rails",
-		railApplyCommand(), railListCommand(), railCodesCommand(), railPauseCommand(), railResumeCommand())
+	return group("rail", "Check rails files, put their profiles in force, show them, pause and resume rails",
+		railExampleCommand(), railCheckCommand(), railApplyCommand(), railListCommand(), railCodesCommand(), railPauseCommand(), railResumeCommand())
 }
 
 func railListCommand() *cobra.Command {
@@ -60,13 +60,9 @@ func writeRails(o output, found []payment.RailRow) error {
 		if row.Paused {
 			paused = cell{"yes", alarm}
 		}
-		resend := string(profile.ResendOnUnknown)
-		if profile.ResendOnUnknown == payment.ResendSameKey {
-			resend += " for " + profile.KeyWindow.String()
-		}
 		rows = append(rows, []cell{
 			{text: row.RailType}, {text: strconv.Itoa(row.ProfileVersion)}, paused,
-			{text: string(profile.Acceptance)}, {text: resend},
+			{text: string(profile.Acceptance)}, {text: resendOf(profile)},
 			{text: strconv.Itoa(profile.Inquiry.Max)}, {text: strconv.Itoa(profile.Retry.MaxSends)},
 			{text: strconv.Itoa(profile.Concurrency)}, {text: payment.Duration(profile.SendBudget()).String()},
 		})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 
@@ -23,9 +22,11 @@ func railApplyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "apply FILE", Short: "Put the profiles of a rails file in force",
 		Long: "Put the profiles of a rails file in force, each as its rail's next version; what is in force already stays.\n\n" +
-			"It shows first what each profile changes. Endpoints and secrets of the file are not looked at and stay\n" +
-			"where they are. Rails that the file does not name stay as they are. Relayers and reapers take a new\n" +
-			"version over within seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.",
+			"It shows first what each profile changes. Endpoints are checked and stay in the file; secrets are not looked\n" +
+			"up. Rails that the file does not name stay as they are. Relayers and reapers take a new\n" +
+			"version over within seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
+			"railhead rail example prints a file to begin with, railhead\n" +
+			"rail check checks one without a database.",
 		Example: "  railhead rail apply rails.yaml --dry-run\n" +
 			"  railhead rail apply rails.yaml --reason 'the bank now keeps keys for 48 hours'",
 		Args: cobra.ExactArgs(1),
@@ -34,7 +35,7 @@ func railApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file, err := railconfig.Load(args[0], os.Getenv)
+			file, err := loadProfiles(args[0])
 			if err != nil {
 				return err
 			}

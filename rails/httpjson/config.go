@@ -275,12 +275,6 @@ func (i InquiryConfig) validate(all *faults) {
 	validateEcho(all, "inquiry.response", r.EchoIs)
 }
 
-// needsReference reports whether nothing can be asked without the bank's own reference.
-func (i InquiryConfig) needsReference() bool {
-	body, err := compileTemplate(i.Body, inquirySources)
-	return strings.Contains(i.Path, "{reference}") || err == nil && body.root.needs("reference")
-}
-
 func validateEcho(all *faults, field, echoIs string) {
 	if echoIs != "rail_key" && echoIs != "instruction_id" {
 		all.refuse(field+".echo_is", "is %q, must be rail_key or instruction_id", echoIs)

@@ -62,7 +62,7 @@ type Asking struct {
 // so a rails.Inquirer, where the configuration has an inquiry.
 func Open(config Config, profile rails.Profile, getenv func(string) string) (rails.Rail, error) {
 	config = config.WithDefaults()
-	if err := errors.Join(config.Validate(), profile.Validate(), askable(config, profile)); err != nil {
+	if err := errors.Join(config.Validate(), profile.Validate(), config.Agrees(profile)); err != nil {
 		return nil, err
 	}
 	httpTable, err1 := profile.Codes.HTTPTable()
@@ -98,27 +98,6 @@ func Open(config Config, profile rails.Profile, getenv func(string) string) (rai
 	return &Asking{Rail: r, askBody: askBody, asks: inquiryReader{
 		config: config.Inquiry.Response, statuses: config.Inquiry.HTTPStatuses, http: httpTable, body: bodyTable,
 	}}, nil
-}
-
-// askable refuses a profile that counts on inquiries which the configuration
-// can't make, and the other way round.
-func askable(config Config, profile rails.Profile) error {
-	if profile.Inquiry.Max > 0 && config.Inquiry == nil {
-		return errors.New("the profile has inquiry.max above 0 but http.inquiry does not say how to ask")
-	}
-	if profile.Inquiry.Max == 0 && config.Inquiry != nil {
-		return errors.New("http.inquiry says how to ask but the profile's inquiry.max is 0: nobody ever would")
-	}
-	switch {
-	case config.Inquiry == nil || !config.Inquiry.needsReference():
-	case config.Send.Response.Reference == "":
-		return errors.New("http.inquiry asks by reference but send.response.reference does not say where an answer has it: " +
-			"no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
-	case profile.Acceptance == payment.AcceptanceFinal:
-		return errors.New("http.inquiry asks by reference but acceptance is FINAL: what is asked about then had no answer, and so has " +
-			"no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
-	}
-	return nil
 }
 
 // Check judges the instruction by the profile's rules, by the path and by the

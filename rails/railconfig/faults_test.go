@@ -2,6 +2,7 @@ package railconfig_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,50 @@ func TestEveryFaultAtOnce(t *testing.T) {
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
+		}
+	}
+}
+
+// TestProfileAgainstEndpoint: what a profile counts on and its endpoint can't do is
+// refused before it is put in force, with every other fault; a process that sends goes
+// by the profile in force, and reads the same file.
+func TestProfileAgainstEndpoint(t *testing.T) {
+	const search = "code: errorCode}\n      inquiry:\n        method: POST\n        path: /transfers/search\n        body: {key: rail_key}"
+	for _, c := range []struct {
+		what, old, new string
+		at, want       string // the line that it is found at, and the fault
+	}{
+		{"asked without a request", "      inquiry:\n        method: POST", "      unknown:\n        method: POST",
+			"inquiry: {not_before: 25s", "rails.1.profile.inquiry.max is 20 but http.inquiry"},
+		{"a request without inquiries", "max: 20, not_found: INCONCLUSIVE}", "not_found: INCONCLUSIVE}",
+			"inquiry:\n        method: POST", "rails.1.http.inquiry says how to ask"},
+		{"by reference, and FINAL", "/payments/by-key/{rail_key}", "/payments/{reference}",
+			"inquiry:\n        method: GET", "rails.0.http.inquiry asks by reference but acceptance is FINAL"},
+		{"by reference", "body: {key: rail_key}", "body: {key: reference}", "", ""},
+		{"by a reference that is not read", "reference: transferId, " + search, strings.Replace(search, "rail_key", "reference", 1),
+			"inquiry:\n        method: POST", "rails.1.http.inquiry asks by reference but http.send.response.reference"},
+	} {
+		text := strings.Replace(railconfig.Example(), c.old, c.new, 1)
+		if text == railconfig.Example() {
+			t.Fatalf("%s: the example has no %q", c.what, c.old)
+		}
+		path := filepath.Join(t.TempDir(), "rails.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := railconfig.LoadProfiles(path, nil)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.want != "":
+			before, _, _ := strings.Cut(text, c.at)
+			want := fmt.Sprintf("line %d: %s", 1+strings.Count(before, "\n"), c.want)
+			if !errors.Is(err, railconfig.ErrBadFile) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not in\n%v", c.what, want, err)
+			}
+		}
+		if _, err := railconfig.Load(path, nil); err != nil && !strings.Contains(c.new, "unknown") {
+			t.Errorf("%s: a process that sends does not read the file: %v", c.what, err)
 		}
 	}
 }

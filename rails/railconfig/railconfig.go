@@ -7,6 +7,7 @@
 package railconfig
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -53,10 +54,31 @@ const maxRails = 1000
 // ErrBadFile is what every refusal of a file wraps.
 var ErrBadFile = errors.New("bad rail configuration")
 
-// Load reads and checks a file, and returns every fault at once with its line.
-// It looks up no secret, so that profiles can be applied where there is none;
-// Open does, by getenv.
+//go:embed example.yaml
+var example string
+
+// Example is a complete rails file with comments, which LoadProfiles accepts. Its
+// rails are made up.
+func Example() string { return example }
+
+// Load reads and checks a file of at most 1 MiB and 1,000 rails, and returns every
+// fault at once with its line; each error wraps ErrBadFile. It looks up no secret;
+// Open does, by getenv. A rail's endpoint is not compared with its profile: a process
+// that sends goes by the profile in force.
 func Load(path string, getenv func(string) string) (File, error) {
+	return load(path, getenv, (*RailConfig).complete)
+}
+
+// LoadProfiles is Load for a file whose profiles are to be put in force. It also
+// refuses a profile that the rail's own endpoint contradicts, with which no relayer
+// could open the rail.
+func LoadProfiles(path string, getenv func(string) string) (File, error) {
+	return load(path, getenv, func(rail *RailConfig) []error {
+		return append(rail.complete(), rail.disagreements()...)
+	})
+}
+
+func load(path string, getenv func(string) string, check func(*RailConfig) []error) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
@@ -68,7 +90,7 @@ func Load(path string, getenv func(string) string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
 	}
-	file, err := Parse(text, getenv)
+	file, err := parse(text, getenv, check)
 	if err != nil {
 		return File{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -77,6 +99,12 @@ func Load(path string, getenv func(string) string) (File, error) {
 
 // Parse is Load for a text in hand.
 func Parse(text []byte, getenv func(string) string) (File, error) {
+	return parse(text, getenv, (*RailConfig).complete)
+}
+
+// parse checks each rail by a function that fills in defaults and lists what is wrong,
+// each fault with the path of its field first.
+func parse(text []byte, getenv func(string) string, check func(*RailConfig) []error) (File, error) {
 	var file File
 	lines, err := yamlstrict.Decode(text, &file)
 	all := []error{err}
@@ -91,7 +119,7 @@ func Parse(text []byte, getenv func(string) string) (File, error) {
 		rail := &file.Rails[n]
 		rail.allowNoop, rail.getenv = file.AllowNoop, getenv
 		at := fmt.Sprintf("rails.%d", n)
-		for _, fault := range rail.complete() {
+		for _, fault := range check(rail) {
 			all = append(all, fmt.Errorf("line %d: %s.%w", lines.Of(at+"."+field(fault)), at, fault))
 		}
 		if other, twice := first[rail.RailType]; twice {
@@ -157,6 +185,15 @@ func (c *RailConfig) complete() []error {
 		refuse("adapter is %q, must be %s or %s", c.Adapter, AdapterHTTP, AdapterNoop)
 	}
 	return all
+}
+
+// disagreements lists where the endpoint of a completed rail and its profile
+// contradict each other, each with the path of its field first.
+func (c *RailConfig) disagreements() []error {
+	if c.Adapter != AdapterHTTP || c.HTTP == nil {
+		return nil
+	}
+	return split(c.HTTP.Agrees(c.Profile))
 }
 
 // split takes a join apart.

@@ -1,0 +1,41 @@
+package httpjson
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// Agrees returns a joined error of what the profile counts on and the configuration
+// can't do, and the other way round. Each begins with the path of a field from the
+// rail on, such as http.inquiry or profile.inquiry.max. It wants a configuration and a
+// profile that went through WithDefaults.
+func (c Config) Agrees(profile rails.Profile) error {
+	var all faults
+	asks := profile.Inquiry.Max > 0
+	if asks && c.Inquiry == nil {
+		all.refuse("profile.inquiry.max", "is %d but http.inquiry does not say how to ask", profile.Inquiry.Max)
+	}
+	if !asks && c.Inquiry != nil {
+		all.refuse("http.inquiry", "says how to ask but profile.inquiry.max is 0: no inquiry would ever be made")
+	}
+	if c.Inquiry != nil && c.Inquiry.needsReference() {
+		switch {
+		case c.Send.Response.Reference == "":
+			all.refuse("http.inquiry", "asks by reference but http.send.response.reference does not say where an answer has it: "+
+				"no inquiry would ever leave; name it, or ask by rail_key or instruction_id")
+		case profile.Acceptance == payment.AcceptanceFinal:
+			all.refuse("http.inquiry", "asks by reference but acceptance is FINAL: what is asked about then had no answer, and so has "+
+				"no reference, and no inquiry would ever leave; ask by rail_key or instruction_id")
+		}
+	}
+	return errors.Join(all...)
+}
+
+// needsReference reports whether nothing can be asked without the bank's own reference.
+func (i InquiryConfig) needsReference() bool {
+	body, err := compileTemplate(i.Body, inquirySources)
+	return strings.Contains(i.Path, "{reference}") || err == nil && body.root.needs("reference")
+}
