@@ -25,7 +25,7 @@ func railApplyCommand() *cobra.Command {
 			"It shows first what each profile changes. Endpoints are checked and stay in the file; secrets are not looked\n" +
 			"up. Rails that the file does not name stay as they are. Relayers and reapers take a new\n" +
 			"version over within seconds. Connects by RAILHEAD_OPERATOR_URL; the reason goes to the operator log.\n\n" +
-			"railhead rail example prints a file to begin with, railhead\n" +
+			"docs/rails.md explains every field of the file. railhead rail example prints a file to begin with, railhead\n" +
 			"rail check checks one without a database.",
 		Example: "  railhead rail apply rails.yaml --dry-run\n" +
 			"  railhead rail apply rails.yaml --reason 'the bank now keeps keys for 48 hours'",

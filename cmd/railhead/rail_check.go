@@ -17,8 +17,8 @@ import (
 func railExampleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "example", Short: "Print a complete rails file with comments",
-		Long: "Print a complete rails file with comments, to begin one's own with.\n" +
-			"Its rails are made up. Needs no database.",
+		Long: "Print a complete rails file with comments, to begin one's own with. It is the example of docs/rails.md, which\n" +
+			"explains every field. Its rails are made up. Needs no database.",
 		Example: "  railhead rail example > rails.yaml\n" +
 			"  railhead rail check rails.yaml",
 		Args: cobra.NoArgs,
@@ -35,7 +35,7 @@ func railCheckCommand() *cobra.Command {
 			"rail; with -o json its whole profile, defaults included. Every fault of every file is reported at once, with\n" +
 			"its line and field: exit code 2, or 3 where a file does not exist.\n\n" +
 			"Whether the calls of a rail fit into the time budget of a cell, rail apply alone can say: a rail that does not\n" +
-			"fit into the default one is noted.",
+			"fit into the default one is noted. docs/rails.md explains every field.",
 		Example: "  railhead rail check rails.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -95,5 +96,26 @@ func TestRailCheck(t *testing.T) {
 	}
 	if len(checked) != 2 || !checked[1].Callbacks || checked[0].SendBudget != "30s" || string(checked[1].Profile["resend_on_unknown"]) != `"NEVER"` {
 		t.Errorf("JSON: %s", text)
+	}
+}
+
+// TestRailsPageLinked: the help of the commands that take a rails file, and the pages
+// that speak of one, lead to docs/rails.md.
+func TestRailsPageLinked(t *testing.T) {
+	t.Parallel()
+	alone := command{t: t}
+	for _, name := range []string{"apply", "check", "example"} {
+		if help := alone.want(exitOK, "rail", name, "--help").out; !strings.Contains(help, "docs/rails.md") {
+			t.Errorf("rail %s --help does not name docs/rails.md", name)
+		}
+	}
+	for page, link := range map[string]string{"README.md": "(docs/rails.md)", "docs/operations.md": "(rails.md", "docs/cli.md": "(rails.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), link) {
+			t.Errorf("%s has no link to docs/rails.md", page)
+		}
 	}
 }
