@@ -19,14 +19,15 @@ import (
 // installation is what has been started so far, in that order.
 type installation struct {
 	Options
-	runID    string
-	server   *pgserver.Server // nil: somebody else's
-	admin    string           // connection string of the administrator
-	bank     *process
-	bankAddr string
-	relayer  *process
-	reaper   *process
-	reader   *ledger.Reader
+	runID     string
+	elsewhere string           // where data goes that can't be in Dir
+	server    *pgserver.Server // nil: somebody else's
+	admin     string           // connection string of the administrator
+	bank      *process
+	bankAddr  string
+	relayer   *process
+	reaper    *process
+	reader    *ledger.Reader
 	// passwords of the logins, where the server is somebody else's.
 	passwords map[string]string
 }
@@ -42,8 +43,12 @@ func (i *installation) startDatabase(ctx context.Context) error {
 		i.say("database: the server that DATABASE_URL names")
 		return nil
 	}
+	data, err := i.placeData()
+	if err != nil {
+		return err
+	}
 	server, err := pgserver.Start(ctx, pgserver.Options{
-		DataDir: filepath.Join(i.Dir, "pg"), LogFile: filepath.Join(i.Dir, "log", "postgres.log"),
+		DataDir: data, LogFile: filepath.Join(i.Dir, "log", "postgres.log"),
 		Settings: map[string]string{"max_connections": "100", "shared_buffers": "256MB"}, Log: i.Log,
 	})
 	if errors.Is(err, pgserver.ErrInUse) {

@@ -51,7 +51,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	begun := time.Now()
-	i := &installation{Options: o, runID: begun.UTC().Format("20060102-150405"), passwords: make(map[string]string)}
+	i := &installation{
+		Options: o, runID: begun.UTC().Format("20060102-150405"), elsewhere: dataElsewhere, passwords: make(map[string]string),
+	}
 	defer func() { err = errors.Join(err, i.stop()) }()
 	for _, step := range []func(context.Context) error{
 		i.startDatabase, i.prepareDatabase, i.startBank, i.applyRails, i.startServices,

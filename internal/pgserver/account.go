@@ -85,11 +85,35 @@ func Reachable(dir string) error {
 	return acct.reach(dir)
 }
 
+// reach checks dir and the folders above it, first by their real names: a shell may have come here by a symbolic link.
 func (a account) reach(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
+	real, err := realPath(dir)
+	if err != nil {
+		return err
+	}
+	if err := a.reachAbove(real); err != nil {
+		return err
+	}
+	return a.reachAbove(dir)
+}
+
+// realPath resolves the symbolic links in the part of the path that exists, and drops the rest.
+func realPath(path string) (string, error) {
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if !errors.Is(err, os.ErrNotExist) {
+			return real, err
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// reachAbove checks dir and the folders that its name consists of.
+func (a account) reachAbove(dir string) error {
 	for {
 		fi, err := os.Stat(dir)
 		switch {

@@ -234,6 +234,23 @@ func TestReachable(t *testing.T) {
 	if err := Reachable(filepath.Join(private, "data")); err == nil || !strings.Contains(err.Error(), private) {
 		t.Errorf("folder of root alone: %v, want an error that names it", err)
 	}
+	link := filepath.Join(tempRoot(t), "link")
+	if err := os.Symlink(private, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reachable(filepath.Join(link, "not", "yet")); err == nil || !strings.Contains(err.Error(), private) {
+		t.Errorf("link into a folder of root alone: %v, want an error that names the folder", err)
+	}
+	if err := os.Mkdir(filepath.Join(private, "open"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	deeper := filepath.Join(tempRoot(t), "deeper")
+	if err := os.Symlink(filepath.Join(private, "open"), deeper); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reachable(deeper); err == nil || !strings.Contains(err.Error(), private) {
+		t.Errorf("link to an open folder in a closed one: %v, want an error that names the closed one", err)
+	}
 }
 
 func TestStopUnderEndedContext(t *testing.T) {
