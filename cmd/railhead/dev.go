@@ -20,8 +20,8 @@ func devCommand() *cobra.Command {
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
 			"schema and roles, the simulated bank, a relayer and a reaper as processes of their own. Enqueues a\n" +
 			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, and\n" +
-			"stays up until Ctrl-C. With --once it ends there: 0 if every instruction was dispatched and executed\n" +
-			"exactly once, 8 if not.",
+			"stays up until Ctrl-C, with a login for each role and the fault switches of the bank printed. With --once\n" +
+			"it ends there: 0 if every instruction was dispatched and executed exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()

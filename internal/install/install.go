@@ -18,17 +18,20 @@ import (
 // Database is the name of a private server's database.
 const Database = "railhead"
 
-// Logins are one a component, each a member of one role.
+// Logins are one a component and two for operators, whose acts are logged by
+// login. Each is a member of one role.
 func Logins() map[string]string {
 	return map[string]string{
-		"railhead_relayer_login":  "railhead_executor",
-		"railhead_reaper_login":   "railhead_executor",
-		"railhead_callback_login": "railhead_callbacks",
-		"railhead_ingest_login":   "railhead_ingest",
-		"railhead_operator_login": "railhead_operator",
-		"railhead_control_login":  "railhead_control",
-		"railhead_readonly_login": "railhead_readonly",
-		"railhead_auditor_login":  "railhead_auditor",
+		"railhead_relayer_login":   "railhead_executor",
+		"railhead_reaper_login":    "railhead_executor",
+		"railhead_callback_login":  "railhead_callbacks",
+		"railhead_ingest_login":    "railhead_ingest",
+		"railhead_operator_login":  "railhead_operator",
+		"railhead_operator2_login": "railhead_operator",
+		"railhead_control_login":   "railhead_control",
+		"railhead_readonly_login":  "railhead_readonly",
+		"railhead_metrics_login":   "railhead_readonly",
+		"railhead_auditor_login":   "railhead_auditor",
 	}
 }
 

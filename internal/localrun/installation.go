@@ -21,14 +21,14 @@ type installation struct {
 	Options
 	runID     string
 	elsewhere string           // where data goes that can't be in Dir
-	server    *pgserver.Server // nil: somebody else's
+	server    *pgserver.Server // nil: DATABASE_URL names one
 	admin     string           // connection string of the administrator
 	bank      *process
 	bankAddr  string
 	relayer   *process
 	reaper    *process
 	reader    *ledger.Reader
-	// passwords of the logins, where the server is somebody else's.
+	// passwords of the logins, on the server of DATABASE_URL.
 	passwords map[string]string
 }
 
@@ -69,7 +69,7 @@ func (i *installation) startDatabase(ctx context.Context) error {
 func (i *installation) prepareDatabase(ctx context.Context) error {
 	steps, err := install.Prepare(ctx, i.admin, i.Cell, func(login string) string {
 		if i.server == nil {
-			// Somebody else's server asks for passwords: new ones for this run.
+			// That server may ask for passwords: new ones for this run.
 			i.passwords[login] = rand.Text()
 		}
 		return i.passwords[login]
@@ -187,24 +187,6 @@ func (i *installation) stop() error {
 		all = append(all, i.server.Stop(ctx))
 	}
 	return errors.Join(all...)
-}
-
-// explain says how to go on by hand.
-func (i *installation) explain() {
-	ingest, reader := i.loginURL("railhead_ingest_login"), i.loginURL("railhead_readonly_login")
-	i.say("")
-	i.say("it stays up. To enqueue a payment:")
-	fmt.Fprintf(i.Out, `
-  psql "%s" -c "SELECT * FROM %s.enqueue_payment_outbox('my-instruction-1', 'participant-01', 'my-key-1', 'bank',
-    '{\"amount\": \"10.50\", \"currency\": \"EUR\", \"debtor\": {\"account\": \"me\"}, \"creditor\": {\"account\": \"you\"}}')"
-
-To see its attempts:
-
-  RAILHEAD_READER_URL="%s" %s payment show my-instruction-1
-
-To stop: Ctrl-C.
-
-`, ingest, i.Cell, reader, i.Railhead)
 }
 
 // bankURL is where the adapter reaches the bank.
