@@ -38,6 +38,27 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
+// TestLinks finds what the README links to, and a page for each of its readers
+// above the first section.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join("../..", match[1])); err != nil {
+			t.Error(err)
+		}
+	}
+	first, _, _ := strings.Cut(string(text), "\n## ")
+	for _, page := range []string{"docs/ingest.md", "docs/operations.md", "docs/audit.md"} {
+		if !strings.Contains(first, "]("+page) {
+			t.Errorf("the first screen does not link to %s", page)
+		}
+	}
+}
+
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
