@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
+	syscall.Umask(0o077) // a strict one, as root may have
 	if err := serve(context.Background(), dir, os.Getenv(elsewhereEnv)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
