@@ -25,7 +25,12 @@ endif
 
 # The commit of a build that Go does not stamp (GOFLAGS=-buildvcs=false); empty outside a checkout.
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null && { test -z "$$(git status --porcelain)" || echo with changes; })
+STAMP = -ldflags "-X 'main.commit=$(COMMIT)'"
 PGRUN := $(BIN)/pgrun
+
+# Without -trimpath these share their compiled packages, those of the standard library included, with go test.
+TRIM := -trimpath
+run test offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
@@ -36,12 +41,17 @@ help: ## List the targets
 .PHONY: build
 build: ## Build every command into build/bin
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -ldflags "-X 'main.commit=$(COMMIT)'" -o $(BIN)/ ./...
+	$(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./...
+
+.PHONY: programs
+programs:
+	@mkdir -p $(BIN)
+	$(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./cmd/railhead ./cmd/railsim
 
 .PHONY: pgrun
 pgrun:
 	@mkdir -p $(BIN)
-	@$(GO) build -trimpath -o $(PGRUN) ./internal/pgserver/pgrun
+	@$(GO) build $(TRIM) -o $(PGRUN) ./internal/pgserver/pgrun
 
 .PHONY: postgres
 postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that version)
@@ -49,7 +59,7 @@ postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that v
 	@$(PGRUN) -find >/dev/null
 
 .PHONY: run
-run: build $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server)
+run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server)
 	exec $(BIN)/railhead dev $(if $(ONCE),--once)
 
 # Installed where what is tested needs it; RAILHEAD_WITHOUT_PROMETHEUS=1 goes without. A test that does not find it fails.
