@@ -44,10 +44,10 @@ func (t Timeline) Contradiction() string {
 		unanswered = unanswered || late && row.OutcomeUnknown
 	}
 	switch {
-	case executed && refused:
-		return "the rail said that it executed the payment, and that it refused it"
 	case len(references) > 1:
 		return fmt.Sprintf("the rail gave two references to the payment: %s and %s", references[0], references[1])
+	case executed && refused:
+		return "the rail said that it executed the payment, and that it refused it"
 	case len(references) == 1 && byEvidence != "" && references[0] != byEvidence:
 		return fmt.Sprintf("the rail executed the payment as %s, and an operator recorded it as %s", references[0], byEvidence)
 	case executed && notPaid:

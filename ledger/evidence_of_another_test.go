@@ -26,7 +26,7 @@ func TestEvidenceOfAnother(t *testing.T) {
 	other := answered(d, payment.ResultAccepted) // its reference is ref
 	executed.Date = time.Now()
 	_, err = o.ResolvePayment(t.Context(), id, executed)
-	refusedWith(t, "of another payment", err, "RH020", other.OutboxID.String()+" is DISPATCHED with this rail reference")
+	refusedWith(t, "of another payment", err, "RH020", "the rail's reference is that of "+other.OutboxID.String())
 	executed.RailReference = "ref/2"
 	_, err = o.ResolvePayment(t.Context(), id, executed)
 	d.must(err)

@@ -212,7 +212,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.record(lost(asks, claim))
 	d.must(resolve(id, true))
 	same(t, "late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictConflict)
-	both("executed", id, "answered an inquiry that it executed the payment (row 9)", "answered an inquiry that it executed the payment (row 9)")
+	both("executed", id, "said that it executed the payment (row 9)", "said that it executed the payment (row 9)")
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
@@ -227,7 +227,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(resolve(id, true))
 	same(t, "the first comes late", d.late(told(asks, claims[0], payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	same(t, "and the second", d.late(told(asks, claims[1], payment.ResultUnavailable, "")), payment.VerdictLate)
-	both("executed, then silence", id, "answered an inquiry that it executed the payment (row 13)", "answered an inquiry that it executed the payment (row 13)")
+	both("executed, then silence", id, "said that it executed the payment (row 13)", "said that it executed the payment (row 13)")
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 

@@ -40,7 +40,7 @@ func TestAgainstTheRailsWord(t *testing.T) {
 	d.askable()
 	same(t, "told late", d.late(told(asks, forgottenInquiry(id), payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
-	refusedWith(t, "at once", err, "RH020", "the rail answered an inquiry that it executed the payment")
+	refusedWith(t, "at once", err, "RH020", "the rail said that it executed the payment")
 
 	id = parked(d)
 	_, err = o.InquirePayment(t.Context(), id, why)

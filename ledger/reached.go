@@ -36,3 +36,17 @@ func (t Timeline) MayHaveReachedRail() bool {
 func (t Timeline) WasDispatched() bool {
 	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool { return row.State == payment.Dispatched })
 }
+
+// ContradictedSince reports whether something became known after the last state that may
+// have been executed, or was, so that a replay is refused.
+func (t Timeline) ContradictedSince() bool {
+	last := t.last()
+	if last == nil || last.Result == string(payment.ResultRefused) {
+		return false
+	}
+	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
+		result := payment.Result(row.Result)
+		return row.State == payment.LateOutcome && row.AttemptNo > last.AttemptNo &&
+			(result.LeavesDoubt() || result == payment.ResultInProgress || result == payment.ResultExecuted || row.OutcomeUnknown && !last.OutcomeUnknown)
+	})
+}

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -193,7 +194,7 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, a refusal of the very send that was executed or of the only one, a payment
+// failed, a refusal of the very send that was executed or of the last one, a payment
 // that is taken for now or in progress, and was ended otherwise than by the rail's word
 // for the whole of it (an operator's evidence is none), a send without an answer that
 // became known after the end. A send that was known is weighed in a final refusal,
@@ -205,9 +206,12 @@ func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case w.executes:
-		return notPaid || w.last.Reference != "" && w.o.RailReference != "" && w.last.Reference != w.o.RailReference
+		return notPaid || slices.ContainsFunc(w.Rows, func(r Row) bool {
+			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
+				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
+		})
 	case w.refuses && w.last.State == Dispatched:
-		return w.o.Result == ResultRefused || w.claimNo == w.last.Answers || w.last.Answers == 0 && w.sends() <= 1
+		return w.o.Result == ResultRefused || w.claimNo == w.last.Answers || w.last.Answers == 0 && w.sends(w.notRefused) == 0
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
@@ -215,6 +219,14 @@ func (w *weighing) contradicts() bool {
 		return notPaid && (w.claimNo == 0 || !byRefusal)
 	}
 	return false
+}
+
+// notRefused reports whether a row is of another send than the one that the outcome
+// answers, and of none that was refused.
+func (w *weighing) notRefused(send Row) bool {
+	return (send.State == LateOutcome || send.No != w.claimNo) && !slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return send.State == Dispatching && r.Answers == send.No && r.Result.RefusesSend()
+	})
 }
 
 // answerOpenClaim weighs the answer to a claim that only LATE_OUTCOME rows follow
@@ -230,6 +242,13 @@ func (w *weighing) answerOpenClaim() Verdict {
 		return nil
 	}
 	proof := since(func(r Result) bool { return r == ResultExecuted })
+	// A refusal of the payment, and an execution under another reference, came since.
+	contradicted := func(reference string) bool {
+		return slices.ContainsFunc(w.Rows, func(r Row) bool {
+			return r.No > claim.No && r.State == LateOutcome && (r.Result == ResultRefused ||
+				r.Result == ResultExecuted && r.Reference != "" && reference != "" && r.Reference != reference)
+		})
+	}
 	if proof != nil && !w.executes {
 		id := w.o.AttemptID
 		if w.o.Result != "" {
@@ -238,7 +257,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
 		// A refusal that speaks for the payment, or for its only send, contradicts it.
-		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 {
+		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -274,7 +293,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		w.d.ErrorCode = w.Rows[spent].ErrorCode
 	}
 	if w.executes {
-		if proof != nil && w.o.RailReference != "" && proof.Reference != w.o.RailReference {
+		if proof != nil && (w.o.RailReference != "" && proof.Reference != w.o.RailReference || contradicted(cmp.Or(w.o.RailReference, proof.Reference))) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -336,6 +355,8 @@ func (w *weighing) known() bool {
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
 			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
 			(r.ErrorCode == CodeSeenBefore || w.d.ErrorCode != CodeSeenBefore) &&
+			// What came before the end speaks again against it.
+			(!w.refuses || w.last == nil || w.last.State != Dispatched || r.No > w.last.No) &&
 			r.Reference == w.o.RailReference
 	})
 }
@@ -362,14 +383,17 @@ func (w *weighing) unsettledSend() bool {
 // send a restore may have forgotten.
 func (h History) refusalIsWhole(reported bool) bool {
 	notNow := h.MaybeForgotten || slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
-	return !h.MaybeForgotten && h.sends() <= 1 || h.CoversKey && !(reported && notNow)
+	return !h.MaybeForgotten && h.sends(func(Row) bool { return true }) <= 1 || h.CoversKey && !(reported && notNow)
 }
 
 // sends counts those that may have reached the rail, with those that only a worker
-// knows, or has asked about, whose claim a restore forgot.
-func (h History) sends() int {
+// knows, or has asked about, whose claim a restore forgot, of the rows that are counted.
+func (h History) sends(of func(Row) bool) int {
 	sends := 0
 	for _, r := range h.Rows {
+		if !of(r) {
+			continue
+		}
 		switch {
 		case r.State == LateOutcome && r.Answers == 0:
 			if r.Result.ReachedRail() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown && r.Result.IsOfInquiry() {

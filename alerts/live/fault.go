@@ -145,7 +145,7 @@ func moneyFaults() []fault {
 	}
 }
 
-const resolve = `railhead dead-letter resolve "$ID" --executed --rail-reference R-1 --evidence-date "$(date -u +%F)" ` +
+const resolve = `railhead dead-letter resolve "$ID" --executed --rail-reference "R-$ID" --evidence-date "$(date -u +%F)" ` +
 	`--document "statement 146, line 9" --reason "on the statement"`
 
 // spoiledWith puts faults of a rail's bank in force and enqueues n payments to it.

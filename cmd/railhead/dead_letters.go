@@ -174,7 +174,7 @@ func unpaid(line ledger.Timeline) string {
 func mayBePaid(line ledger.Timeline) string {
 	id := line.OutboxID.String()
 	ask := "Ask the rail for " + line.RailKey + ", then: "
-	if line.RailAsks {
+	if line.RailAsks && line.Pending == nil {
 		ask = "Have the rail asked: railhead payment inquire " + id + " --reason WHY\n" +
 			"and look for " + line.RailKey + " on its statement. With the evidence: "
 	}
@@ -194,7 +194,10 @@ func remedy(line ledger.Timeline) string {
 	switch letter.Reason {
 	case payment.DeadFailed, payment.DeadExpired:
 		again := "To try again: railhead dead-letter replay " + id + " --reason WHY"
-		if line.NewID && line.MayHaveReachedRail() || line.WasDispatched() {
+		if line.ContradictedSince() {
+			again = "It is not replayed, because what became known since contradicts that it was not paid: to try again, the participant\n" +
+				"enqueues it as a new instruction."
+		} else if line.NewID && line.MayHaveReachedRail() || line.WasDispatched() {
 			again = "It is not replayed, because rail " + orDash(line.RailType) + " wants a new id for another try: to try again, the participant\n" +
 				"enqueues it as a new instruction."
 			if line.WasDispatched() {

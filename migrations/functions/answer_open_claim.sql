@@ -21,6 +21,8 @@ DECLARE
   refuses  boolean := o.result IN ({refusing_results});
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
+  refused_since  boolean; -- the payment, since the claim
+  two_references boolean; -- of executions, since the claim
   doubted  boolean;
   taken    boolean;
   found_none boolean := o.result = 'NOT_FOUND' AND o.next_action = 'SEND'; -- it is believed
@@ -33,6 +35,11 @@ BEGIN
     AND a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED'
   ORDER BY a.attempt_no LIMIT 1;
   proven := FOUND;
+  SELECT coalesce(bool_or(a.result = 'REFUSED'), false),
+    coalesce(bool_or(a.result = 'EXECUTED' AND a.rail_reference <> coalesce(CASE WHEN executes THEN o.rail_reference END, proof.rail_reference)), false)
+  INTO refused_since, two_references
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
 
   IF proven AND NOT executes THEN
     IF o.result IS NOT NULL THEN
@@ -42,9 +49,11 @@ BEGIN
     END IF;
     PERFORM {cell}.append_outbox_row(o, CASE WHEN o.result IS NULL THEN o.attempt_id ELSE {cell}.uuidv7() END, next_no,
       'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
-    -- A refusal that speaks for the payment, or for its only send, contradicts the proof.
-    IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 THEN
-      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[o.error_code]);
+    -- A refusal that speaks for the payment, or for its only send, contradicts the proof,
+    -- and so does another reference.
+    IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 OR refused_since OR two_references THEN
+      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
+        ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE o.error_code END]);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'SETTLED';
@@ -91,8 +100,9 @@ BEGIN
     o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
   o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
-    IF proven AND proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference) THEN
-      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY['TWO_REFERENCES']);
+    two_references := two_references OR proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference);
+    IF proven AND (refused_since OR two_references) THEN
+      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' END]);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'IN';

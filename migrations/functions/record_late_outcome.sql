@@ -134,6 +134,8 @@ BEGIN
               AND a.answers_attempt_no IS NOT DISTINCT FROM claim_no
               AND (claim_no IS NOT NULL OR a.claimed_at IS NOT DISTINCT FROM o.claimed_at)
               AND (a.error_code = 'SEEN_BEFORE' OR o.error_code IS DISTINCT FROM 'SEEN_BEFORE')
+              -- What came before the end speaks again against it.
+              AND (NOT refuses OR last.state IS DISTINCT FROM 'DISPATCHED' OR a.attempt_no > last.attempt_no)
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';
@@ -154,17 +156,23 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed or of the only one, a
+        -- failed, a refusal of the very send that was executed or of the last one, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
         -- without an answer that became known after the end: an operator decides. A send
         -- that was known is weighed in a final refusal, unless an index alone had denied
         -- it; one that was forgotten, in nothing.
-        IF executes AND (last.state <> 'DISPATCHED' OR last.rail_reference <> o.rail_reference)
+        IF executes AND (last.state <> 'DISPATCHED' OR EXISTS (
+            SELECT FROM {cell}.payment_outbox_attempts a
+            WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
+              AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no
-              OR last.answers_attempt_no IS NULL
-                AND (SELECT count(*) FROM {cell}.sends_of(o.outbox_id) s WHERE NOT s.executed AND NOT s.denied) <= 1)
+              OR last.answers_attempt_no IS NULL AND NOT EXISTS (
+                SELECT FROM {cell}.sends_of(o.outbox_id) s
+                WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
+                  SELECT FROM {cell}.payment_outbox_attempts a
+                  WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results}))))
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
@@ -185,7 +193,7 @@ BEGIN
         IF executes THEN
           UPDATE {cell}.payment_dead_letters d
           SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
-          WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED';
+          WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED' AND d.status NOT IN ({closed_letters});
         ELSE
           PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['FAILED'], ARRAY[o.error_code]);
         END IF;

@@ -56,7 +56,7 @@ BEGIN
   LIMIT 1;
   IF asked.result = 'EXECUTED' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the rail answered an inquiry that it executed the payment (row %s): it is not resolved as not executed', asked.attempt_no),
+      MESSAGE = format('the rail said that it executed the payment (row %s): it is not resolved as not executed', asked.attempt_no),
       HINT = 'Compare with the rail''s statement. If it has the payment, resolve it as executed, with its reference.';
   END IF;
   IF {cell}.inquiry_said_not_executed($1, profile, sends.first_at, sends.last_at) THEN

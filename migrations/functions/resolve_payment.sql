@@ -17,8 +17,8 @@
 --
 --   Evidence is no older than what it is said of: the instruction where it was executed,
 --   its last send where it was not, each by the date of where on Earth that was earliest.
---   A reference by which another payment of the rail is DISPATCHED is no evidence of this
---   one, unless a row of this one has it.
+--   A reference by which another payment of the rail was executed is no evidence of this
+--   one, unless a row of this one has it. Blanks around it are no part of it.
 -- returns: the state after it.
 -- errors:  RH002 without reason, document or (if executed) rail reference, with
 --          one that is too long, or with a date to come; RH010 unknown instruction;
@@ -43,13 +43,15 @@ DECLARE
   waits   boolean := false;
   out_asked boolean := false; -- it was put out for an inquiry, and is not claimed yet
   silent  boolean := false;
-  against integer; -- the row by which the rail says that it was executed
+  against integer; -- the row by which the rail says otherwise: that it was executed, or as what
   lost    boolean; -- it should wait in pending, and nothing does
   last    {cell}.payment_outbox_attempts;
   o       {cell}.outbox_outcome;
   verdict text;
   number  integer;
   before  integer;
+  reference text COLLATE "C" := btrim(resolve_payment.rail_reference);
+  on_rail text COLLATE "C";
   since   timestamptz; -- what the evidence can't be older than
   other   uuid; -- the payment that has the reference already
 BEGIN
@@ -123,16 +125,20 @@ BEGIN
       HINT = 'The date is that of the statement or the answer, not of the order. Find out at the rail what became of the payment since.';
   END IF;
   IF resolve_payment.executed THEN
+    on_rail := coalesce(last.rail_type, pending.rail_type,
+      (SELECT k.rail_type FROM {cell}.payment_outbox_attempts k WHERE k.outbox_id = resolve_payment.outbox_id LIMIT 1));
+    -- Two operators with one statement: the second sees what the first has written.
+    PERFORM pg_advisory_xact_lock(hashtextextended('{cell}.reference ' || on_rail || ' ' || reference, 0));
     SELECT a.outbox_id INTO other FROM {cell}.payment_outbox_attempts a
-    WHERE a.rail_reference = resolve_payment.rail_reference AND a.outbox_id <> resolve_payment.outbox_id AND a.state = 'DISPATCHED'
-      AND a.rail_type = (SELECT k.rail_type FROM {cell}.payment_outbox_attempts k WHERE k.outbox_id = resolve_payment.outbox_id LIMIT 1)
+    WHERE a.rail_reference = reference AND a.outbox_id <> resolve_payment.outbox_id AND a.rail_type = on_rail
+      AND (a.state = 'DISPATCHED' OR a.result = 'EXECUTED')
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts own
-        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = resolve_payment.rail_reference)
+        WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference)
     LIMIT 1;
     IF other IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('%s is DISPATCHED with this rail reference: it is no evidence of %s', other, resolve_payment.outbox_id),
+        MESSAGE = format('the rail''s reference is that of %s, which was executed: it is no evidence of %s', other, resolve_payment.outbox_id),
         HINT = 'Look at the statement again. If the rail gives one reference to several payments, write it with what tells them apart there: REFERENCE/LINE.';
     END IF;
   END IF;
@@ -141,9 +147,18 @@ BEGIN
     silent := {cell}.require_rails_word(resolve_payment.outbox_id, resolve_payment.rail_silent);
     against := (
       SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a
-      WHERE a.outbox_id = resolve_payment.outbox_id AND a.result = 'EXECUTED' AND a.error_code IS DISTINCT FROM 'RESOLVED');
+      WHERE a.outbox_id = resolve_payment.outbox_id AND (a.result = 'EXECUTED' OR a.state = 'DISPATCHED')
+        AND a.error_code IS DISTINCT FROM 'RESOLVED');
   END IF;
 
+  IF resolve_payment.executed THEN
+    against := (
+      SELECT max(a.attempt_no) FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = resolve_payment.outbox_id AND (a.result = 'EXECUTED' OR a.state = 'DISPATCHED')
+        AND a.error_code IS DISTINCT FROM 'RESOLVED' AND a.rail_reference <> reference AND NOT EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts own
+          WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference));
+  END IF;
   IF last.state::text IS DISTINCT FROM verdict THEN
     SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
@@ -157,7 +172,7 @@ BEGIN
       o.error_message := left(o.error_message, 500);
     END IF;
     PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), number, verdict, NULL, false,
-      CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, resolve_payment.rail_reference);
+      CASE WHEN resolve_payment.executed THEN 'EXECUTED' ELSE 'REFUSED' END, reference);
   END IF;
   IF aside OR waits OR out_asked OR put_back IS NOT NULL THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = resolve_payment.outbox_id;
@@ -173,7 +188,7 @@ BEGIN
   END IF;
   PERFORM {cell}.log_operator_act('RESOLVE', (SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
-    jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', resolve_payment.rail_reference,
+    jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', reference,
       'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent, 'against_row', against,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;

@@ -1,0 +1,173 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// stated is evidence of an execution.
+func stated(reference string) ledger.Evidence {
+	return ledger.Evidence{Executed: true, RailReference: reference, Date: time.Now(), Document: "statement 1", Reason: why}
+}
+
+// TestTwoReferences: two executions with two references are two payments, wherever they
+// are told.
+func TestTwoReferences(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	d.record(told(sameKey, claim, payment.ResultAccepted, ""))
+	same(t, "the first reference", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref-2")), payment.VerdictLate)
+	same(t, "the second", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref-3")), payment.VerdictConflict)
+
+	for name, answer := range map[string]payment.Result{"unknown": payment.ResultUnknown, "executed": payment.ResultAccepted} {
+		first, second := thenClaimed(d)
+		d.record(lost(stubborn, second))
+		third := d.claimOne(first.OutboxID)
+		d.late(told(sameKey, first, payment.ResultAccepted, "ref-a"))
+		d.late(told(sameKey, second, payment.ResultAccepted, "ref-b"))
+		d.late(told(sameKey, third, answer, "ref-a"))
+		same(t, "two references in front of "+name, d.letter(first.OutboxID), "CONFLICT pending")
+	}
+}
+
+// TestRefusedBesideAnExecution: that the payment was refused contradicts that it was
+// executed, before or after it, and told once or twice.
+func TestRefusedBesideAnExecution(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first, second := thenClaimed(d)
+	d.late(told(sameKey, first, payment.ResultAccepted, "ref-a"))
+	d.late(callback(first.OutboxID, payment.ResultRefused, ""))
+	d.late(told(sameKey, second, payment.ResultUnknown, ""))
+	same(t, "while a claim is open", d.letter(first.OutboxID), "CONFLICT pending")
+
+	first, second = thenClaimed(d)
+	d.record(lost(sameKey, second))
+	same(t, "it may be either send", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
+	same(t, "executed", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-x")), payment.VerdictSettled)
+	same(t, "refused again", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictConflict)
+}
+
+// TestEverySendRefused: the refusal of the last send that may have been executed
+// contradicts that the payment was.
+func TestEverySendRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	resolve := func(id payment.ID) {
+		t.Helper()
+		_, err := o.ResolvePayment(t.Context(), id, stated(id.String()))
+		d.must(err)
+	}
+	first, second := thenClaimed(d)
+	d.record(lost(sameKey, second))
+	resolve(first.OutboxID)
+	same(t, "one of two", d.late(evidence(sameKey, first, "refused", "")), payment.VerdictLate)
+	same(t, "both", d.late(evidence(sameKey, second, "refused", "")), payment.VerdictConflict)
+
+	again := sameKey
+	again.IDAfterRefusal = payment.IDSame
+	first = d.claimOne(d.enqueue())
+	d.record(told(again, first, payment.ResultRefusedTransient, ""))
+	second = d.claimOne(first.OutboxID)
+	d.record(lost(sameKey, second))
+	resolve(first.OutboxID)
+	same(t, "the first for now, the second for good", d.late(evidence(sameKey, second, "refused", "")), payment.VerdictConflict)
+}
+
+// TestReferenceOfAnother: a rail's reference of one payment is no evidence of another,
+// whatever the rows of either are, and whichever of two operators comes first.
+func TestReferenceOfAnother(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	answered(d, payment.ResultAccepted) // its reference is ref
+	conflict := answered(d, payment.ResultRefusedFinal)
+	same(t, "late", d.late(callback(conflict.OutboxID, payment.ResultExecuted, "ref-7")), payment.VerdictConflict)
+	for what, resolve := range map[string]func() error{
+		"never claimed here": func() error { _, err := o.ResolvePayment(t.Context(), d.enqueue(), stated("ref")); return err },
+		"with blanks":        func() error { _, err := o.ResolvePayment(t.Context(), parked(d), stated(" ref ")); return err },
+		"in conflict":        func() error { _, err := o.ResolvePayment(t.Context(), parked(d), stated("ref-7")); return err },
+	} {
+		refusedWith(t, what, resolve(), "RH020", "the rail's reference is that of")
+	}
+	_, err := o.ResolvePayment(t.Context(), conflict.OutboxID, stated("ref-7"))
+	d.must(err)
+
+	one, two := parked(d), parked(d)
+	tx, err := d.Conn(t, celltest.Operator).Begin(t.Context())
+	d.must(err)
+	const resolve = `SELECT railhead.resolve_payment($1, true, 'ref-z', current_date, 'statement 1', 'a test')`
+	_, err = tx.Exec(t.Context(), resolve, [16]byte(one))
+	d.must(err)
+	done := make(chan error, 1)
+	other := d.Conn(t, celltest.Operator)
+	go func() { _, err := other.Exec(t.Context(), resolve, [16]byte(two)); done <- err }()
+	for d.text(`SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) == "0" {
+		time.Sleep(time.Millisecond) // until it waits
+	}
+	d.must(tx.Commit(t.Context()))
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "the rail's reference is that of "+one.String()) {
+		t.Errorf("two operators by one reference: %v", err)
+	}
+}
+
+// TestAgainstTheRail: what an operator records against the rail's word says so, and is not
+// replayed.
+func TestAgainstTheRail(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.operator()
+	against := func(what string, id payment.ID) {
+		t.Helper()
+		said := d.text(`SELECT error_message FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND error_code = 'RESOLVED'`, [16]byte(id))
+		row := d.text(`SELECT detail ->> 'against_row' FROM railhead.payment_operator_log WHERE outbox_id = $1 AND act = 'RESOLVE'`, [16]byte(id))
+		if !strings.HasPrefix(said, "against the rail's word (row "+row+"): ") {
+			t.Errorf("%s: the row says %q, the log row %q", what, said, row)
+		}
+	}
+	id := plights["CONFLICT after DISPATCHED"](d)
+	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
+	d.must(err)
+	against("the acceptance of a send", id)
+
+	id = answered(d, payment.ResultRefusedFinal).OutboxID
+	same(t, "late", d.late(callback(id, payment.ResultExecuted, "ref-7")), payment.VerdictConflict)
+	_, err = o.ResolvePayment(t.Context(), id, stated("ref-8"))
+	d.must(err)
+	against("the rail's own reference", id)
+
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	id = answered(d, payment.ResultRefusedFinal).OutboxID
+	same(t, "late", d.late(callback(id, payment.ResultExecuted, "ref-9")), payment.VerdictConflict)
+	_, err = o.ResolvePayment(t.Context(), id, notExecuted())
+	d.must(err)
+	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
+	refusedWith(t, "replay", err, "RH020", "contradicts that: the payment may have been made")
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+	d.must(err)
+	same(t, "known to be refused", line.ContradictedSince(), true)
+}
+
+// TestClosedLetterIsKept: a letter that an operator closed keeps who closed it, and why.
+func TestClosedLetterIsKept(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	id := answered(d, payment.ResultRefusedFinal).OutboxID
+	_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
+	d.must(err)
+	d.late(callback(id, payment.ResultExecuted, "ref"))
+	same(t, d.rows(id), d.text(`SELECT concat_ws(' | ', status, note, actor) FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)),
+		"manual_replay | "+why+" | railhead_operator_login")
+	same(t, "executed again, otherwise", d.late(callback(id, payment.ResultExecuted, "ref-2")), payment.VerdictConflict)
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+	d.must(err)
+	same(t, "contradiction", line.Contradiction(), "the rail gave two references to the payment: ref and ref-2")
+}
