@@ -36,7 +36,7 @@ func (c cell) want() end {
 	case c.shape.Asked() && bankDecided:
 		return decision // the rail says so, for the whole payment
 	case c.shape.Asked() && c.shape.NotFound == payment.NotFoundNotExecuted && c.shape.Dedupes():
-		return c.met(false) // it proves that nothing happened, and a late first send could not hurt
+		return c.met(true) // "no such payment" lets the key be sent again, and settles nothing
 	case c.shape.Asked():
 		return parked // "no such payment" proves nothing, or a late first send would pay twice
 
