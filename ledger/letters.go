@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,7 +17,9 @@ type Letter struct {
 	InstructionID string     `json:"instruction_id"`
 	ParticipantID string     `json:"participant_id"`
 	RailType      string     `json:"rail_type"`
-	AgeMS         int64      `json:"age_ms"` // since it was opened
+	AgeMS         int64      `json:"age_ms"`             // since it was opened
+	Amount        string     `json:"amount,omitempty"`   // empty: its payload has left the archive
+	Currency      string     `json:"currency,omitempty"` // ISO 4217
 	DeadLetter
 }
 
@@ -26,8 +29,22 @@ type LetterFilter struct {
 	RailType string
 	// Status is one of pending, acknowledged and escalated, which are open, or of
 	// manual_replay and resolved.
-	Status string
-	Limit  int // 1 to LettersMax; 0 is 100
+	Status        string
+	ErrorCode     string
+	ParticipantID string
+	OlderThan     time.Duration // since it was opened, by the database clock; 0: of any age
+	Limit         int           // 1 to LettersMax; 0 is 100
+}
+
+// LetterGroup is how many dead letters there are of one reason, code, rail and currency.
+type LetterGroup struct {
+	Reason    payment.DeadReason `json:"reason"`
+	ErrorCode string             `json:"error_code,omitempty"`
+	RailType  string             `json:"rail_type"`
+	Currency  string             `json:"currency,omitempty"` // empty: the payloads have left the archive
+	Letters   int64              `json:"letters"`
+	OldestMS  int64              `json:"oldest_ms"`        // since the first of them was opened
+	Amount    string             `json:"amount,omitempty"` // a decimal number, the sum of them
 }
 
 // LettersMax bounds a list of dead letters.
@@ -48,22 +65,68 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 		statement = "letters_closed"
 	}
 	letters := []Letter{}
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.sql[statement], text(string(filter.Reason)), text(filter.RailType), text(filter.Status), limit).
-			Query(collect(&letters, scanListed))
-	})
+	arguments, err := r.lettersOf(ctx, filter, limit)
+	if err == nil {
+		err = r.look(ctx, func(batch *pgx.Batch) {
+			batch.Queue(r.sql[statement], arguments...).Query(collect(&letters, scanListed))
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing dead letters: %w", err)
 	}
 	return letters, nil
 }
 
+// lettersOf are the arguments of a statement that lists dead letters.
+func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
+	var before time.Time
+	if filter.OlderThan < 0 {
+		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative", payment.ErrInvalid, filter.OlderThan)
+	}
+	if filter.OlderThan > 0 {
+		now, err := r.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before = now.Add(-filter.OlderThan)
+	}
+	return []any{
+		text(string(filter.Reason)), text(filter.RailType), text(filter.Status), limit,
+		text(filter.ErrorCode), text(filter.ParticipantID), moment(before),
+	}, nil
+}
+
+// LettersByCode counts dead letters and their money, the largest group first: those that
+// are open, or of the filter's status. It looks at LettersMax of them at most, those that
+// were opened first, whatever the filter's limit is, and reports whether there are more.
+func (r *Reader) LettersByCode(ctx context.Context, filter LetterFilter) (groups []LetterGroup, cutShort bool, err error) {
+	groups = []LetterGroup{}
+	var lookedAt int64
+	arguments, err := r.lettersOf(ctx, filter, LettersMax+1)
+	if err == nil {
+		err = r.look(ctx, func(batch *pgx.Batch) {
+			batch.Queue(r.sql["letters_by_code"], arguments...).Query(collect(&groups, func(row pgx.CollectableRow) (LetterGroup, error) {
+				var code, currency, amount pgtype.Text
+				var g LetterGroup
+				err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &amount, &lookedAt)
+				g.ErrorCode, g.Currency, g.Amount = code.String, currency.String, amount.String
+				return g, err
+			}))
+		})
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("counting dead letters: %w", err)
+	}
+	return groups, lookedAt > LettersMax, nil
+}
+
 func scanListed(row pgx.CollectableRow) (Letter, error) {
 	var id pgtype.UUID
-	var code, note, actor pgtype.Text
+	var code, note, actor, amount, currency pgtype.Text
 	var l Letter
 	err := row.Scan(&id, &l.InstructionID, &l.ParticipantID, &l.RailType, &l.Reason, &code, &l.Status, &note, &actor,
-		&l.OpenedAt, &l.UpdatedAt, &l.AgeMS)
+		&l.OpenedAt, &l.UpdatedAt, &l.AgeMS, &amount, &currency)
+	l.Amount, l.Currency = amount.String, currency.String
 	l.OutboxID = payment.ID(id.Bytes)
 	l.ErrorCode, l.Note, l.Actor = code.String, note.String, actor.String
 	return l, err

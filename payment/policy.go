@@ -136,18 +136,20 @@ type InquiryPolicy struct {
 	NotBefore   Duration   `json:"not_before"`    // from the latest send; FedNow refuses earlier than 25 s
 	Intervals   []Duration `json:"intervals"`     // between inquiries; the last one repeats
 	Max         int        `json:"max"`           // inquiries an instruction; then it parks. 0: the rail can't be asked
-	NotFound    NotFound   `json:"not_found"`     // what "no such payment" proves
-	NotFoundAge Duration   `json:"not_found_age"` // how old the latest send must be for it to prove that
-	// NotFoundUntil is how old the first send may be for it to prove that: as long as
+	NotFound    NotFound   `json:"not_found"`     // what "no such payment" says
+	NotFoundAge Duration   `json:"not_found_age"` // how old the latest send must be for it to say that
+	// NotFoundUntil is how old the first send may be for it to say that: as long as
 	// the rail's own look-up goes back. A rail that has aged a payment out says the same
 	// of one that it executed. Required with NOT_EXECUTED.
 	NotFoundUntil Duration `json:"not_found_until"`
 }
 
-// NotFound is what a rail's "no such payment" proves.
+// NotFound is what a rail's "no such payment" says.
 type NotFound string
 
-// INCONCLUSIVE proves nothing: the rail may not have indexed it yet.
+// INCONCLUSIVE says nothing: the rail may not have indexed it yet. NOT_EXECUTED says that no
+// send was executed by then. It settles none of them: one may be on its way still, whose
+// place a re-send of the same key takes.
 const (
 	NotFoundInconclusive NotFound = "INCONCLUSIVE"
 	NotFoundNotExecuted  NotFound = "NOT_EXECUTED"

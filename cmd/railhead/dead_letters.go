@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,13 +23,17 @@ func deadLetterCommand() *cobra.Command {
 
 func letterListCommand() *cobra.Command {
 	var reason string
+	byCode := false
 	var filter ledger.LetterFilter
 	command := &cobra.Command{
-		Use: "list", Short: "List dead letters",
+		Use: "list", Short: "List dead letters, or count them by code",
 		Long: "List the dead letters that are open, the longest waiting first. With --status resolved or manual_replay\n" +
-			"those that are closed, the latest first. Connects by RAILHEAD_READER_URL.",
+			"those that are closed, the latest first. With --by-code how many there are of each reason, code and rail, and\n" +
+			"what they are worth in each currency. Connects by RAILHEAD_READER_URL.",
 		Example: "  railhead dead-letter list --reason OUTCOME_UNKNOWN --rail bank\n" +
-			"  railhead dead-letter list --status escalated -o json",
+			"  railhead dead-letter list --code AC04 --participant p1 --older-than 24h\n" +
+			"  railhead dead-letter list --by-code\n" +
+			"  railhead dead-letter list --status escalated -o jsonl",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter.Reason = payment.DeadReason(reason)
@@ -38,7 +43,17 @@ func letterListCommand() *cobra.Command {
 			if filter.Status != "" && !slices.Contains(payment.LetterStatuses(), payment.LetterStatus(filter.Status)) {
 				return usage(fmt.Errorf("--status is %q: use one of %v", filter.Status, payment.LetterStatuses()))
 			}
+			if filter.OlderThan < 0 {
+				return usage(fmt.Errorf("--older-than is %s: use a span such as 24h", filter.OlderThan))
+			}
 			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				if byCode {
+					groups, cutShort, err := reader.LettersByCode(cmd.Context(), filter)
+					if err != nil {
+						return err
+					}
+					return writeLetterGroups(cmd, groups, cutShort)
+				}
 				letters, err := reader.DeadLetters(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -51,8 +66,33 @@ func letterListCommand() *cobra.Command {
 	flags.StringVar(&reason, "reason", "", "only of this reason: FAILED, EXPIRED, OUTCOME_UNKNOWN, CONFLICT, TAMPERED or UNCLAIMABLE")
 	flags.StringVar(&filter.RailType, "rail", "", "only of this rail")
 	flags.StringVar(&filter.Status, "status", "", "only of this status: pending, acknowledged, escalated, manual_replay or resolved")
+	flags.StringVar(&filter.ErrorCode, "code", "", "only of this error code, such as AC04 or NO_SAFE_RECOVERY")
+	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
+	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
+	flags.BoolVar(&byCode, "by-code", false, "count them by reason, code, rail and currency")
 	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", ledger.LettersMax))
 	return command
+}
+
+func writeLetterGroups(cmd *cobra.Command, groups []ledger.LetterGroup, cutShort bool) error {
+	if cutShort {
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more dead letters: the first %d are counted\n", ledger.LettersMax)
+	}
+	o := outputOf(cmd)
+	if o.json {
+		return o.document(groups)
+	}
+	if len(groups) == 0 {
+		return o.text("no dead letter\n")
+	}
+	rows := make([][]cell, 0, len(groups))
+	for _, g := range groups {
+		rows = append(rows, []cell{
+			{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
+			{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)}, {text: orDash(oneLine(g.Currency))},
+		})
+	}
+	return o.table([]string{"REASON", "ERROR", "RAIL", "LETTERS", "OLDEST", "AMOUNT", "CURRENCY"}, rows)
 }
 
 func writeLetters(o output, letters []ledger.Letter, limit int) error {
