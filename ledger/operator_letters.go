@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -83,7 +84,8 @@ func (o *Operator) ReschedulePayment(ctx context.Context, outboxID payment.ID, d
 func (o *Operator) TriageDeadLetter(ctx context.Context, outboxID payment.ID, to Triage, reason string) (before string, err error) {
 	err = o.act(ctx, "triage_dead_letter", &before, uuid(outboxID), string(to), reason)
 	if err != nil {
-		return "", fmt.Errorf("moving the dead letter of %s to %s: %w", outboxID, to, err)
+		doing := map[Triage]string{Acknowledge: "acknowledging", Escalate: "escalating", Close: "closing"}[to]
+		return "", fmt.Errorf("%s the dead letter of %s: %w", cmp.Or(doing, "triaging"), outboxID, err)
 	}
 	return before, nil
 }

@@ -15,9 +15,9 @@ import (
 func deadLetterCommand() *cobra.Command {
 	return group("dead-letter", "Work on the instructions that wait for a person",
 		letterListCommand(), letterShowCommand(),
-		letterTriageCommand("acknowledge", ledger.Acknowledge, "Say that somebody works on a dead letter"),
-		letterTriageCommand("escalate", ledger.Escalate, "Hand a dead letter on"),
-		letterTriageCommand("close", ledger.Close, "Close a dead letter of what was provably not paid"),
+		letterTriageCommand("acknowledge", "acknowledged", ledger.Acknowledge, "Say that an operator works on a dead letter"),
+		letterTriageCommand("escalate", "escalated", ledger.Escalate, "Hand a dead letter on"),
+		letterTriageCommand("close", "closed", ledger.Close, "Close a dead letter of what was provably not paid"),
 		letterReplayCommand(), letterResolveCommand())
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func letterTriageCommand(word string, to ledger.Triage, short string) *cobra.Command {
+func letterTriageCommand(word, done string, to ledger.Triage, short string) *cobra.Command {
 	var reason string
 	long := short + ". It changes nothing about the payment."
 	if to == ledger.Close {
@@ -26,7 +26,7 @@ func letterTriageCommand(word string, to ledger.Triage, short string) *cobra.Com
 					return err
 				}
 				return act{Act: "TRIAGE", OutboxID: id, Before: before, Now: string(to), Changed: before != string(to)}.
-					write(cmd, "%s: %s, was %s", to, id, before)
+					write(cmd, "%s: %s, was %s", done, id, before)
 			})
 		},
 	}
@@ -57,7 +57,7 @@ func letterReplayCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return act{Act: "REPLAY", OutboxID: id, AttemptNo: number, Now: "PENDING", Changed: true}.
+				return act{Act: "REPLAY", OutboxID: id, AttemptNo: number, Now: string(payment.Replayed), Changed: true}.
 					write(cmd, "back in pending: %s, row %d", id, number)
 			})
 		},
