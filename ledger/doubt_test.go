@@ -196,8 +196,9 @@ func TestRowLostInPending(t *testing.T) {
 	same(t, "letter of the lost one", d.letter(sent), "FAILED acknowledged")
 }
 
-// TestProofAgainAfterAReplay: that the rail executed the payment, which a person had
-// judged to be wrong before the replay, ends it when the rail says so again.
+// TestProofAgainAfterAReplay: that the rail executed the payment, which an operator had
+// judged to be wrong, keeps it from being replayed; and ends one that an older build has
+// replayed, when the rail says so again.
 func TestProofAgainAfterAReplay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -207,7 +208,15 @@ func TestProofAgainAfterAReplay(t *testing.T) {
 	_, err := o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why, RailSilent: true})
 	d.must(err)
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
-	d.must(err)
+	refusedWith(t, "replay", err, "RH020", "contradicts that")
+	d.do(`INSERT INTO railhead.payment_outbox_pending
+	    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count, created_at)
+	  SELECT a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, a.payload, 4, a.enqueued_at
+	  FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.attempt_no = 1`, [16]byte(id))
+	d.do(`INSERT INTO railhead.payment_outbox_attempts
+	    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
+	  SELECT gen_random_uuid(), a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, 4, 'REPLAYED', clock_timestamp(), 'a test', false, false
+	  FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.attempt_no = 1`, [16]byte(id))
 	same(t, "verdict", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictSettled)
 	same(t, "waiting", d.waiting(id), "")
 }

@@ -41,12 +41,14 @@ func (t Timeline) WasDispatched() bool {
 // have been executed, or was, so that a replay is refused.
 func (t Timeline) ContradictedSince() bool {
 	last := t.last()
-	if last == nil || last.Result == string(payment.ResultRefused) {
+	if last == nil {
 		return false
 	}
+	whole := last.Result == string(payment.ResultRefused) // the rail's word for every send
 	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
 		result := payment.Result(row.Result)
 		return row.State == payment.LateOutcome && row.AttemptNo > last.AttemptNo &&
-			(result.LeavesDoubt() || result == payment.ResultInProgress || result == payment.ResultExecuted || row.OutcomeUnknown && !last.OutcomeUnknown)
+			(result == payment.ResultExecuted || !whole &&
+				(result.LeavesDoubt() || result == payment.ResultInProgress || row.OutcomeUnknown && !last.OutcomeUnknown))
 	})
 }

@@ -1,9 +1,10 @@
 -- open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) -> void
 --   Opens the dead letter of each instruction, or reopens it with the new reason. One
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
---   because a person has to compare what contradicts itself, whatever came after, and
---   TAMPERED does where the row is set aside. What was never registered, and so was
---   forged, has its letter too. Callers that wait for the outcome are woken.
+--   because an operator has to compare what contradicts itself, whatever came after, and
+--   TAMPERED does where the row is set aside, or was asked about and is as unknown. What
+--   was never registered, and so was forged, has its letter too. Callers that wait for the
+--   outcome are woken.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
@@ -26,7 +27,8 @@ AS $$
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
     reason = CASE
       WHEN d.status NOT IN ({closed_letters})
-        AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason = 'UNCLAIMABLE') THEN d.reason
+        AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason NOT IN ({unpaid_reasons}) AND excluded.reason <> 'CONFLICT')
+        THEN d.reason
       ELSE excluded.reason END,
     error_code = excluded.error_code,
     status = 'pending',

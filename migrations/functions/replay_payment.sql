@@ -107,10 +107,11 @@ BEGIN
   -- A send that was learned of after the instruction had been called FAILED or
   -- not executed has no answer, unless the rail spoke for the whole payment; or the rail
   -- has said since that it was executed.
-  IF (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED') AND EXISTS (
+  IF EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no
-      AND a.state = 'LATE_OUTCOME' AND (a.result IN ({doubtful_results}, 'IN_PROGRESS') OR a.result = 'EXECUTED' OR a.outcome_unknown AND NOT last.outcome_unknown))
+    WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no AND a.state = 'LATE_OUTCOME'
+      AND (a.result = 'EXECUTED' OR (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+        AND (a.result IN ({doubtful_results}, 'IN_PROGRESS') OR a.outcome_unknown AND NOT last.outcome_unknown)))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made', last.attempt_no, last.state),
