@@ -358,11 +358,11 @@ func (m *marked) people() {
 		m.sees(m.who.want(exitOK, append([]string{"payment", "tail", "--since", "1h", "--once"}, more...)...))
 		m.sees(m.who.want(exitOK, append([]string{"status"}, more...)...))
 		m.sees(m.who.want(exitOK, append([]string{"rail", "list"}, more...)...))
-		m.sees(m.who.want(exitOK, append([]string{"dead-letter", "list"}, more...)...))
 		m.sees(m.who.run(append([]string{"prove"}, more...)...))
 		// These may show the amount, and show may show the key, to who asked.
 		var allowed strings.Builder
 		allowed.WriteString(m.who.want(exitOK, append([]string{"payment", "list"}, more...)...).out)
+		allowed.WriteString(m.who.want(exitOK, append([]string{"dead-letter", "list"}, more...)...).out)
 		for _, id := range []string{"accept-1", "refuse-1", "code-1", "malformed-1", "tampered", "dead-worker", "strict-1", "locked-1", "garbage-2", "later-1"} {
 			shown := m.who.want(exitOK, append([]string{"payment", "show", id}, more...)...).out
 			allowed.WriteString(strings.ReplaceAll(shown, marker+"-key-"+id, "KEY"))
