@@ -79,6 +79,59 @@ func TestEverySendRefused(t *testing.T) {
 	d.record(lost(sameKey, second))
 	resolve(first.OutboxID)
 	same(t, "the first for now, the second for good", d.late(evidence(sameKey, second, "refused", "")), payment.VerdictConflict)
+
+	for _, kind := range []string{"not sent", "refused for now"} {
+		only := d.claimOne(d.enqueue())
+		d.record(lost(never, only))
+		resolve(only.OutboxID)
+		same(t, "the only one "+kind, d.late(evidence(never, only, kind, "")), payment.VerdictConflict)
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), only.OutboxID)
+		d.must(err)
+		same(t, kind, line.Contradiction(), "no send of the payment was executed, by the answers to them, and an operator recorded it as DISPATCHED")
+
+		first, second := thenClaimed(d)
+		d.record(lost(sameKey, second))
+		resolve(first.OutboxID)
+		same(t, "one of two "+kind, d.late(evidence(sameKey, second, kind, "")), payment.VerdictLate)
+
+		executed := answered(d, payment.ResultAccepted)
+		same(t, "after the rail's own word "+kind, d.late(evidence(sameKey, executed, kind, "")), payment.VerdictLate)
+	}
+}
+
+// TestRefusedBeforeAReplay: what a worker tells late of a send before a replay does not end
+// what an operator had sent again.
+func TestRefusedBeforeAReplay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)
+	o := d.operator()
+	for _, kind := range []string{"refused", "refused payment"} {
+		claim := d.claimOne(d.enqueue())
+		d.record(lost(never, claim))
+		_, err := o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
+		d.must(err)
+		_, err = o.ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
+		d.must(err)
+		same(t, kind, d.late(evidence(sameKey, claim, kind, "")), payment.VerdictLate)
+		same(t, kind+": what is claimed next", d.claimOne(claim.OutboxID).Action, payment.ActionSend)
+	}
+}
+
+// TestResolvedByTheOtherReference: evidence is shown with the reference that it names.
+func TestResolvedByTheOtherReference(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first, second := thenClaimed(d)
+	d.record(told(sameKey, second, payment.ResultAccepted, "ref-1"))
+	same(t, "late", d.late(told(sameKey, first, payment.ResultAccepted, "ref-2")), payment.VerdictConflict)
+	_, err := d.operator().ResolvePayment(t.Context(), first.OutboxID, stated("ref-2"))
+	d.must(err)
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), first.OutboxID)
+	d.must(err)
+	if _, said := line.Certainty(); !strings.Contains(said, "reference ref-2)") {
+		t.Errorf("by evidence of ref-2 it says: %s", said)
+	}
 }
 
 // TestReferenceOfAnother: a rail's reference of one payment is no evidence of another,
@@ -109,7 +162,8 @@ func TestReferenceOfAnother(t *testing.T) {
 	done := make(chan error, 1)
 	other := d.Conn(t, celltest.Operator)
 	go func() { _, err := other.Exec(t.Context(), resolve, [16]byte(two)); done <- err }()
-	for d.text(`SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) == "0" {
+	waits := `SELECT count(*)::text FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'advisory'`
+	for end := time.Now().Add(5 * time.Second); d.text(waits, other.PgConn().PID()) == "0" && time.Now().Before(end) && len(done) == 0; {
 		time.Sleep(time.Millisecond) // until it waits
 	}
 	d.must(tx.Commit(t.Context()))

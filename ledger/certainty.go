@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -46,7 +47,9 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 		return Contradicted, t.Contradiction() + "; a person compares with the rail's statement", nil
 	case last != nil && last.State == payment.Dispatched:
 		if by := t.testimonyOf(last); by != nil {
-			return ExecutedByEvidence, reasonFrom(last, by.String()), by
+			row := *last
+			row.RailReference = cmp.Or(by.reference, row.RailReference)
+			return ExecutedByEvidence, reasonFrom(&row, by.String()), by
 		}
 	}
 	word, why = t.byRows(last)

@@ -17,7 +17,7 @@ func (t Timeline) Contradiction() string {
 		recorded = string(last.State)
 	}
 	notPaid := last != nil && last.State.EndsUnpaid()
-	var executed, refused, taken, inProgress, unanswered bool
+	var executed, refused, denied, taken, inProgress, unanswered bool
 	var references []string
 	var byEvidence string // the reference that an operator recorded
 	for n := range t.Attempts {
@@ -36,6 +36,8 @@ func (t Timeline) Contradiction() string {
 			}
 		case result.Refuses():
 			refused = true
+		case late && result.DeniesSend():
+			denied = true
 		case late && result == payment.ResultAccepted:
 			taken = true
 		case late && result == payment.ResultInProgress:
@@ -54,6 +56,8 @@ func (t Timeline) Contradiction() string {
 		return "the rail executed the payment, which is recorded as " + recorded
 	case refused && last != nil && last.State == payment.Dispatched:
 		return "the rail refused the payment, which is recorded as " + recorded
+	case denied && last.State == payment.Dispatched && byEvidence != "":
+		return "no send of the payment was executed, by the answers to them, and an operator recorded it as DISPATCHED"
 	case taken && notPaid:
 		return "the rail took the payment for now, and it is recorded as " + recorded
 	case inProgress && notPaid:

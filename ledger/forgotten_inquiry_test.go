@@ -185,3 +185,20 @@ func TestNotFoundAfterARestore(t *testing.T) {
 	_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "")
 }
+
+// TestRefusedBesideAForgottenInquiry: the send that a forgotten inquiry asked about is
+// counted, so that a word of the payment is not taken for that of its only send.
+func TestRefusedBesideAForgottenInquiry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	one := d.claimOne(d.enqueue())
+	d.record(told(sameKey, one, payment.ResultRefusedTransient, ""))
+	d.late(told(asks, forgottenInquiry(one.OutboxID), payment.ResultUnavailable, ""))
+	inquiry := d.claimOne(one.OutboxID)
+	same(t, "asks", inquiry.Action, payment.ActionInquire)
+	d.record(told(asks, inquiry, payment.ResultRefused, ""))
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), one.OutboxID)
+	d.must(err)
+	word, _ := line.Certainty()
+	same(t, d.rows(one.OutboxID), word, ledger.OutcomeUnknown)
+}

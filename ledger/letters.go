@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +18,7 @@ type Letter struct {
 	InstructionID string     `json:"instruction_id"`
 	ParticipantID string     `json:"participant_id"`
 	RailType      string     `json:"rail_type"`
-	AgeMS         int64      `json:"age_ms"`             // since it was opened
-	Amount        string     `json:"amount,omitempty"`   // empty: its payload has left the archive
-	Currency      string     `json:"currency,omitempty"` // ISO 4217
+	AgeMS         int64      `json:"age_ms"` // since it was opened
 	DeadLetter
 }
 
@@ -41,7 +40,7 @@ type LetterGroup struct {
 	Reason    payment.DeadReason `json:"reason"`
 	ErrorCode string             `json:"error_code,omitempty"`
 	RailType  string             `json:"rail_type"`
-	Currency  string             `json:"currency,omitempty"` // empty: the payloads have left the archive
+	Currency  string             `json:"currency,omitempty"` // empty: the payloads name none
 	Letters   int64              `json:"letters"`
 	OldestMS  int64              `json:"oldest_ms"`        // since the first of them was opened
 	Amount    string             `json:"amount,omitempty"` // a decimal number, the sum of them
@@ -122,12 +121,26 @@ func (r *Reader) LettersByCode(ctx context.Context, filter LetterFilter) (groups
 
 func scanListed(row pgx.CollectableRow) (Letter, error) {
 	var id pgtype.UUID
-	var code, note, actor, amount, currency pgtype.Text
 	var l Letter
-	err := row.Scan(&id, &l.InstructionID, &l.ParticipantID, &l.RailType, &l.Reason, &code, &l.Status, &note, &actor,
-		&l.OpenedAt, &l.UpdatedAt, &l.AgeMS, &amount, &currency)
-	l.Amount, l.Currency = amount.String, currency.String
+	into, set := l.columns()
+	err := row.Scan(slices.Concat([]any{&id, &l.InstructionID, &l.ParticipantID, &l.RailType}, into, []any{&l.AgeMS})...)
+	set()
 	l.OutboxID = payment.ID(id.Bytes)
-	l.ErrorCode, l.Note, l.Actor = code.String, note.String, actor.String
 	return l, err
+}
+
+// columns are what to scan a dead letter into, from reason to error_message, and what to
+// call once that is done.
+func (d *DeadLetter) columns() (into []any, set func()) {
+	var code, note, actor, amount, currency, railCode, message pgtype.Text
+	var first, last pgtype.Timestamptz
+	into = []any{
+		&d.Reason, &code, &d.Status, &note, &actor, &d.OpenedAt, &d.UpdatedAt,
+		&amount, &currency, &d.Attempts, &first, &last, &railCode, &message,
+	}
+	return into, func() {
+		d.ErrorCode, d.Note, d.Actor = code.String, note.String, actor.String
+		d.Amount, d.Currency, d.RailCode, d.ErrorMessage = amount.String, currency.String, railCode.String, message.String
+		d.FirstAttemptAt, d.LastAttemptAt = first.Time, last.Time
+	}
 }

@@ -1,9 +1,12 @@
 package ledger_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
 )
 
 // TestEndPauses: a pause ends when its end has come, and no other does; the log says so.
@@ -52,4 +55,26 @@ func TestEndPauses(t *testing.T) {
 	}
 	_, err = o.PauseRail(t.Context(), "bank", why, time.Now().Add(-time.Second))
 	refusedWith(t, "an end that is over", err, "RH002", "a moment to come")
+}
+
+// TestEndPausesWakes: the relayers hear of the end of a pause, whatever else ended with it.
+func TestEndPausesWakes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for what, act := range map[string]string{
+		"rail":        `UPDATE railhead.payment_rails SET paused = true, paused_by = 'o', paused_at = now(), pause_reason = 'r', paused_until = now() WHERE rail_type = 'bank'`,
+		"participant": `INSERT INTO railhead.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until) VALUES ('p', 'o', 'r', now())`,
+	} {
+		d.do(act)
+		listener := d.Conn(t, celltest.Relayer)
+		_, err := listener.Exec(t.Context(), `LISTEN "railhead.outbox_pending"`)
+		d.must(err)
+		_, err = d.exec.EndPauses(t.Context())
+		d.must(err)
+		ctx, done := context.WithTimeout(t.Context(), 5*time.Second)
+		if _, err := listener.WaitForNotification(ctx); err != nil {
+			t.Errorf("the end of a %s's pause wakes no relayer: %v", what, err)
+		}
+		done()
+	}
 }

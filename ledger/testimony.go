@@ -13,6 +13,8 @@ type Testimony struct {
 	Login    string `json:"login"`
 	Document string `json:"document"`
 	Date     string `json:"evidence_date,omitempty"` // as 2026-07-30; empty where the log is not in this look
+
+	reference string // the rail's, that it names
 }
 
 // String is "by evidence of LOGIN, DOCUMENT".
@@ -38,9 +40,11 @@ func (t Timeline) testimonyOf(row *AttemptRow) *Testimony {
 			var detail struct {
 				Document string `json:"document"`
 				Date     string `json:"evidence_date"`
+				// of an execution
+				Reference string `json:"rail_reference"`
 			}
 			if json.Unmarshal(act.Detail, &detail) == nil {
-				found = &Testimony{Login: act.Actor, Document: detail.Document, Date: detail.Date}
+				found = &Testimony{Login: act.Actor, Document: detail.Document, Date: detail.Date, reference: detail.Reference}
 			}
 		}
 	}

@@ -113,11 +113,20 @@ type Pause struct {
 type DeadLetter struct {
 	Reason    payment.DeadReason `json:"reason"`
 	ErrorCode string             `json:"error_code,omitempty"`
-	Status    string             `json:"status"` // pending, acknowledged, escalated, manual_replay, resolved
-	Note      string             `json:"note,omitempty"`
-	Actor     string             `json:"actor,omitempty"`
+	Status    string             `json:"status"`          // pending, acknowledged, escalated, manual_replay, resolved
+	Note      string             `json:"note,omitempty"`  // of the operator who moved it on last
+	Actor     string             `json:"actor,omitempty"` // who that is
 	OpenedAt  time.Time          `json:"opened_at"`
 	UpdatedAt time.Time          `json:"updated_at"`
+
+	// As the rows of the archive said when it was opened last, which leave before it does.
+	Amount         string    `json:"amount,omitempty"`   // a decimal number; empty: the payload has none
+	Currency       string    `json:"currency,omitempty"` // ISO 4217
+	Attempts       int       `json:"attempts"`           // times it was claimed, to be sent or asked about
+	FirstAttemptAt time.Time `json:"first_attempt_at,omitzero"`
+	LastAttemptAt  time.Time `json:"last_attempt_at,omitzero"`
+	RailCode       string    `json:"rail_code,omitempty"` // with ErrorMessage of the latest answer that has either
+	ErrorMessage   string    `json:"error_message,omitempty"`
 }
 
 // Open reports whether the letter still waits for a person.
@@ -265,9 +274,9 @@ func scanPending(row pgx.CollectableRow, p *PendingRow) error {
 }
 
 func scanLetter(row pgx.CollectableRow, d *DeadLetter) error {
-	var code, note, actor pgtype.Text
-	err := row.Scan(&d.Reason, &code, &d.Status, &note, &actor, &d.OpenedAt, &d.UpdatedAt)
-	d.ErrorCode, d.Note, d.Actor = code.String, note.String, actor.String
+	into, set := d.columns()
+	err := row.Scan(into...)
+	set()
 	return err
 }
 

@@ -32,6 +32,7 @@ var words = vocabulary{
 	"refusing_results":       listed(payment.Results(), payment.Result.Refuses),
 	"for_now_results":        listed(payment.Results(), payment.Result.RefusesForNow),
 	"send_refusing_results":  listed(payment.Results(), payment.Result.RefusesSend),
+	"send_denying_results":   listed(payment.Results(), payment.Result.DeniesSend),
 	"doubtful_results":       listed(payment.Results(), payment.Result.LeavesDoubt),
 	"reached_results":        listed(payment.Results(), payment.Result.ReachedRail),
 	"left_nothing_results":   listed(payment.Results(), payment.Result.LeftNothing),

@@ -95,8 +95,8 @@ func (h History) Late(o Outcome) Late {
 	}
 	w.spent = endsKey(o.Result, w.d.ErrorCode)
 	w.settled = h.Settled
-	if w.reported && w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed }) {
-		w.settled = false // it may be of a send before the replay
+	if w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed && r.No > w.claimNo }) {
+		w.settled = false // it is, or may be, of a send before the replay
 	}
 	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
 	w.whole = o.Result == ResultRefused && w.settled && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
@@ -186,7 +186,8 @@ func (w *weighing) keepWaiting() {
 		next.NextAction = ActionInquire
 	}
 	next.OutcomeUnknown = next.OutcomeUnknown || w.doubts
-	if w.forgotten && w.d.CountsSend {
+	// What a forgotten inquiry asked about is a send too.
+	if w.forgotten && (w.d.CountsSend || w.doubts && w.o.Result.IsOfInquiry()) {
 		next.SendCount++
 	}
 	w.out.Waiting = &next
@@ -194,8 +195,9 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, a refusal of the very send that was executed or of the last one, a payment
-// that is taken for now or in progress, and was ended otherwise than by the rail's word
+// failed, a refusal of the very send that was executed or of the last one, the last send
+// turned away or not made of what an operator's evidence calls executed, a payment that
+// is taken for now or in progress, and was ended otherwise than by the rail's word
 // for the whole of it (an operator's evidence is none), a send without an answer that
 // became known after the end. A send that was known is weighed in a final refusal,
 // unless an index alone had denied it; one that was forgotten, in nothing.
@@ -210,8 +212,10 @@ func (w *weighing) contradicts() bool {
 			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
-	case w.refuses && w.last.State == Dispatched:
-		return w.o.Result == ResultRefused || w.claimNo == w.last.Answers || w.last.Answers == 0 && w.sends(w.notRefused) == 0
+	case w.refuses && w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers):
+		return true
+	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.last.ErrorCode == CodeResolved && w.o.Result.DeniesSend()):
+		return w.sends(w.notRefused) == 0
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():

@@ -62,6 +62,9 @@ func (r Result) RefusesForNow() bool {
 // RefusesSend reports whether this word, said of a send, proves that it was not executed.
 func (r Result) RefusesSend() bool { return r.Refuses() || r.RefusesForNow() }
 
+// DeniesSend reports whether by this word a send was not executed, refused or never made.
+func (r Result) DeniesSend() bool { return r.RefusesSend() || r.LeftNothing() }
+
 // LeavesDoubt reports whether this word, said of a send, leaves open what became of it.
 func (r Result) LeavesDoubt() bool { return r == ResultUnknown || r == ResultAccepted }
 

@@ -41,6 +41,9 @@ func proveEvidence(i *instruction, _ Options, t *tally) {
 		case e.silent:
 			word = "; without the rail's word, which could be asked"
 		}
+		if e.alsoOf != "" {
+			word += "; by a reference that payment " + e.alsoOf + " has too: one of the two may not have been made"
+		}
 		t.note(fmt.Sprintf("%s: %s by evidence of %s, %s%s", i.id, outcome, e.login, e.document, word))
 	}
 	unknown, afterLate := false, false

@@ -112,7 +112,15 @@ func (l *loader) claims() ([]any, func()) {
 func (l *loader) evidence() ([]any, func()) {
 	var id pgtype.UUID
 	var e evidence
-	return []any{&id, &e.login, &e.executed, &e.document, &e.silent, &e.against}, func() { i := l.of(id); i.evidence = append(i.evidence, e) }
+	var other pgtype.UUID
+	return []any{&id, &e.login, &e.executed, &e.document, &e.silent, &e.against, &other}, func() {
+		e.alsoOf = ""
+		if other.Valid {
+			e.alsoOf = payment.ID(other.Bytes).String()
+		}
+		i := l.of(id)
+		i.evidence = append(i.evidence, e)
+	}
 }
 
 func (l *loader) acts() ([]any, func()) {

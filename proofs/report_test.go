@@ -118,12 +118,22 @@ func TestEvidenceIsNoted(t *testing.T) {
 		t.Errorf("of a resolution against the rail's word the notes say %q", said)
 	}
 	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
+		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', jsonb_build_object('executed', true, 'document', 'wire', 'rail_reference', o.rail_reference)
+		FROM (SELECT outbox_id, rail_type FROM railhead.payment_operator_log JOIN railhead.payment_outbox_attempts USING (outbox_id) WHERE act = 'RESOLVE' LIMIT 1) l
+		JOIN railhead.payment_outbox_attempts o ON o.rail_type = l.rail_type AND o.outbox_id <> l.outbox_id
+		WHERE o.state = 'DISPATCHED' AND o.rail_reference IS NOT NULL LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes, "\n"); strings.Count(said, "; by a reference that payment ") != 1 {
+		t.Errorf("of a reference that the rail gave to another payment the notes say %q", said)
+	}
+	if _, err := super.Exec(t.Context(), `INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason, detail)
 		SELECT 'RESOLVE', 'x', l.outbox_id, 'why', '{"executed": false, "document": "ticket"}'
 		FROM (SELECT outbox_id FROM railhead.payment_operator_log WHERE act = 'RESOLVE' LIMIT 1) l, generate_series(1, 40)`); err != nil {
 		t.Fatal(err)
 	}
 	notes := prove(t, db.Conn(t, celltest.Auditor), proofs.Options{Names: []string{"evidence"}}).Proofs[0].Notes
-	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+42-30))
+	want(t, "the last note", notes[len(notes)-1], fmt.Sprintf("and %d more", resolved+43-30))
 }
 
 // TestNotesOfSideDoors: what is no offence, and what an auditor should know of, is noted

@@ -112,8 +112,9 @@ type instruction struct {
 type evidence struct {
 	login, document string
 	executed        bool
-	silent          bool // the rail's word was missing
-	against         int  // the row by which the rail said the opposite; 0: it did not
+	silent          bool   // the rail's word was missing
+	against         int    // the row by which the rail said the opposite; 0: it did not
+	alsoOf          string // another payment that is executed by the reference which it names; empty: none
 }
 
 // waiting is a row of pending.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -106,11 +107,11 @@ func writeLetters(o output, letters []ledger.Letter, limit int) error {
 	for _, l := range letters {
 		rows = append(rows, []cell{
 			{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
-			{text: l.Status}, {text: l.RailType}, {text: l.ParticipantID}, {text: bounded(l.InstructionID, 40)},
-			{text: span(millis(l.AgeMS))}, {text: orDash(oneLine(l.Actor))}, {text: orDash(bounded(oneLine(l.Note), 60))},
+			{text: l.Status}, {text: l.RailType}, {text: l.ParticipantID}, {text: span(millis(l.AgeMS))},
+			{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
 		})
 	}
-	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "PARTICIPANT", "INSTRUCTION", "AGE", "ACTOR", "NOTE"}, rows); err != nil {
+	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "PARTICIPANT", "AGE", "AMOUNT"}, rows); err != nil {
 		return err
 	}
 	if len(letters) == limit {

@@ -20,9 +20,6 @@ const (
 	batchBytesMax = 8 << 20
 )
 
-// progressEvery is how often a long file says how far it is.
-const progressEvery = 2 * time.Second
-
 func enqueueFile(cmd *cobra.Command, name string) error {
 	from := cmd.InOrStdin()
 	if name != "-" {
@@ -94,7 +91,7 @@ func (l *fileLoad) run(ctx context.Context) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if time.Since(l.said) >= progressEvery {
+		if time.Since(l.said) >= sayEvery {
 			l.said = time.Now()
 			l.tell("so far")
 		}

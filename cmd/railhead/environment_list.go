@@ -85,6 +85,7 @@ func processVariables() variables {
 			{"RAILHEAD_LOG_LEVEL", "info", "debug, info, warn or error"},
 			{"RAILHEAD_LOG_FORMAT", "by terminal", "text or json; by default text on a terminal, else json"},
 			{"NO_COLOR", "", "every command: any value takes the colours away"},
+			{"COLUMNS", "120", "every command: how many characters a line of a table has at most"},
 			{"TERM", "", "every command: dumb takes the colours away"},
 		},
 	}

@@ -86,24 +86,9 @@ func showLog(cmd *cobra.Command, reader *ledger.Reader, filter ledger.LogFilter,
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		behind, err := tail.Look(cmd.Context(), func(act ledger.LoggedAct) error { return writeLogged(o, act) })
-		switch {
-		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		case behind:
-			fmt.Fprintln(cmd.ErrOrStderr(), "railhead: more acts than can be followed: older ones may be missing here; narrow it down")
-		}
-		select {
-		case <-cmd.Context().Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return follow(cmd, every, false, "older acts", func(ctx context.Context) (bool, error) {
+		return tail.Look(ctx, func(act ledger.LoggedAct) error { return writeLogged(o, act) })
+	})
 }
 
 // writeLogged is one act on one line, or one JSON value on a line.

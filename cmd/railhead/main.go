@@ -46,6 +46,7 @@ func noteBegin(command *cobra.Command, began *bool) {
 	if inner := command.RunE; inner != nil {
 		command.RunE = func(cmd *cobra.Command, args []string) error {
 			*began = true
+			defer patienceOf(cmd)()
 			return inner(cmd, args)
 		}
 	}
@@ -69,10 +70,12 @@ func rootCommand() *cobra.Command {
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		enqueueCommand(), paymentCommand(), deadLetterCommand(), participantCommand(), settingsCommand(), statusCommand(), logCommand(), proveCommand(), versionCommand(),
+		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), proveCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
-	root.AddCommand(serviceCommands()...)
+	for _, service := range serviceCommands() {
+		root.AddCommand(withProgress(service))
+	}
 	return root
 }
 

@@ -32,7 +32,7 @@ func (a act) write(cmd *cobra.Command, format string, args ...any) error {
 
 // needReason adds the flag that every act of an operator wants.
 func needReason(command *cobra.Command, into *string) {
-	command.Flags().StringVar(into, "reason", "", "why, for whoever reads the operator log later")
+	command.Flags().StringVar(into, "reason", "", "why, for those who read the operator log later")
 	must(command.MarkFlagRequired("reason"))
 }
 

@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // The forms of data on standard output.
@@ -111,31 +114,105 @@ func plainCells(texts ...string) []cell {
 	return cells
 }
 
-// table writes rows under a heading, each column as wide as its widest field.
+// tableWidth is how many characters a line of a table has at most, where its columns can
+// be made so narrow: 120, or what the variable COLUMNS says.
+func tableWidth(getenv func(string) string) int {
+	if width, err := strconv.Atoi(getenv("COLUMNS")); err == nil && width > 0 {
+		return width
+	}
+	return 120
+}
+
+// columnGap is between two columns.
+const columnGap = 2
+
+// narrowest is how narrow a column is made at most.
+const narrowest = 8
+
+// table writes rows under a heading, each column as wide as its widest field. Where a
+// line gets too long, fields go on below themselves, the widest columns first; ids stay
+// whole, to be copied.
 func (o output) table(heading []string, rows [][]cell) error {
 	all := append([][]cell{plainCells(heading...)}, rows...)
 	for n := range all[0] {
 		all[0][n].tone = strong
 	}
-	widths := make([]int, len(heading))
-	for _, row := range all {
-		for n := range row {
-			row[n].text = printable(row[n].text)
-			widths[n] = max(widths[n], utf8.RuneCountInString(row[n].text))
-		}
-	}
 	var text strings.Builder
+	widths := columnWidths(all, tableWidth(os.Getenv))
 	for _, row := range all {
-		var line strings.Builder
+		folded, height := make([][]string, len(row)), 0
 		for n, field := range row {
-			line.WriteString(o.paint(field.text, field.tone))
-			if n < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[n]-utf8.RuneCountInString(field.text)+2))
-			}
+			folded[n] = fold(printable(field.text), widths[n])
+			height = max(height, len(folded[n]))
 		}
-		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		for at := range height {
+			var line strings.Builder
+			for n, field := range row {
+				part := ""
+				if at < len(folded[n]) {
+					part = folded[n][at]
+				}
+				line.WriteString(o.paint(part, field.tone))
+				if n < len(row)-1 {
+					line.WriteString(strings.Repeat(" ", widths[n]-utf8.RuneCountInString(part)+columnGap))
+				}
+			}
+			text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
 	}
 	return o.text("%s", text.String())
+}
+
+// columnWidths makes the widest columns narrower until a line has at most so many characters.
+func columnWidths(rows [][]cell, most int) []int {
+	widths, least := make([]int, len(rows[0])), make([]int, len(rows[0]))
+	for r, row := range rows {
+		for n, field := range row {
+			width := utf8.RuneCountInString(printable(field.text))
+			widths[n] = max(widths[n], width)
+			if _, err := payment.ParseID(field.text); err == nil || r == 0 {
+				least[n] = max(least[n], width)
+			}
+		}
+	}
+	total := columnGap * (len(widths) - 1)
+	for _, width := range widths {
+		total += width
+	}
+	for ; total > most; total-- {
+		widest := -1
+		for n, width := range widths {
+			if width > max(least[n], narrowest) && (widest < 0 || width > widths[widest]) {
+				widest = n
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// fold is a text in lines of a width: it is cut at blanks, and inside of what is longer.
+func fold(text string, width int) []string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		runes := []rune(line)
+		for len(runes) > width {
+			end, next := width, width
+			for n := width; n > 0; n-- {
+				if runes[n] == ' ' {
+					end, next = n, n+1
+					break
+				}
+			}
+			lines = append(lines, string(runes[:end]))
+			runes = runes[next:]
+		}
+		lines = append(lines, string(runes))
+	}
+	return lines
 }
 
 func (o output) paint(text string, t tone) string {

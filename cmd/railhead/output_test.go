@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -55,6 +57,27 @@ func TestColor(t *testing.T) {
 	}
 	if got := painted.String(); got != "\x1b[1mA\x1b[0m   \x1b[1mB\x1b[0m\n\x1b[31mab\x1b[0m  x\nc\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTableFits: a line has 120 characters at most, nothing is cut away, and ids are whole.
+func TestTableFits(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	id, words, solid := "01890000-0000-7000-8000-000000000001", strings.Repeat("word ", 60), strings.Repeat("x", 150)
+	var out bytes.Buffer
+	err := output{w: &out}.table([]string{"OUTBOX ID", "REASON", "REFERENCE", "TWO"},
+		[][]cell{plainCells(id, words, solid, "a\nb"), plainCells(id, "short", "-", "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 120 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	text := out.String()
+	if strings.Count(text, id) != 2 || strings.Count(text, "word") != 60 || strings.Count(text, "x") != 150 || tableWidth(func(string) string { return "90" }) != 90 {
+		t.Errorf("something is cut:\n%s", text)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func paymentCommand() *cobra.Command {
-	return group("payment", "Show what became of instructions, follow them, and act on one", paymentShowCommand(), paymentListCommand(), paymentTailCommand(), paymentInquireCommand(),
+	return group("payment", "Show what became of instructions, follow them, and act on one", paymentShowCommand(), paymentListCommand(), withProgress(paymentTailCommand()), paymentInquireCommand(),
 		paymentSendNowCommand(), paymentRescheduleCommand(), paymentCancelCommand())
 }
 

@@ -29,7 +29,7 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
 	}
 	if d := line.DeadLetter; d != nil {
-		head = append(head, [2]string{"dead letter", letterLine(d)})
+		head = append(head, [2]string{"dead letter", letterLine(d)}, [2]string{"when opened", openingLine(d)})
 	}
 	if withPayload {
 		head = append(head, [2]string{"payload", oneLine(string(line.Payload))}, [2]string{"headers", oneLine(string(line.Headers))})
@@ -63,6 +63,24 @@ func letterLine(d *ledger.DeadLetter) string {
 	}
 	if d.Note != "" {
 		text += ": " + oneLine(d.Note)
+	}
+	return text
+}
+
+// openingLine is what the rows said when the letter was opened last.
+func openingLine(d *ledger.DeadLetter) string {
+	text := "never claimed"
+	switch {
+	case d.Attempts == 1:
+		text = "claimed once, at " + clock(d.FirstAttemptAt)
+	case d.Attempts > 1:
+		text = fmt.Sprintf("claimed %d times, first at %s, last at %s", d.Attempts, clock(d.FirstAttemptAt), clock(d.LastAttemptAt))
+	}
+	if d.RailCode != "" {
+		text += "; the rail's code was " + oneLine(d.RailCode)
+	}
+	if d.ErrorMessage != "" {
+		text += "; the latest answer said: " + oneLine(d.ErrorMessage)
 	}
 	return text
 }

@@ -46,7 +46,9 @@ func paymentTailCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return follow(cmd, tail, every, once)
+				return follow(cmd, every, once, "rows that commit late", func(ctx context.Context) (bool, error) {
+					return tail.Look(ctx, func(row ledger.Happened) error { return writeHappened(outputOf(cmd), row) })
+				})
 			})
 		},
 	}
@@ -60,20 +62,20 @@ func paymentTailCommand() *cobra.Command {
 	return command
 }
 
-// follow looks until it is stopped, which is how it ends.
-func follow(cmd *cobra.Command, tail *ledger.Tail, every time.Duration, once bool) error {
-	o := outputOf(cmd)
+// follow looks until it is stopped, which is how it ends, or once. A look reports whether
+// more has happened than it can show, which is said with what is followed.
+func follow(cmd *cobra.Command, every time.Duration, once bool, what string, look func(context.Context) (behind bool, err error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		behind, err := tail.Look(cmd.Context(), func(row ledger.Happened) error { return writeHappened(o, row) })
+		behind, err := look(cmd.Context())
 		switch {
 		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		case behind:
-			fmt.Fprintln(cmd.ErrOrStderr(), "railhead: more happens than can be followed: rows that commit late may be missing here; narrow it down")
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: more happens than can be followed: %s may be missing here; narrow it down\n", what)
 		}
 		if once && !behind {
 			return nil

@@ -24,8 +24,8 @@ type proveFlags struct {
 
 func proveCommand() *cobra.Command {
 	var flags proveFlags
-	command := group("prove", "Prove about the live database what Railhead promises; exit code 8 if one fails or does not run",
-		proveListCommand(&flags), proveRunCommand(&flags), proveCheckCommand())
+	command := withProgress(group("prove", "Prove about the live database what Railhead promises; exit code 8 if one fails or does not run",
+		proveListCommand(&flags), withProgress(proveRunCommand(&flags)), proveCheckCommand()))
 	command.Long = "Prove about the live database, production included, what Railhead promises: who may do what, that the ledger is\n" +
 		"append-only and complete, that nothing is lost, doubled or changed. Without a command it runs every proof.\n\n" +
 		"Connects by RAILHEAD_AUDITOR_URL as a member of railhead_auditor, and only reads. What needs more rights says so\n" +
@@ -174,8 +174,8 @@ func runProofs(ctx context.Context, url string, o proofs.Options) (report proofs
 	return report, err
 }
 
-// sayEvery is how often somebody who waits is told.
-const sayEvery = 2 * time.Second
+// sayEvery is how often one is told how far long work is.
+const sayEvery = time.Second
 
 // progressOn tells the terminal how far the long proofs are.
 func progressOn(cmd *cobra.Command) func(what string, done int64) {

@@ -44,7 +44,7 @@ func railApplyCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the log later; required to change anything")
+	command.Flags().StringVar(&reason, "reason", "", "why, for those who read the operator log later; required to change anything")
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, change nothing")
 	return command
 }
@@ -98,7 +98,7 @@ func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file 
 	changing := slices.ContainsFunc(changes, func(c railChange) bool { return c.Changed })
 	if changing && !dryRun {
 		if reason == "" {
-			return usage(errors.New("something would change: say why with --reason, for whoever reads the log later"))
+			return usage(errors.New("something would change: say why with --reason, for those who read the operator log later"))
 		}
 		for n := range changes {
 			if err := changes[n].apply(cmd, operator, reason); err != nil {
@@ -124,7 +124,7 @@ func (c *railChange) apply(cmd *cobra.Command, operator *ledger.Operator, reason
 	if changed {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: version %d is in force\n", c.RailType, version)
 	} else {
-		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: somebody else has just put the same in force as version %d\n", c.RailType, version)
+		fmt.Fprintf(cmd.ErrOrStderr(), "rail %s: another operator has just put the same in force as version %d\n", c.RailType, version)
 	}
 	return nil
 }

@@ -280,6 +280,9 @@ func (w *teller) look(step string) {
 	for _, why := range line.NotClaimed {
 		w.hold("status", oneLine(why))
 	}
+	if line.DeadLetter != nil {
+		w.hold("opened", openingLine(line.DeadLetter))
+	}
 	if line.DeadLetter.Open() {
 		w.hold("remedy", remedy(line))
 	}

@@ -1,14 +1,14 @@
 -- Dead letters by reason, code and rail, with what they are worth by currency; of at most
--- $4 letters, those that were opened first. Of a payload that has left the archive the
--- currency is null.
+-- $4 letters, those that were opened first. Where the payload names no currency it is
+-- null.
 -- $1 reason or null, $2 rail_type or null, $3 status, or null: those that are open, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
-SELECT l.reason, l.error_code, l.rail_type, m.payload ->> 'currency' AS currency, count(*) AS letters,
+SELECT l.reason, l.error_code, l.rail_type, l.currency, count(*) AS letters,
   (extract(epoch FROM clock_timestamp() - min(l.opened_at)) * 1000)::bigint AS oldest_ms,
-  sum(CASE WHEN m.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (m.payload ->> 'amount')::numeric END)::text AS amount,
+  sum(l.amount)::text AS amount,
   sum(count(*)) OVER ()::bigint AS looked_at
 FROM (
-  SELECT d.outbox_id, d.reason, d.error_code, d.rail_type, d.opened_at
+  SELECT d.outbox_id, d.reason, d.error_code, d.rail_type, d.opened_at, d.amount, d.currency
   FROM {cell}.payment_dead_letters d
   WHERE ($3::text IS NULL AND d.status NOT IN ({closed_letters}) OR d.status = $3)
     AND ($1::text IS NULL OR d.reason = $1)
@@ -18,10 +18,5 @@ FROM (
     AND ($7::timestamptz IS NULL OR d.opened_at <= $7)
   ORDER BY d.opened_at, d.outbox_id
   LIMIT $4) l
-CROSS JOIN LATERAL (
-  SELECT coalesce(
-    (SELECT p.payload FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id),
-    (SELECT a.payload FROM {cell}.payment_outbox_attempts a
-     WHERE a.outbox_id = l.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1)) AS payload) m
-GROUP BY l.reason, l.error_code, l.rail_type, m.payload ->> 'currency'
-ORDER BY count(*) DESC, l.reason, l.error_code, l.rail_type, currency
+GROUP BY l.reason, l.error_code, l.rail_type, l.currency
+ORDER BY count(*) DESC, l.reason, l.error_code, l.rail_type, l.currency

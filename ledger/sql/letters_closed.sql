@@ -2,14 +2,9 @@
 -- $1 reason or null, $2 rail_type or null, $3 status, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
 SELECT d.outbox_id, d.instruction_id, d.participant_id, d.rail_type, d.reason, d.error_code, d.status, d.note, d.actor,
-  d.opened_at, d.updated_at, (extract(epoch FROM clock_timestamp() - d.opened_at) * 1000)::bigint AS age_ms,
-  m.payload ->> 'amount' AS amount, m.payload ->> 'currency' AS currency
+  d.opened_at, d.updated_at, d.amount::text, d.currency, d.attempts, d.first_attempt_at, d.last_attempt_at, d.rail_code, d.error_message,
+  (extract(epoch FROM clock_timestamp() - d.opened_at) * 1000)::bigint AS age_ms
 FROM {cell}.payment_dead_letters d
-CROSS JOIN LATERAL (
-  SELECT coalesce(
-    (SELECT p.payload FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = d.outbox_id),
-    (SELECT a.payload FROM {cell}.payment_outbox_attempts a
-     WHERE a.outbox_id = d.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1)) AS payload) m
 WHERE d.status = $3
   AND ($1::text IS NULL OR d.reason = $1)
   AND ($2::text IS NULL OR d.rail_type = $2)

@@ -1,13 +1,14 @@
--- The money that waits, is in flight, or waits for a person, by rail and currency.
+-- The money that waits, is in flight, or waits for an operator, by rail and currency.
 -- What is set aside waits in pending and is counted there, and what is in flight with an
 -- open dead letter, which a rail is asked about again, is counted as in flight. $1
 -- instructions of each rail and of each part that are looked at: where that many were
 -- found, there may be more.
-SELECT m.rail_type, m.part, m.payload->>'currency' AS currency, count(*) AS instructions,
-  sum(CASE WHEN m.payload->>'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (m.payload->>'amount')::numeric END)::text AS amount,
+SELECT m.rail_type, m.part, m.currency, count(*) AS instructions,
+  sum(CASE WHEN m.amount ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN m.amount::numeric END)::text AS amount,
   bool_or(m.found >= $1) AS at_least
 FROM (
-  SELECT r.rail_type, CASE WHEN p.outcome_unknown THEN 'waiting, outcome unknown' ELSE 'waiting' END AS part, p.payload,
+  SELECT r.rail_type, CASE WHEN p.outcome_unknown THEN 'waiting, outcome unknown' ELSE 'waiting' END AS part,
+    p.payload ->> 'amount' AS amount, p.payload ->> 'currency' AS currency,
     count(*) OVER (PARTITION BY r.rail_type) AS found
   FROM {cell}.payment_rails r
   CROSS JOIN LATERAL (
@@ -16,7 +17,7 @@ FROM (
     WHERE q.rail_type = r.rail_type
     LIMIT $1) p
   UNION ALL
-  SELECT a.rail_type, 'in flight', a.payload, f.found
+  SELECT a.rail_type, 'in flight', a.payload ->> 'amount', a.payload ->> 'currency', f.found
   FROM (
     SELECT g.outbox_id, g.attempt_no, count(*) OVER () AS found
     FROM (
@@ -31,20 +32,14 @@ FROM (
     LIMIT 1) a
   WHERE {is_open f}
   UNION ALL
-  SELECT d.rail_type, 'dead letter ' || d.reason, a.payload, d.found
+  SELECT d.rail_type, 'dead letter ' || d.reason, d.amount::text, d.currency, d.found
   FROM (
-    SELECT g.outbox_id, g.rail_type, g.reason, count(*) OVER () AS found
+    SELECT g.outbox_id, g.rail_type, g.reason, g.amount, g.currency, count(*) OVER () AS found
     FROM (
-      SELECT l.outbox_id, l.rail_type, l.reason
+      SELECT l.outbox_id, l.rail_type, l.reason, l.amount, l.currency
       FROM {cell}.payment_dead_letters l
       WHERE l.status NOT IN ({closed_letters})
       LIMIT $1) g) d
-  CROSS JOIN LATERAL (
-    SELECT t.payload
-    FROM {cell}.payment_outbox_attempts t
-    WHERE t.outbox_id = d.outbox_id AND t.payload IS NOT NULL
-    ORDER BY t.attempt_no DESC
-    LIMIT 1) a
   WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = d.outbox_id LIMIT 1) IS NULL
     AND coalesce((
       SELECT t.state
@@ -52,6 +47,6 @@ FROM (
       WHERE t.outbox_id = d.outbox_id AND t.state <> 'LATE_OUTCOME'
       ORDER BY t.attempt_no DESC
       LIMIT 1) NOT IN ({claim_states}), true)) m
-GROUP BY m.rail_type, m.part, m.payload->>'currency'
-ORDER BY m.rail_type, m.part, m.payload->>'currency'
+GROUP BY m.rail_type, m.part, m.currency
+ORDER BY m.rail_type, m.part, m.currency
 LIMIT 1000

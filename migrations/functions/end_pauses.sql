@@ -21,6 +21,7 @@ BEGIN
       paused_until = NULL, updated_at = clock_timestamp()
     WHERE r.rail_type = ended.rail_type;
     PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type, NULL, 'the end of the pause has come: ' || ended.pause_reason);
+    PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT CASE ended.rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || ended.rail_type END;
   END LOOP;
   FOR ended IN
@@ -30,10 +31,8 @@ BEGIN
   LOOP
     DELETE FROM {cell}.payment_paused_participants p WHERE p.participant_id = ended.participant_id;
     PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', ended.participant_id, NULL, 'the end of the pause has come: ' || ended.pause_reason);
+    PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT 'participant ' || ended.participant_id;
   END LOOP;
-  IF ended IS NOT NULL THEN
-    PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
-  END IF;
 END
 $$;

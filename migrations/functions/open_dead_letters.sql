@@ -3,8 +3,9 @@
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
 --   because an operator has to compare what contradicts itself, whatever came after, and
 --   TAMPERED does where the row is set aside, or was asked about and is as unknown. What
---   was never registered, and so was forged, has its letter too. Callers that wait for the
---   outcome are woken.
+--   was never registered, and so was forged, has its letter too. Amount, attempts and the
+--   rail's last answer are kept as the rows say now, which leave the archive before the
+--   letter does. Callers that wait for the outcome are woken.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
@@ -12,9 +13,13 @@ CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons t
 LANGUAGE sql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  INSERT INTO {cell}.payment_dead_letters AS d (outbox_id, instruction_id, participant_id, rail_type, reason, error_code)
+  INSERT INTO {cell}.payment_dead_letters AS d
+    (outbox_id, instruction_id, participant_id, rail_type, reason, error_code,
+     amount, currency, attempts, first_attempt_at, last_attempt_at, rail_code, error_message)
   SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id), coalesce(k.participant_id, r.participant_id), r.rail_type,
-    l.reason, l.error_code
+    l.reason, l.error_code,
+    CASE WHEN w.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (w.payload ->> 'amount')::numeric END,
+    left(w.payload ->> 'currency', 20), c.n, c.first_at, c.last_at, said.rail_code, said.error_message
   FROM unnest($1, $2, $3) AS l(outbox_id, reason, error_code)
   LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = l.outbox_id
   CROSS JOIN LATERAL (
@@ -23,6 +28,20 @@ AS $$
     UNION ALL
     SELECT p.instruction_id, p.participant_id, p.rail_type FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id
     LIMIT 1) r
+  CROSS JOIN LATERAL (
+    SELECT coalesce(
+      (SELECT a.payload FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = l.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1),
+      (SELECT p.payload FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id)) AS payload) w
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS n, min(a.claimed_at) AS first_at, max(a.claimed_at) AS last_at
+    FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id AND a.state IN ({claim_states})) c
+  LEFT JOIN LATERAL (
+    SELECT a.rail_code, a.error_message
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = l.outbox_id AND (a.rail_code IS NOT NULL OR a.error_message IS NOT NULL)
+      AND a.result IS NOT NULL AND a.error_code IS DISTINCT FROM 'RESOLVED'
+    ORDER BY a.attempt_no DESC LIMIT 1) said ON true
   ORDER BY l.outbox_id
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
     reason = CASE
@@ -31,6 +50,13 @@ AS $$
         THEN d.reason
       ELSE excluded.reason END,
     error_code = excluded.error_code,
+    amount = coalesce(excluded.amount, d.amount),
+    currency = coalesce(excluded.currency, d.currency),
+    attempts = greatest(excluded.attempts, d.attempts),
+    first_attempt_at = least(excluded.first_attempt_at, d.first_attempt_at),
+    last_attempt_at = greatest(excluded.last_attempt_at, d.last_attempt_at),
+    rail_code = excluded.rail_code,
+    error_message = excluded.error_message,
     status = 'pending',
     opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
     updated_at = excluded.updated_at;

@@ -106,10 +106,11 @@ BEGIN
     BEGIN
       -- A send that a restore has forgotten can't be counted: while that may be, a
       -- refusal ends nothing.
-      -- So does one that the rail reported by itself, of a send before a replay.
-      IF o.claim_no IS NULL AND refuses AND settled THEN
+      -- So does one that is, or may be, of a send before a replay.
+      IF refuses AND settled THEN
         settled := NOT EXISTS (
-          SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED');
+          SELECT FROM {cell}.payment_outbox_attempts a
+          WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED' AND a.attempt_no > coalesce(claim_no, 0));
       END IF;
       whole := o.result = 'REFUSED' AND settled AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
@@ -156,7 +157,8 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed or of the last one, a
+        -- failed, a refusal of the very send that was executed or of the last one, the last
+        -- send turned away or not made of what an operator's evidence calls executed, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
         -- without an answer that became known after the end: an operator decides. A send
@@ -167,12 +169,13 @@ BEGIN
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no
-              OR last.answers_attempt_no IS NULL AND NOT EXISTS (
-                SELECT FROM {cell}.sends_of(o.outbox_id) s
-                WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
-                  SELECT FROM {cell}.payment_outbox_attempts a
-                  WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results}))))
+            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
+          OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+            AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (
+              SELECT FROM {cell}.sends_of(o.outbox_id) s
+              WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
+                SELECT FROM {cell}.payment_outbox_attempts a
+                WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results})))
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
@@ -216,7 +219,8 @@ BEGIN
           first_sent_at = CASE WHEN forgotten AND o.counts_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
           last_sent_at = CASE WHEN forgotten AND o.counts_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
           render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version) ELSE p.render_version END,
-          send_count = p.send_count + CASE WHEN forgotten AND o.counts_send THEN 1 ELSE 0 END,
+          -- What a forgotten inquiry asked about is a send too.
+          send_count = p.send_count + CASE WHEN forgotten AND (o.counts_send OR doubts AND o.result IN ({inquiry_results})) THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' OR doubts AND NOT counts THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;

@@ -16,15 +16,15 @@ SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
 AS $$
 DECLARE
-  letter  {cell}.payment_dead_letters;
-  last    {cell}.payment_outbox_attempts;
-  whole   {cell}.payment_outbox_attempts;
-  profile jsonb;
-  sends   record;
-  told    record; -- of sends that a restore forgot
-  doubted boolean; -- some send of it may be on its way still
-  window_ interval;
-  number  integer;
+  letter     {cell}.payment_dead_letters;
+  last       {cell}.payment_outbox_attempts;
+  whole      {cell}.payment_outbox_attempts;
+  profile    jsonb;
+  sends      record;
+  told       record; -- of sends that a restore forgot
+  doubted    boolean; -- some send of it may be on its way still
+  key_window interval;
+  number     integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
   PERFORM {cell}.require_settled_server('a replay');
@@ -137,9 +137,9 @@ BEGIN
   -- it takes their place, inside the window alone; where the rail knows no keys the
   -- operator answers for it.
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
-  window_ := (profile ->> 'key_window')::interval;
+  key_window := (profile ->> 'key_window')::interval;
   IF doubted AND profile ->> 'resend_on_unknown' = 'SAME_KEY'
-    AND (clock_timestamp() - least(sends.first_at, told.first_at) < window_ - least(window_ / 10, interval '5 minutes')) IS NOT TRUE
+    AND (clock_timestamp() - least(sends.first_at, told.first_at) < key_window - least(key_window / 10, interval '5 minutes')) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),

@@ -26,7 +26,8 @@
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of and require_rails_word read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
--- locks:   the keys row, then the letter, then the pending row.   called by: operator.
+-- locks:   the keys row, then the letter, then the pending row, then where it was executed an advisory lock on the
+--          rail's reference, so that two payments do not get one.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(
   outbox_id uuid, executed boolean, rail_reference text, evidence_date date, document text, reason text,
   rail_silent boolean DEFAULT false) RETURNS text

@@ -99,13 +99,25 @@ CREATE TABLE {cell}.payment_dead_letters (
   actor          text COLLATE "C",
   opened_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- as the rows of the archive say when it is opened
+  amount           numeric,
+  currency         text COLLATE "C",
+  attempts         integer NOT NULL DEFAULT 0,
+  first_attempt_at timestamptz,
+  last_attempt_at  timestamptz,
+  rail_code        text COLLATE "C",
+  error_message    text COLLATE "C",
   CONSTRAINT payment_dead_letters_pk PRIMARY KEY (outbox_id),
   CONSTRAINT payment_dead_letters_reason CHECK (reason IN ('FAILED', 'EXPIRED', 'OUTCOME_UNKNOWN', 'CONFLICT', 'TAMPERED', 'UNCLAIMABLE')),
   CONSTRAINT payment_dead_letters_status CHECK (status IN ('pending', 'acknowledged', 'escalated', 'manual_replay', 'resolved')),
   CONSTRAINT payment_dead_letters_note CHECK (octet_length(note) <= 2000)
 );
 COMMENT ON TABLE {cell}.payment_dead_letters IS
-  'One row per instruction that waits, or waited, for a person. Open: every status but manual_replay and resolved.';
+  'One row per instruction that waits, or waited, for an operator. Open: every status but manual_replay and resolved. '
+  'It outlives its rows in the archive, and says what they said when it was opened last.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.attempts IS 'Times that it was claimed, to be sent or asked about.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.error_message IS 'With rail_code: of the latest answer that has either.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.note IS 'What the last operator wrote who moved it on, who is actor; not of its opening.';
 CREATE INDEX payment_dead_letters_open
   ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ({closed_letters});
 

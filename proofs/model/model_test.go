@@ -125,7 +125,7 @@ func (m *model) answered(o payment.Outcome, name string) payment.Verdict {
 	}
 	d, claim, reported := o.Decision, m.number(o.Claim), o.Claim.AttemptNo == 0
 	var verdict payment.Verdict
-	if m.open > 0 && (reported && (d.State == payment.Dispatched || m.whole(o.Result, true)) || claim == m.open) {
+	if m.open > 0 && (reported && (d.State == payment.Dispatched || m.whole(o.Result, claim, true)) || claim == m.open) {
 		verdict = m.answerOpen(o, d, m.open, reported)
 	} else {
 		verdict = m.late(o, d, claim, reported)
@@ -158,7 +158,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted) ||
 		foundNone && has(payment.ResultInProgress, payment.ResultRefused) ||
 		!m.claimUnknown && slices.ContainsFunc(since, func(l late) bool { return l.unknown })
-	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, reported) {
+	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, claim, reported) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken || foundNone {
 			d.NextAction = payment.ActionInquire
@@ -210,10 +210,14 @@ func (m *model) addLate(l late) {
 // sends. What a rail reports by itself may be about a send before a replay, or one
 // that was refused for now, which a restore may have forgotten. Sends that a restore has forgotten can't be counted, and
 // the rail's rule is looked up by the first row.
-func (m *model) whole(r payment.Result, reported bool) bool {
-	return r == payment.ResultRefused && !m.suspended && !(reported && m.replayed) &&
+func (m *model) whole(r payment.Result, claim int, reported bool) bool {
+	return r == payment.ResultRefused && !m.suspended && !m.beforeReplay(claim) &&
 		(m.covers && m.rows > 0 && !(reported && (m.notNow || m.restored)) || !m.restored && m.sent() <= 1)
 }
+
+// beforeReplay reports whether a refusal is, or may be, of a send before a replay: 0 is
+// a claim that the archive does not know, or none.
+func (m *model) beforeReplay(claim int) bool { return claim < m.replayedAt }
 
 // sent counts the sends that may have reached the rail.
 func (m *model) sent() int {
@@ -256,7 +260,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if refuses && m.state == payment.Failed && !m.waiting && !doubts || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
-	whole := m.whole(o.Result, reported) && (reported || claim > 0 || !doubts)
+	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
 	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
 	unsettled = unsettled && !executes && !whole
 	m.addLate(like)
@@ -266,6 +270,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1) ||
+			m.state == payment.Dispatched && m.ended == 0 && m.evident && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
@@ -275,7 +280,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, ""
 		return payment.VerdictSettled
-	case (refuses || spent) && !unsettled && !m.suspended && !(reported && m.replayed):
+	case (refuses || spent) && !unsettled && !m.suspended && !m.beforeReplay(claim):
 		m.append(payment.Failed, false, claim, weight, o.RailReference)
 		m.waiting, m.letter = false, payment.DeadFailed
 		return payment.VerdictSettled
