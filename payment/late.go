@@ -214,7 +214,7 @@ func (w *weighing) contradicts() bool {
 		})
 	case w.refuses && w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers):
 		return true
-	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.last.ErrorCode == CodeResolved && w.o.Result.DeniesSend()):
+	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
 		return w.sends(w.notRefused) == 0
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
@@ -224,6 +224,10 @@ func (w *weighing) contradicts() bool {
 	}
 	return false
 }
+
+// byEvidenceAlone reports whether the end rests on an operator's evidence, and that can't
+// be of a send that a restore forgot.
+func (w *weighing) byEvidenceAlone() bool { return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten }
 
 // notRefused reports whether a row is of another send than the one that the outcome
 // answers, and of none that was refused.

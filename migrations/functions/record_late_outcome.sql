@@ -170,7 +170,8 @@ BEGIN
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
-          OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+          OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
+              AND NOT {cell}.send_may_be_forgotten(o.outbox_id))
             AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (
               SELECT FROM {cell}.sends_of(o.outbox_id) s
               WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (

@@ -270,7 +270,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1) ||
-			m.state == payment.Dispatched && m.ended == 0 && m.evident && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
+			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
