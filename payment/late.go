@@ -227,7 +227,9 @@ func (w *weighing) contradicts() bool {
 
 // byEvidenceAlone reports whether the end rests on an operator's evidence, and that can't
 // be of a send that a restore forgot.
-func (w *weighing) byEvidenceAlone() bool { return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten }
+func (w *weighing) byEvidenceAlone() bool {
+	return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten
+}
 
 // notRefused reports whether a row is of another send than the one that the outcome
 // answers, and of none that was refused.
