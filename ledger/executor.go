@@ -248,8 +248,8 @@ func (e *Executor) SetAside(ctx context.Context, ids []payment.ID, code string) 
 	return aside, nil
 }
 
-// EndPauses ends the pauses whose end has come, and names what goes on: everything, a rail
-// or a participant.
+// EndPauses ends the pauses and opens the gates whose end has come, and names what goes on:
+// everything, a rail or a participant, or enqueue for one of them.
 func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
 	resumed, err := boundedRows(ctx, e, pgx.RowTo[string], e.sql["end_pauses"])
 	if err != nil {

@@ -26,7 +26,9 @@ type Gauges struct {
 	Letters    []LetterGauge
 	Components []ComponentGauge
 	Holders    []Holder
-	Stuck      int64 // claimed, unanswered, older than the zombie threshold; ends at StuckMax
+	// ClosedGates counts the gates that are closed; a scope that is not there has none.
+	ClosedGates map[GateScope]int64
+	Stuck       int64 // claimed, unanswered, older than the zombie threshold; ends at StuckMax
 	// ExpiringSoon are pending, certain, and expire within 15 minutes; ends at DepthMax.
 	ExpiringSoon      int64
 	PendingDeadTuples int64
@@ -104,11 +106,19 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	for _, reason := range payment.DeadReasons() {
 		reasons = append(reasons, string(reason))
 	}
+	g.ClosedGates = make(map[GateScope]int64)
 	var live int64
 	var bounds []string
 	err = r.lookWithin(ctx, timeout, func(batch *pgx.Batch) {
 		batch.Queue(r.sql["gauges_rails"], DepthMax, gaugeRailsMax).Query(collect(&g.Rails, scanRailGauges))
 		batch.Queue(r.sql["gauges_letters"], reasons, OpenLettersMax).Query(collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
+		batch.Queue(r.sql["gauges_gates"]).Query(each(func(row pgx.CollectableRow) error {
+			var scope GateScope
+			var closed int64
+			err := row.Scan(&scope, &closed)
+			g.ClosedGates[scope] = closed
+			return err
+		}))
 		batch.Queue(r.sql["gauges_components"], gaugeComponentsMax).
 			Query(collect(&g.Components, scanComponentGauge))
 		batch.Queue(r.sql["gauges_stuck"], StuckMax).

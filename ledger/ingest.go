@@ -54,8 +54,8 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // Enqueue takes one instruction in a transaction of its own. The same key with
 // the same content gives the receipt of the first call, with Replayed set.
 //
-// A refusal is a *payment.Fault, which is payment.ErrConflict or
-// payment.ErrInvalid. A cell that another build has migrated is refused with
+// A refusal is a *payment.Fault, which is payment.ErrConflict, payment.ErrInvalid or,
+// where an operator has closed enqueue, payment.ErrEnqueueClosed. A cell that another build has migrated is refused with
 // payment.ErrOtherSchema, until it was found to be of this build once. Serialization failures and deadlocks are retried here, a
 // bounded number of times. After any other error, payment.ErrCommitUnknown
 // included, the same call may be repeated: it never makes a second instruction.

@@ -96,7 +96,7 @@ func draw(r *rand.Rand, n int) []json.RawMessage {
 			continue
 		}
 		usual := map[string]string{
-			"instruction_id": fmt.Sprintf(`"i-%d"`, i), "participant_id": `"p-1"`, "idempotency_key": fmt.Sprintf(`"k-%d"`, i),
+			"instruction_id": fmt.Sprintf(`"i-%d"`, i), "participant_id": fmt.Sprintf(`"p-%d"`, i%5), "idempotency_key": fmt.Sprintf(`"k-%d"`, i),
 			"rail_type": `"` + celltest.Bank + `"`, "payload": drawnPayload(r), "priority": "1",
 			"not_before": absent, "expires_at": absent, "headers": absent, "surprise": absent,
 		}
@@ -121,6 +121,7 @@ func tight(t *testing.T) (*celltest.Cell, *pgx.Conn, *rand.Rand) {
 	t.Helper()
 	cell := celltest.New(t)
 	cell.Exec("UPDATE railhead.payment_outbox_settings SET payload_bytes_max = 512, headers_bytes_max = 256")
+	cell.Exec("INSERT INTO railhead.payment_closed_gates (scope, name, closed_by, close_reason) VALUES ('participant', 'p-4', 'amy', 'a test')")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return cell, cell.Conn(t, ""), rand.New(rand.NewPCG(seed, 0))

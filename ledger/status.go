@@ -19,7 +19,9 @@ type Status struct {
 	Rails      []RailStatus `json:"rails"`
 	// Participants whose instructions are not claimed, those paused last first.
 	Participants []Pause `json:"paused_participants"`
-	Heartbeats   []Beat  `json:"heartbeats"`
+	// ClosedGates are what new instructions are refused of, closed last first.
+	ClosedGates []ClosedGate `json:"closed_gates"`
+	Heartbeats  []Beat       `json:"heartbeats"`
 	// CutShort names what there is more of than is listed or counted here.
 	CutShort []Part `json:"cut_short"`
 }
@@ -33,6 +35,7 @@ const (
 	PartInFlight     Part = "in_flight"           // 20,000 claimed instructions, the oldest first
 	PartDeadLetters  Part = "dead_letters"        // CountMax
 	PartParticipants Part = "paused_participants" // 100
+	PartGates        Part = "closed_gates"        // 100
 	PartLanes        Part = "lanes"               // 1,000
 	PartHeartbeats   Part = "heartbeats"          // 200
 )
@@ -122,6 +125,7 @@ const (
 	railsMax        = 1001 // one is "*", which stands for everything
 	membersMax      = 20_000
 	participantsMax = 100
+	statusGatesMax  = 100
 	beatsMax        = 200
 )
 
@@ -161,6 +165,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 			return err
 		}))
 		batch.Queue(r.sql["status_participants"], participantsMax+1).Query(collect(&s.Participants, scanPause))
+		batch.Queue(r.sql["closed_gates"], nil, nil, statusGatesMax+1).Query(collect(&s.ClosedGates, scanClosedGate))
 		batch.Queue(r.sql["lanes"], nil, lanesMax+1).Query(collect(&lanes, scanLane))
 		batch.Queue(r.sql["status_heartbeats"], beatsMax+1).Query(collect(&s.Heartbeats, scanBeat))
 	})
@@ -169,6 +174,7 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	}
 	atMost(&s, PartRails, &s.Rails, railsMax)
 	atMost(&s, PartParticipants, &s.Participants, participantsMax)
+	atMost(&s, PartGates, &s.ClosedGates, statusGatesMax)
 	atMost(&s, PartLanes, &lanes, lanesMax)
 	atMost(&s, PartHeartbeats, &s.Heartbeats, beatsMax)
 	if moreFlights {

@@ -15,6 +15,7 @@ const (
 	StateNoInstruction = "RH010"
 	StateContended     = "RH011" // others kept taking the number of the row that was to be appended
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
+	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )
 
@@ -41,6 +42,7 @@ var refusals = []Refusal{
 	{StateContended, ErrContended, "other transactions kept appending to the same instruction"},
 	{"RH012", nil, "reserved: over a limit of the participant"},
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
+	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},
 	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},

@@ -87,6 +87,9 @@ var (
 	// ErrPutBack: the row was put back in pending, past the product. It is set aside,
 	// not claimed (RH013).
 	ErrPutBack = errors.New("the row was put back in pending")
+	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or
+	// everything. Nothing was stored; the same call may succeed later (RH014).
+	ErrEnqueueClosed = errors.New("enqueue is closed")
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
 	ErrServerChanged = errors.New("the server is another one than before")

@@ -50,7 +50,7 @@ type Store interface {
 	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// ReopenLetters opens the dead letters of rows that are set aside and have none.
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
-	// EndPauses ends the pauses whose end has come, and names what goes on.
+	// EndPauses ends the pauses and opens the gates whose end has come, and names what goes on.
 	EndPauses(ctx context.Context) ([]string, error)
 	// EnsurePartitions makes the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
@@ -91,7 +91,7 @@ type Result struct {
 	Expired    int
 	SetAside   int      // expired, and the archive refuses it
 	Reopened   int      // set aside, without a dead letter that said so
-	Resumed    []string // pauses whose end has come
+	Resumed    []string // pauses and gates whose end has come
 	Partitions []string
 }
 
@@ -214,12 +214,12 @@ func (r *Reaper) inGrace(server payment.Server, now time.Time) bool {
 	return now.Before(r.graceUntil)
 }
 
-// endPauses lets go on what was paused until now.
+// endPauses lets go on what was paused, or closed, until now.
 func (r *Reaper) endPauses(ctx context.Context, result *Result) error {
 	resumed, err := r.store.EndPauses(ctx)
 	result.Resumed = resumed
 	for _, what := range resumed {
-		r.log.InfoContext(ctx, "the end of a pause has come", "resumed", what)
+		r.log.InfoContext(ctx, "the end of a pause or of a closing has come", "resumed", what)
 	}
 	return err
 }

@@ -31,6 +31,7 @@ const (
 	exitPartial     = 7   // some items were refused, the others went in
 	exitProof       = 8   // a proof or a comparison failed, or a proof that was asked for did not run
 	exitNotAllowed  = 9   // the state of the instruction does not allow the act
+	exitClosed      = 10  // an operator has closed enqueue: nothing was stored
 	exitInterrupted = 130 // stopped by a signal
 )
 
@@ -82,6 +83,8 @@ func codeOf(err error) int {
 		return exitNotFound
 	case errors.Is(err, payment.ErrNotAllowed):
 		return exitNotAllowed
+	case errors.Is(err, payment.ErrEnqueueClosed):
+		return exitClosed
 	case errors.Is(err, payment.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
 		return exitUsage
 	default:
@@ -175,6 +178,7 @@ func exitCodesTopic() *cobra.Command {
   7    some items were refused, the others went in
   8    a proof or a comparison failed, or a proof that was asked for did not run
   9    the state of the instruction does not allow the act; the message says why and what does
+  10   an operator has closed enqueue: nothing was stored; run the same command again later
   130  stopped by a signal`,
 	}
 }

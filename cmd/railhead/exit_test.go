@@ -26,6 +26,7 @@ func TestCodeOf(t *testing.T) {
 		exitNotFound:    {payment.ErrNotFound, &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}},
 		exitConflict:    {payment.ErrConflict, &payment.Fault{SQLState: "RH001"}, &payment.Fault{SQLState: "RH007"}},
 		exitUnreachable: {context.DeadlineExceeded},
+		exitClosed:      {payment.ErrEnqueueClosed, &payment.Fault{SQLState: "RH014"}},
 		exitInterrupted: {context.Canceled},
 	} {
 		for _, err := range errs {

@@ -15,8 +15,9 @@ func statusCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "status", Short: "Show how the cell is doing: rails, what waits, what is in flight, components",
 		Long: "Show how the cell is doing, in one snapshot: per rail what waits and since when, what is in flight, whose\n" +
-			"outcome is unknown, what waits for a person, and what is paused; then the components by the age of their\n" +
-			"heartbeat, which is stale after the setting heartbeat_stale. It costs the same whatever the archive holds.\n" +
+			"outcome is unknown, what waits for a person, what is paused, and what new instructions are refused of; then\n" +
+			"the components by the age of their heartbeat, which is stale after the setting heartbeat_stale. It costs the\n" +
+			"same whatever the archive holds.\n" +
 			"--money adds up the amounts by rail and currency, of at most 100,000 instructions a rail.\n" +
 			"Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
@@ -102,6 +103,14 @@ func writeStatus(o output, name string, status ledger.Status) error {
 	if err := writePauses(o, status); err != nil {
 		return err
 	}
+	if len(status.ClosedGates) > 0 {
+		if err := o.text("\n"); err != nil {
+			return err
+		}
+		if err := writeGates(o, status.ClosedGates); err != nil {
+			return err
+		}
+	}
 	if err := writeHeartbeats(o, status.Heartbeats); err != nil {
 		return err
 	}
@@ -113,6 +122,7 @@ func writeCutShort(o output, parts []ledger.Part) error {
 	lists := map[ledger.Part]string{
 		ledger.PartRails:        "there are more rails than the 1,000 that are listed",
 		ledger.PartParticipants: "more participants are paused than the 100 that are listed, those paused last",
+		ledger.PartGates:        "enqueue is closed for more than the 100 that are listed, those closed last",
 		ledger.PartHeartbeats:   "there are more components than the 200 that are listed, those that beat last",
 	}
 	for _, part := range parts {

@@ -131,6 +131,7 @@ var (
 	railLetters  = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
 	conflicts    = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")
 	paused       = desc("railhead_rail_paused", "Whether the rail is paused, and by whom.", "rail", "by")
+	closedGates  = desc("railhead_enqueue_closed", "Gates that are closed: new instructions of so many rails, participants or of everything are refused.", "scope")
 	components   = desc("railhead_components", "Running components by the age of their heartbeat.", "kind", "status")
 	heartbeat    = desc("railhead_component_heartbeat_age_seconds", "Age of the youngest heartbeat of a running component.", "kind")
 	deadTuples   = desc("railhead_pending_dead_tuples", "Dead rows of pending that vacuum has not removed.")
@@ -149,7 +150,7 @@ var (
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
-		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, components, heartbeat, deadTuples,
+		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, closedGates, components, heartbeat, deadTuples,
 		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, clockOffset, up, statsAge,
 	} {
 		ch <- each
@@ -178,6 +179,9 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, defaultRows, float64(g.DefaultRows))
 	gauge(ch, size, float64(g.DatabaseBytes))
 	collectRails(ch, g.Rails)
+	for _, scope := range ledger.GateScopes() {
+		gauge(ch, closedGates, float64(g.ClosedGates[scope]), string(scope))
+	}
 	collectLetters(ch, g)
 	collectComponents(ch, g.Components)
 }

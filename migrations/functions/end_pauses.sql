@@ -1,9 +1,12 @@
 -- end_pauses() -> setof text
---   Ends the pauses whose end has come, and writes that into the operator log. Returns
---   what goes on, as pause_of says it: 'rail bank', 'everything', 'participant p'. A row
---   that an operator has locked is left to the next call.
--- writes:  payment_rails, payment_paused_participants, payment_operator_log.
--- locks:   the rows that it ends.   called by: executor (the reaper).
+--   Ends the pauses whose end has come, opens the gates whose end has come, and writes that
+--   into the operator log. Returns what goes on, as pause_of says it: 'rail bank', 'everything',
+--   'participant p', and of a gate 'enqueue for rail bank'. What an operator has locked is
+--   left to the next call.
+-- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules
+--          by its trigger, payment_operator_log.
+-- locks:   the rows that it ends, and for a gate the row of payment_outbox_rules.
+-- called by: executor (the reaper).
 CREATE OR REPLACE FUNCTION {cell}.end_pauses() RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -34,5 +37,18 @@ BEGIN
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT 'participant ' || ended.participant_id;
   END LOOP;
+  IF EXISTS (SELECT FROM {cell}.payment_closed_gates g WHERE g.closed_until <= clock_timestamp()) THEN
+    PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+      FOR ended IN
+        DELETE FROM {cell}.payment_closed_gates g WHERE g.closed_until <= clock_timestamp()
+        RETURNING g.scope, g.name, g.close_reason
+      LOOP
+        PERFORM {cell}.log_operator_act('OPEN_ENQUEUE', ended.name, NULL, 'the end of the closing has come: ' || ended.close_reason,
+          jsonb_build_object('scope', ended.scope));
+        RETURN NEXT 'enqueue for ' || CASE ended.scope WHEN 'cell' THEN 'everything' ELSE ended.scope || ' ' || ended.name END;
+      END LOOP;
+    END IF;
+  END IF;
 END
 $$;

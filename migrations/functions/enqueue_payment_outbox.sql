@@ -9,8 +9,9 @@
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
---          number in the payload. COLUMN has the field that is wrong and CONSTRAINT the
---          name of the rule that it breaks: docs/ingest.md lists them.
+--          number in the payload, RH014 an operator has closed enqueue. COLUMN has the
+--          field that is wrong and CONSTRAINT the name of the rule that it breaks:
+--          docs/ingest.md lists them.
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
@@ -39,8 +40,9 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-  seen  record;
-  fault record;
+  seen   record;
+  fault  record;
+  closed boolean := false;
 BEGIN
   -- Taken means flushed, and on the synchronous standby where there is one: the
   -- commit is the caller's, whose login may be set not to wait for that.
@@ -55,6 +57,7 @@ BEGIN
       AND (r.required -> (rail_type COLLATE "C") IS NULL OR {cell}.missing_field(r.required -> (rail_type COLLATE "C"), payload) IS NULL)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
+      AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
       AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
         w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS sound
     INTO STRICT seen
@@ -87,13 +90,20 @@ BEGIN
       RETURN NEXT;
       RETURN;
     END IF;
+    -- The participant's row is ours since the first look: no open transaction has
+    -- enqueued this key, so that "nothing was stored" is true.
+    IF closed THEN
+      RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, DETAIL = fault.detail, HINT = fault.hint,
+        COLUMN = fault.field, CONSTRAINT = fault.rule;
+    END IF;
     -- After the second look the key's row is there but this snapshot can't see it.
     EXIT WHEN look = 2;
 
     IF seen.sound IS NOT TRUE THEN
       SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(instruction_id, participant_id, idempotency_key,
         rail_type, payload, not_before, expires_at, priority, headers) f;
-      IF FOUND THEN
+      closed := FOUND AND fault.code = 'RH014';
+      IF FOUND AND NOT closed THEN
         RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, HINT = fault.hint,
           COLUMN = fault.field, CONSTRAINT = fault.rule;
       END IF;
@@ -110,15 +120,16 @@ BEGIN
       sequence_id := {cell}.bump_participant_outbox_seq(participant_id);
     END IF;
 
+    -- Behind a closed gate the key is looked for once more, and not made.
     INSERT INTO {cell}.payment_outbox_keys AS k
       (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
     SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print, seen.rail_key
     FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) m
-    WHERE seen.allow_second_key OR NOT EXISTS (
+    WHERE NOT closed AND (seen.allow_second_key OR NOT EXISTS (
       SELECT FROM (
         SELECT o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
         WHERE o.instruction_id = instruction_id COLLATE "C" OFFSET 0) o
-      WHERE o.participant_id = participant_id COLLATE "C" AND o.idempotency_key <> idempotency_key COLLATE "C")
+      WHERE o.participant_id = participant_id COLLATE "C" AND o.idempotency_key <> idempotency_key COLLATE "C"))
     ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
@@ -148,8 +159,8 @@ BEGIN
         HINT = 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.';
     END IF;
 
-    -- The key came in beside us: give the number back (the row is still ours)
-    -- and answer as known.
+    -- The key came in beside us, or the gate is closed: give the number back (the row
+    -- is still ours) and look again.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id - 1
     WHERE s.participant_id = participant_id COLLATE "C";

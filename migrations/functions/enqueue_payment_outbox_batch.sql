@@ -11,8 +11,9 @@
 --          40P01 as enqueue_payment_outbox.
 -- reads:   payment_outbox_keys, and the tables of read_outbox_batch, payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
--- locks:   the participants' rows in participant_id order, then the keys' index
---          entries in (participant, instruction, key) order: two batches can't deadlock.
+-- locks:   the participants' rows in participant_id order, also of what a closed gate
+--          refuses, then the keys' index entries in (participant, instruction, key) order:
+--          two batches can't deadlock.
 -- called by: ingest.
 --
 --   The planner knows neither how many items there are nor, with old statistics,
@@ -64,7 +65,8 @@ BEGIN
 
   -- Lock the participants first, in one order for everybody, and take as many
   -- numbers as there may be new instructions. What follows sees all that was
-  -- committed before the locks came.
+  -- committed before the locks came. Behind a closed gate a participant is locked too:
+  -- then no open transaction has enqueued a key of what is refused.
   WITH wanted AS MATERIALIZED (
     SELECT b.participant_id, count(*) AS n
     FROM unnest(batch) b
@@ -72,7 +74,7 @@ BEGIN
       SELECT true AS known FROM {cell}.payment_outbox_keys k
       WHERE k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
       LIMIT 1) k ON true
-    WHERE b.error_code IS NULL AND k.known IS NULL
+    WHERE (b.error_code IS NULL OR b.error_code = 'RH014') AND k.known IS NULL
     GROUP BY b.participant_id
   ),
   bumped AS (
@@ -216,6 +218,13 @@ BEGIN
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.fingerprint FROM {cell}.payment_outbox_keys k
     WHERE f.item IS NULL AND k.instruction_id = b.instruction_id AND k.idempotency_key = b.idempotency_key
     LIMIT 1) k ON true
+  LEFT JOIN LATERAL (
+    SELECT true AS known
+    FROM (
+      SELECT o.participant_id FROM {cell}.payment_outbox_keys o
+      WHERE o.instruction_id = b.instruction_id OFFSET 0) o
+    WHERE b.error_code = 'RH014' AND o.participant_id = b.participant_id AND NOT settings.allow_second_key
+    LIMIT 1) o ON true
   CROSS JOIN LATERAL (
     SELECT CASE
       WHEN f.item IS NOT NULL THEN NULL
@@ -223,7 +232,7 @@ BEGIN
       WHEN b.fingerprint IS NULL THEN b.error_code
       WHEN k.outbox_id IS NOT NULL AND k.fingerprint IS DISTINCT FROM b.fingerprint THEN 'RH001'
       WHEN k.outbox_id IS NOT NULL THEN NULL
-      WHEN b.error_code IS NOT NULL THEN b.error_code
+      WHEN b.error_code IS NOT NULL AND o.known IS NULL THEN b.error_code
       ELSE 'RH007'
     END AS code) v
   ORDER BY b.item;

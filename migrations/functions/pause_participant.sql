@@ -14,7 +14,7 @@ DECLARE
   paused boolean;
 BEGIN
   PERFORM {cell}.require_reason(pause_participant.reason);
-  PERFORM {cell}.require_pause_end(pause_participant.until);
+  PERFORM {cell}.require_end(pause_participant.until);
   IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = pause_participant.participant_id) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here', HINT = 'Check the participant_id.';
   END IF;

@@ -15,7 +15,7 @@ DECLARE
   was boolean;
 BEGIN
   PERFORM {cell}.require_reason(pause_rail.reason);
-  PERFORM {cell}.require_pause_end(pause_rail.until);
+  PERFORM {cell}.require_end(pause_rail.until);
   SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = pause_rail.rail_type FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', quote_literal(left(pause_rail.rail_type, 64))),

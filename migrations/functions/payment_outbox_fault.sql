@@ -1,17 +1,19 @@
--- payment_outbox_fault(...) -> (code text, message text, hint text, field text, rule text)
+-- payment_outbox_fault(...) -> (code text, message text, hint text, field text, rule text, detail text)
 --   Checks a new instruction. Returns no row when it is sound, else the SQLSTATE
 --   and the sentence of the first thing that is wrong, with the field and the name of
 --   the rule, by which a caller can branch (docs/ingest.md). No message holds a value
 --   of the payload or of a header.
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or
 --          the headers, RH005 too
---          large or too deep, RH006 already expired, RH008 a card number.
--- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies.
+--          large or too deep, RH006 already expired, RH008 a card number; of a sound
+--          one RH014 where an operator has closed enqueue. detail is of RH014 alone.
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies,
+--          payment_closed_gates.
 -- locks:   nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fault(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb)
-RETURNS TABLE (code text, message text, hint text, field text, rule text)
+RETURNS TABLE (code text, message text, hint text, field text, rule text, detail text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -175,7 +177,28 @@ BEGIN
       message := 'the instruction has already expired';
       hint := 'Enqueue it with a later expires_at, if it still should be paid.'; RETURN NEXT; RETURN;
     ELSE
-      RETURN;
+      NULL;
   END CASE;
+
+  -- The last check, so that only what would have been taken is told to come again. Of
+  -- several gates the message names the one that is to open last.
+  SELECT format('enqueue is closed for %s by %s since %s%s: %s', g.what, g.closed_by, to_char(g.closed_at AT TIME ZONE 'UTC', g.form),
+      ' until ' || to_char(g.closed_until AT TIME ZONE 'UTC', g.form), g.close_reason),
+    CASE g.scope WHEN 'rail' THEN 'rail_type' WHEN 'participant' THEN 'participant_id' ELSE 'cell' END,
+    'Closed: ' || string_agg(g.what, ', ') OVER (ORDER BY g.scope ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) || '.'
+  INTO message, field, detail
+  FROM (
+    SELECT c.scope, c.closed_by, c.closed_at, c.closed_until, c.close_reason, 'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
+      CASE c.scope WHEN 'cell' THEN 'everything' ELSE c.scope || ' ' || c.name END AS what
+    FROM {cell}.payment_closed_gates c
+    WHERE (c.scope, c.name) IN (('cell', '*'), ('rail', rail_type COLLATE "C"), ('participant', participant_id COLLATE "C"))) g
+  ORDER BY g.closed_until DESC NULLS FIRST, g.scope
+  LIMIT 1;
+  IF FOUND THEN
+    code := 'RH014';
+    rule := 'CLOSED';
+    hint := 'Nothing was stored. Send the same call again, with the same key, once enqueue is open.';
+    RETURN NEXT;
+  END IF;
 END
 $$;

@@ -27,6 +27,7 @@ BEGIN
           'not_before', 'expires_at', 'priority', 'headers'] = '{}'
         AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL)
         AND NOT EXISTS (SELECT FROM needle n WHERE strpos(l.folded, n.name) > 0)
+        AND NOT {cell}.enqueue_is_closed(r.closed_gates, i.rail_type, i.participant_id)
         AND {cell}.payment_outbox_sound(i.instruction_id, i.participant_id, i.idempotency_key, i.payload, m.not_before, m.expires_at,
           i.priority, i.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
           (r.digits -> (i.payload ->> 'currency'))::integer, r.refuse_card_numbers)

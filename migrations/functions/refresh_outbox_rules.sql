@@ -2,8 +2,12 @@
 --   Makes payment_outbox_rules again, in the transaction that changed one of the
 --   tables that it is made of: whoever sees the change sees it there too. The
 --   proof "guards" compares.
+--
+--   The row is locked before the tables are read, by a statement of its own: made of what
+--   was there before the lock came, it would undo what another transaction had just put in.
+-- errors:  40001 above READ COMMITTED where the row was made again since the snapshot.
 -- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails,
---          and what required_fields reads.
+--          payment_closed_gates, and what required_fields reads.
 -- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.
 -- called by: the triggers of those tables.
 CREATE OR REPLACE FUNCTION {cell}.refresh_outbox_rules() RETURNS trigger
@@ -11,16 +15,18 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
+  PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE;
   INSERT INTO {cell}.payment_outbox_rules AS r
     (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers, rail_types, forbidden, digits,
-     required)
+     required, closed_gates)
   SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
     ARRAY(
       SELECT '%' || replace(replace(replace(f.key, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_') || '":%'
       FROM {cell}.payment_forbidden_keys f ORDER BY f.key),
     (SELECT coalesce(jsonb_object_agg(c.code, c.exponent), '{}') FROM {cell}.payment_currencies c),
-    {cell}.required_fields()
+    {cell}.required_fields(),
+    (SELECT array_agg({cell}.gate_mark(g.scope, g.name) ORDER BY g.scope, g.name) FROM {cell}.payment_closed_gates g)
   FROM {cell}.payment_outbox_settings s
   ON CONFLICT ON CONSTRAINT payment_outbox_rules_pk DO UPDATE SET
     allow_second_key = excluded.allow_second_key,
@@ -32,7 +38,8 @@ BEGIN
     rail_types = excluded.rail_types,
     forbidden = excluded.forbidden,
     digits = excluded.digits,
-    required = excluded.required;
+    required = excluded.required,
+    closed_gates = excluded.closed_gates;
   RETURN NULL;
 END
 $$;

@@ -47,6 +47,20 @@ CREATE TABLE {cell}.payment_paused_participants (
 );
 COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
 
+CREATE TABLE {cell}.payment_closed_gates (
+  scope        text COLLATE "C" NOT NULL,
+  name         text COLLATE "C" NOT NULL,
+  closed_by    text COLLATE "C" NOT NULL,
+  closed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+  close_reason text COLLATE "C" NOT NULL,
+  closed_until timestamptz,
+  CONSTRAINT payment_closed_gates_pk PRIMARY KEY (scope, name),
+  CONSTRAINT payment_closed_gates_scope CHECK (scope IN ('cell', 'rail', 'participant') AND (scope <> 'cell' OR name = '*'))
+);
+COMMENT ON TABLE {cell}.payment_closed_gates IS
+  'Of what new instructions are refused (RH014): of a rail, a participant, or with the name ''*'' of the whole cell. Enqueues honour it.';
+COMMENT ON COLUMN {cell}.payment_closed_gates.closed_until IS 'When the reaper opens the gate; null: an operator does.';
+
 CREATE TABLE {cell}.payment_accepted_timelines (
   system_identifier text COLLATE "C" NOT NULL,
   timeline          bigint      NOT NULL,
@@ -171,7 +185,7 @@ CREATE TABLE {cell}.payment_operator_log (
   CONSTRAINT payment_operator_log_pk PRIMARY KEY (act_id),
   CONSTRAINT payment_operator_log_reason CHECK (btrim(reason) <> '' AND octet_length(reason) <= 2000)
 );
-COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of an operator, every pause that a relayer made by itself, and every one whose end came.';
+COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of an operator, every pause that a relayer made by itself, and every pause and closing whose end came.';
 CREATE INDEX payment_operator_log_outbox ON {cell}.payment_operator_log (outbox_id) WHERE outbox_id IS NOT NULL;
 
 CREATE TRIGGER payment_rail_profiles_append_only
@@ -227,17 +241,20 @@ CREATE TABLE {cell}.payment_outbox_rules (
   forbidden         text[] COLLATE "C" NOT NULL,
   digits            jsonb   NOT NULL,
   required          jsonb   NOT NULL,
+  closed_gates      uuid[],
   CONSTRAINT payment_outbox_rules_pk PRIMARY KEY (singleton),
   CONSTRAINT payment_outbox_rules_one_row CHECK (singleton)
 ) WITH (toast_tuple_target = 8160);
 COMMENT ON TABLE {cell}.payment_outbox_rules IS
-  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies, and payment_rails with the profiles in force, by their triggers; never changed by hand.';
+  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_closed_gates, and payment_rails with the profiles in force, by their triggers; never changed by hand.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'Those with a profile in force.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key. Without the key''s first quote, at which LIKE would stop at every name and value.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency by its code.';
 COMMENT ON COLUMN {cell}.payment_outbox_rules.required IS 'What each rail needs in a payload (required_fields).';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.closed_gates IS 'The marks of payment_closed_gates (gate_mark); null: enqueue is open for everything.';
 
 {include required_fields}
+{include gate_mark}
 {include refresh_outbox_rules}
 
 CREATE TRIGGER payment_outbox_settings_rules
@@ -252,6 +269,10 @@ CREATE TRIGGER payment_currencies_rules
 CREATE TRIGGER payment_rails_rules
   AFTER INSERT OR UPDATE OF rail_type, profile_version OR DELETE OR TRUNCATE ON {cell}.payment_rails
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+CREATE TRIGGER payment_closed_gates_rules
+  AFTER INSERT OR UPDATE OF scope, name OR DELETE OR TRUNCATE ON {cell}.payment_closed_gates
+  FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refresh_outbox_rules();
+ALTER TABLE {cell}.payment_closed_gates ENABLE ALWAYS TRIGGER payment_closed_gates_rules;
 ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_settings_rules;
 ALTER TABLE {cell}.payment_forbidden_keys ENABLE ALWAYS TRIGGER payment_forbidden_keys_rules;
 ALTER TABLE {cell}.payment_currencies ENABLE ALWAYS TRIGGER payment_currencies_rules;

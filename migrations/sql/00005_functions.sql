@@ -8,6 +8,7 @@
 {include missing_field}
 {include payment_outbox_fault}
 {include payment_outbox_sound}
+{include enqueue_is_closed}
 {include enqueue_payment_outbox}
 {include outbox_batch_item}
 {include read_outbox_batch}

@@ -6,11 +6,14 @@
 {include lock_payment}
 {include close_letter}
 {include set_time_budget}
-{include require_pause_end}
+{include require_end}
 {include pause_rail}
 {include resume_rail}
 {include pause_participant}
 {include resume_participant}
+{include require_gate}
+{include close_enqueue}
+{include open_enqueue}
 {include end_pauses}
 {include cancel_payment}
 {include reschedule_payment}

@@ -116,7 +116,10 @@ WHERE NOT EXISTS (
           FROM jsonb_array_elements_text(CASE jsonb_typeof(p.profile #> '{checks,required}') WHEN 'array' THEN p.profile #> '{checks,required}' ELSE '[]' END) AS e) f
         WHERE f.path <> ''
         GROUP BY l.rail_type) n)
-    AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c))
+    AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c)
+    AND r.closed_gates IS NOT DISTINCT FROM (
+      SELECT array_agg(left(encode(sha256(convert_to(concat(g.scope, chr(31), g.name), 'UTF8')), 'hex'), 32)::uuid ORDER BY g.scope, g.name)
+      FROM {cell}.payment_closed_gates g))
 UNION ALL
 SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, zombie is %s ms',
   p.rail_type, p.version, trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms), s.zombie_ms), 1

@@ -28,6 +28,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_outbox_settings', 'payment_outbox_settings_kept', 42, 'refuse_change', 'A', false),
     ('payment_forbidden_keys', 'payment_forbidden_keys_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('payment_currencies', 'payment_currencies_rules', 60, 'refresh_outbox_rules', 'A', false),
+    ('payment_closed_gates', 'payment_closed_gates_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('payment_rails', 'payment_rails_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('participant_outbox_sequences', 'participant_outbox_sequences_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_claims', 'payment_outbox_claims_no_truncate', 34, 'refuse_change', 'A', false),

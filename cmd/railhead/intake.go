@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func intakeCommand() *cobra.Command {
+	return group("intake", "Refuse new instructions of a rail, of a participant or of everything, and take them again",
+		intakeCloseCommand(), intakeOpenCommand(), intakeListCommand())
+}
+
+func intakeCloseCommand() *cobra.Command {
+	var end pauseEnd
+	command := intakeSwitch("close", "Refuse new instructions of a rail, of a participant, or of everything",
+		"Refuse new instructions of a rail, of a participant, or of everything: a caller that enqueues gets RH014, and\n"+
+			"nothing is stored. What was enqueued before stays and is dispatched; a call that repeats one of those is\n"+
+			"answered as ever. To stop dispatch and go on taking instructions, use railhead rail pause.\n"+
+			"An enqueue that is under way when the gate closes may still go in.\n"+
+			"With --for or --until the reaper opens the gate; without, an operator does. What is closed already keeps the\n"+
+			"first login, time and reason, and opens when the later of the two ends comes.\n"+
+			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
+		func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error) {
+			until, err := end.moment()
+			if err != nil {
+				return act{}, "", usage(err)
+			}
+			changed, err := operator.CloseEnqueue(ctx, gate, reason, until)
+			if err != nil {
+				return act{}, "", err
+			}
+			closed, err := operator.Reader().ClosedGate(ctx, gate)
+			return act{Act: "CLOSE_ENQUEUE", Now: "closed", Changed: changed}, gateClosed(gate, changed, closed), err
+		})
+	end.flags(command)
+	return command
+}
+
+func intakeOpenCommand() *cobra.Command {
+	return intakeSwitch("open", "Take new instructions again of what was closed",
+		"Take new instructions again of what railhead intake close has closed. Each gate is opened by itself: a rail\n"+
+			"that is closed stays so when everything is opened. Connects by RAILHEAD_OPERATOR_URL.",
+		func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error) {
+			changed, err := operator.OpenEnqueue(ctx, gate, reason)
+			if err != nil {
+				return act{}, "", err
+			}
+			everything, err := operator.Reader().ClosedGate(ctx, everythingGate)
+			return act{Act: "OPEN_ENQUEUE", Now: "open", Changed: changed}, gateOpened(gate, changed, everything), err
+		})
+}
+
+// everythingGate is the one of the whole cell.
+var everythingGate = ledger.Gate{Scope: ledger.GateCell, Name: ledger.Everything}
+
+// intakeSwitch is one of the two commands; do returns the act and its sentence.
+func intakeSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error)) *cobra.Command {
+	var reason, participant string
+	everything := false
+	command := &cobra.Command{
+		Use: word + " RAIL | --participant ID | --everything", Short: short, Long: long,
+		Example: "  railhead intake " + word + " bank --reason 'they close for the year, ticket 4711'\n" +
+			"  railhead intake " + word + " --participant p1 --reason 'their keys were stolen'\n" +
+			"  railhead intake " + word + " --everything --reason 'move to another database'",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var gates []ledger.Gate
+			if len(args) == 1 {
+				gates = append(gates, ledger.Gate{Scope: ledger.GateRail, Name: args[0]})
+			}
+			if cmd.Flags().Changed("participant") {
+				gates = append(gates, ledger.Gate{Scope: ledger.GateParticipant, Name: participant})
+			}
+			if everything {
+				gates = append(gates, everythingGate)
+			}
+			if len(gates) != 1 {
+				return usage(errors.New("name one rail, or give --participant or --everything"))
+			}
+			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+				done, said, err := do(cmd.Context(), operator, gates[0], reason)
+				if ledger.SQLState(err) == payment.StateUnknownRail {
+					return withCode(exitNotFound, err)
+				}
+				if err != nil {
+					return err
+				}
+				switch gates[0].Scope {
+				case ledger.GateParticipant:
+					done.ParticipantID = gates[0].Name
+				case ledger.GateRail, ledger.GateCell:
+					done.RailType = gates[0].Name
+				}
+				return done.write(cmd, "%s", said)
+			})
+		},
+	}
+	command.Flags().StringVar(&participant, "participant", "", "new instructions of this participant, on every rail")
+	command.Flags().BoolVar(&everything, "everything", false, "all new instructions")
+	needReason(command, &reason)
+	return command
+}
+
+// gateClosed says what a closing did. The closing in force is the first one.
+func gateClosed(gate ledger.Gate, changed bool, closed *ledger.ClosedGate) string {
+	what := "enqueue for " + oneLine(gate.String())
+	switch {
+	case closed == nil: // opened meanwhile
+		return what + " closed"
+	case !changed && closed.Until.IsZero():
+		return fmt.Sprintf("%s was closed already by %s since %s, and has no end: %s", what, closed.By, clock(closed.At), oneLine(closed.Reason))
+	case !changed:
+		return fmt.Sprintf("%s was closed already by %s since %s, and opens at %s: %s", what, closed.By, clock(closed.At), clock(closed.Until), oneLine(closed.Reason))
+	case closed.Until.IsZero():
+		return what + " closed"
+	default:
+		return what + " closed until " + clock(closed.Until)
+	}
+}
+
+// gateOpened says what an opening did, and what still refuses new instructions.
+func gateOpened(gate ledger.Gate, changed bool, everything *ledger.ClosedGate) string {
+	said := "enqueue for " + oneLine(gate.String()) + " was not closed"
+	if changed {
+		said = "enqueue for " + oneLine(gate.String()) + " opened"
+	}
+	if everything != nil {
+		said += fmt.Sprintf("; everything is closed by %s since %s: %s", everything.By, clock(everything.At), oneLine(everything.Reason))
+	}
+	return said
+}
+
+func intakeListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List what new instructions are refused of",
+		Long: "List the rails and participants of which new instructions are refused, and everything where it is closed:\n" +
+			"since when, by whom and why, and until when; what was closed last comes first. Connects by RAILHEAD_READER_URL.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				closed, err := reader.ClosedGates(cmd.Context())
+				if err != nil {
+					return err
+				}
+				o := outputOf(cmd)
+				switch {
+				case o.json:
+					return o.document(emptyNotNull(closed))
+				case len(closed) == 0:
+					return o.text("enqueue is open for everything\n")
+				default:
+					return writeGates(o, closed)
+				}
+			})
+		},
+	}
+}
+
+func writeGates(o output, closed []ledger.ClosedGate) error {
+	rows := make([][]cell, 0, len(closed))
+	for _, gate := range closed {
+		rows = append(rows, []cell{{oneLine(gate.String()), alarm}, {text: clock(gate.At)}, {text: clock(gate.Until)}, {text: gate.By}, {text: oneLine(gate.Reason)}})
+	}
+	return o.table([]string{"CLOSED", "SINCE", "UNTIL", "BY", "REASON"}, rows)
+}

@@ -1,0 +1,50 @@
+-- close_enqueue(scope text, name text, reason text [, until timestamptz]) -> boolean
+--   Refuses new instructions of a rail ('rail', its rail_type), of a participant
+--   ('participant', its participant_id) or of the whole cell ('cell', '*') with RH014.
+--   What is enqueued stays, and is dispatched; a call that repeats one is answered as ever.
+--   The reaper opens the gate at until; without it an operator does. True if it was
+--   open. A gate that is closed keeps its login, time and reason, and opens when the
+--   later of the two ends comes: never, if one has none.
+--
+--   An enqueue reads the gates once, when it begins: one that is under way when this
+--   commits may still go in.
+-- errors:  RH002 without a reason, an until that is over or more than 366 days ahead, or no
+--          such scope; RH003 unknown rail; RH005 100 participants are closed already;
+--          RH010 a participant that never enqueued; 55P03 after 5 s of waiting for a lock.
+-- reads:   what require_gate reads.
+-- writes:  payment_closed_gates, payment_outbox_rules by its trigger, payment_operator_log.
+-- locks:   the row of payment_outbox_rules, which no enqueue waits for.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.close_enqueue(scope text, name text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+  -- So that the marks of all do not make the row of payment_outbox_rules outgrow its page.
+  participants_max CONSTANT integer := 100;
+  was_open boolean;
+BEGIN
+  PERFORM {cell}.require_reason(close_enqueue.reason);
+  PERFORM {cell}.require_end(close_enqueue.until);
+  PERFORM {cell}.require_gate(close_enqueue.scope, close_enqueue.name);
+  -- One after the other: whether the gate is closed, and how many are, holds until the end.
+  PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE;
+  INSERT INTO {cell}.payment_closed_gates (scope, name, closed_by, close_reason, closed_until)
+  VALUES (close_enqueue.scope, close_enqueue.name, session_user, left(close_enqueue.reason, 500), close_enqueue.until)
+  ON CONFLICT ON CONSTRAINT payment_closed_gates_pk DO NOTHING;
+  was_open := FOUND;
+  IF NOT was_open THEN
+    UPDATE {cell}.payment_closed_gates g
+    SET closed_until = close_enqueue.until
+    WHERE g.scope = close_enqueue.scope AND g.name = close_enqueue.name
+      AND (g.closed_until < close_enqueue.until OR g.closed_until IS NOT NULL AND close_enqueue.until IS NULL);
+  END IF;
+  IF (SELECT count(*) FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') > participants_max THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('enqueue is closed for %s participants already', participants_max),
+      HINT = 'Close the rail or the whole cell, or open one of them first.';
+  END IF;
+  PERFORM {cell}.log_operator_act('CLOSE_ENQUEUE', close_enqueue.name, NULL, close_enqueue.reason,
+    jsonb_strip_nulls(jsonb_build_object('scope', close_enqueue.scope, 'until', close_enqueue.until)));
+  RETURN was_open;
+END
+$$;

@@ -1,0 +1,14 @@
+-- gate_mark(scope text, name text) -> uuid
+--   By what payment_outbox_rules knows a closed gate: the first half of the SHA-256 over
+--   its scope and name, separated by the unit separator. Of one length whatever the name,
+--   so that the row stays in its page.
+--
+--   One expression that the planner puts in the caller's place; see
+--   payment_outbox_fingerprint.
+-- reads, writes, locks: nothing.   called by: enqueue_is_closed, refresh_outbox_rules.
+CREATE OR REPLACE FUNCTION {cell}.gate_mark(scope text, name text) RETURNS uuid
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT pg_catalog.encode(pg_catalog.substring(pg_catalog.sha256(pg_catalog.convert_to(
+    $1 OPERATOR(pg_catalog.||) pg_catalog.chr(31) OPERATOR(pg_catalog.||) $2, 'UTF8')), 1, 16), 'hex')::pg_catalog.uuid
+$$;

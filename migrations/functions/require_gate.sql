@@ -1,0 +1,27 @@
+-- require_gate(scope text, name text) -> void
+--   Raises RH002 where no gate has that scope and name, RH003 of a rail and RH010 of a
+--   participant that the cell does not know: a name that is misspelt closes nothing.
+-- reads:   payment_rails, participant_outbox_sequences.   locks: nothing.
+-- called by: close_enqueue, open_enqueue.
+CREATE OR REPLACE FUNCTION {cell}.require_gate(scope text, name text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+BEGIN
+  IF scope = 'cell' AND name = '*' THEN
+    RETURN;
+  ELSIF scope = 'rail' THEN
+    IF NOT EXISTS (SELECT FROM {cell}.payment_rails r WHERE r.rail_type = require_gate.name AND r.profile_version IS NOT NULL) THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', coalesce(quote_literal(left(name, 64)), 'NULL')),
+        HINT = 'Use a rail_type of payment_rails; the whole cell is scope cell, name *.';
+    END IF;
+  ELSIF scope = 'participant' THEN
+    IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = require_gate.name) THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here', HINT = 'Check the participant_id.';
+    END IF;
+  ELSE
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'there is no such gate',
+      HINT = 'Scope and name are: rail and a rail_type, participant and a participant_id, or cell and *.';
+  END IF;
+END
+$$;
