@@ -132,6 +132,9 @@ func prove(cmd *cobra.Command, flags proveFlags, names []string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Lstat(flags.report); err == nil { // a run may take long: it is refused before
+		return usage(fmt.Errorf("--report %s is there already, and a report is never overwritten: name another file", flags.report))
+	}
 	report, err := runProofs(cmd.Context(), url, proofs.Options{
 		Cell: s.Cell, Names: names, Since: since, Behaviour: flags.behaviour, InFlightMax: flags.inFlightMax,
 		Logins: flags.logins, Build: buildVersion(), Commit: buildCommit(), Progress: progressOn(cmd),

@@ -51,7 +51,9 @@ func TestProve(t *testing.T) {
 	if got := who.want(exitOK, "prove", "check", file); lastLine(got.out) != lastLine(who.want(exitOK, "prove").out) {
 		t.Errorf("the filed report says %q", lastLine(got.out))
 	}
-	who.want(exitFailure, "prove", "--report", file) // not overwritten
+	if got := who.want(exitUsage, "prove", "--report", file); got.out != "" { // not overwritten, and nothing was run for it
+		t.Errorf("a report that can't be filed: %s", got.out)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
