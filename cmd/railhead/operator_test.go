@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,10 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 	who.want(exitOK, "dead-letter", "acknowledge", "INV-2", "--reason", "I ask the bank")
+	acknowledged := regexp.MustCompile(`OUTCOME_UNKNOWN \(NO_SAFE_RECOVERY\), opened \S+; acknowledged by railhead_operator_login at \S+: I ask the bank\n`)
+	if shown := who.want(exitOK, "payment", "show", "INV-2").out; !acknowledged.MatchString(shown) {
+		t.Errorf("payment show does not say who has it:\n%s", shown)
+	}
 	who.want(exitOK, "dead-letter", "escalate", "INV-2", "--reason", "they don't answer")
 	if n := read("--status", "escalated"); n != 1 || letters[0].Actor != celltest.Operator || letters[0].Note != "they don't answer" {
 		t.Errorf("listed %+v", letters)

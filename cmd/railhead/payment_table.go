@@ -54,12 +54,14 @@ func enqueuedBy(line ledger.Timeline) string {
 }
 
 func letterLine(d *ledger.DeadLetter) string {
-	text := fmt.Sprintf("%s, %s since %s", d.Reason, d.Status, clock(d.OpenedAt))
+	text := string(d.Reason)
 	if d.ErrorCode != "" {
-		text = fmt.Sprintf("%s (%s), %s since %s", d.Reason, oneLine(d.ErrorCode), d.Status, clock(d.OpenedAt))
+		text += " (" + oneLine(d.ErrorCode) + ")"
 	}
-	if d.Actor != "" {
-		text += fmt.Sprintf(", %s at %s", oneLine(d.Actor), clock(d.UpdatedAt))
+	if d.Actor == "" {
+		text += fmt.Sprintf(", %s since %s", d.Status, clock(d.OpenedAt))
+	} else {
+		text += fmt.Sprintf(", opened %s; %s by %s at %s", clock(d.OpenedAt), d.Status, oneLine(d.Actor), clock(d.UpdatedAt))
 	}
 	if d.Note != "" {
 		text += ": " + oneLine(d.Note)
