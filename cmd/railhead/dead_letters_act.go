@@ -18,9 +18,9 @@ func letterTriageCommand(word, done string, to ledger.Triage, short string) *cob
 		long = short + ": FAILED and EXPIRED alone, and TAMPERED if it was\nproven executed since. What may have been paid is resolved, with evidence, and not closed by a word (exit code 9)."
 	}
 	command := &cobra.Command{
-		Use: word + " ID", Short: short, Long: long + "\n\n" + idHelp, Args: cobra.ExactArgs(1),
+		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+			return onPayments(cmd, args, func(operator *ledger.Operator, id payment.ID) error {
 				before, err := operator.TriageDeadLetter(cmd.Context(), id, to, reason)
 				if err != nil {
 					return err
@@ -37,13 +37,14 @@ func letterTriageCommand(word, done string, to ledger.Triage, short string) *cob
 func letterReplayCommand() *cobra.Command {
 	var reason, until string
 	command := &cobra.Command{
-		Use: "replay ID", Short: "Send a dead letter again",
+		Use: "replay ID...", Short: "Send dead letters again",
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
 			"and EXPIRED, and for what is set aside as UNCLAIMABLE; for an unknown outcome only where the rail has just\n" +
 			"answered an inquiry with \"no such payment\" and its profile takes that as proof. Refused (exit code 9)\n" +
-			"where the rail wants a new id after a refusal: then the participant enqueues the payment anew.\n\n" + idHelp,
+			"where the rail wants a new id after a refusal: then the participant enqueues the payment anew.\n\n" +
+			severalHelp + "replay --reason WHY\n\n" + idHelp,
 		Example: "  railhead dead-letter replay 019... --reason 'account unblocked, ticket 4711' --expires-at 2026-08-01T18:00:00Z",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var expiresAt time.Time
 			if until != "" {
@@ -52,7 +53,7 @@ func letterReplayCommand() *cobra.Command {
 					return usage(fmt.Errorf("--expires-at is %q: write it as 2026-08-01T18:00:00Z", until))
 				}
 			}
-			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+			return onPayments(cmd, args, func(operator *ledger.Operator, id payment.ID) error {
 				number, err := operator.ReplayPayment(cmd.Context(), id, expiresAt, reason)
 				if err != nil {
 					return err

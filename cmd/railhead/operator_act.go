@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +40,52 @@ func needReason(command *cobra.Command, into *string) {
 
 // onPayment runs an act on the one instruction that a reference means.
 func onPayment(ctx context.Context, reference string, do func(*ledger.Operator, payment.ID) error) error {
-	return withOperator(ctx, func(operator *ledger.Operator) error {
-		found, err := operator.Reader().Find(ctx, reference)
-		if err != nil {
-			return err
+	return withOperator(ctx, func(operator *ledger.Operator) error { return onFound(ctx, operator, reference, do) })
+}
+
+func onFound(ctx context.Context, operator *ledger.Operator, reference string, do func(*ledger.Operator, payment.ID) error) error {
+	found, err := operator.Reader().Find(ctx, reference)
+	if err != nil {
+		return err
+	}
+	if len(found) > 1 {
+		return usage(severalFound(reference, found))
+	}
+	return do(operator, found[0].OutboxID)
+}
+
+// onPayments runs an act on each of several instructions, in a transaction of its own.
+// One that is refused stops no other; any other error ends the command, and what was
+// done until then stays.
+func onPayments(cmd *cobra.Command, references []string, do func(*ledger.Operator, payment.ID) error) error {
+	if len(references) == 1 {
+		return onPayment(cmd.Context(), references[0], do)
+	}
+	return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+		refused := 0
+		for _, reference := range references {
+			err := onFound(cmd.Context(), operator, reference, do)
+			if err == nil {
+				continue
+			}
+			err = fmt.Errorf("%s: %w", bounded(reference, 128), err)
+			if !errors.Is(err, payment.ErrNotAllowed) && !errors.Is(err, payment.ErrNotFound) {
+				return err
+			}
+			refused++
+			report(cmd.ErrOrStderr(), err)
 		}
-		if len(found) > 1 {
-			return usage(severalFound(reference, found))
+		if refused > 0 {
+			return withCode(exitPartial, fmt.Errorf("%d of %d were refused; the act was done on the others", refused, len(references)))
 		}
-		return do(operator, found[0].OutboxID)
+		return nil
 	})
 }
+
+// severalHelp is for acts that take several instructions.
+const severalHelp = "Several IDs are acted on in turn, each in a transaction of its own: one that is refused stops no other, and the\n" +
+	"exit code is then 7. To act on what a list shows:\n" +
+	"railhead dead-letter list --code CODE --limit 1000 -o jsonl | jq -r .outbox_id | xargs railhead dead-letter "
 
 // idHelp says how instructions are named.
 const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must mean one instruction.\n" +
