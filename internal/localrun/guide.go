@@ -5,12 +5,21 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/railhead-pay/railhead/internal/pgserver"
 )
 
-// offers are the logins that a run prints, with the variable in which the binary
-// takes each, and what it is for.
-var offers = []struct{ name, login, variable, purpose string }{
+// offer is a login that a run prints, with the variable in which the binary takes
+// it, and what it is for.
+type offer struct{ name, login, variable, purpose string }
+
+// administrator is the superuser of a private server.
+var administrator = offer{"admin", pgserver.Superuser, "RAILHEAD_ADMIN_URL", "Migrates, and makes roles and logins."}
+
+// offers are the logins of a run, each a member of one role.
+var offers = []offer{
 	{"ingest", "railhead_ingest_login", "RAILHEAD_INGEST_URL", "Enqueues payments and asks for their state."},
 	{"reader", "railhead_readonly_login", "RAILHEAD_READER_URL", "Reads everything: payment show, status."},
 	{"operator", "railhead_operator_login", "RAILHEAD_OPERATOR_URL", "Acts on payments, dead letters and rails."},
@@ -36,7 +45,11 @@ var switches = []struct{ name, rules, effect string }{
 func (i *installation) explain() {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "\n# Logins, for psql or for the variable that is named.\n")
-	for _, offer := range offers {
+	shown := offers
+	if i.server != nil { // else the administrator's is the caller's own
+		shown = slices.Insert(slices.Clone(offers), 0, administrator)
+	}
+	for _, offer := range shown {
 		fmt.Fprintf(out, "# %-10s  %-22s  %s\n'%s'\n", offer.name, offer.variable, offer.purpose, i.printedURL(offer.login))
 	}
 	fmt.Fprintf(out, "\n# Switches of the simulated bank (railsim/faults.go has more kinds).\n")

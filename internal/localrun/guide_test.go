@@ -134,6 +134,11 @@ func (r *running) logIn(t *testing.T) {
 	for _, role := range roles {
 		lacking[role] = true
 	}
+	var superuser bool
+	if err := connect(t, r.logins["admin"]).QueryRow(t.Context(), `SELECT rolsuper FROM pg_roles WHERE rolname = session_user`).Scan(&superuser); err != nil || !superuser {
+		t.Errorf("admin is a superuser: %t, %v", superuser, err)
+	}
+	delete(r.logins, "admin")
 	operators := make(map[string]bool)
 	for name, url := range r.logins {
 		var login, role string
