@@ -1,11 +1,11 @@
-// Package readme runs what the README tells people to type.
+// Package readme runs what the README, the pages of docs and the help texts tell
+// people to type.
 package readme
 
 import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -136,47 +136,5 @@ func TestGo(t *testing.T) {
 	}
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_pending"); n != 1 {
 		t.Error("the instruction is not there after the caller has committed")
-	}
-}
-
-// TestConsole runs the railhead commands and finds the make targets.
-func TestConsole(t *testing.T) {
-	t.Parallel()
-	cell := celltest.New(t)
-	if _, err := cell.Conn(t, celltest.Ingest).Exec(t.Context(), blocks(t, "sql")[0]); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "railhead")
-	if output, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/railhead").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := 0
-	for _, block := range blocks(t, "console") {
-		for line := range strings.Lines(block) {
-			command, _, _ := strings.Cut(line, "#")
-			words := strings.Fields(command)
-			if len(words) == 0 {
-				continue
-			}
-			ran++
-			if words[0] == "make" {
-				if !strings.Contains(string(makefile), "\n"+words[1]+":") {
-					t.Errorf("the Makefile has no target %s", words[1])
-				}
-				continue
-			}
-			run := exec.Command(binary, words[1:]...)
-			run.Env = append(os.Environ(), "RAILHEAD_READER_URL="+cell.URL(celltest.Readonly))
-			if output, err := run.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", command, err, output)
-			}
-		}
-	}
-	if ran < 4 {
-		t.Errorf("only %d commands were found", ran)
 	}
 }

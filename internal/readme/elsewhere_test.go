@@ -1,0 +1,36 @@
+package readme
+
+import "strings"
+
+// elsewhere is the one list of what is shown and not run by TestExamples, with the
+// reason. An entry is a whole block, or one command of a block, by how it begins.
+var elsewhere = []struct {
+	page, begins string
+	whole        bool
+	because      string
+}{
+	{page: "README.md", begins: "make run ", because: "it is what the examples are run on"},
+	{page: "README.md", begins: "make test ", because: "it runs this test"},
+	{page: "README.md", begins: "make money ", because: "10,000 payments take minutes"},
+	{page: "README.md", begins: "make faults ", because: "it takes hours"},
+	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
+	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},
+	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},
+	{page: "docs/performance.md", begins: "make bench ", because: "it measures for half an hour"},
+	{page: "docs/performance.md", begins: "make bench-scale ", because: "it needs 15 GB of disk"},
+	{page: "docs/performance.md", begins: "make bench-against ", because: "it measures for a quarter of an hour"},
+	{page: "docs/performance.md", begins: "make bench-docs ", because: "it writes the page"},
+	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},
+	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; proofs/drill runs it word by word"},
+	{page: "docs/operations.md", begins: "# operator\n", whole: true, because: "the restore drill; proofs/drill runs it word by word"},
+}
+
+// runElsewhere says which entry of the list a whole block, or a command of it, is.
+func runElsewhere(page, text string, whole bool) (entry int, found bool) {
+	for n, each := range elsewhere {
+		if each.page == page && each.whole == whole && strings.HasPrefix(text, each.begins) {
+			return n, true
+		}
+	}
+	return 0, false
+}
