@@ -30,7 +30,7 @@ PGRUN := $(BIN)/pgrun
 
 # Without -trimpath these share their compiled packages, those of the standard library included, with go test.
 TRIM := -trimpath
-run test offences late-matrix bench-smoke: TRIM :=
+run journeys test offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
@@ -59,8 +59,12 @@ postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that v
 	@$(PGRUN) -find >/dev/null
 
 .PHONY: run
-run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server)
-	exec $(BIN)/railhead dev $(if $(ONCE),--once)
+run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server; ARGS)
+	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(ARGS)
+
+.PHONY: journeys
+journeys: pgrun ## Type what newcomers type, as a caller, on call and as an auditor, on a make run of its own
+	@proofs/journeys/run.sh
 
 # Installed where what is tested needs it; RAILHEAD_WITHOUT_PROMETHEUS=1 goes without. A test that does not find it fails.
 .PHONY: prometheus

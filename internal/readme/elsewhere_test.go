@@ -16,6 +16,7 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
 	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},
 	{page: "README.md", begins: "make offences ", because: "more than a hundred databases take minutes; make test plants the same"},
+	{page: "README.md", begins: "make journeys ", because: "it starts an installation of its own, and .ci/run runs it"},
 	{page: "docs/performance.md", begins: "make bench ", because: "it measures for half an hour"},
 	{page: "docs/performance.md", begins: "make bench-scale ", because: "it needs 15 GB of disk"},
 	{page: "docs/performance.md", begins: "make bench-against ", because: "it measures for a quarter of an hour"},
