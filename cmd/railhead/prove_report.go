@@ -109,7 +109,7 @@ func remarks(report proofs.Report) string {
 		}
 	}
 	if report.NotRun > 0 {
-		fmt.Fprintf(&text, "\n%d proofs were not run, and are not counted as passed\n", report.NotRun)
+		fmt.Fprintf(&text, "\nnot run, and not counted as passed: %d of the proofs\n", report.NotRun)
 	}
 	if report.Empty > 0 {
 		fmt.Fprintf(&text, "\n%d proofs had nothing to check, which proves nothing: they are not counted as passed\n", report.Empty)
