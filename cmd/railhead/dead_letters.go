@@ -107,11 +107,11 @@ func writeLetters(o output, letters []ledger.Letter, limit int) error {
 	for _, l := range letters {
 		rows = append(rows, []cell{
 			{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
-			{text: l.Status}, {text: l.RailType}, {text: l.ParticipantID}, {text: span(millis(l.AgeMS))},
+			{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
 			{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
 		})
 	}
-	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "PARTICIPANT", "AGE", "AMOUNT"}, rows); err != nil {
+	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "INSTRUCTION", "AGE", "AMOUNT"}, rows); err != nil {
 		return err
 	}
 	if len(letters) == limit {

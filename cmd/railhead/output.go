@@ -163,56 +163,74 @@ func (o output) table(heading []string, rows [][]cell) error {
 	return o.text("%s", text.String())
 }
 
-// columnWidths makes the widest columns narrower until a line has at most so many characters.
+// columnWidths makes the widest columns narrower until a line has at most so many
+// characters: down to their longest words first, and words only where that is not enough.
 func columnWidths(rows [][]cell, most int) []int {
-	widths, least := make([]int, len(rows[0])), make([]int, len(rows[0]))
+	columns := len(rows[0])
+	widths, words, least := make([]int, columns), make([]int, columns), make([]int, columns)
 	for r, row := range rows {
 		for n, field := range row {
-			width := utf8.RuneCountInString(printable(field.text))
-			widths[n] = max(widths[n], width)
+			text := printable(field.text)
+			widths[n] = max(widths[n], utf8.RuneCountInString(text))
+			for word := range strings.FieldsSeq(text) {
+				words[n] = max(words[n], utf8.RuneCountInString(word))
+			}
 			if _, err := payment.ParseID(field.text); err == nil || r == 0 {
-				least[n] = max(least[n], width)
+				least[n] = max(least[n], utf8.RuneCountInString(text))
 			}
 		}
 	}
-	total := columnGap * (len(widths) - 1)
-	for _, width := range widths {
+	total := columnGap * (columns - 1)
+	for n, width := range widths {
 		total += width
+		words[n], least[n] = max(words[n], least[n]), max(least[n], narrowest)
 	}
-	for ; total > most; total-- {
-		widest := -1
-		for n, width := range widths {
-			if width > max(least[n], narrowest) && (widest < 0 || width > widths[widest]) {
-				widest = n
+	for _, bound := range [][]int{words, least} {
+		for ; total > most; total-- {
+			widest := -1
+			for n, width := range widths {
+				if width > bound[n] && (widest < 0 || width > widths[widest]) {
+					widest = n
+				}
 			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
 		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
 	}
 	return widths
 }
 
-// fold is a text in lines of a width: it is cut at blanks, and inside of what is longer.
+// fold is a text in lines of a width: it is cut at blanks, else after signs that words are
+// made with, else anywhere.
 func fold(text string, width int) []string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		runes := []rune(line)
 		for len(runes) > width {
-			end, next := width, width
-			for n := width; n > 0; n-- {
-				if runes[n] == ' ' {
-					end, next = n, n+1
-					break
-				}
-			}
+			end, next := cut(runes, width)
 			lines = append(lines, string(runes[:end]))
 			runes = runes[next:]
 		}
 		lines = append(lines, string(runes))
 	}
 	return lines
+}
+
+// cut is where the first line of a longer text ends, and where the next begins.
+func cut(runes []rune, width int) (end, next int) {
+	for n := width; n > 0; n-- {
+		if runes[n] == ' ' {
+			return n, n + 1
+		}
+	}
+	for n := width; n > 1; n-- {
+		if strings.ContainsRune("_-/,", runes[n-1]) {
+			return n, n
+		}
+	}
+	return width, width
 }
 
 func (o output) paint(text string, t tone) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,9 @@ func TestTableFits(t *testing.T) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 120 {
 			t.Errorf("%d characters: %s", n, line)
 		}
+	}
+	if got := fold("OUTCOME_UNKNOWN of one", 12); !slices.Equal(got, []string{"OUTCOME_", "UNKNOWN of", "one"}) {
+		t.Errorf("folded to %q", got)
 	}
 	text := out.String()
 	if strings.Count(text, id) != 2 || strings.Count(text, "word") != 60 || strings.Count(text, "x") != 150 || tableWidth(func(string) string { return "90" }) != 90 {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -116,11 +115,11 @@ func writeList(o output, list ledger.List) error {
 			}
 			rows = append(rows, []cell{
 				{text: l.OutboxID.String()}, {text: span(millis(l.AgeMS))}, {orDash(l.State), toneOfState(l.State)}, {text: orDash(last)},
-				{text: strconv.Itoa(l.Attempts)}, {text: orDash(oneLine(saidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
-				{text: l.ParticipantID}, {text: bounded(l.InstructionID, 40)}, {text: orDash(strings.TrimSpace(l.Amount + " " + l.Currency))},
+				{text: orDash(oneLine(saidCodes(l.ErrorCode, l.RailCode)))}, {text: orDash(l.RailType)},
+				{text: oneLine(l.InstructionID)}, {text: orDash(strings.TrimSpace(l.Amount + " " + l.Currency))},
 			})
 		}
-		heading := []string{"OUTBOX ID", "AGE", "STATE", "LAST ROW", "ROWS", "CODE", "RAIL", "PARTICIPANT", "INSTRUCTION", "AMOUNT"}
+		heading := []string{"OUTBOX ID", "AGE", "STATE", "LAST ROW", "CODE", "RAIL", "INSTRUCTION", "AMOUNT"}
 		if err := o.table(heading, rows); err != nil {
 			return err
 		}
