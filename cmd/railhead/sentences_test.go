@@ -540,6 +540,12 @@ func (w *teller) pause() string {
 	_, err := pause(w.Context(), what, "a test", until)
 	w.must(err)
 	w.look("paused " + what)
+	gate := []ledger.Gate{{Scope: ledger.GateRail, Name: celltest.Bank}, {Scope: ledger.GateCell, Name: ledger.Everything}, {Scope: ledger.GateParticipant, Name: "p"}}[len(w.story)%3]
+	_, err = w.operator.CloseEnqueue(w.Context(), gate, "a test", until)
+	w.must(err)
+	w.lookAtStatus()
+	_, err = w.operator.OpenEnqueue(w.Context(), gate, "a test")
+	w.must(err)
 	_, err = resume(w.Context(), what, "a test")
 	w.must(err)
 	return "resumed"

@@ -74,7 +74,7 @@ func rowSays(columns []string, starts []int, line []rune) []string {
 	}
 	var said []string
 	switch columns[0] {
-	case "PAUSED", "COMPONENT":
+	case "PAUSED", "COMPONENT", "CLOSED":
 		for n, column := range columns {
 			cells[n] = column + " " + cells[n]
 		}
