@@ -235,12 +235,6 @@ func (m *model) replayable() bool {
 			}
 		}
 	}
-	sent := false
-	for claim := range m.answers {
-		sent = sent || m.sentBy(claim)
-	}
-	return m.again || !sent
+	return m.again || m.sent() == 0
 }
 
-// sentBy reports whether the claim's own answer leaves room for a send.
-func (m *model) sentBy(claim int) bool { return m.answers[claim] != "" && m.sends[claim] }
