@@ -237,4 +237,3 @@ func (m *model) replayable() bool {
 	}
 	return m.again || m.sent() == 0
 }
-
