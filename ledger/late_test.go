@@ -247,11 +247,11 @@ var lateTable = map[string][]string{
 	"CANCELLED": {conflict, stored, stored, stored, conflict, stored, conflict},
 	// A failover forgot the claim that the evidence is about.
 	"FAILED by a refusal, and another claim forgotten": {
-		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", "LATE + LATE_OUTCOME, letter FAILED pending",
 		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
 	},
 	"FAILED by the word for its only known send, and another claim forgotten": {
-		forgottenConflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
+		forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", "LATE + LATE_OUTCOME, letter FAILED pending",
 		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
 	},
 	"parked by a refusal of the send that an index allowed": {

@@ -139,7 +139,10 @@ func (d *DeadLetter) columns() (into []any, set func()) {
 		&amount, &currency, &d.Attempts, &first, &last, &railCode, &message,
 	}
 	return into, func() {
-		d.ErrorCode, d.Note, d.Actor = code.String, note.String, actor.String
+		d.ErrorCode = code.String
+		if d.Status != string(payment.LetterPending) { // of one that was reopened they are of its end
+			d.Note, d.Actor = note.String, actor.String
+		}
 		d.Amount, d.Currency, d.RailCode, d.ErrorMessage = amount.String, currency.String, railCode.String, message.String
 		d.FirstAttemptAt, d.LastAttemptAt = first.Time, last.Time
 	}

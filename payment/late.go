@@ -43,6 +43,9 @@ type History struct {
 	// MaybeForgotten is set where a restore may have forgotten a send of this
 	// instruction, while a suspension is open or after it.
 	MaybeForgotten bool
+	// JudgedTo is the number of the last row there was when an operator last recorded that
+	// the payment was not executed; 0: none did.
+	JudgedTo int
 	// LeftTheArchive is set where the month of the instruction was detached.
 	LeftTheArchive bool
 }
@@ -95,8 +98,8 @@ func (h History) Late(o Outcome) Late {
 	}
 	w.spent = endsKey(o.Result, w.d.ErrorCode)
 	w.settled = h.Settled
-	if w.refuses && slices.ContainsFunc(h.Rows, func(r Row) bool { return r.State == Replayed && r.No > w.claimNo }) {
-		w.settled = false // it is, or may be, of a send before the replay
+	if (w.refuses || w.spent) && w.lastReplay() > w.claimNo {
+		w.settled, w.spent = false, false // it is, or may be, of a send before the replay
 	}
 	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
 	w.whole = o.Result == ResultRefused && w.settled && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
@@ -138,7 +141,7 @@ func (w *weighing) decide() Verdict {
 	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts || w.known() {
+	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts && !w.forgotten || w.known() {
 		return VerdictRepeated
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
@@ -290,9 +293,11 @@ func (w *weighing) answerOpenClaim() Verdict {
 			d.State, d.Reason = Parked, DeadOutcomeUnknown
 		}
 	}
-	// A send that was refused meanwhile ended the key: it is not sent again.
+	// A send that was refused meanwhile ended the key: it is not sent again, unless an
+	// operator had it replayed after that one.
+	replay := w.lastReplay()
 	spent := slices.IndexFunc(w.Rows, func(r Row) bool {
-		return r.No > claim.No && r.State == LateOutcome && endsKey(r.Result, r.ErrorCode)
+		return r.No > claim.No && r.State == LateOutcome && endsKey(r.Result, r.ErrorCode) && r.Answers >= replay
 	})
 	if spent >= 0 && d.Requeue && d.NextAction == ActionSend {
 		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, DeadOutcomeUnknown
@@ -351,15 +356,10 @@ func (w *weighing) append(state State, id ID, answers int, unknown bool, result 
 // known reports whether equal evidence is stored. Of claims that are forgotten the
 // time tells one from the other, and that the rail knows the key already is news.
 func (w *weighing) known() bool {
-	replayed := 0
-	for _, r := range w.Rows {
-		if r.State == Replayed {
-			replayed = r.No
-		}
-	}
+	judged := max(w.lastReplay(), w.JudgedTo)
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
-		if w.executes { // what was judged before a replay speaks again
-			return r.No > replayed && (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
+		if w.executes { // what was judged, before a replay or by an operator, speaks again
+			return r.No > judged && (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				(w.o.RailReference == "" || r.Reference == w.o.RailReference)
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
@@ -397,7 +397,8 @@ func (h History) refusalIsWhole(reported bool) bool {
 }
 
 // sends counts those that may have reached the rail, with those that only a worker
-// knows, or has asked about, whose claim a restore forgot, of the rows that are counted.
+// knows, or has asked about, whose claim a restore forgot, or that the rail has refused
+// before there was any other, of the rows that are counted.
 func (h History) sends(of func(Row) bool) int {
 	sends := 0
 	for _, r := range h.Rows {
@@ -406,7 +407,8 @@ func (h History) sends(of func(Row) bool) int {
 		}
 		switch {
 		case r.State == LateOutcome && r.Answers == 0:
-			if r.Result.ReachedRail() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown && r.Result.IsOfInquiry() {
+			refused := r.Result == ResultRefused && !slices.ContainsFunc(h.Rows[:r.No-1], func(s Row) bool { return s.State == Dispatching })
+			if refused || r.Result.ReachedRail() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown && r.Result.IsOfInquiry() {
 				sends++
 			}
 		case r.State == Dispatching && !slices.ContainsFunc(h.Rows, func(answer Row) bool {
@@ -433,6 +435,16 @@ func (h History) lastState() *Row {
 		}
 	}
 	return nil
+}
+
+// lastReplay is the number of the last row REPLAYED; 0: there is none.
+func (h History) lastReplay() int {
+	for _, r := range slices.Backward(h.Rows) {
+		if r.State == Replayed {
+			return r.No
+		}
+	}
+	return 0
 }
 
 // claimOf is the number of the claim that an outcome answers; 0: the archive does

@@ -39,7 +39,7 @@ var refusals = []Refusal{
 	{StateCardNumber, ErrInvalid, "a card number in the payload"},
 	{"RH009", nil, "reserved: the instruction belongs to another cell"},
 	{StateNoInstruction, ErrNotFound, "no such instruction, rail key or participant"},
-	{StateContended, ErrContended, "other transactions kept appending to the same instruction"},
+	{StateContended, ErrContended, "the instruction can not be appended to now"},
 	{"RH012", nil, "reserved: over a limit of the participant"},
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},

@@ -81,9 +81,10 @@ var (
 	ErrNotFound = errors.New("no such instruction")
 	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
 	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
-	// ErrContended: other transactions kept appending to the instruction. Nothing
+	// ErrContended: the instruction can't be appended to now, because others keep
+	// appending to it, or because its rows are missing. Nothing
 	// happened; the same call may succeed (RH011).
-	ErrContended = errors.New("other transactions kept appending to the same instruction")
+	ErrContended = errors.New("the instruction can not be appended to now")
 	// ErrPutBack: the row was put back in pending, past the product. It is set aside,
 	// not claimed (RH013).
 	ErrPutBack = errors.New("the row was put back in pending")

@@ -53,7 +53,7 @@ BEGIN
     -- and so does another reference.
     IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 OR refused_since OR two_references THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
-        ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE o.error_code END]);
+        ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'SETTLED';
@@ -87,6 +87,10 @@ BEGIN
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
         AND a.state = 'LATE_OUTCOME' AND a.result IN ({for_now_results})
         AND a.error_code IN ({spent_codes})
+        -- Unless an operator had it replayed after that one.
+        AND coalesce(a.answers_attempt_no, 0) >= coalesce((
+          SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
+          WHERE r.outbox_id = o.outbox_id AND r.state = 'REPLAYED'), 0)
       ORDER BY a.attempt_no LIMIT 1);
     IF spent IS NOT NULL THEN
       o.outcome_unknown := true;
@@ -112,7 +116,7 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, o.park_attempt_id, next_no, 'PARKED', NULL, o.outcome_unknown, NULL, NULL);
   END IF;
   IF o.dead_reason IS NOT NULL THEN
-    PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason], ARRAY[o.error_code]);
+    PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason], ARRAY[coalesce(o.error_code, o.rail_code)]);
   END IF;
   IF o.next_action IS NOT NULL THEN
     SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;

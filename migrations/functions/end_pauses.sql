@@ -3,6 +3,8 @@
 --   into the operator log. Returns what goes on, as pause_of says it: 'rail bank', 'everything',
 --   'participant p', and of a gate 'enqueue for rail bank'. What an operator has locked is
 --   left to the next call.
+--   A reason has 500 characters, of 4 bytes at most; with what stands before it the
+--   log's 2000 bytes hold 490 of them.
 -- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules
 --          by its trigger, payment_operator_log.
 -- locks:   the rows that it ends, and for a gate the row of payment_outbox_rules.
@@ -23,7 +25,7 @@ BEGIN
     SET paused = false, paused_by_itself = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
       paused_until = NULL, updated_at = clock_timestamp()
     WHERE r.rail_type = ended.rail_type;
-    PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type, NULL, 'the end of the pause has come: ' || ended.pause_reason);
+    PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type, NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT CASE ended.rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || ended.rail_type END;
   END LOOP;
@@ -33,7 +35,7 @@ BEGIN
     FOR UPDATE SKIP LOCKED
   LOOP
     DELETE FROM {cell}.payment_paused_participants p WHERE p.participant_id = ended.participant_id;
-    PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', ended.participant_id, NULL, 'the end of the pause has come: ' || ended.pause_reason);
+    PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', ended.participant_id, NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT 'participant ' || ended.participant_id;
   END LOOP;
@@ -44,7 +46,7 @@ BEGIN
         DELETE FROM {cell}.payment_closed_gates g WHERE g.closed_until <= clock_timestamp()
         RETURNING g.scope, g.name, g.close_reason
       LOOP
-        PERFORM {cell}.log_operator_act('OPEN_ENQUEUE', ended.name, NULL, 'the end of the closing has come: ' || ended.close_reason,
+        PERFORM {cell}.log_operator_act('OPEN_ENQUEUE', ended.name, NULL, 'the end of the closing has come: ' || left(ended.close_reason, 490),
           jsonb_build_object('scope', ended.scope));
         RETURN NEXT 'enqueue for ' || CASE ended.scope WHEN 'cell' THEN 'everything' ELSE ended.scope || ' ' || ended.name END;
       END LOOP;

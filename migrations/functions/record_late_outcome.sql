@@ -107,10 +107,12 @@ BEGIN
       -- A send that a restore has forgotten can't be counted: while that may be, a
       -- refusal ends nothing.
       -- So does one that is, or may be, of a send before a replay.
-      IF refuses AND settled THEN
-        settled := NOT EXISTS (
-          SELECT FROM {cell}.payment_outbox_attempts a
-          WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED' AND a.attempt_no > coalesce(claim_no, 0));
+      IF (refuses OR spent) AND EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts a
+        WHERE a.outbox_id = o.outbox_id AND a.state = 'REPLAYED' AND a.attempt_no > coalesce(claim_no, 0))
+      THEN
+        settled := false;
+        spent := false;
       END IF;
       whole := o.result = 'REFUSED' AND settled AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
       IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
@@ -119,16 +121,17 @@ BEGIN
         RETURN answer;
       END IF;
 
-      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts OR EXISTS (
+      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts AND NOT forgotten OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = o.outbox_id
           AND CASE
             WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
-              -- What was judged before a replay speaks again.
+              -- What was judged, before a replay or by an operator, speaks again.
               AND a.attempt_no > coalesce((
                 SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
                 WHERE r.outbox_id = o.outbox_id AND r.state = 'REPLAYED'), 0)
+              AND a.attempt_no > {cell}.judged_to(o.outbox_id)
             -- Of a claim that is forgotten, the time tells it from others. That the
             -- rail knows the key already is news.
             ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
@@ -186,7 +189,7 @@ BEGIN
                 WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no > claim_no
                   AND a.state = 'RETRYABLE' AND a.result = 'NOT_FOUND'))
         THEN
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[o.error_code]);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
@@ -199,13 +202,13 @@ BEGIN
           SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
           WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED' AND d.status NOT IN ({closed_letters});
         ELSE
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['FAILED'], ARRAY[o.error_code]);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['FAILED'], ARRAY[coalesce(o.error_code, o.rail_code)]);
         END IF;
         RETURN 'SETTLED';
       ELSIF is_waiting AND spent AND waiting.next_action = 'SEND' THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2, 'PARKED', NULL, true, NULL, NULL);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
-        PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'], ARRAY[o.error_code]);
+        PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'], ARRAY[coalesce(o.error_code, o.rail_code)]);
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
         -- Whoever appends for a pending instruction raises its number, so that the
@@ -231,6 +234,12 @@ BEGIN
       NULL;
     END;
   END LOOP;
+  -- A partition may be detached: what it holds must not be written once more.
+  IF last_no = 0 AND NOT is_waiting THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH011',
+      MESSAGE = format('neither pending nor the archive has a row of outbox_id %s, and its month was not retired: nothing is stored', o.outbox_id),
+      HINT = 'Find out what is missing (railhead prove run nothing-lost), bring it back, and call again.';
+  END IF;
   RAISE EXCEPTION USING ERRCODE = 'RH011',
     MESSAGE = format('outbox_id %s changed under each of %s tries', o.outbox_id, tries_max), HINT = 'Call again.';
 END

@@ -22,6 +22,7 @@ DECLARE
   letter  text;
   sends   record;
   told    record; -- of sends that a restore forgot
+  due_at  timestamptz; -- of what waits in pending
 BEGIN
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
@@ -37,9 +38,10 @@ BEGIN
   SELECT d.reason INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1;
   SELECT s.* INTO sends FROM {cell}.known_sends($1) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends($1) f;
-  -- Of what was never sent there is nothing to ask, unless the rail said otherwise.
-  IF sends.n + told.n = 0 AND last.outcome_unknown IS NOT TRUE AND letter IS DISTINCT FROM 'CONFLICT'
-    AND NOT {cell}.send_may_be_forgotten($1)
+  -- Of what was never sent, or of which every send was refused, there is nothing to ask,
+  -- unless the rail said otherwise.
+  IF (sends.n + told.n = 0 OR {cell}.payment_certainty($1) = 'REFUSED') AND last.outcome_unknown IS NOT TRUE
+    AND letter IS DISTINCT FROM 'CONFLICT' AND NOT {cell}.send_may_be_forgotten($1)
   THEN
     RETURN false;
   END IF;
@@ -72,7 +74,8 @@ BEGIN
           asked.attempt_no, coalesce(asked.result, 'none came')) END,
       HINT = 'Ask it: railhead payment inquire. If it gives no answer that proves anything, and your evidence is enough without: --rail-silent, which is recorded.';
   END IF;
-  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND {cell}.payment_certainty($1) = 'OUTCOME_UNKNOWN'
+  SELECT p.next_attempt_at INTO due_at FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1;
+  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND due_at IS DISTINCT FROM 'infinity' -- which is set aside AND {cell}.payment_certainty($1) = 'OUTCOME_UNKNOWN'
     AND (last.state = 'PARKED' OR {cell}.operator_asked($1, last.attempt_no + 1))
     AND {cell}.pause_of(last.rail_type, last.participant_id) IS NULL
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
@@ -80,6 +83,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the rail can be asked, and has not been within 15 minutes: whether it is silent is not known',
       HINT = CASE WHEN last.state = 'PARKED' THEN 'Ask it: railhead payment inquire.'
+        WHEN due_at > clock_timestamp() + interval '15 minutes' THEN 'Its inquiry was put off: railhead payment send-now has it asked.'
         ELSE 'Its inquiry is on its way: look again in a moment, at railhead payment show and at railhead status.' END;
   END IF;
   RETURN true;

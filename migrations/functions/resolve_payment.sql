@@ -112,7 +112,7 @@ BEGIN
   IF resolve_payment.executed AND before < last.attempt_no THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('row %s says DISPATCHED and row %s took it back: an instruction has one DISPATCHED row and gets no second', before, last.attempt_no),
-      HINT = 'Leave the conflict open, so that it is not paid again, and escalate it: the books are put right outside of Railhead.';
+      HINT = 'Escalate its dead letter, and neither close nor replay it, so that it is not paid again: the books are put right outside of Railhead.';
   END IF;
 
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);

@@ -43,6 +43,7 @@
 {include append_outbox_row}
 {include may_be_forgotten_until}
 {include send_may_be_forgotten}
+{include judged_to}
 {include refusal_is_whole}
 {include answer_open_claim}
 {include left_the_archive}

@@ -26,6 +26,8 @@ type model struct {
 	again                    bool         // the rail takes a key again that it has refused
 	replayed                 bool
 	replayedAt               int // the last row REPLAYED
+	firstSend                int // the first row that claims a send
+	judgedAt                 int // the last row when an operator recorded that it was not executed
 	dispatched               bool
 	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
 	notNow                   bool           // some send was refused for now
@@ -74,6 +76,9 @@ func (m *model) claimed(sends int, at time.Time) int {
 	m.state, m.open, m.unknown = m.action.ClaimState(), m.rows, m.waitsUnknown
 	m.claimSends, m.claimUnknown, m.claimTaken = sends, m.waitsUnknown, m.waitsTaken
 	m.sends[m.rows], m.claimedAt[m.rows] = m.action == payment.ActionSend, at
+	if m.firstSend == 0 && m.action == payment.ActionSend {
+		m.firstSend = m.rows
+	}
 	m.waiting, m.last, m.ended, m.endedBy = false, m.rows, 0, ""
 	return m.open
 }
@@ -167,7 +172,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			d.State, d.Reason = payment.Parked, payment.DeadOutcomeUnknown
 		}
 	}
-	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent }) {
+	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent && l.claim >= m.replayedAt }) {
 		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, payment.DeadOutcomeUnknown
 	}
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
@@ -233,7 +238,8 @@ func (m *model) sent() int {
 		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
 			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
 		}, l.result)
-		if l.claim == 0 && (asked || slices.Contains([]payment.Result{
+		stranger := l.result == payment.ResultRefused && (m.firstSend == 0 || l.no < m.firstSend)
+		if l.claim == 0 && (asked || stranger || slices.Contains([]payment.Result{
 			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
 		}, l.result)) {
 			sent++
@@ -249,6 +255,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if executes {
 		weight = payment.ResultExecuted
 	}
+	spent = spent && !m.beforeReplay(claim)
 	if claim == 0 && !reported && d.State == payment.ZombieRequeue { // the reaper's word of a claim that is forgotten
 		d.State, weight = payment.Unknown, payment.ResultUnknown
 	}
@@ -257,7 +264,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
 	}
-	if refuses && m.state == payment.Failed && !m.waiting && !doubts || m.known(executes, like) {
+	if refuses && m.state == payment.Failed && !m.waiting && !doubts && (claim > 0 || reported) || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
@@ -317,7 +324,7 @@ func (m *model) known(executes bool, like late) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > m.replayedAt ||
+		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > max(m.replayedAt, m.judgedAt) ||
 			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }

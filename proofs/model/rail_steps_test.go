@@ -222,6 +222,9 @@ func (w *world) resolve(t *rapid.T) {
 		one.append(want, false, 0, result, reference)
 		one.evident = true
 	}
+	if !executed {
+		one.judgedAt = one.rows
+	}
 	one.waiting = one.waiting && !out
 	if one.letter = ""; want == payment.Failed {
 		one.letter = payment.DeadFailed

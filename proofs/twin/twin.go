@@ -104,8 +104,9 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 				FROM railhead.payment_outbox_attempts a
 				JOIN railhead.payment_rails l ON l.rail_type = a.rail_type
 				JOIN railhead.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version
-				WHERE a.outbox_id = $1 AND a.attempt_no = 1), false)`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey)
+				WHERE a.outbox_id = $1 AND a.attempt_no = 1), false),
+			railhead.judged_to($1)`,
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.JudgedTo)
 	return h, known, err
 }
 
