@@ -72,6 +72,7 @@ type fileLoad struct {
 	said   time.Time // when progress was last told
 
 	enqueued, replayed, refused int
+	closed                      int // of the refused, those that are sound: enqueue is closed for them
 	done                        int // the last line whose result is written
 }
 
@@ -97,10 +98,24 @@ func (l *fileLoad) run(ctx context.Context) error {
 		}
 	}
 	l.tell("done")
-	if l.refused > 0 {
-		return withCode(exitPartial, fmt.Errorf("%d lines were refused; correct them and run the file again: what went in stays as it is", l.refused))
+	return withCode(exitPartial, l.left())
+}
+
+// left says what to do about the lines that were refused; nil: there are none.
+func (l *fileLoad) left() error {
+	const again = "what went in stays as it is"
+	switch wrong := l.refused - l.closed; {
+	case l.refused == 0:
+		return nil
+	case l.closed == 0:
+		return fmt.Errorf("%d lines were refused; correct them and run the file again: %s", l.refused, again)
+	case wrong == 0:
+		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is open: %s",
+			l.closed, payment.StateEnqueueClosed, again)
+	default:
+		return fmt.Errorf("%d lines were refused; correct %d of them. Enqueue is closed for the other %d (%s): run the file again once it is open: %s",
+			l.refused, wrong, l.closed, payment.StateEnqueueClosed, again)
 	}
-	return nil
 }
 
 func (l *fileLoad) tell(how string) {
@@ -188,6 +203,9 @@ func (l *fileLoad) write(result resultLine) error {
 		l.replayed++
 	default:
 		l.refused++
+		if result.SQLState == payment.StateEnqueueClosed {
+			l.closed++
+		}
 	}
 	if l.out.json {
 		return l.out.line(result)

@@ -51,6 +51,30 @@ func TestEnqueueFile(t *testing.T) {
 	}
 }
 
+// TestFileBehindAClosedGate: of sound lines that a closed gate refuses the command does
+// not ask for a correction, and it tells them from those that are wrong.
+func TestFileBehindAClosedGate(t *testing.T) {
+	t.Parallel()
+	who := at(t, celltest.New(t))
+	const sound = `{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}` + "\n"
+	run := func(code int, lines string) string {
+		t.Helper()
+		return who.want(code, "enqueue", "--file", writeFile(t, "i.jsonl", lines)).errors
+	}
+	who.want(exitOK, "intake", "close", celltest.Bank, "--reason", "their new year")
+	for lines, want := range map[string]string{
+		sound:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: what went in stays as it is",
+		sound + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: what went in stays as it is",
+		"{}\n":                 "1 lines were refused; correct them and run the file again: what went in stays as it is",
+	} {
+		if said := run(exitPartial, lines); !strings.Contains(said, want) {
+			t.Errorf("%q: it says %q, want %q", lines, said, want)
+		}
+	}
+	who.want(exitOK, "intake", "open", celltest.Bank, "--reason", "it is over")
+	run(exitOK, sound)
+}
+
 // TestEnqueueManyBatches goes over the end of a transaction, in a cell that takes
 // less at once than the command sends.
 func TestEnqueueManyBatches(t *testing.T) {
