@@ -8,28 +8,35 @@ import (
 
 // MayHaveReachedRail reports whether some send of the instruction may have reached the
 // rail, whatever became of it: one that was answered by more than that nothing left, one
-// that is in flight, or one of a claim that a restore forgot. Rows that are not in this
-// look count as one.
+// that is in flight, one that a restore forgot, or that the rail refused before there was any
+// other (sends_of has the same rule). Rows that are not in this look count as one.
 func (t Timeline) MayHaveReachedRail() bool {
 	if t.Earlier {
 		return true
 	}
-	answers := make(map[int]payment.Result)
+	left := make(map[int]bool) // of claims, those of which nothing left
 	for _, row := range t.Attempts {
-		if row.State != payment.LateOutcome && row.AnswersAttemptNo > 0 {
-			answers[row.AnswersAttemptNo] = payment.Result(row.Result)
+		if row.State != payment.LateOutcome && payment.Result(row.Result).LeftNothing() {
+			left[row.AnswersAttemptNo] = true
 		}
 	}
-	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
+	claimed := false // to be sent, by a row before
+	for _, row := range t.Attempts {
 		switch row.State {
 		case payment.Dispatching:
-			return !answers[row.AttemptNo].LeftNothing()
+			if !left[row.AttemptNo] {
+				return true
+			}
+			claimed = true
 		case payment.LateOutcome:
-			return row.AnswersAttemptNo == 0 && !row.ClaimedAt.IsZero() && row.Result != string(payment.ResultRefused)
-		default:
-			return false
+			result := payment.Result(row.Result)
+			if row.AnswersAttemptNo == 0 && (result == payment.ResultRefused && !claimed || !row.ClaimedAt.IsZero() &&
+				(result == payment.ResultExecuted || result.ReachedRail() || row.OutcomeUnknown && result.IsOfInquiry())) {
+				return true
+			}
 		}
-	})
+	}
+	return false
 }
 
 // WasDispatched reports whether a row says DISPATCHED, also one that another took back.

@@ -33,3 +33,55 @@ func TestSendThatIsDeniedLate(t *testing.T) {
 		t.Errorf("replay of a key that a refusal may have used up: %v", err)
 	}
 }
+
+// TestSendsAreCountedAlike: what a timeline calls a send that may have reached the rail is
+// one to a replay, whatever was told of it and wherever that stands.
+func TestSendsAreCountedAlike(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	reader := openReader(t, d.Cell)
+	counted := map[bool]int{}
+	agree := func(what string, id payment.ID) {
+		t.Helper()
+		line, err := reader.Timeline(t.Context(), id)
+		d.must(err)
+		sends := d.Int(`SELECT (SELECT n FROM railhead.known_sends($1)) + (SELECT n FROM railhead.forgotten_sends($1))`, [16]byte(id))
+		if line.MayHaveReachedRail() != (sends > 0) {
+			t.Errorf("%s: %d sends, and the timeline says %t: %s", what, sends, line.MayHaveReachedRail(), d.rows(id))
+		}
+		counted[sends > 0]++
+	}
+	for name, bring := range plights {
+		agree(name, bring(d))
+	}
+	for _, result := range payment.SendResults() {
+		id := d.enqueue()
+		claim := forgotten(id)
+		claim.ClaimedAt = time.Now().Add(-time.Minute)
+		d.late(told(sameKey, claim, result, ""))
+		agree("a forgotten send, "+string(result), id)
+		claim = d.claimOne(d.enqueue())
+		d.record(told(sameKey, claim, payment.ResultNotSent, ""))
+		d.late(told(sameKey, claim, result, ""))
+		agree("told late of what did not leave, "+string(result), claim.OutboxID)
+		claim = d.claimOne(d.enqueue())
+		d.record(told(sameKey, claim, result, ""))
+		agree("a send, "+string(result), claim.OutboxID)
+	}
+	for _, result := range payment.InquiryResults() {
+		id := d.enqueue()
+		d.late(told(asksInVain, forgottenInquiry(id), result, ""))
+		agree("a forgotten inquiry, "+string(result), id)
+		agree("a callback, "+string(result), func() payment.ID {
+			id := d.enqueue()
+			if result == payment.ResultExecuted || result == payment.ResultRefused {
+				d.late(callback(id, result, "ref/"+id.String()))
+			}
+			return id
+		}())
+	}
+	if counted[true] == 0 || counted[false] == 0 {
+		t.Errorf("one of both was never seen: %v", counted)
+	}
+}

@@ -71,3 +71,34 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 	slices.Sort(followed)
 	same(t, "what a tail says of resolutions", strings.Join(slices.Compact(followed), " "), "EXECUTED NOT_EXECUTED")
 }
+
+// TestReferenceOfEvidence: callers are given the reference of the evidence that an
+// execution rests on, as an operator is shown it, and until then that of the rail.
+func TestReferenceOfEvidence(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ingest, reader := openIngest(t, d.Cell, 1), openReader(t, d.Cell)
+	for _, proven := range []string{"ref-1", "ref-2", "ref-3"} { // the last is in no row
+		first, second := thenClaimed(d)
+		mine := func(reference string) string { return reference + "/" + first.OutboxID.String() }
+		look := func(certainty ledger.Certainty, reference string) {
+			t.Helper()
+			status, err := ingest.Status(t.Context(), d.keyOf(first.OutboxID))
+			d.must(err)
+			same(t, "certainty", status.Certainty, string(certainty))
+			same(t, "reference", status.RailReference, mine(reference))
+		}
+		d.record(told(sameKey, second, payment.ResultAccepted, mine("ref-1")))
+		look(ledger.RailAccepted, "ref-1")
+		same(t, "late", d.late(told(sameKey, first, payment.ResultAccepted, mine("ref-2"))), payment.VerdictConflict)
+		look(ledger.Contradicted, "ref-1")
+		_, err := d.operator().ResolvePayment(t.Context(), first.OutboxID, stated(mine(proven)))
+		d.must(err)
+		look(ledger.ExecutedByEvidence, proven)
+		line, err := reader.Timeline(t.Context(), first.OutboxID)
+		d.must(err)
+		if _, why := line.Certainty(); !strings.HasSuffix(why, "reference "+mine(proven)+")") {
+			t.Errorf("an operator is shown %q, want %s", why, mine(proven))
+		}
+	}
+}

@@ -35,8 +35,14 @@ type Timeline struct {
 	NeverEnqueued bool `json:"never_enqueued,omitempty"`
 	// RailAsks is set where the profile in force has an inquiry, and NewID where another
 	// try of what was sent wants a new instruction (id_after_refusal NEW).
-	RailAsks  bool      `json:"-"`
-	NewID     bool      `json:"-"`
+	RailAsks bool `json:"-"`
+	NewID    bool `json:"-"`
+	// NoPayload is set where no row of the archive has a payload any more, and OtherPayload
+	// where the latest is not the one that was enqueued: neither is replayed.
+	NoPayload    bool `json:"-"`
+	OtherPayload bool `json:"-"`
+	// Pause is in force for its rail, its participant or everything, whether it waits or not.
+	Pause     *Pause    `json:"-"`
 	AgeMS     int64     `json:"age_ms"`
 	Priority  int       `json:"priority"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -180,11 +186,14 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 	if !known {
 		return Timeline{}, fmt.Errorf("%w: %s", payment.ErrNotFound, outboxID)
 	}
-	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside && len(lanes) <= lanesMax {
-		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
-	}
 	slices.Reverse(t.Attempts)
 	slices.Reverse(t.Acts)
+	if t.Pending != nil {
+		t.Pending.Pause = t.Pause
+	}
+	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside && !t.IsOver() && len(lanes) <= lanesMax {
+		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
+	}
 	t.Earlier = len(t.Attempts) > 0 && t.Attempts[0].AttemptNo > 1
 	return t, nil
 }
@@ -209,12 +218,14 @@ func collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 }
 
 func scanHead(row pgx.CollectableRow, t *Timeline) error {
-	var enqueuedBy, rail, state, amount, currency, payload, headers pgtype.Text
+	var enqueuedBy, rail, state, amount, currency, payload, headers, paused, by, reason pgtype.Text
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
-	var expires, suspended pgtype.Timestamptz
+	var other pgtype.Bool
+	var expires, suspended, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended)
+		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended,
+		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
 	}
@@ -225,6 +236,10 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	}
 	t.Payload, t.Headers = json.RawMessage(payload.String), json.RawMessage(headers.String)
 	t.Priority, t.ExpiresAt, t.SuspendedAt = int(priority.Int16), orZero(expires), orZero(suspended)
+	t.OtherPayload = other.Bool
+	if paused.Valid {
+		t.Pause = &Pause{What: paused.String, By: by.String, At: orZero(pausedAt), Reason: reason.String, Until: orZero(until)}
+	}
 	return err
 }
 
@@ -261,15 +276,11 @@ func sayEvidence(state payment.State, errorCode, result string) (rails, operator
 }
 
 func scanPending(row pgx.CollectableRow, p *PendingRow) error {
-	var next, first, last, pausedAt, until pgtype.Timestamptz
+	var next, first, last pgtype.Timestamptz
 	var due pgtype.Int8
-	var what, by, reason pgtype.Text
 	err := row.Scan(&p.AttemptCount, &next, &p.SetAside, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
-		&first, &last, &p.SendCount, &p.InquiryCount, &what, &by, &pausedAt, &reason, &until)
+		&first, &last, &p.SendCount, &p.InquiryCount)
 	p.NextAttemptAt, p.FirstSentAt, p.LastSentAt, p.DueInMS = orZero(next), orZero(first), orZero(last), due.Int64
-	if what.Valid {
-		p.Pause = &Pause{What: what.String, By: by.String, At: orZero(pausedAt), Reason: reason.String, Until: orZero(until)}
-	}
 	return err
 }
 

@@ -95,10 +95,24 @@ func TestNextStep(t *testing.T) {
 		"SEND, due since 5.0s; never claimed before; no running relayer serves rail wire": {
 			Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
-			Pending:  &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
+			Pending:  &ledger.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
 		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &ledger.PendingRow{SetAside: true}},
 		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":         {Pending: &ledger.PendingRow{Pause: &ledger.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
+		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
+			Now: now.Add(time.Second), ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", Pause: &ledger.Pause{What: "everything"}}},
+		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
+			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
+			Now: now, ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
+		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim sets it aside as UNCLAIMABLE; no running relayer serves rail wire": {
+			Attempts: failed, Pending: &ledger.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
+		"SEND is not made: its row was put back in pending over a row RETRYABLE, and a claim at 2026-11-21T09:00:00.000Z sets it aside as UNCLAIMABLE": {
+			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Retryable}}, Pending: &ledger.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper sets it aside as UNCLAIMABLE": {
+			Now: now, ExpiresAt: now, Attempts: failed, Pending: &ledger.PendingRow{NextAction: "SEND"}},
+		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed sets it aside as UNCLAIMABLE": {
+			Attempts: failed, Pending: &ledger.PendingRow{NextAction: "SEND", Pause: &ledger.Pause{What: "rail wire"}}},
 		"in flight with w for 3.0s; a reaper takes over if it stays silent": {
 			Now: now.Add(3 * time.Second), Attempts: []ledger.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
 		"nothing by itself: it waits for a person since 2026-11-21T09:00:00.000Z (FAILED)": {

@@ -101,6 +101,14 @@ func nextStep(line ledger.Timeline) string {
 	switch p := line.Pending; {
 	case p != nil && p.SetAside:
 		return "nothing by itself: it could not be claimed and is set aside until a person looks"
+	case p != nil && line.PutBackAfter() != "":
+		return putBackNext(line)
+	case line.IsOver():
+		said := fmt.Sprintf("the reaper ends it as EXPIRED: it is over since %s, and is not claimed any more", clock(line.ExpiresAt))
+		if !line.SuspendedAt.IsZero() {
+			said += "; not before the suspension since " + clock(line.SuspendedAt) + " is ended"
+		}
+		return said
 	case p != nil && p.Pause != nil:
 		return "waits: " + sayPause(*p.Pause)
 	case p != nil && p.DueInMS > 0 && rescheduled(line) != nil:
@@ -132,7 +140,21 @@ func nextStep(line ledger.Timeline) string {
 	}
 }
 
-// waitingFor says why it is not due yet.
+// putBackNext says what happens to a row that was put back in pending.
+func putBackNext(line ledger.Timeline) string {
+	by, p := "the next claim", line.Pending
+	switch {
+	case line.IsOver():
+		by = "the reaper"
+	case p.Pause != nil:
+		by = "the first claim after " + oneLine(p.Pause.What) + " is resumed"
+	case p.DueInMS > 0:
+		by = "a claim at " + clock(p.NextAttemptAt)
+	}
+	said := fmt.Sprintf("%s is not made: its row was put back in pending over a row %s, and %s sets it aside as UNCLAIMABLE", p.NextAction, line.PutBackAfter(), by)
+	return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
+}
+
 // rescheduled is the act of an operator that gave an instruction its due time, or nil.
 func rescheduled(line ledger.Timeline) *ledger.Act {
 	for n := range line.Acts { // the newest first
@@ -156,6 +178,7 @@ func sayPause(p ledger.Pause) string {
 	return fmt.Sprintf("%s is paused by %s since %s%s: %s", oneLine(p.What), p.By, clock(p.At), ends, oneLine(p.Reason))
 }
 
+// waitingFor says why it is not due yet.
 func waitingFor(p *ledger.PendingRow) string {
 	switch {
 	case p.Provisional:

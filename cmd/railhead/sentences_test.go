@@ -61,6 +61,9 @@ var sentenceWords = map[string]string{
 		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds'
 		AND s.lane ->> 'rail_type' = 'bank' AND s.lane ->> 'breaker' = 'CLOSED' AND (s.lane ->> 'calls')::integer < (s.lane ->> 'slots')::integer
 		AND NOT s.lane ? 'suspended' AND NOT s.lane ? 'stopped_ms')`,
+	"paused": `EXISTS (SELECT FROM (
+		SELECT CASE rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || rail_type END AS what FROM railhead.payment_rails WHERE paused
+		UNION ALL SELECT 'participant ' || participant_id FROM railhead.payment_paused_participants) x WHERE what = '{what}')`,
 	"beats": `(SELECT h.name, h.kind, h.status, clock_timestamp() - h.last_tick_at AS age FROM railhead.outbox_heartbeats h) AS beats`,
 	// An age that was printed some moments ago, in two units at most.
 	"about": `age - interval '{age}' BETWEEN interval '0' AND interval '10 seconds' + CASE WHEN age > interval '1 day' THEN interval '1 hour' WHEN age > interval '1 hour' THEN interval '1 minute' ELSE interval '0' END`,
@@ -91,8 +94,8 @@ func readBook(t *testing.T) *book {
 	}
 	for place, all := range b.sentences {
 		for _, s := range all {
-			if s.Says == "" || s.Holds == "" {
-				t.Fatalf("%s has a sentence without says or holds: %+v", place, s)
+			if s.Holds == "" {
+				t.Fatalf("%s has a sentence without holds: %+v", place, s)
 			}
 			s.whole = regexp.MustCompile(`\A(?:` + s.Says + `)\z`)
 		}
@@ -130,6 +133,7 @@ type teller struct {
 	book      *book
 	cell      *celltest.Cell
 	looker    *pgx.Conn
+	onCall    *pgx.Conn // of the operator's login
 	reader    *ledger.Reader
 	operator  *ledger.Operator
 	executor  *ledger.Executor
@@ -174,14 +178,15 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// sentenceHistories is how many histories each rail has.
-const sentenceHistories = 45
+// sentenceHistories is how many histories each rail has: those of chance, and one of each
+// scene.
+var sentenceHistories = 45 + len(sentenceScenes)
 
 func tellHistories(t *testing.T, b *book, name, profile string) {
 	cell := celltest.New(t)
 	cell.ApplyProfile(celltest.Bank, profile)
 	config := func(login string) ledger.Config { return ledger.Config{URL: cell.URL(login), Cell: cell.Schema} }
-	w := teller{T: t, book: b, cell: cell, looker: cell.Conn(t, "")}
+	w := teller{T: t, book: b, cell: cell, looker: cell.Conn(t, ""), onCall: cell.Conn(t, celltest.Operator)}
 	text, err := celltest.Canonical(celltest.Bank, profile)
 	if err != nil {
 		t.Fatal(err)
@@ -235,13 +240,17 @@ func (w *teller) tell(n int) {
 	}
 	w.id = receipt.OutboxID
 	w.look("enqueued")
-	if n == sentenceHistories-1 { // what comes after it can't be told from what a restore forgot
-		w.suspend()
-		return
+	if scene := n - (sentenceHistories - len(sentenceScenes)); scene >= 0 {
+		sentenceScenes[scene](w)
+	} else {
+		w.wander()
 	}
-	if n == sentenceHistories-2 && w.profile.Inquiry.Max > 0 {
-		w.askAgain()
-	}
+	w.cell.Exec(`DELETE FROM railhead.payment_outbox_claims`)
+	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending`)
+}
+
+// wander goes on by chance.
+func (w *teller) wander() {
 	steps := map[string]func() string{
 		"claim": w.claim, "answer": w.answer, "die": w.die, "come late": w.comeLate, "call back": w.callBack,
 		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "close": w.close, "inquire": w.inquire, "reschedule": w.reschedule,
@@ -260,8 +269,6 @@ func (w *teller) tell(n int) {
 			looks++
 		}
 	}
-	w.cell.Exec(`DELETE FROM railhead.payment_outbox_claims`)
-	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending`)
 }
 
 // look holds every sentence about the instruction to its rows.
@@ -285,6 +292,7 @@ func (w *teller) look(step string) {
 	}
 	if line.DeadLetter.Open() {
 		w.hold("remedy", remedy(line))
+		w.obey(line)
 	}
 	if w.draw.IntN(12) == 0 {
 		w.lookAtStatus()
@@ -385,6 +393,9 @@ func (w *teller) answer() string {
 // more, with a look at the status at each turn of that. The answer comes after the
 // person's evidence, and is that it is in progress.
 func (w *teller) askAgain() {
+	if w.profile.Inquiry.Max == 0 {
+		return
+	}
 	for range 9 {
 		if w.claim() == "" {
 			break
@@ -396,9 +407,12 @@ func (w *teller) askAgain() {
 		w.record(w.outcome(*w.held, result))
 	}
 	w.look("parked")
+	w.paused("parked")
 	if w.inquire() == "" {
 		w.Fatalf("it can't be asked about again: after %s", strings.Join(w.story, "; "))
 	}
+	w.look("put out for an inquiry")
+	w.paused("put out for an inquiry")
 	for _, step := range []func() string{w.claim, w.die} {
 		w.lookAtStatus()
 		w.look("asked again: " + step())
@@ -592,6 +606,7 @@ func (w *teller) beat() string {
 
 // suspend looks while lanes are suspended.
 func (w *teller) suspend() {
+	w.step(w.setAside)
 	w.cell.Exec(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
 	w.look("suspended")
 	_, err := w.operator.AcceptTimeline(w.Context(), "a test")

@@ -6,25 +6,27 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
-  (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at
+  (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
+  w.fingerprint IS NULL AS no_payload, w.fingerprint <> k.fingerprint AS other_payload,
+  h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until
 FROM (
   (SELECT i.instruction_id, i.idempotency_key, i.participant_id, i.sequence_id, i.rail_key, i.enqueued_by, i.created_at,
-     NULL::text AS rail_type, NULL::text AS state
+     NULL::text AS rail_type, NULL::text AS state, i.fingerprint
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = $1)
   UNION ALL
   (SELECT p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, NULL, NULL, p.created_at, p.rail_type,
-     CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END
+     CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END, NULL
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
-  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, NULL, NULL, a.created_at, a.rail_type, a.state::text
+  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   UNION ALL
-  (SELECT d.instruction_id, '', d.participant_id, 0, NULL, NULL, d.opened_at, d.rail_type, NULL
+  (SELECT d.instruction_id, '', d.participant_id, 0, NULL, NULL, d.opened_at, d.rail_type, NULL, NULL
    FROM {cell}.payment_dead_letters d
    WHERE d.outbox_id = $1)
   LIMIT 1) k
@@ -50,3 +52,22 @@ LEFT JOIN LATERAL (
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   LIMIT 1) c ON true
+-- What a replay would send, as payment_outbox_fingerprint has it, which not every reader
+-- may execute.
+LEFT JOIN LATERAL (
+  SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text, 'UTF8')) AS fingerprint
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
+  ORDER BY a.attempt_no DESC
+  LIMIT 1) w ON true
+LEFT JOIN LATERAL (
+  (SELECT CASE r.rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || r.rail_type END AS what,
+     r.paused_by, r.paused_at, r.pause_reason, r.paused_until
+   FROM {cell}.payment_rails r
+   WHERE r.paused AND r.rail_type IN ('*', coalesce(v.rail_type, k.rail_type))
+   ORDER BY r.rail_type)
+  UNION ALL
+  (SELECT 'participant ' || q.participant_id, q.paused_by, q.paused_at, q.pause_reason, q.paused_until
+   FROM {cell}.payment_paused_participants q
+   WHERE q.participant_id = k.participant_id)
+  LIMIT 1) h ON true

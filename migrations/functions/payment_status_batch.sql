@@ -6,11 +6,12 @@
 --   payment_status has no row. state is that of payment_outbox_state and certainty that
 --   of payment_certainty; attempts counts rows of the archive, changed_at is when the
 --   last one was written; the codes are those of the last row that is a state of the
---   payment, the reference the rail's own word for it. waits_for_person: a dead letter
---   is open.
+--   payment, the reference the rail's own word for it, or the one of an operator's
+--   evidence that an execution rests on (rests_on_evidence). waits_for_person: a dead
+--   letter is open.
 -- errors:  RH002 the arrays differ in length, RH005 more than 1,000 pairs.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
---          payment_dead_letters, the catalog, and what payment_certainty reads.
+--          payment_dead_letters, payment_operator_log, the catalog, and what payment_certainty reads.
 -- locks:   nothing.   called by: ingest, payment_status.
 CREATE OR REPLACE FUNCTION {cell}.payment_status_batch(instruction_ids text[], idempotency_keys text[])
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
@@ -41,7 +42,12 @@ BEGIN
     CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.attempt_no, 0) END,
     CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.created_at, k.created_at) END,
     nullif(p.next_attempt_at, 'infinity'), last.error_code, last.rail_code,
-    coalesce(last.rail_reference, {cell}.last_rail_reference(k.outbox_id)),
+    coalesce(
+      CASE WHEN last.state = 'DISPATCHED' THEN (
+        SELECT l.detail ->> 'rail_reference' FROM {cell}.payment_operator_log l
+        WHERE l.outbox_id = k.outbox_id AND l.act = 'RESOLVE' AND l.acted_at >= last.created_at
+        ORDER BY l.acted_at DESC LIMIT 1) END,
+      last.rail_reference, {cell}.last_rail_reference(k.outbox_id)),
     CASE WHEN k.outbox_id IS NOT NULL THEN EXISTS (
       SELECT FROM {cell}.payment_dead_letters d
       WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ({closed_letters})) END
@@ -58,7 +64,7 @@ BEGIN
     SELECT a.attempt_no, a.created_at FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no DESC LIMIT 1) latest ON true
   LEFT JOIN LATERAL (
-    SELECT a.error_code, a.rail_code, a.rail_reference FROM {cell}.payment_outbox_attempts a
+    SELECT a.state, a.created_at, a.error_code, a.rail_code, a.rail_reference FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = k.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) last ON true
   ORDER BY asked.n;
 END

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// remedy says what ends a dead letter, with the commands, and with what has to be done or
+// waited for before they are taken.
+func remedy(line ledger.Timeline) string {
+	if !line.DeadLetter.Open() {
+		return "it is closed: nothing is left to do"
+	}
+	said := remedyOnceSettled(line)
+	for _, refused := range []string{"dead-letter replay ", "dead-letter close ", "payment cancel "} {
+		if !line.SuspendedAt.IsZero() && strings.Contains(said, "railhead "+refused) {
+			return "lanes are suspended since " + clock(line.SuspendedAt) + ", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
+				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --reason WHY\n" + said
+		}
+	}
+	return said
+}
+
+// remedyOnceSettled is the remedy where no suspension is open.
+func remedyOnceSettled(line ledger.Timeline) string {
+	letter, id := line.DeadLetter, line.OutboxID.String()
+	if line.NeverEnqueued {
+		return neverEnqueued(line)
+	}
+	switch letter.Reason {
+	case payment.DeadFailed, payment.DeadExpired:
+		return unpaid(line) + ". " + again(line) + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
+	case payment.DeadOutcomeUnknown:
+		if word, why := line.Certainty(); word == ledger.NotSent || word == ledger.RailRefused {
+			return "it is parked, and by its rows it was not paid: " + oneLine(why) + ".\nLook for " + line.RailKey + " on the rail's statement, then: " + resolve(line)
+		}
+		return "it may have been paid. " + mayBePaid(line)
+	case payment.DeadConflict:
+		return contradiction(line) + " Compare with the rail's statement, then: " + resolve(line)
+	case payment.DeadTampered:
+		switch word, _ := line.Certainty(); word {
+		case ledger.RailAccepted, ledger.ExecutedByEvidence:
+			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who changed it\n" +
+				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
+		case ledger.OutcomeUnknown:
+			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been executed.\n" +
+				"Find out who changed it (railhead prove). " + mayBePaid(line)
+		}
+		return "its payload is not the one that was enqueued, and it was not sent. Find out who changed it (railhead prove), then:\n" +
+			"railhead dead-letter resolve " + id + " --not-executed --evidence-date DATE --document WHERE --reason WHY"
+	default:
+		return unclaimable(line)
+	}
+}
+
+// resolve is the command that ends a payment with evidence, of an execution or against one.
+func resolve(line ledger.Timeline) string {
+	return "railhead dead-letter resolve " + line.OutboxID.String() +
+		"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
+}
+
+// contradiction says what a CONFLICT may be. A refusal that follows an execution is
+// regular on rails that settle first and check later: the FedNow Operating
+// Procedures 2.1 (p. 75 to 76) let RJCT follow ACWP, which settles with finality,
+// and the money comes back by a return of its own.
+func contradiction(line ledger.Timeline) string {
+	executed := false
+	for _, row := range line.Attempts {
+		switch {
+		case row.State == payment.Dispatched:
+			executed = row.ErrorCode != payment.CodeResolved // which is an operator's word
+		case executed && row.State == payment.LateOutcome && row.Result == string(payment.ResultRefused):
+			return "the rail said that it executed the payment, and later that it refused it.\n" +
+				"On a rail that may refuse after settlement (FedNow: RJCT after ACWP) this announces a return, and is no error of\n" +
+				"the rail or of this cell: the payment was made, and the money comes back as an entry of its own. If both are on\n" +
+				"the statement, resolve it as executed. On any other rail the two contradict each other."
+		}
+	}
+	return line.Contradiction() + "."
+}
+
+// neverEnqueued is the remedy for what the registry does not know.
+func neverEnqueued(line ledger.Timeline) string {
+	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it (railhead prove run\n" +
+		"identity nothing-lost), then "
+	if word, _ := line.Certainty(); word != ledger.NotSent {
+		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " + line.OutboxID.String() + " --reason WHY"
+	}
+	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
+}
+
+// unpaid says of what FAILED or EXPIRED by whose word it was not paid.
+func unpaid(line ledger.Timeline) string {
+	if by := line.Testimony(); by != nil {
+		return "it was not paid, " + oneLine(by.String())
+	}
+	if word, why := line.Certainty(); word == ledger.OutcomeUnknown {
+		return "it was not paid as far as the rows show, but " + oneLine(why)
+	}
+	return "it was provably not paid"
+}
+
+// again says how what was not paid is tried again.
+func again(line ledger.Timeline) string {
+	because := ""
+	switch {
+	case line.WasDispatched():
+		because = "it was DISPATCHED before"
+	case line.ContradictedSince():
+		because = "what became known since contradicts that it was not paid"
+	case line.NoPayload:
+		because = "no row of it has the payload any more"
+	case line.OtherPayload:
+		because = "its payload is not the one that was enqueued (railhead prove)"
+	case line.NewID && line.MayHaveReachedRail():
+		because = "rail " + orDash(line.RailType) + " wants a new id for another try"
+	default:
+		return "To try again: railhead dead-letter replay " + line.OutboxID.String() + " --reason WHY"
+	}
+	return "It is not replayed, because " + because + ":\nto try again, the participant enqueues it as a new instruction."
+}
+
+// mayBePaid says what ends what may have been paid.
+func mayBePaid(line ledger.Timeline) string {
+	last := lastRow(line)
+	if last == nil {
+		last = &ledger.AttemptRow{}
+	}
+	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil && !line.Pending.SetAside
+	switch {
+	case last.State == payment.Inquiring:
+		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a reaper\n"+
+			"ends it, and look again: railhead payment show %s", last.AttemptNo, line.OutboxID)
+	case out && line.Pause != nil:
+		return "Its inquiry was put out, and waits while " + oneLine(line.Pause.What) + " is paused: resume that, and wait for the rail's answer.\n" +
+			"With evidence that is enough without it (--not-executed wants --rail-silent then): " + resolve(line)
+	case out:
+		return "Its inquiry is on its way: wait for the rail's answer, and look again: railhead payment show " + line.OutboxID.String() + "\n" +
+			"With proof of execution: railhead dead-letter resolve " + line.OutboxID.String() +
+			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
+	case last.State != payment.Parked || line.Pending != nil || !line.RailAsks || line.NoPayload:
+		return "Ask the rail for " + line.RailKey + ", then: " + resolve(line)
+	case line.Pause != nil:
+		return "The rail is not asked while " + oneLine(line.Pause.What) + " is paused: resume that, then have it asked:\n" +
+			"railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
+			"With evidence that is enough without it (--not-executed wants --rail-silent then): " + resolve(line)
+	default:
+		return "Have the rail asked: railhead payment inquire " + line.OutboxID.String() + " --reason WHY\n" +
+			"and look for " + line.RailKey + " on its statement. With the evidence: " + resolve(line)
+	}
+}
+
+// unclaimable says what ends a row that was set aside, whatever stands in pending by now.
+func unclaimable(line ledger.Timeline) string {
+	id, after := line.OutboxID.String(), line.PutBackAfter()
+	remove := "railhead dead-letter close " + id + " --reason WHY"
+	switch {
+	case after.EndsUnpaid() && !line.WasDispatched():
+		return "a row of it was put back in pending, and is not claimed. Find out who put it back, then:\n" + remove +
+			"\nIf it was paid: railhead dead-letter resolve " + id +
+			"\n  --executed --rail-reference REFERENCE --evidence-date DATE --document WHERE --reason WHY"
+	case after.HasEnded() || after.IsClaim():
+		return "a row of it was put back in pending over a row " + string(after) + ", and is not claimed. Find out who put it back, then:\n" + remove
+	case after != "":
+		return "a row of it was put back in pending over a row " + string(after) + ", and is not claimed; it may have been paid.\n" +
+			"Find out who put it back, and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
+	case line.Pending == nil && len(line.Attempts) == 0:
+		return "it could not be claimed, and its row is gone from pending; it was never claimed. Find out who removed the row\n" +
+			"(railhead prove run nothing-lost), then: " + remove + "\nTo pay it, the participant enqueues it as a new instruction."
+	case line.Pending == nil:
+		return "it could not be claimed, and its row is gone from pending. Find out who removed the row (railhead prove run nothing-lost),\n" +
+			"and at the rail what became of " + line.RailKey + ", then: " + resolve(line)
+	}
+	mend := "it waits in pending and could not be claimed. Mend what " + orDash(line.DeadLetter.ErrorCode) + " says, then: railhead dead-letter replay " + id + " --reason WHY\n"
+	if line.Pending.OutcomeUnknown {
+		return mend + "It may have been paid, so that it can't be cancelled. To end it: " + resolve(line)
+	}
+	return mend + "or end it: railhead payment cancel " + id + " --reason WHY"
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// sentenceScenes are histories that chance seldom comes to. What comes after the last of
+// them can't be told from what a restore forgot.
+var sentenceScenes = []func(*teller){
+	func(w *teller) {
+		w.putBack(func() { w.step(w.claim); w.record(w.outcome(*w.held, payment.ResultAccepted)) })
+	},
+	func(w *teller) {
+		w.putBack(func() { w.step(w.claim); w.record(w.outcome(*w.held, payment.ResultUnknown)) })
+	},
+	func(w *teller) { w.putBack(func() { w.step(w.cancel) }) },
+	func(w *teller) { w.lose() },
+	func(w *teller) {
+		w.step(w.claim)
+		w.record(w.outcome(*w.held, payment.ResultNotSent))
+		w.lose()
+	},
+	(*teller).forge, (*teller).overtake, (*teller).askAgain, (*teller).suspend,
+}
+
+// step does what has to be possible.
+func (w *teller) step(act func() string) {
+	w.Helper()
+	if act() == "" {
+		w.Fatalf("after %s: the next step is not possible", strings.Join(w.story, "; "))
+	}
+}
+
+// paused looks while the rail is paused.
+func (w *teller) paused(what string) {
+	_, err := w.operator.PauseRail(w.Context(), celltest.Bank, "a test", time.Time{})
+	w.must(err)
+	w.look(what + ", and paused")
+	_, err = w.operator.ResumeRail(w.Context(), celltest.Bank, "a test")
+	w.must(err)
+}
+
+// putBack puts an older copy of the row back in pending, as a restore of that table does.
+func (w *teller) putBack(meanwhile func()) {
+	var copied string
+	w.cell.QueryRow(`SELECT to_jsonb(p) FROM railhead.payment_outbox_pending p WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &copied)
+	meanwhile()
+	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(w.id))
+	w.cell.Exec(`INSERT INTO railhead.payment_outbox_pending SELECT (jsonb_populate_record(NULL::railhead.payment_outbox_pending, $1::jsonb)).*`, copied)
+	w.look("put back")
+	w.paused("put back")
+	_, err := w.executor.SetAside(w.Context(), []payment.ID{w.id}, payment.StatePutBack)
+	w.must(err)
+	w.look("set aside as put back")
+}
+
+// lose sets the row aside, and removes it.
+func (w *teller) lose() {
+	w.step(w.setAside)
+	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(w.id))
+	w.look("set aside, and removed")
+}
+
+// forge changes what is sent, which an operator then finds not to be executed.
+func (w *teller) forge() {
+	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"creditor": "another"}' WHERE outbox_id = $1`, [16]byte(w.id))
+	w.step(w.claim)
+	w.record(w.outcome(*w.held, payment.ResultTampered))
+	w.look("forged")
+	_, err := w.operator.ResolvePayment(w.Context(), w.id, ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	w.must(err)
+	w.look("resolved as not executed")
+}
+
+// overtake looks at what has expired before the reaper does.
+func (w *teller) overtake() {
+	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 hour' WHERE outbox_id = $1`, [16]byte(w.id))
+	w.look("it is over")
+	w.step(w.expire)
+	w.look("expired")
+}
+
+// obey runs each command that a remedy names, by itself and after what it wants first,
+// and takes it back: none is refused. What it says is not replayed is refused.
+func (w *teller) obey(line ledger.Timeline) {
+	w.Helper()
+	said := remedy(line)
+	id := [16]byte(w.id)
+	var first []string
+	if strings.Contains(said, "railhead timeline accept") {
+		first = append(first, `SELECT railhead.accept_timeline('a test')`)
+	}
+	if strings.Contains(said, "resume that") {
+		first = append(first, `SELECT railhead.resume_rail('*', 'a test'), railhead.resume_rail('bank', 'a test')`, `SELECT railhead.resume_participant('p', 'a test')`)
+	}
+	for _, act := range []struct {
+		names, sql string
+		args       []any
+	}{
+		{"railhead dead-letter replay ", `SELECT railhead.replay_payment($1, 'a test')`, []any{id}},
+		{"railhead dead-letter close ", `SELECT railhead.triage_dead_letter($1, 'resolved', 'a test')`, []any{id}},
+		{"railhead dead-letter escalate ", `SELECT railhead.triage_dead_letter($1, 'escalated', 'a test')`, []any{id}},
+		{"railhead payment cancel ", `SELECT railhead.cancel_payment($1, 'a test')`, []any{id}},
+		{"railhead payment inquire ", `SELECT railhead.inquire_payment($1, 'a test')`, []any{id}},
+		{" --executed ", `SELECT railhead.resolve_payment($1, true, $2, current_date, 'a document', 'a test')`, []any{id, "ref-1/" + w.id.String()}},
+		{"--not-executed, ", `SELECT railhead.resolve_payment($1, false, NULL, current_date, 'a document', 'a test', true)`, []any{id}},
+		{"It is not replayed", `SELECT railhead.replay_payment($1, 'a test')`, []any{id}},
+	} {
+		if !strings.Contains(said, act.names) {
+			continue
+		}
+		tx, err := w.onCall.Begin(w.Context())
+		w.must(err)
+		for _, sql := range first {
+			_, err := tx.Exec(w.Context(), sql)
+			w.must(err)
+		}
+		_, refused := tx.Exec(w.Context(), act.sql, act.args...)
+		w.must(tx.Rollback(w.Context()))
+		switch not := strings.HasPrefix(act.names, "It is not"); {
+		case not == (refused != nil):
+		case not:
+			w.Errorf("after %s the remedy says %q, and a replay is taken", strings.Join(w.story, "; "), said)
+		case !byEvidence(line, refused):
+			w.Errorf("after %s the remedy names %q, which is refused: %v\n%s", strings.Join(w.story, "; "), act.names, refused, said)
+		}
+	}
+}
+
+// byEvidence reports whether one of two resolutions is refused because of what the rows
+// prove, which the one who compares with the rail finds out.
+func byEvidence(line ledger.Timeline, refused error) bool {
+	says := refused.Error()
+	return strings.Contains(says, "the rail said that it executed the payment") ||
+		line.DeadLetter.Reason == payment.DeadConflict && strings.Contains(says, "took it back")
+}
