@@ -39,6 +39,12 @@ func remedyOnceSettled(line ledger.Timeline) string {
 		}
 		return "it may have been paid. " + mayBePaid(line)
 	case payment.DeadConflict:
+		if last := lastRow(line); line.WasDispatched() && last != nil && last.State != payment.Dispatched {
+			return line.Contradiction() + ". Compare with the rail's statement, then: railhead dead-letter resolve " + id +
+				"\n  --not-executed --evidence-date DATE --document WHERE --reason WHY\n" +
+				"If the statement has the payment, it stays open, because an instruction gets no second DISPATCHED row:\n" +
+				"railhead dead-letter escalate " + id + " --reason WHY"
+		}
 		return contradiction(line) + " Compare with the rail's statement, then: " + resolve(line)
 	case payment.DeadTampered:
 		switch word, _ := line.Certainty(); word {
