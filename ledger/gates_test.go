@@ -209,6 +209,23 @@ func TestSeveralClosedGates(t *testing.T) {
 	wantClosed(t, "one is left", err, "rail_type", "enqueue is closed for rail bank")
 }
 
+// TestRefusedBatchStoresNothing: a batch that a closed gate refuses leaves no row of a participant who never enqueued.
+func TestRefusedBatchStoresNothing(t *testing.T) {
+	t.Parallel()
+	d, ingest, o := gated(t)
+	_, err := o.CloseEnqueue(t.Context(), theBank, why, time.Time{})
+	d.must(err)
+	results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{of(10, "new", "bank"), of(11, "p1", "bank"), of(12, "p2", "card")})
+	d.must(err)
+	wantClosed(t, "new", results[0].Fault, "rail_type", "enqueue is closed for rail bank")
+	wantReceipt(t, results[2].Receipt, nil, 2, false)
+	same(t, "numbers", d.text(`SELECT string_agg(participant_id || ' ' || next_sequence_id, ', ' ORDER BY participant_id) FROM railhead.participant_outbox_sequences`), "p1 2, p2 3")
+	_, err = o.OpenEnqueue(t.Context(), theBank, why)
+	d.must(err)
+	receipt, err := ingest.Enqueue(t.Context(), of(10, "new", "bank"))
+	wantReceipt(t, receipt, err, 1, false)
+}
+
 // TestGateOfNothing: what is misspelt, without a reason or with an impossible end closes
 // nothing, and no more participants are closed than the rules have room for.
 func TestGateOfNothing(t *testing.T) {

@@ -13,14 +13,18 @@ import (
 // sameSend takes a key again after a refusal, and never after silence.
 const sameSend = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}`
 
-// replayed has an operator record that it was not executed, and replay it.
-func (d *desk) replayed(claim payment.Claim) {
+// replayed is the claim of a send whose answer was lost; an operator recorded that it was not executed, and replayed it.
+func (d *desk) replayed() payment.Claim {
 	d.t.Helper()
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, sameSend)
+	claim := d.claimOne(d.enqueue())
+	d.record(lost(never, claim))
 	o := d.operator()
 	_, err := o.ResolvePayment(d.t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 	_, err = o.ReplayPayment(d.t.Context(), claim.OutboxID, time.Time{}, why)
 	d.must(err)
+	return claim
 }
 
 // TestSpentBeforeAReplay: a refusal for now that ends the key, told late of a send before a replay, does not end
@@ -28,10 +32,7 @@ func (d *desk) replayed(claim payment.Claim) {
 func TestSpentBeforeAReplay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, sameSend)
-	claim := d.claimOne(d.enqueue())
-	d.record(lost(never, claim))
-	d.replayed(claim)
+	claim := d.replayed()
 	// lack of funds, told late; the operator had it mended before the replay
 	same(t, "verdict", d.late(told(sameKey, claim, payment.ResultRefusedBusiness, "")), payment.VerdictLate)
 	same(t, "waits", strings.HasPrefix(d.waiting(claim.OutboxID), "SEND"), true)
@@ -41,10 +42,7 @@ func TestSpentBeforeAReplay(t *testing.T) {
 func TestSpentBesideAReplayedSend(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, sameSend)
-	claim := d.claimOne(d.enqueue())
-	d.record(lost(never, claim))
-	d.replayed(claim)
+	claim := d.replayed()
 	second := d.claimOne(claim.OutboxID)
 	same(t, "late", d.late(told(sameKey, claim, payment.ResultRefusedBusiness, "")), payment.VerdictLate)
 	same(t, "not sent", d.late(told(sameKey, second, payment.ResultNotSent, "")), payment.VerdictIn)

@@ -107,21 +107,13 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 	return command
 }
 
-// gateClosed says what a closing did. The closing in force is the first one.
+// gateClosed says what a closing did.
 func gateClosed(gate ledger.Gate, changed bool, closed *ledger.ClosedGate) string {
-	what := "enqueue for " + oneLine(gate.String())
-	switch {
-	case closed == nil: // opened meanwhile
-		return what + " closed"
-	case !changed && closed.Until.IsZero():
-		return fmt.Sprintf("%s was closed already by %s since %s, and has no end: %s", what, closed.By, clock(closed.At), oneLine(closed.Reason))
-	case !changed:
-		return fmt.Sprintf("%s was closed already by %s since %s, and opens at %s: %s", what, closed.By, clock(closed.At), clock(closed.Until), oneLine(closed.Reason))
-	case closed.Until.IsZero():
-		return what + " closed"
-	default:
-		return what + " closed until " + clock(closed.Until)
+	var inForce *ledger.Pause
+	if closed != nil {
+		inForce = &ledger.Pause{By: closed.By, At: closed.At, Reason: closed.Reason, Until: closed.Until}
 	}
+	return stopped("enqueue for "+oneLine(gate.String()), "closed", "opens", changed, inForce)
 }
 
 // gateOpened says what an opening did, and what still refuses new instructions.

@@ -84,8 +84,9 @@ func onPayments(cmd *cobra.Command, references []string, do func(*ledger.Operato
 
 // severalHelp is for acts that take several instructions.
 const severalHelp = "Several IDs are acted on in turn, each in a transaction of its own: one that is refused stops no other, and the\n" +
-	"exit code is then 7. To act on what a list shows:\n" +
-	"railhead dead-letter list --code CODE --limit 1000 -o jsonl | jq -r .outbox_id | xargs railhead dead-letter "
+	"exit code is then 7. To act on what a list shows, and on no more, keep the list:\n" +
+	"railhead dead-letter list --code CODE --limit 1000 -o jsonl >letters.jsonl\n" +
+	"jq -r .outbox_id letters.jsonl | xargs railhead dead-letter "
 
 // idHelp says how instructions are named.
 const idHelp = "ID is an outbox id, a rail key, an instruction id or the rail's own reference, and must mean one instruction.\n" +

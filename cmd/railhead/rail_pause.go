@@ -127,19 +127,26 @@ func (e *pauseEnd) moment() (time.Time, error) {
 	}
 }
 
-// paused says what a pause did. The pause in force is the first one.
+// paused says what a pause did.
 func paused(what string, changed bool, pause *ledger.Pause) string {
+	return stopped(what, "paused", "ends", changed, pause)
+}
+
+// stopped says what a pause or a closed gate did. The one in force is the first one, nil where it was ended meanwhile.
+func stopped(what, done, ends string, changed bool, inForce *ledger.Pause) string {
 	switch {
-	case pause == nil: // resumed meanwhile
-		return what + " paused"
-	case !changed && pause.Until.IsZero():
-		return fmt.Sprintf("%s was paused already by %s since %s, and has no end: %s", what, pause.By, clock(pause.At), oneLine(pause.Reason))
+	case inForce == nil:
+		return what + " " + done
 	case !changed:
-		return fmt.Sprintf("%s was paused already by %s since %s, and ends at %s: %s", what, pause.By, clock(pause.At), clock(pause.Until), oneLine(pause.Reason))
-	case pause.Until.IsZero():
-		return what + " paused"
+		until := "has no end"
+		if !inForce.Until.IsZero() {
+			until = ends + " at " + clock(inForce.Until)
+		}
+		return fmt.Sprintf("%s was %s already by %s since %s, and %s: %s", what, done, inForce.By, clock(inForce.At), until, oneLine(inForce.Reason))
+	case inForce.Until.IsZero():
+		return what + " " + done
 	default:
-		return what + " paused until " + clock(pause.Until)
+		return what + " " + done + " until " + clock(inForce.Until)
 	}
 }
 

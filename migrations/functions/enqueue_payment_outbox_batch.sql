@@ -183,6 +183,9 @@ BEGIN
     ORDER BY g.participant_id
     ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
     DO UPDATE SET next_sequence_id = s.next_sequence_id - EXCLUDED.next_sequence_id + 1;
+    -- Of whom nothing was ever taken, nothing is kept.
+    DELETE FROM {cell}.participant_outbox_sequences s
+    WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
   END IF;
 
   -- As enqueue_payment_outbox: an answer about rows of others waits for them to

@@ -80,12 +80,14 @@ types 'railhead dead-letter show lost-request-1'
 types 'railhead dead-letter close lost-request-1 --reason "the participant pays in another way"'
 
 # The account is closed: that can't be paid, and the participants know.
-types 'railhead dead-letter list --code AC04 --limit 1000 -o jsonl | jq -r .outbox_id | xargs railhead dead-letter close --reason "account closed, participants told, ticket 4712"'
+types 'railhead dead-letter list --code AC04 --limit 1000 -o jsonl >letters.jsonl'
+types 'jq -r .outbox_id letters.jsonl | xargs railhead dead-letter close --reason "account closed, participants told, ticket 4712"'
 
 # What expired is wanted still.
 types 'railhead dead-letter show late-1'
 says 'To try again: railhead dead-letter replay '
-types "railhead dead-letter list --reason EXPIRED --limit 1000 -o jsonl | jq -r .outbox_id | xargs railhead dead-letter replay --reason \"not executed, ticket 4711\" --expires-at $(date -u -d '1 hour' +%FT%TZ)"
+types 'railhead dead-letter list --reason EXPIRED --limit 1000 -o jsonl >letters.jsonl'
+types "jq -r .outbox_id letters.jsonl | xargs railhead dead-letter replay --reason \"not executed, ticket 4711\" --expires-at $(date -u -d '1 hour' +%FT%TZ)"
 awaits 40 'railhead status' '^bank +no +0 +0 '
 types 'railhead dead-letter list --reason EXPIRED'
 says '^no dead letter'
