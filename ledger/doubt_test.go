@@ -109,7 +109,7 @@ func TestReplayKnowsForgottenSends(t *testing.T) {
 			d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
 			d.do(`SELECT railhead.accept_timeline('compared')`)
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
-			d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() + interval '1 hour', accepted_at = now() + interval '1 hour'`)
+			d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '1 hour', opened_at = now() + interval '1 hour', accepted_at = now() + interval '1 hour'`)
 			return d.claimOne(id)
 		},
 	} {

@@ -24,6 +24,7 @@ type Ingest struct {
 	schema schemaCheck // of callers' own transactions
 
 	outcomes *outcomes
+	gatherer *gatherer
 }
 
 // OpenIngest connects lazily: it succeeds while the server is away.
@@ -32,13 +33,15 @@ func OpenIngest(ctx context.Context, config Config) (*Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ingest{
+	i := &Ingest{
 		pool: pool, sql: loaded, schema: schemaCheck{cell: config.Cell},
 		outcomes: &outcomes{
 			config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["hear_outcomes"],
 			waiting: make(map[payment.ID]map[chan struct{}]bool),
 		},
-	}, nil
+	}
+	i.gatherer = newGatherer(i, int(pool.Config().MaxConns))
+	return i, nil
 }
 
 // Close ends every connection.
@@ -51,31 +54,51 @@ func (i *Ingest) Close() {
 // wants transactions of its own for EnqueueTx.
 func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 
-// Enqueue takes one instruction in a transaction of its own. The same key with
+// Enqueue takes one instruction in a transaction that the caller has no part in. The same key with
 // the same content gives the receipt of the first call, with Replayed set.
 //
+// Instructions that several goroutines enqueue at once go in one transaction, up to 256 of them or 1 MiB; a lone
+// one goes by itself and waits for no other. Each gets its own answer, after the commit; that one is
+// refused is no matter of the others. A participant's go in the order of the calls. One whose participant another
+// transaction enqueues for waits for it apart from the others, by one of MaxConns - 2 connections: give the pool
+// four or more.
+//
 // A refusal is a *payment.Fault, which is payment.ErrConflict, payment.ErrInvalid or,
-// where an operator has closed enqueue, payment.ErrEnqueueClosed. A cell that another build has migrated is refused with
+// where an operator has closed enqueue, payment.ErrEnqueueClosed. With 4,096 instructions or 16 MiB waiting in this
+// process more are refused with payment.ErrBusy. A cell that another build has migrated is refused with
 // payment.ErrOtherSchema, until it was found to be of this build once. Serialization failures and deadlocks are retried here, a
 // bounded number of times. After any other error, payment.ErrCommitUnknown
-// included, the same call may be repeated: it never makes a second instruction.
+// included, the same call may be repeated: it never makes a second instruction. A caller
+// whose ctx ends before the instruction was sent gets the error of ctx alone: nothing was enqueued.
 //
 // The trace that ctx belongs to goes along in the headers, unless they have a
 // traceparent already.
 func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
-	if err := checkPayload(in); err != nil {
+	receipt, err := payment.Receipt{}, checkPayload(in)
+	if err == nil {
+		var headers string
+		if headers, err = headersJSON(tracing.Carry(ctx, in.Headers)); err == nil {
+			receipt, err = i.gatherer.enqueue(ctx, in, headers)
+		}
+	}
+	if err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
 	}
+	return receipt, nil
+}
+
+// Gathering says what Enqueue has sent together, and what waits.
+func (i *Ingest) Gathering() Gathering { return i.gatherer.stats() }
+
+// enqueueAlone takes one instruction by a call that carries nothing else.
+func (i *Ingest) enqueueAlone(ctx context.Context, in payment.Instruction, headers string) (payment.Receipt, error) {
 	var receipt payment.Receipt
 	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
 		var err error
-		receipt, err = i.enqueue(ctx, conn, in)
+		receipt, err = i.enqueue(ctx, conn, in, headers)
 		return err
 	})
-	if err != nil {
-		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, refusal(err))
-	}
-	return receipt, nil
+	return receipt, refusal(err)
 }
 
 // EnqueueTx takes one instruction inside the caller's transaction, on any
@@ -89,9 +112,13 @@ func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instructio
 	if err == nil {
 		err = i.schema.on(ctx, tx)
 	}
+	var headers string
+	if err == nil {
+		headers, err = headersJSON(tracing.Carry(ctx, in.Headers))
+	}
 	if err == nil {
 		var receipt payment.Receipt
-		if receipt, err = i.enqueue(ctx, tx, in); err == nil {
+		if receipt, err = i.enqueue(ctx, tx, in, headers); err == nil {
 			return receipt, nil
 		}
 	}
@@ -103,11 +130,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
-func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction) (payment.Receipt, error) {
-	headers, err := headersJSON(tracing.Carry(ctx, in.Headers))
-	if err != nil {
-		return payment.Receipt{}, err
-	}
+func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction, headers string) (payment.Receipt, error) {
 	var payload any
 	if in.Payload != nil {
 		payload = string(in.Payload)
@@ -115,7 +138,7 @@ func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction
 	var id pgtype.UUID
 	var state pgtype.Text
 	var receipt payment.Receipt
-	err = on.QueryRow(ctx, i.sql["enqueue"],
+	err := on.QueryRow(ctx, i.sql["enqueue"],
 		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
 		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), headers).
 		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed, &receipt.Differs)

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
@@ -133,25 +131,14 @@ func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
 		if err != nil {
 			return err
 		}
-		var n int32
-		var id pgtype.UUID
-		var sequence pgtype.Int8
-		var created pgtype.Timestamptz
-		var state, code, message, hint, field, rule pgtype.Text
-		var replayed pgtype.Bool
-		var differs []string
-		_, err = pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule}, func() error {
-			result := payment.ReceiptOrFault{Receipt: payment.Receipt{
-				OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
-				State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
-			}}
-			if code.Valid {
-				result = payment.ReceiptOrFault{Fault: &payment.Fault{SQLState: code.String, Message: message.String, Hint: hint.String, Field: field.String, Rule: rule.String}}
-			}
-			b.results[b.from[n-1]] = result
-			return nil
-		})
-		return err
+		answers := make([]payment.ReceiptOrFault, len(b.items))
+		if _, err = readAnswers(rows, answers); err != nil {
+			return err
+		}
+		for n, answer := range answers {
+			b.results[b.from[n]] = answer
+		}
+		return nil
 	})
 }
 

@@ -202,12 +202,9 @@ func (w *weighing) keepWaiting() {
 // turned away or not made of what an operator's evidence calls executed, a payment that
 // is taken for now or in progress, and was ended otherwise than by the rail's word
 // for the whole of it (an operator's evidence is none), a send without an answer that
-// became known after the end. A send that was known is weighed in a final refusal,
-// unless an index alone had denied it; one that was forgotten, in nothing.
+// became known after the end. A send that was known is weighed in a final refusal; one
+// that was forgotten, in nothing.
 func (w *weighing) contradicts() bool {
-	denied := slices.ContainsFunc(w.Rows, func(r Row) bool {
-		return r.Answers > w.claimNo && r.State == Retryable && r.Result == ResultNotFound
-	})
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case w.executes:
@@ -222,8 +219,7 @@ func (w *weighing) contradicts() bool {
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
-		byRefusal := w.last.Result.Refuses() && !(w.last.Result == ResultRefusedFinal && denied)
-		return notPaid && (w.claimNo == 0 || !byRefusal)
+		return notPaid && (w.claimNo == 0 || !w.last.Result.Refuses())
 	}
 	return false
 }

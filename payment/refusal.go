@@ -16,6 +16,7 @@ const (
 	StateContended     = "RH011" // others kept taking the number of the row that was to be appended
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
+	StateBusy          = "RH015" // another transaction enqueues for the participant
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
 )
 
@@ -43,6 +44,7 @@ var refusals = []Refusal{
 	{"RH012", nil, "reserved: over a limit of the participant"},
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},
+	{StateBusy, ErrBusy, "another transaction enqueues for the participant, and the call was not to wait"},
 	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},

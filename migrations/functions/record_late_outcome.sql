@@ -165,8 +165,7 @@ BEGIN
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
         -- without an answer that became known after the end: an operator decides. A send
-        -- that was known is weighed in a final refusal, unless an index alone had denied
-        -- it; one that was forgotten, in nothing.
+        -- that was known is weighed in a final refusal; one that was forgotten, in nothing.
         IF executes AND (last.state <> 'DISPATCHED' OR EXISTS (
             SELECT FROM {cell}.payment_outbox_attempts a
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
@@ -183,11 +182,7 @@ BEGIN
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
-            AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results})
-              OR last.result = 'REFUSED_FINAL' AND EXISTS (
-                SELECT FROM {cell}.payment_outbox_attempts a
-                WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no > claim_no
-                  AND a.state = 'RETRYABLE' AND a.result = 'NOT_FOUND'))
+            AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results}))
         THEN
           PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';

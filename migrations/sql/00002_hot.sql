@@ -141,7 +141,7 @@ ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_p
 CREATE TYPE {cell}.outbox_batch_item AS (
   item integer, instruction_id text COLLATE "C", participant_id text COLLATE "C", idempotency_key text COLLATE "C", rail_type text COLLATE "C", payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb,
-  fingerprint bytea, error_code text COLLATE "C", error_message text COLLATE "C", error_hint text COLLATE "C",
+  error_code text COLLATE "C", error_message text COLLATE "C", error_hint text COLLATE "C",
   error_field text COLLATE "C", error_rule text COLLATE "C"
 );
-COMMENT ON TYPE {cell}.outbox_batch_item IS 'One item of a batch enqueue, read and checked.';
+COMMENT ON TYPE {cell}.outbox_batch_item IS 'One item of a batch enqueue, as it was read.';

@@ -10,6 +10,7 @@
 {include payment_outbox_sound}
 {include enqueue_is_closed}
 {include enqueue_payment_outbox}
+{include enqueue_payment_outbox_arrays}
 {include outbox_batch_item}
 {include read_outbox_batch}
 {include enqueue_payment_outbox_batch}

@@ -1,0 +1,457 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+const (
+	// gatherItemsMax and gatherBytesMax bound one gathered call.
+	gatherItemsMax = 256
+	gatherBytesMax = 1 << 20
+
+	// waitingItemsMax and waitingBytesMax bound what waits; more is refused with payment.ErrBusy.
+	waitingItemsMax = 4096
+	waitingBytesMax = 16 << 20
+
+	// secondStreamAt is how many have to wait for a second stream: with fewer, two streams send half as much each.
+	secondStreamAt = 64
+
+	// lonePatience is how long a lone call, and gatherPatience how long a gathered one, keeps its stream: it may be
+	// waiting for a participant's row, or for a server that is gone, and what others enqueue does not wait with it.
+	lonePatience   = 5 * time.Millisecond
+	gatherPatience = 250 * time.Millisecond
+
+	// itemOverhead is what an instruction is reckoned with beside its payload and headers, in bytes.
+	itemOverhead = 512
+)
+
+// Gathering counts what Enqueue has sent since the Ingest was opened, and what waits.
+type Gathering struct {
+	Waiting  int   // instructions that are not sent yet
+	Alone    int64 // calls of one instruction
+	Together int64 // calls of several
+	Items    int64 // instructions of those
+	Busy     int64 // of those, what came back because another transaction enqueued for their participant
+}
+
+// gatherer sends what callers enqueue one by one together, without a timer: what comes
+// while a call is on its way waits, and goes with the next one. A lone instruction goes
+// at once, by itself.
+//
+// A participant's instructions go in their order, by one call at a time. Those of one
+// whose row another transaction has locked wait for it apart, so that they keep no others.
+type gatherer struct {
+	ingest *Ingest
+	calls  int           // how many may be on their way at once
+	apart  chan struct{} // a slot for each call that may wait for a participant's row
+
+	mu      sync.Mutex
+	lanes   map[string]*lane // by participant, those with something waiting or on its way
+	ready   []*lane          // those of which something may be sent, in their turn
+	bytes   int              // of what waits
+	streams int              // that take from ready
+	out     int              // calls on their way: of streams, and of those that lost patience
+	count   Gathering
+}
+
+// lane is what is enqueued for one participant, in its order.
+type lane struct {
+	participant string
+	waiting     []*enqueueing
+	ready       bool // it is in ready
+	onItsWay    bool // something of it is, and nothing more is sent
+}
+
+// enqueueing is a caller's instruction on its way. The mutex guards call.
+type enqueueing struct {
+	ctx     context.Context // the caller's, for a call that carries nothing else
+	in      payment.Instruction
+	headers string // as JSON
+	lane    *lane
+	call    *call // nil: it waits
+
+	done    chan struct{} // closed once the two below are set
+	receipt payment.Receipt
+	err     error
+}
+
+// call is one gathered call. It is given up once all of its callers have left.
+type call struct {
+	callers int
+	cancel  context.CancelFunc
+}
+
+func newGatherer(ingest *Ingest, maxConns int) *gatherer {
+	return &gatherer{ingest: ingest, calls: maxConns, apart: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
+}
+
+func (e *enqueueing) size() int { return len(e.in.Payload) + len(e.headers) + itemOverhead }
+
+func (e *enqueueing) answer(receipt payment.Receipt, err error) {
+	e.receipt, e.err = receipt, err
+	close(e.done)
+}
+
+// enqueue sends an instruction and waits for its answer, which comes after the commit. Of a caller who leaves before
+// it was sent nothing is enqueued.
+func (g *gatherer) enqueue(ctx context.Context, in payment.Instruction, headers string) (payment.Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return payment.Receipt{}, err
+	}
+	e := &enqueueing{ctx: ctx, in: in, headers: headers, done: make(chan struct{})}
+	if err := g.add(e); err != nil {
+		return payment.Receipt{}, err
+	}
+	select {
+	case <-e.done:
+		return e.receipt, e.err
+	case <-ctx.Done():
+		return g.leave(e)
+	}
+}
+
+func (g *gatherer) add(e *enqueueing) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count.Waiting >= waitingItemsMax || g.bytes+e.size() > waitingBytesMax {
+		return fmt.Errorf("%w: %d instructions wait in this process to be enqueued", payment.ErrBusy, g.count.Waiting)
+	}
+	e.lane = g.lanes[e.in.ParticipantID]
+	if e.lane == nil {
+		e.lane = &lane{participant: e.in.ParticipantID}
+		g.lanes[e.lane.participant] = e.lane
+	}
+	e.lane.waiting = append(e.lane.waiting, e)
+	g.counted(e, 1)
+	g.offer(e.lane)
+	return nil
+}
+
+// counted adds to what waits, or takes from it.
+func (g *gatherer) counted(e *enqueueing, sign int) {
+	g.count.Waiting += sign
+	g.bytes += sign * e.size()
+}
+
+// leave gives the answer up, unless it is there.
+func (g *gatherer) leave(e *enqueueing) (payment.Receipt, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-e.done:
+		return e.receipt, e.err
+	default:
+	}
+	if e.call == nil {
+		e.lane.waiting = slices.DeleteFunc(e.lane.waiting, func(other *enqueueing) bool { return other == e })
+		g.counted(e, -1)
+		return payment.Receipt{}, e.ctx.Err()
+	}
+	if e.call.callers--; e.call.callers == 0 {
+		e.call.cancel()
+	}
+	return payment.Receipt{}, fmt.Errorf("%w: %w", payment.ErrCommitUnknown, e.ctx.Err())
+}
+
+// offer has a lane sent in its turn, if there is something to send and none of it is on its way. The mutex is held.
+func (g *gatherer) offer(l *lane) {
+	switch {
+	case l.onItsWay || l.ready:
+	case len(l.waiting) == 0:
+		delete(g.lanes, l.participant)
+	default:
+		l.ready = true
+		g.ready = append(g.ready, l)
+	}
+	g.start()
+}
+
+// start begins as many streams as what waits pays for. The mutex is held.
+func (g *gatherer) start() {
+	wanted := min(1, len(g.ready))
+	if g.count.Waiting > secondStreamAt {
+		wanted = min(2, len(g.ready))
+	}
+	for g.streams < wanted && g.out < g.calls {
+		g.streams++
+		g.out++
+		go g.stream()
+	}
+}
+
+// stream sends what waits until nothing does, or a call takes too long.
+func (g *gatherer) stream() {
+	for {
+		// Callers who were answered just now come back first, and go along.
+		runtime.Gosched()
+		runtime.Gosched()
+		if ctx, taken := g.take(); len(taken) == 0 || !g.send(ctx, taken) {
+			return
+		}
+	}
+}
+
+// take takes from the lanes that are ready, one of each in turn. With nothing to take the stream ends.
+func (g *gatherer) take() (context.Context, []*enqueueing) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	of := &call{cancel: cancel}
+	var taken []*enqueueing
+	bytes := 0
+	room := func() bool { return len(taken) < gatherItemsMax && bytes < gatherBytesMax }
+	first := func(l *lane) {
+		e := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		g.counted(e, -1)
+		e.call = of
+		taken, bytes = append(taken, e), bytes+e.size()
+	}
+	var mine []*lane
+	for len(g.ready) > 0 && room() {
+		l := g.ready[0]
+		g.ready = g.ready[1:]
+		if l.ready = false; len(l.waiting) == 0 { // its callers left
+			delete(g.lanes, l.participant)
+			continue
+		}
+		l.onItsWay = true
+		mine = append(mine, l)
+		first(l)
+	}
+	for len(mine) > 0 && room() {
+		mine = slices.DeleteFunc(mine, func(l *lane) bool { return len(l.waiting) == 0 })
+		for _, l := range mine {
+			if room() {
+				first(l)
+			}
+		}
+	}
+	of.callers = len(taken)
+	if len(taken) == 0 {
+		cancel()
+		g.streams--
+		g.out--
+	}
+	return ctx, taken
+}
+
+// send sends what was taken and answers its callers. It reports whether the stream goes on: where the call took too
+// long, another one has taken its place.
+func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
+	defer taken[0].call.cancel()
+	patience := gatherPatience
+	alone := len(taken) == 1 && g.slot()
+	if alone {
+		patience = lonePatience
+	}
+	late, sent := false, false
+	timer := time.AfterFunc(patience, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if late = !sent; late {
+			g.streams--
+			g.start()
+		}
+	})
+	defer timer.Stop()
+	var busy []*enqueueing
+	if alone {
+		taken[0].answer(g.ingest.enqueueAlone(taken[0].ctx, taken[0].in, taken[0].headers))
+		<-g.apart
+	} else {
+		busy = g.together(ctx, taken)
+	}
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent = true
+	if alone {
+		g.count.Alone++
+	} else {
+		g.count.Together++
+		g.count.Items += int64(len(taken))
+		g.count.Busy += int64(len(busy))
+	}
+	// In their order before what came since.
+	for _, e := range slices.Backward(busy) {
+		e.call = nil
+		e.lane.waiting = slices.Insert(e.lane.waiting, 0, e)
+		g.counted(e, 1)
+	}
+	for _, e := range busy {
+		if e.lane.onItsWay && e == e.lane.waiting[0] {
+			go g.waitApart(e.lane)
+		}
+	}
+	for _, e := range taken {
+		if l := e.lane; l.onItsWay && !slices.ContainsFunc(busy, func(b *enqueueing) bool { return b.lane == l }) {
+			l.onItsWay = false
+			g.offer(l)
+		}
+	}
+	if late {
+		g.out--
+		g.start()
+	}
+	return !late
+}
+
+// slot takes one of the slots for calls that may wait, if there is any.
+func (g *gatherer) slot() bool {
+	select {
+	case g.apart <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitApart enqueues the first of a lane by a call of its own, which waits for the participant's row. After that the
+// others go with all again.
+func (g *gatherer) waitApart(l *lane) {
+	g.apart <- struct{}{}
+	defer func() { <-g.apart }()
+	g.mu.Lock()
+	var first *enqueueing
+	if len(l.waiting) > 0 {
+		first = l.waiting[0]
+		l.waiting = l.waiting[1:]
+		first.call = &call{callers: 1, cancel: func() {}}
+		g.counted(first, -1)
+		g.count.Alone++
+	}
+	g.mu.Unlock()
+	if first != nil {
+		first.answer(g.ingest.enqueueAlone(first.ctx, first.in, first.headers))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.onItsWay = false
+	g.offer(l)
+}
+
+// together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
+// their participant. Where the call is refused because of one of them, it is made again by halves.
+func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
+	answers, err := g.ingest.enqueueArrays(ctx, some)
+	switch {
+	case err == nil:
+		return g.deliver(some, answers)
+	case blames(err) && len(some) > 1:
+		half := len(some) / 2
+		return slices.Concat(g.together(ctx, some[:half]), g.together(ctx, some[half:]))
+	case SQLState(err) == stateLockTimeout:
+		return some
+	default:
+		for _, e := range some {
+			e.answer(payment.Receipt{}, refusal(err))
+		}
+		return nil
+	}
+}
+
+// blames reports whether a refusal of several may be about one of them.
+func blames(err error) bool {
+	state := SQLState(err)
+	return refused(err) && (refuses(state) || transient(err) || state == stateLockTimeout || strings.HasPrefix(state, "23"))
+}
+
+func (g *gatherer) deliver(some []*enqueueing, answers []payment.ReceiptOrFault) []*enqueueing {
+	var busy []*enqueueing
+	for n, e := range some {
+		switch fault := answers[n].Fault; {
+		case fault == nil:
+			e.answer(answers[n].Receipt, nil)
+		case fault.SQLState == payment.StateBusy:
+			busy = append(busy, e)
+		default:
+			e.answer(payment.Receipt{}, fault)
+		}
+	}
+	return busy
+}
+
+// stats says what was sent and what waits.
+func (g *gatherer) stats() Gathering {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}
+
+// enqueueArrays sends several in a transaction of their own. The answers are in the order of some; an error is of all.
+func (i *Ingest) enqueueArrays(ctx context.Context, some []*enqueueing) ([]payment.ReceiptOrFault, error) {
+	var columns struct {
+		instructions, participants, keys, rails, headers []string
+		payloads                                         []*string
+		notBefore, expiresAt                             []pgtype.Timestamptz
+		priorities                                       []int32
+	}
+	c := &columns
+	for _, e := range some {
+		in := e.in
+		var payload *string
+		if in.Payload != nil {
+			text := string(in.Payload)
+			payload = &text
+		}
+		c.instructions, c.participants, c.keys = append(c.instructions, in.InstructionID), append(c.participants, in.ParticipantID), append(c.keys, in.IdempotencyKey)
+		c.rails, c.payloads, c.headers = append(c.rails, in.RailType), append(c.payloads, payload), append(c.headers, e.headers)
+		c.notBefore, c.expiresAt = append(c.notBefore, moment(in.NotBefore)), append(c.expiresAt, moment(in.ExpiresAt))
+		c.priorities = append(c.priorities, int32(in.Priority.Number()))
+	}
+	answers := make([]payment.ReceiptOrFault, len(some))
+	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, i.sql["enqueue_arrays"], c.instructions, c.participants, c.keys, c.rails, c.payloads,
+			c.notBefore, c.expiresAt, c.priorities, c.headers)
+		if err != nil {
+			return err
+		}
+		seen, err := readAnswers(rows, answers)
+		if err == nil && seen != len(some) {
+			err = fmt.Errorf("%d answers to %d instructions", seen, len(some))
+		}
+		return err
+	})
+	return answers, err
+}
+
+// readAnswers reads the rows of an enqueue of many, each to its item's place, and counts them.
+func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
+	var n, seen int
+	var id pgtype.UUID
+	var sequence pgtype.Int8
+	var created pgtype.Timestamptz
+	var state, code, message, hint, field, rule, detail pgtype.Text
+	var replayed pgtype.Bool
+	var differs []string
+	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
+		if n < 1 || n > len(into) {
+			return fmt.Errorf("an answer to item %d of %d", n, len(into))
+		}
+		seen++
+		if code.Valid {
+			into[n-1] = payment.ReceiptOrFault{Fault: &payment.Fault{
+				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
+			}}
+			return nil
+		}
+		into[n-1] = payment.ReceiptOrFault{Receipt: payment.Receipt{
+			OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
+			State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
+		}}
+		return nil
+	})
+	return seen, err
+}

@@ -1,0 +1,223 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// gather runs f on n goroutines, and waits for them.
+func gather(n int, f func(n int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}
+
+// TestGathered enqueues by many goroutines at once: shared keys, conflicts, unsound ones and closed gates among them.
+// Each gets the answer of a call of its own, numbers have no gap and follow the calls.
+func TestGathered(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 4)
+	const callers, each, participants = 64, 30, 5
+	var taken, replayed, conflicts, unsound, second, unreadable atomic.Int64
+	gather(callers, func(caller int) {
+		var last int64
+		for n := range each {
+			in := of(caller*each+n, fmt.Sprintf("p%d", caller%participants), celltest.Bank)
+			switch n % 6 {
+			case 1: // one key of all callers of the participant
+				in = of(1_000_000+n*participants+caller%participants, in.ParticipantID, celltest.Bank)
+			case 2:
+				in = of(2_000_000+n*participants+caller%participants, in.ParticipantID, celltest.Bank)
+				in.Payload = fmt.Appendf(nil, `{"amount": "%d.00", "currency": "EUR"}`, caller+1)
+			case 3:
+				in.Payload = []byte(`{"amount": "0", "currency": "EUR"}`)
+			case 4:
+				in = of(3_000_000+n*participants+caller%participants, in.ParticipantID, celltest.Bank)
+				in.IdempotencyKey = fmt.Sprintf("key of %d", caller)
+			case 5:
+				in.Payload = []byte(`{"amount": "1", "currency": "EUR", "note": 1e140000}`)
+			}
+			receipt, err := ingest.Enqueue(t.Context(), in)
+			switch {
+			case err == nil && receipt.Replayed:
+				replayed.Add(1)
+			case err == nil:
+				taken.Add(1)
+				if n%6 == 0 && receipt.SequenceID <= last {
+					t.Errorf("caller %d got %d after %d", caller, receipt.SequenceID, last)
+				}
+				last = receipt.SequenceID
+			case errors.Is(err, payment.ErrConflict):
+				conflicts.Add(1)
+			default:
+				fault, ok := errors.AsType[*payment.Fault](err)
+				switch {
+				case !ok:
+					t.Errorf("%+v: %v", in, err)
+				case fault.SQLState == "RH007":
+					second.Add(1)
+				case fault.SQLState == "22003":
+					unreadable.Add(1)
+				case fault.Field == "payload.amount":
+					unsound.Add(1)
+				default:
+					t.Errorf("%+v: %v", in, err)
+				}
+			}
+		}
+	})
+	// Of each shared key one is taken, of each participant.
+	shared := int64(each / 6 * participants)
+	own := int64(callers * each / 6)
+	for what, pair := range map[string][2]int64{
+		"taken": {taken.Load(), own + 3*shared}, "replayed": {replayed.Load(), own - shared}, "conflicts": {conflicts.Load(), own - shared},
+		"second keys": {second.Load(), own - shared}, "unsound": {unsound.Load(), own}, "unreadable": {unreadable.Load(), own},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%d %s, want %d", pair[0], what, pair[1])
+		}
+	}
+	wantStream(t, cell, int(taken.Load()))
+	stats := ingest.Gathering()
+	if stats.Waiting != 0 || stats.Together == 0 || stats.Items < 2*stats.Together {
+		t.Errorf("gathered %+v", stats)
+	}
+}
+
+// TestLoneEnqueueGoesAlone: what nothing else waits with goes by the single call.
+func TestLoneEnqueueGoesAlone(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 4)
+	for n := range 5 {
+		receipt, err := ingest.Enqueue(t.Context(), order(n))
+		wantReceipt(t, receipt, err, int64(n+1), false)
+	}
+	if stats := ingest.Gathering(); stats != (ledger.Gathering{Alone: 5}) {
+		t.Errorf("gathered %+v", stats)
+	}
+}
+
+// TestLongTransactionKeepsItsOwn: callers of a participant that another transaction enqueues for wait, those of others do
+// not; and all are answered when it ends.
+func TestLongTransactionKeepsItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"known": true, "new": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cell := celltest.New(t)
+			ingest := openIngest(t, cell, 4)
+			numbers := 0
+			if known {
+				_, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank))
+				if err != nil {
+					t.Fatal(err)
+				}
+				numbers++
+			}
+			tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
+				t.Fatal(err)
+			}
+			var held sync.WaitGroup
+			var answered atomic.Int64
+			for n := range 20 {
+				held.Go(func() {
+					receipt, err := ingest.Enqueue(t.Context(), of(100+n, "held", celltest.Bank))
+					if err != nil || receipt.Replayed {
+						t.Errorf("a held one: %+v, %v", receipt, err)
+					}
+					answered.Add(1)
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			gather(16, func(caller int) {
+				for n := range 10 {
+					if _, err := ingest.Enqueue(ctx, of(1000+caller*10+n, fmt.Sprintf("free%d", caller), celltest.Bank)); err != nil {
+						t.Errorf("a free one: %v", err)
+					}
+				}
+			})
+			if n := answered.Load(); n != 0 {
+				t.Errorf("%d of the held ones were answered", n)
+			}
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			held.Wait()
+			wantStream(t, cell, numbers+1+20+160)
+		})
+	}
+}
+
+// TestGatheredCallerLeaves: who leaves before the instruction is sent has enqueued nothing, and is told so; who leaves
+// after that does not know, and the others are answered.
+func TestGatheredCallerLeaves(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 1)
+	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	leave := func(n int) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := ingest.Enqueue(ctx, of(n, "held", celltest.Bank))
+		return err
+	}
+	var never, unknown atomic.Int64
+	gather(4, func(n int) {
+		err := leave(10 + n)
+		switch {
+		case !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("left with %v", err)
+		case errors.Is(err, payment.ErrCommitUnknown):
+			unknown.Add(1)
+		default:
+			never.Add(1)
+		}
+	})
+	if never.Load() != 3 {
+		t.Errorf("%d left before they were sent, %d after", never.Load(), unknown.Load())
+	}
+	if stats := ingest.Gathering(); stats.Waiting != 0 {
+		t.Errorf("gathered %+v", stats)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ingest.Enqueue(gone, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
+		t.Errorf("gone before: %v", err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The one whose end is not known may have gone in when the row was free.
+	receipt, err := ingest.Enqueue(t.Context(), of(30, "held", celltest.Bank))
+	if err != nil || receipt.SequenceID != 3 && receipt.SequenceID != 4 {
+		t.Errorf("afterwards: %+v, %v", receipt, err)
+	}
+	wantStream(t, cell, int(receipt.SequenceID))
+}

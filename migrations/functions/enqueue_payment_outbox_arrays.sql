@@ -1,0 +1,363 @@
+-- enqueue_payment_outbox_arrays(instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[]
+--                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], waits boolean])
+--   -> as enqueue_payment_outbox_batch, and error_detail
+--   Takes many instructions, in the caller's transaction; the n-th of each array belongs
+--   to item n. One row per item: a bad one carries its SQLSTATE, and the others go in.
+--   Null instead of one of the four arrays that may be left out stands for the
+--   default of enqueue_payment_outbox, for all. An item whose participant another open
+--   transaction enqueues for is refused as RH015, unless waits: then this waits, as
+--   enqueue_payment_outbox does.
+-- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
+--          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 50 ms, where another
+--          open transaction makes the same participant, or the same key, for the first time.
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_fault,
+--          payment_outbox_state and payment_outbox_differs.
+-- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
+-- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
+--          participant_id order; then the keys' index entries in (participant, instruction,
+--          key) order: two batches can't deadlock.
+-- called by: ingest, enqueue_payment_outbox_batch.
+--
+--   Where every item is new and sound it takes five statements, whatever the number of
+--   items: the settings, the checks, the participants' numbers, keys and instructions, the answer.
+--
+--   The planner knows neither how many items there are nor, with old statistics,
+--   how large the registry is. So it is told: LIMIT and OFFSET 0 make every look at
+--   keys a probe of the index that begins with instruction_id, one item at a time,
+--   never a join with the registry or a walk through a participant's history;
+--   items are joined with each other by hash or by sort, never by nested loops.
+CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_arrays(
+  instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
+  not_befores timestamptz[] DEFAULT NULL, expires_ats timestamptz[] DEFAULT NULL, priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL,
+  waits boolean DEFAULT false)
+RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
+  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET enable_nestloop = off
+SET enable_memoize = off
+SET jit = off
+AS $$
+DECLARE
+  tries_max CONSTANT integer := 3;
+  undecided CONSTANT text := 'undecided';
+  n         CONSTANT integer := cardinality(instruction_ids);
+  settings  record;
+  patience  CONSTANT text := current_setting('lock_timeout');
+  prints    bytea[];   -- the fingerprint of each item
+  faults    jsonb[];   -- what payment_outbox_fault says of it
+  wants     boolean[]; -- whether it may need a number, or the lock at least
+  lockers   text[];    -- the participants, locked
+  firsts    bigint[];  -- the first number that each of them got
+  missing   boolean;   -- others are wanted
+  made      text[];    -- the participants that enqueue for the first time
+  fresh     integer[];
+  fresh_ids uuid[];
+  fresh_nos bigint[];
+  fresh_ats timestamptz[];
+  keyed     integer;
+  answered  integer;
+  one       record;
+BEGIN
+  -- As enqueue_payment_outbox: the commit waits until what was taken is durable.
+  IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  IF (n = ALL (ARRAY[cardinality(participant_ids), cardinality(idempotency_keys), cardinality(rail_types), cardinality(payloads),
+    coalesce(cardinality(not_befores), n), coalesce(cardinality(expires_ats), n), coalesce(cardinality(priorities), n),
+    coalesce(cardinality(headers), n)])) IS NOT TRUE
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
+  END IF;
+  IF n = 0 THEN
+    RETURN;
+  END IF;
+  SELECT s.batch_items_max, s.allow_second_key, s.rail_key_namespace INTO STRICT settings
+  FROM {cell}.payment_outbox_settings s WHERE s.singleton;
+  IF n > settings.batch_items_max THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH005',
+      MESSAGE = format('a batch holds %s items, more than %s', n, settings.batch_items_max),
+      HINT = 'Send it in parts.';
+  END IF;
+
+  SELECT array_agg(c.print), array_agg(c.fault), array_agg(c.fault IS NULL OR c.fault ->> 'code' = 'RH014')
+  INTO prints, faults, wants
+  FROM (
+    SELECT w.print,
+      CASE
+        WHEN a.rail_type = ANY (r.rail_types)
+          AND (r.required -> a.rail_type IS NULL OR {cell}.missing_field(r.required -> a.rail_type, a.payload) IS NULL)
+          AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
+          AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
+          AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
+          AND {cell}.payment_outbox_sound(a.instruction_id, a.participant_id, a.idempotency_key, a.payload, a.not_before, a.expires_at,
+            d.priority, d.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
+            (r.digits -> (a.payload ->> 'currency'))::integer, r.refuse_card_numbers)
+        THEN NULL
+        ELSE (
+          SELECT to_jsonb(f) FROM {cell}.payment_outbox_fault(a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type,
+            a.payload, a.not_before, a.expires_at, d.priority, d.headers) f)
+      END AS fault
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, item)
+    CROSS JOIN LATERAL (
+      SELECT CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers) d
+    CROSS JOIN LATERAL (
+      SELECT a.payload::text AS written, {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) AS print OFFSET 0) w
+    JOIN {cell}.payment_outbox_rules r ON r.singleton
+    ORDER BY a.item) c;
+
+  -- Lock the participants and take as many numbers as there may be new instructions.
+  -- What follows sees all that was committed before the locks came. Behind a closed gate
+  -- a participant is locked too: then no open transaction has enqueued a key of what is
+  -- refused. A second look is for those who never enqueued before.
+  IF NOT waits THEN
+    PERFORM set_config('lock_timeout', '50ms', true);
+  END IF;
+  FOR look IN 1..2 LOOP
+    IF waits THEN
+      PERFORM FROM {cell}.participant_outbox_sequences s
+      WHERE s.participant_id = ANY (ARRAY(
+        SELECT a.participant_id FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants) WHERE a.wants))
+      ORDER BY s.participant_id
+      FOR NO KEY UPDATE;
+    END IF;
+    WITH wanted AS MATERIALIZED (
+      SELECT a.participant_id, count(*) AS n
+      FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+      WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
+      GROUP BY a.participant_id
+    ),
+    locked AS MATERIALIZED (
+      SELECT w.participant_id, w.n, l.next_sequence_id
+      FROM wanted w
+      CROSS JOIN LATERAL (
+        SELECT l.next_sequence_id FROM {cell}.participant_outbox_sequences l
+        WHERE l.participant_id = w.participant_id
+        FOR NO KEY UPDATE SKIP LOCKED) l
+    ),
+    bumped AS (
+      INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+      SELECT l.participant_id, 1 + l.n
+      FROM locked l
+      ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+      DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
+    )
+    SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id), count(*) < (SELECT count(*) FROM wanted)
+    INTO lockers, firsts, missing
+    FROM locked l;
+    EXIT WHEN look = 2 OR NOT missing;
+    made := ARRAY(
+      SELECT DISTINCT a.participant_id
+      FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+      WHERE a.wants
+        AND NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id)
+      ORDER BY a.participant_id);
+    EXIT WHEN made = '{}';
+    INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+    SELECT m.participant_id, 1
+    FROM unnest(made) AS m(participant_id)
+    ORDER BY m.participant_id
+    ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+  END LOOP;
+
+  FOR try IN 1..tries_max LOOP
+    BEGIN
+      WITH candidate AS (
+        SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload, a.not_before, a.expires_at,
+          CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers,
+          a.print, l.first, clock_timestamp() AS created_at
+        FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, prints, faults) WITH ORDINALITY
+          AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, print, fault, item)
+        JOIN unnest(lockers COLLATE "C", firsts) AS l(participant_id, first) ON l.participant_id = a.participant_id
+        LEFT JOIN LATERAL (
+          SELECT true AS known
+          FROM (
+            SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
+            WHERE k.instruction_id = a.instruction_id OFFSET 0) k
+          WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
+          LIMIT 1) k ON true
+        WHERE a.fault IS NULL AND k.known IS NULL
+      ),
+      -- The first of each key in the batch, and of each instruction.
+      numbered AS MATERIALIZED (
+        SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id,
+          c.first + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS sequence_id
+        FROM (
+          SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item) AS nth_of_key,
+            row_number() OVER (
+              PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key THEN c.idempotency_key END
+              ORDER BY c.item) AS nth_of_instruction
+          FROM candidate c) c
+        WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1
+      ),
+      keyed AS (
+        INSERT INTO {cell}.payment_outbox_keys AS k
+          (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key, created_at)
+        SELECT n.outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.sequence_id, n.print,
+          {cell}.payment_rail_key(settings.rail_key_namespace, n.participant_id, n.instruction_id, n.idempotency_key), n.created_at
+        FROM numbered n
+        ORDER BY n.participant_id, n.instruction_id, n.idempotency_key
+        ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
+        RETURNING true
+      ),
+      waiting AS (
+        INSERT INTO {cell}.payment_outbox_pending
+          (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
+           next_attempt_at, created_at, priority, expires_at, headers)
+        SELECT n.outbox_id, n.instruction_id, n.participant_id, n.sequence_id, n.idempotency_key, n.rail_type, n.payload,
+          greatest(n.not_before, n.created_at), n.created_at, n.priority, n.expires_at, n.headers
+        FROM numbered n
+      )
+      SELECT (SELECT count(*) FROM keyed), array_agg(n.item), array_agg(n.outbox_id), array_agg(n.sequence_id), array_agg(n.created_at)
+      INTO keyed, fresh, fresh_ids, fresh_nos, fresh_ats
+      FROM (SELECT n.item, n.outbox_id, n.sequence_id, n.created_at FROM numbered n ORDER BY n.item) n;
+
+      -- A key that another participant's call took beside us would leave a hole
+      -- in the numbers: undo this try and look again.
+      IF keyed <> coalesce(cardinality(fresh), 0) THEN
+        RAISE EXCEPTION USING ERRCODE = '40001',
+          MESSAGE = 'a key of this batch was enqueued beside it', HINT = 'Retry the transaction.';
+      END IF;
+      EXIT;
+    EXCEPTION WHEN serialization_failure OR unique_violation THEN
+      IF try = tries_max THEN
+        RAISE;
+      END IF;
+    END;
+  END LOOP;
+
+  IF NOT waits THEN
+    PERFORM set_config('lock_timeout', patience, true);
+  END IF;
+  IF cardinality(fresh) = n THEN
+    RETURN QUERY
+    SELECT f.item, f.outbox_id, f.sequence_id, f.created_at, 'PENDING', false, NULL::text, NULL::text, NULL::text, NULL::text[], NULL::text, NULL::text, NULL::text
+    FROM unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at);
+    RETURN;
+  END IF;
+
+  -- Give back what repetitions within the batch, and known keys, did not need. The rows
+  -- are still ours.
+  INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+  SELECT l.participant_id, 1 + count(*)
+  FROM unnest($2 COLLATE "C", wants) WITH ORDINALITY AS a(participant_id, wants, item)
+  JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
+  LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
+  WHERE a.wants AND f.item IS NULL
+  GROUP BY l.participant_id
+  ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+  DO UPDATE SET next_sequence_id = s.next_sequence_id - EXCLUDED.next_sequence_id + 1;
+  -- Of whom nothing was ever taken, nothing is kept.
+  DELETE FROM {cell}.participant_outbox_sequences s
+  WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
+
+  -- As enqueue_payment_outbox: an answer about rows of others waits for them to
+  -- be on the standby as well.
+  IF fresh IS NULL THEN
+    PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
+  END IF;
+  RETURN QUERY
+  SELECT a.item::integer,
+    CASE WHEN v.code IS NULL THEN coalesce(f.outbox_id, k.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.sequence_id, k.sequence_id) END,
+    CASE WHEN v.code IS NULL THEN coalesce(f.created_at, k.created_at) END,
+    CASE WHEN f.item IS NOT NULL THEN 'PENDING' WHEN v.code IS NULL THEN {cell}.payment_outbox_state(k.outbox_id) END,
+    CASE WHEN v.code IS NULL THEN f.item IS NULL END,
+    v.code,
+    CASE v.code
+      WHEN 'RH001' THEN 'this instruction_id and idempotency_key were first used with other content'
+      WHEN 'RH007' THEN 'this instruction_id is already enqueued under another idempotency_key'
+      WHEN 'RH015' THEN 'another transaction enqueues for this participant'
+      WHEN a.fault ->> 'code' THEN a.fault ->> 'message'
+    END,
+    CASE v.code
+      WHEN 'RH001' THEN 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.'
+      WHEN 'RH007' THEN 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.'
+      WHEN 'RH015' THEN 'This call stored nothing of it. Enqueue it by a call that waits.'
+      WHEN a.fault ->> 'code' THEN a.fault ->> 'hint'
+    END,
+    CASE WHEN v.code IS NULL AND f.item IS NULL
+      THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END) END,
+    CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015' THEN 'participant_id'
+      WHEN a.fault ->> 'code' THEN a.fault ->> 'field' END,
+    CASE v.code WHEN 'RH001' THEN 'SAME_CONTENT' WHEN 'RH007' THEN 'ONE_KEY' WHEN 'RH015' THEN 'BUSY'
+      WHEN a.fault ->> 'code' THEN a.fault ->> 'rule' END,
+    CASE v.code
+      WHEN 'RH001' THEN CASE WHEN k.participant_id = a.participant_id
+        THEN format('The first instruction is outbox_id %s, sequence_id %s.', k.outbox_id, k.sequence_id)
+        ELSE 'The first instruction belongs to another participant.' END
+      WHEN 'RH007' THEN format('The first instruction is outbox_id %s.', o.outbox_id)
+      WHEN a.fault ->> 'code' THEN a.fault ->> 'detail' END
+  FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $6, $7, $8, prints, faults) WITH ORDINALITY
+    AS a(instruction_id, participant_id, idempotency_key, not_before, expires_at, priority, print, fault, item)
+  LEFT JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
+  LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at) ON f.item = a.item
+  LEFT JOIN LATERAL (
+    SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint FROM {cell}.payment_outbox_keys k
+    WHERE f.item IS NULL AND k.instruction_id = a.instruction_id AND k.idempotency_key = a.idempotency_key
+    LIMIT 1) k ON true
+  LEFT JOIN LATERAL (
+    SELECT o.outbox_id
+    FROM (
+      SELECT o.outbox_id, o.participant_id FROM {cell}.payment_outbox_keys o
+      WHERE o.instruction_id = a.instruction_id OFFSET 0) o
+    WHERE f.item IS NULL AND k.outbox_id IS NULL AND o.participant_id = a.participant_id AND NOT settings.allow_second_key
+    LIMIT 1) o ON true
+  CROSS JOIN LATERAL (
+    SELECT CASE
+      WHEN f.item IS NOT NULL THEN NULL
+      WHEN k.outbox_id IS NOT NULL AND k.fingerprint IS DISTINCT FROM a.print THEN 'RH001'
+      WHEN k.outbox_id IS NOT NULL THEN NULL
+      WHEN a.fault ->> 'code' <> 'RH014' THEN a.fault ->> 'code'
+      WHEN l.participant_id IS NULL THEN 'RH015'
+      WHEN o.outbox_id IS NOT NULL THEN 'RH007'
+      ELSE coalesce(a.fault ->> 'code', undecided)
+    END AS code) v
+  WHERE v.code IS DISTINCT FROM undecided
+  ORDER BY a.item;
+  GET DIAGNOSTICS answered = ROW_COUNT;
+  IF answered = n THEN
+    RETURN;
+  END IF;
+
+  -- Left are repetitions in the batch of what was not taken in its turn: one by one. The
+  -- participants are ours.
+  FOR one IN
+    SELECT a.*
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, faults) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, fault, item)
+    JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
+    LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
+    LEFT JOIN LATERAL (
+      SELECT true AS known
+      FROM (
+        SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
+        WHERE k.instruction_id = a.instruction_id OFFSET 0) k
+      WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
+      LIMIT 1) k ON true
+    WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
+    ORDER BY a.item
+  LOOP
+    item := one.item;
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO error_code, error_message, error_hint, error_field, error_rule, error_detail;
+    BEGIN
+      SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
+      INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
+      FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type, one.payload, one.not_before,
+        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}' ELSE one.headers END) e;
+    EXCEPTION WHEN OTHERS THEN
+      IF SQLSTATE NOT LIKE 'RH%' THEN
+        RAISE;
+      END IF;
+      GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT, error_hint = PG_EXCEPTION_HINT,
+        error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME, error_detail = PG_EXCEPTION_DETAIL;
+      SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
+    END;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
