@@ -29,7 +29,8 @@ func enqueueHot(ctx context.Context, b *bench, system systems.System) error {
 func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o systems.Options, name string, n int,
 	hold func(server.Database, context.Context) (func(), error)) error {
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
-		if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
+		_, err := produce(ctx, session, producers, 0, warm)
+		if err := errors.Join(err, db.Settle(ctx)); err != nil {
 			return err
 		}
 		if hold != nil {
@@ -42,7 +43,7 @@ func (b *bench) enqueueOnce(ctx context.Context, system systems.System, o system
 		var took time.Duration
 		used, err := b.metered(ctx, db, system, name, func() error {
 			begun := time.Now()
-			err := produce(ctx, session, warm, n)
+			_, err := produce(ctx, session, producers, warm, n)
 			took = time.Since(begun)
 			return err
 		})

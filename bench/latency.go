@@ -67,11 +67,16 @@ func (b *bench) trickle(ctx context.Context, system systems.System, db server.Da
 	if err != nil {
 		return 0, err
 	}
-	milliseconds := inMilliseconds(tally.Delays())
-	b.add(system, name+" p50", "ms", figures.Lower, figures.Percentile(milliseconds, 50))
-	b.add(system, name+" p99", "ms", figures.Lower, figures.Percentile(milliseconds, 99))
+	b.delays(system, name, tally.Delays())
 	b.cost(system, name, used, n)
 	return n, nil
+}
+
+// delays adds the median and the 99th percentile.
+func (b *bench) delays(system systems.System, name string, all []time.Duration) {
+	milliseconds := inMilliseconds(all)
+	b.add(system, name+" p50", "ms", figures.Lower, figures.Percentile(milliseconds, 50))
+	b.add(system, name+" p99", "ms", figures.Lower, figures.Percentile(milliseconds, 99))
 }
 
 func inMilliseconds(delays []time.Duration) []float64 {
@@ -162,7 +167,8 @@ func (b *bench) churnAndMeasure(ctx context.Context, system systems.System, db s
 	next += n
 	more := b.size.endToEnd(system.Name(), b.size.e2e) / 4
 	begun = time.Now()
-	if err := errors.Join(produce(ctx, session, next, more), tally.AwaitIn(ctx, session, next+more)); err != nil {
+	_, err = produce(ctx, session, producers, next, more)
+	if err := errors.Join(err, tally.AwaitIn(ctx, session, next+more)); err != nil {
 		return 0, err
 	}
 	b.add(system, "held e2e", "payments/s", figures.Higher, float64(more)/tally.LastDone().Sub(begun).Seconds())

@@ -30,7 +30,9 @@ func only(names ...string) func(string) bool {
 func modes() []mode {
 	return []mode{
 		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody, drain},
-		{"e2e", "8 producers, one payment a transaction, while the workers run; from the first enqueue to the last durable outcome", everybody, endToEnd},
+		{"e2e", "8 callers of the enqueue call, while the workers run; from the first enqueue to the last durable outcome. Railhead sends together what callers enqueue at once, the others make a transaction a call", everybody, endToEnd},
+		{"callers", "as e2e, with 32 and with 256 callers on 64 connections at most", only("railhead", "river", "floor"), manyCallers},
+		{"singles", "as e2e, with a transaction a call for Railhead too (EnqueueTx)", only("railhead", "river", "floor"), singles},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
 		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
@@ -119,9 +121,25 @@ func endToEnd(ctx context.Context, b *bench, system systems.System) error {
 }
 
 func (b *bench) endToEndOn(ctx context.Context, on *server.Server, system systems.System, name string, n int) error {
-	return b.in(ctx, on, system, systems.Options{Producers: producers}, func(db server.Database, session systems.Session) error {
-		return b.endToEndOnce(ctx, system, db, session, name, n)
+	return b.endToEndBy(ctx, on, system, systems.Options{Producers: producers}, producers, name, n)
+}
+
+func (b *bench) endToEndBy(ctx context.Context, on *server.Server, system systems.System, o systems.Options, callers int, name string, n int) error {
+	return b.in(ctx, on, system, o, func(db server.Database, session systems.Session) error {
+		return b.endToEndOnce(ctx, system, db, session, callers, name, n)
 	})
+}
+
+func manyCallers(ctx context.Context, b *bench, system systems.System) error {
+	n := b.size.endToEnd(system.Name(), b.size.e2e)
+	return errors.Join(
+		b.endToEndBy(ctx, b.plain, system, systems.Options{Producers: 32}, 32, "e2e of 32", n),
+		b.endToEndBy(ctx, b.plain, system, systems.Options{Producers: 64}, 256, "e2e of 256", n))
+}
+
+func singles(ctx context.Context, b *bench, system systems.System) error {
+	o := systems.Options{Producers: producers, Singly: true}
+	return b.endToEndBy(ctx, b.plain, system, o, producers, "singles", b.size.endToEnd(system.Name(), b.size.e2e))
 }
 
 func slow(ctx context.Context, b *bench, system systems.System) error {
@@ -134,7 +152,7 @@ func slow(ctx context.Context, b *bench, system systems.System) error {
 		b.latencyOn(ctx, b.slow, system, "slow latency", b.size.latency/2))
 }
 
-func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, name string, n int) error {
+func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db server.Database, session systems.Session, callers int, name string, n int) error {
 	tally := systems.NewTally()
 	stop, err := session.Work(ctx, tally.Watch())
 	if err != nil {
@@ -143,10 +161,12 @@ func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db serv
 	err = b.warmUp(ctx, db, session, tally)
 	var begun time.Time
 	var used server.Meter
+	var calls []time.Duration
 	if err == nil {
 		used, err = b.metered(ctx, db, system, name, func() error {
 			begun = time.Now()
-			if err := produce(ctx, session, warm, n); err != nil {
+			var err error
+			if calls, err = produce(ctx, session, callers, warm, n); err != nil {
 				return err
 			}
 			return tally.AwaitIn(ctx, session, warm+n)
@@ -160,6 +180,7 @@ func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db serv
 	}
 	b.add(system, name, "payments/s", figures.Higher, float64(n)/tally.LastDone().Sub(begun).Seconds())
 	b.cost(system, name, used, n)
+	b.delays(system, name+" call", calls)
 	return nil
 }
 
@@ -169,30 +190,34 @@ func (b *bench) endToEndOnce(ctx context.Context, system systems.System, db serv
 const warm = systems.Participants
 
 func (b *bench) warmUp(ctx context.Context, db server.Database, session systems.Session, tally *systems.Tally) error {
-	return errors.Join(produce(ctx, session, 0, warm), tally.AwaitIn(ctx, session, warm), db.Settle(ctx))
+	_, err := produce(ctx, session, producers, 0, warm)
+	return errors.Join(err, tally.AwaitIn(ctx, session, warm), db.Settle(ctx))
 }
 
-// produce enqueues payments first to first+n-1 from all producers at once.
-func produce(ctx context.Context, session systems.Session, first, n int) error {
+// produce enqueues payments first to first+n-1 from all callers at once, and gives what each call took.
+func produce(ctx context.Context, session systems.Session, callers, first, n int) ([]time.Duration, error) {
 	var next atomic.Int64
 	var all sync.WaitGroup
-	failed := make([]error, producers)
-	for i := range producers {
+	failed := make([]error, callers)
+	took := make([]time.Duration, n)
+	for i := range callers {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				mine := int(next.Add(1)) - 1
 				if mine >= n {
 					return
 				}
+				begun := time.Now()
 				if err := session.Enqueue(ctx, first+mine); err != nil {
 					failed[i] = err
 					return
 				}
+				took[mine] = time.Since(begun)
 			}
 		})
 	}
 	all.Wait()
-	return errors.Join(errors.Join(failed...), ctx.Err())
+	return took, errors.Join(errors.Join(failed...), ctx.Err())
 }
 
 func heard(ctx context.Context, b *bench, system systems.System) error {

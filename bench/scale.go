@@ -157,11 +157,12 @@ func (b *bench) scaleOnce(ctx context.Context, system systems.System, each sized
 func (b *bench) scaleThroughput(ctx context.Context, system systems.System, db server.Database, session systems.Session,
 	name func(string) string) (int, error) {
 	single := b.size.enqueue / 4
-	if err := errors.Join(produce(ctx, session, 0, warm), db.Settle(ctx)); err != nil {
+	_, err := produce(ctx, session, producers, 0, warm)
+	if err := errors.Join(err, db.Settle(ctx)); err != nil {
 		return 0, err
 	}
 	begun := time.Now()
-	if err := produce(ctx, session, warm, single); err != nil {
+	if _, err := produce(ctx, session, producers, warm, single); err != nil {
 		return 0, err
 	}
 	b.add(system, name("enqueue"), "payments/s", figures.Higher, float64(single)/time.Since(begun).Seconds())

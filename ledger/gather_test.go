@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,33 +183,31 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
 		t.Fatal(err)
 	}
-	leave := func(n int) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		_, err := ingest.Enqueue(ctx, of(n, "held", celltest.Bank))
-		return err
-	}
-	var never, unknown atomic.Int64
-	gather(4, func(n int) {
-		err := leave(10 + n)
-		switch {
-		case !errors.Is(err, context.DeadlineExceeded):
-			t.Errorf("left with %v", err)
-		case errors.Is(err, payment.ErrCommitUnknown):
-			unknown.Add(1)
-		default:
-			never.Add(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var sent, never sync.WaitGroup
+	sent.Go(func() {
+		if _, err := ingest.Enqueue(ctx, of(10, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || !errors.Is(err, payment.ErrCommitUnknown) {
+			t.Errorf("left after it was sent: %v", err)
 		}
 	})
-	if never.Load() != 3 {
-		t.Errorf("%d left before they were sent, %d after", never.Load(), unknown.Load())
+	await(t, "the first one waits for the row", func() bool {
+		return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+	})
+	for n := range 3 {
+		never.Go(func() {
+			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
+				t.Errorf("left before it was sent: %v", err)
+			}
+		})
 	}
+	await(t, "three wait here", func() bool { return ingest.Gathering().Waiting == 3 })
+	cancel()
+	sent.Wait()
+	never.Wait()
 	if stats := ingest.Gathering(); stats.Waiting != 0 {
 		t.Errorf("gathered %+v", stats)
 	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := ingest.Enqueue(gone, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
+	if _, err := ingest.Enqueue(ctx, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
 		t.Errorf("gone before: %v", err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -220,4 +219,115 @@ func TestGatheredCallerLeaves(t *testing.T) {
 		t.Errorf("afterwards: %+v, %v", receipt, err)
 	}
 	wantStream(t, cell, int(receipt.SequenceID))
+	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id IN ('instruction-11', 'instruction-12', 'instruction-13', 'instruction-20')`); n != 0 {
+		t.Errorf("%d of whom was told that nothing was enqueued", n)
+	}
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// TestGatheredInTheOrderOfCalls: what is enqueued for a participant gets its numbers in the order of the calls, also
+// while another transaction holds the participant, and others come and go.
+func TestGatheredInTheOrderOfCalls(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 4)
+	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	const calls = 150
+	numbers := make([]int64, calls)
+	var all sync.WaitGroup
+	for n := range calls {
+		all.Go(func() {
+			receipt, err := ingest.Enqueue(t.Context(), of(10+n, "held", celltest.Bank))
+			if err != nil {
+				t.Error(err)
+			}
+			numbers[n] = receipt.SequenceID
+		})
+		if n == 0 {
+			await(t, "the first one waits for the row", func() bool {
+				return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
+			})
+			continue
+		}
+		await(t, "it waits here", func() bool { return ingest.Gathering().Waiting == n })
+		if n%10 == 0 {
+			if _, err := ingest.Enqueue(t.Context(), of(1000+n, "free", celltest.Bank)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	for n, number := range numbers {
+		if number != int64(n+3) {
+			t.Fatalf("numbers in the order of the calls: %v", numbers)
+		}
+	}
+}
+
+// TestBusyWithTooMuch: what waits is bounded, and who comes after that is refused with nothing enqueued.
+func TestBusyWithTooMuch(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest := openIngest(t, cell, 4)
+	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	for n := range 400 {
+		all.Go(func() {
+			in := of(10+n, "held", celltest.Bank)
+			in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 60_000))
+			_, err := ingest.Enqueue(ctx, in)
+			if !errors.Is(err, payment.ErrBusy) && !errors.Is(err, context.Canceled) {
+				t.Errorf("with much waiting: %v", err)
+			}
+		})
+	}
+	await(t, "16 MiB wait", func() bool { return ingest.Gathering().Waiting > 16<<20/61_000 })
+	_, err = ingest.Enqueue(ctx, func() payment.Instruction {
+		in := of(2000, "free", celltest.Bank)
+		in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 62_000))
+		return in
+	}())
+	if !errors.Is(err, payment.ErrBusy) || !strings.Contains(err.Error(), "wait in this process to be enqueued") {
+		t.Errorf("one more: %v", err)
+	}
+	cancel()
+	all.Wait()
+	if stats := ingest.Gathering(); stats.Waiting != 0 {
+		t.Errorf("gathered %+v", stats)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }

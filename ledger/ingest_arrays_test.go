@@ -295,6 +295,31 @@ func TestArraysBesideANewParticipant(t *testing.T) {
 	}
 }
 
+// TestRepeatedInABatch: an item whose instruction an earlier one of the batch has in vain is taken all the same.
+func TestRepeatedInABatch(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{false, true} {
+		cell := celltest.New(t)
+		var items []string
+		for _, name := range [][2]string{{"p2", "k1"}, {"p1", "k1"}, {"p1", "k2"}, {"p1", "k2"}, {"p1", "k3"}} {
+			items = append(items, fmt.Sprintf(`{"instruction_id":"i","participant_id":"%s","idempotency_key":"%s","rail_type":"bank","payload":{"amount":"10.50","currency":"EUR"}}`, name[0], name[1]))
+		}
+		tx, err := cell.Conn(t, "").Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, a := range arrays(t, tx, items, waits) {
+			said += fmt.Sprintf("%s%d %t; ", a.Code, a.Sequence, a.Replayed)
+		}
+		same(t, "said", said, "1 false; RH0010 false; 1 false; 1 true; RH0070 false; ")
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantStream(t, cell, 2)
+	}
+}
+
 // TestArraysOfNoUse: what is no batch is refused as a whole, with words.
 func TestArraysOfNoUse(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -18,10 +19,13 @@ func TestRepeatWaitsForTheStandby(t *testing.T) {
 	for name, call := range map[string]string{
 		"one":  `SELECT replayed FROM railhead.enqueue_payment_outbox('i', 'p', 'k', 'bank', '{"amount": "1.00", "currency": "EUR"}')`,
 		"many": `SELECT replayed FROM railhead.enqueue_payment_outbox_batch('[{` + item + `}]')`,
+		// Of what would be refused no number is taken.
+		"many, one forbidden since": `SELECT replayed FROM railhead.enqueue_payment_outbox_batch('[{` + item + `}]')`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn := celltest.New(t).Conn(t, celltest.Ingest)
+			cell := celltest.New(t)
+			conn := cell.Conn(t, celltest.Ingest)
 			for repeat := range 2 {
 				err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 					var replayed, writes bool
@@ -38,6 +42,9 @@ func TestRepeatWaitsForTheStandby(t *testing.T) {
 				})
 				if err != nil {
 					t.Fatal(err)
+				}
+				if repeat == 0 && strings.HasSuffix(name, "since") {
+					cell.Exec(`INSERT INTO railhead.payment_forbidden_keys (key) VALUES ('amount')`)
 				}
 			}
 		})

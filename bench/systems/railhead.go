@@ -192,8 +192,14 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 }
 
 func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
-	_, err := s.ingest.Enqueue(ctx, s.instruction(n))
-	return err
+	if !s.options.Singly {
+		_, err := s.ingest.Enqueue(ctx, s.instruction(n))
+		return err
+	}
+	return pgx.BeginFunc(ctx, s.ingest.Pool(), func(tx pgx.Tx) error {
+		_, err := s.ingest.EnqueueTx(ctx, tx, s.instruction(n))
+		return err
+	})
 }
 
 func (s *railheadSession) Count(ctx context.Context) (n int, err error) {

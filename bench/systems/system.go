@@ -34,6 +34,8 @@ type Options struct {
 	Base int
 	// Heard says that a caller hears outcomes while the workers run.
 	Heard bool
+	// Singly says that a call makes a transaction of its own, where a system could send several together.
+	Singly bool
 	// OneParticipant gives every payment to the same one.
 	OneParticipant bool
 }
@@ -42,7 +44,7 @@ type Options struct {
 type Session interface {
 	// Fill enqueues payments first to first+n-1 by the system's fastest way.
 	Fill(ctx context.Context, first, n int) error
-	// Enqueue takes one payment in a transaction of its own.
+	// Enqueue takes one payment, and returns once that is durable.
 	Enqueue(ctx context.Context, n int) error
 	// Work starts the workers. It returns once they run; stop ends them.
 	Work(ctx context.Context, watch Watch) (stop func() error, err error)
