@@ -145,6 +145,9 @@ func TestLongTransactionKeepsItsOwn(t *testing.T) {
 					}
 					answered.Add(1)
 				})
+				if n == 0 { // it went alone
+					await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
+				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -190,9 +193,7 @@ func TestGatheredCallerLeaves(t *testing.T) {
 			t.Errorf("left after it was sent: %v", err)
 		}
 	})
-	await(t, "the first one waits for the row", func() bool {
-		return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-	})
+	await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
 	for n := range 3 {
 		never.Go(func() {
 			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
@@ -222,6 +223,11 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id IN ('instruction-11', 'instruction-12', 'instruction-13', 'instruction-20')`); n != 0 {
 		t.Errorf("%d of whom was told that nothing was enqueued", n)
 	}
+}
+
+// waitsForRow reports whether one session of the cell's database waits for another.
+func waitsForRow(cell *celltest.Cell) bool {
+	return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
 }
 
 // await waits until something is so.
@@ -262,9 +268,7 @@ func TestGatheredInTheOrderOfCalls(t *testing.T) {
 			numbers[n] = receipt.SequenceID
 		})
 		if n == 0 {
-			await(t, "the first one waits for the row", func() bool {
-				return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-			})
+			await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
 			continue
 		}
 		await(t, "it waits here", func() bool { return ingest.Gathering().Waiting == n })
