@@ -9,9 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -75,11 +72,10 @@ type lane struct {
 
 // enqueueing is a caller's instruction on its way. The mutex guards call.
 type enqueueing struct {
-	ctx     context.Context // the caller's, for a call that carries nothing else
-	in      payment.Instruction
-	headers string // as JSON
-	lane    *lane
-	call    *call // nil: it waits
+	arriving
+	ctx  context.Context // the caller's, for a call that carries nothing else
+	lane *lane
+	call *call // nil: it waits
 
 	done    chan struct{} // closed once the two below are set
 	receipt payment.Receipt
@@ -105,11 +101,11 @@ func (e *enqueueing) answer(receipt payment.Receipt, err error) {
 
 // enqueue sends an instruction and waits for its answer, which comes after the commit. Of a caller who leaves before
 // it was sent nothing is enqueued.
-func (g *gatherer) enqueue(ctx context.Context, in payment.Instruction, headers string) (payment.Receipt, error) {
+func (g *gatherer) enqueue(ctx context.Context, a arriving) (payment.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return payment.Receipt{}, err
 	}
-	e := &enqueueing{ctx: ctx, in: in, headers: headers, done: make(chan struct{})}
+	e := &enqueueing{arriving: a, ctx: ctx, done: make(chan struct{})}
 	if err := g.add(e); err != nil {
 		return payment.Receipt{}, err
 	}
@@ -268,7 +264,7 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	defer timer.Stop()
 	var busy []*enqueueing
 	if alone {
-		taken[0].answer(g.ingest.enqueueAlone(taken[0].ctx, taken[0].in, taken[0].headers))
+		taken[0].answer(g.ingest.enqueueAlone(taken[0].ctx, taken[0].arriving))
 		<-g.apart
 	} else {
 		busy = g.together(ctx, taken)
@@ -334,7 +330,7 @@ func (g *gatherer) waitApart(l *lane) {
 	}
 	g.mu.Unlock()
 	if first != nil {
-		first.answer(g.ingest.enqueueAlone(first.ctx, first.in, first.headers))
+		first.answer(g.ingest.enqueueAlone(first.ctx, first.arriving))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -345,7 +341,11 @@ func (g *gatherer) waitApart(l *lane) {
 // together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
 // their participant. Where the call is refused because of one of them, it is made again by halves.
 func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
-	answers, err := g.ingest.enqueueArrays(ctx, some)
+	all := make([]arriving, len(some))
+	for n, e := range some {
+		all[n] = e.arriving
+	}
+	answers, err := g.ingest.enqueueArrays(ctx, all, false)
 	switch {
 	case err == nil:
 		return g.deliver(some, answers)
@@ -388,70 +388,4 @@ func (g *gatherer) stats() Gathering {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count
-}
-
-// enqueueArrays sends several in a transaction of their own. The answers are in the order of some; an error is of all.
-func (i *Ingest) enqueueArrays(ctx context.Context, some []*enqueueing) ([]payment.ReceiptOrFault, error) {
-	var columns struct {
-		instructions, participants, keys, rails, headers []string
-		payloads                                         []*string
-		notBefore, expiresAt                             []pgtype.Timestamptz
-		priorities                                       []int32
-	}
-	c := &columns
-	for _, e := range some {
-		in := e.in
-		var payload *string
-		if in.Payload != nil {
-			text := string(in.Payload)
-			payload = &text
-		}
-		c.instructions, c.participants, c.keys = append(c.instructions, in.InstructionID), append(c.participants, in.ParticipantID), append(c.keys, in.IdempotencyKey)
-		c.rails, c.payloads, c.headers = append(c.rails, in.RailType), append(c.payloads, payload), append(c.headers, e.headers)
-		c.notBefore, c.expiresAt = append(c.notBefore, moment(in.NotBefore)), append(c.expiresAt, moment(in.ExpiresAt))
-		c.priorities = append(c.priorities, int32(in.Priority.Number()))
-	}
-	answers := make([]payment.ReceiptOrFault, len(some))
-	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, i.sql["enqueue_arrays"], c.instructions, c.participants, c.keys, c.rails, c.payloads,
-			c.notBefore, c.expiresAt, c.priorities, c.headers)
-		if err != nil {
-			return err
-		}
-		seen, err := readAnswers(rows, answers)
-		if err == nil && seen != len(some) {
-			err = fmt.Errorf("%d answers to %d instructions", seen, len(some))
-		}
-		return err
-	})
-	return answers, err
-}
-
-// readAnswers reads the rows of an enqueue of many, each to its item's place, and counts them.
-func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
-	var n, seen int
-	var id pgtype.UUID
-	var sequence pgtype.Int8
-	var created pgtype.Timestamptz
-	var state, code, message, hint, field, rule, detail pgtype.Text
-	var replayed pgtype.Bool
-	var differs []string
-	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
-		if n < 1 || n > len(into) {
-			return fmt.Errorf("an answer to item %d of %d", n, len(into))
-		}
-		seen++
-		if code.Valid {
-			into[n-1] = payment.ReceiptOrFault{Fault: &payment.Fault{
-				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
-			}}
-			return nil
-		}
-		into[n-1] = payment.ReceiptOrFault{Receipt: payment.Receipt{
-			OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
-			State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
-		}}
-		return nil
-	})
-	return seen, err
 }

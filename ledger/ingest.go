@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -74,12 +73,10 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // The trace that ctx belongs to goes along in the headers, unless they have a
 // traceparent already.
 func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
-	receipt, err := payment.Receipt{}, checkPayload(in)
+	a, err := arrive(ctx, in)
+	var receipt payment.Receipt
 	if err == nil {
-		var headers string
-		if headers, err = headersJSON(tracing.Carry(ctx, in.Headers)); err == nil {
-			receipt, err = i.gatherer.enqueue(ctx, in, headers)
-		}
+		receipt, err = i.gatherer.enqueue(ctx, a)
 	}
 	if err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
@@ -91,11 +88,11 @@ func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.R
 func (i *Ingest) Gathering() Gathering { return i.gatherer.stats() }
 
 // enqueueAlone takes one instruction by a call that carries nothing else.
-func (i *Ingest) enqueueAlone(ctx context.Context, in payment.Instruction, headers string) (payment.Receipt, error) {
+func (i *Ingest) enqueueAlone(ctx context.Context, a arriving) (payment.Receipt, error) {
 	var receipt payment.Receipt
 	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
 		var err error
-		receipt, err = i.enqueue(ctx, conn, in, headers)
+		receipt, err = i.enqueue(ctx, conn, a)
 		return err
 	})
 	return receipt, refusal(err)
@@ -108,17 +105,13 @@ func (i *Ingest) enqueueAlone(ctx context.Context, in payment.Instruction, heade
 // SQLState) it may be run again as a whole. Until it ends, nobody else enqueues
 // for the same participant, so it should be short.
 func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
-	err := checkPayload(in)
+	a, err := arrive(ctx, in)
 	if err == nil {
 		err = i.schema.on(ctx, tx)
 	}
-	var headers string
-	if err == nil {
-		headers, err = headersJSON(tracing.Carry(ctx, in.Headers))
-	}
 	if err == nil {
 		var receipt payment.Receipt
-		if receipt, err = i.enqueue(ctx, tx, in, headers); err == nil {
+		if receipt, err = i.enqueue(ctx, tx, a); err == nil {
 			return receipt, nil
 		}
 	}
@@ -130,7 +123,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
-func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction, headers string) (payment.Receipt, error) {
+func (i *Ingest) enqueue(ctx context.Context, on querier, a arriving) (payment.Receipt, error) {
+	in := a.in
 	var payload any
 	if in.Payload != nil {
 		payload = string(in.Payload)
@@ -140,7 +134,7 @@ func (i *Ingest) enqueue(ctx context.Context, on querier, in payment.Instruction
 	var receipt payment.Receipt
 	err := on.QueryRow(ctx, i.sql["enqueue"],
 		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
-		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), headers).
+		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), a.headers).
 		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed, &receipt.Differs)
 	receipt.OutboxID, receipt.State = payment.ID(id.Bytes), state.String
 	return receipt, err

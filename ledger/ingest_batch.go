@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
@@ -19,19 +20,16 @@ import (
 // batch_items_max (10,000 unless set otherwise), and returns one result for each
 // in the same order. A bad one carries its Fault and the others go in. Numbers
 // follow the order of the instructions within each participant. The trace goes
-// along as with Enqueue.
+// along as with Enqueue. It waits for other transactions that enqueue for the same
+// participants.
 //
 // An error means that none went in, or, with payment.ErrCommitUnknown, that all
 // or none did. Either way the same call may be repeated.
 func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
 	b := newBatch(ctx, all)
-	if len(b.items) == 0 {
-		return b.results, nil
-	}
 	err := i.sendBatch(ctx, b)
 	if unreadable(err) {
-		// The array as a whole can't be read. Find the items that are to blame, and
-		// send the others.
+		// Find the items that can't be read, and send the others.
 		if err := i.sortOut(ctx, b); err != nil {
 			return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), err)
 		}
@@ -49,10 +47,29 @@ func unreadable(err error) bool {
 	return ok && refuses(pgErr.Code) && !strings.HasPrefix(pgErr.Code, "RH")
 }
 
+// arriving is an instruction as it is sent.
+type arriving struct {
+	in      payment.Instruction
+	headers string // as JSON
+}
+
+// arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
+func arrive(ctx context.Context, in payment.Instruction) (arriving, error) {
+	if err := checkPayload(in); err != nil {
+		return arriving{}, err
+	}
+	headers := tracing.Carry(ctx, in.Headers)
+	if len(headers) == 0 {
+		return arriving{in, "{}"}, nil
+	}
+	text, err := json.Marshal(headers)
+	return arriving{in, string(text)}, err
+}
+
 // batch is a batch on its way: the items that are sent, where each came from,
 // and what became of all.
 type batch struct {
-	items   []json.RawMessage
+	items   []arriving
 	from    []int // index in results of each of items
 	results []payment.ReceiptOrFault
 }
@@ -61,7 +78,7 @@ type batch struct {
 func newBatch(ctx context.Context, all []payment.Instruction) *batch {
 	b := &batch{results: make([]payment.ReceiptOrFault, len(all))}
 	for n, in := range all {
-		item, err := itemJSON(ctx, in)
+		item, err := arrive(ctx, in)
 		if err != nil {
 			b.results[n].Fault = faultOf(err)
 			continue
@@ -78,80 +95,28 @@ func faultOf(err error) *payment.Fault {
 	return &payment.Fault{SQLState: payment.StateInvalid, Message: err.Error()}
 }
 
-// item has the names of the SQL function's arguments.
-type item struct {
-	InstructionID  string            `json:"instruction_id"`
-	ParticipantID  string            `json:"participant_id"`
-	IdempotencyKey string            `json:"idempotency_key"`
-	RailType       string            `json:"rail_type"`
-	Payload        json.RawMessage   `json:"payload"`
-	NotBefore      time.Time         `json:"not_before,omitzero"`
-	ExpiresAt      time.Time         `json:"expires_at,omitzero"`
-	Priority       int               `json:"priority"`
-	Headers        map[string]string `json:"headers,omitempty"`
-}
-
-func itemJSON(ctx context.Context, in payment.Instruction) (json.RawMessage, error) {
-	if err := checkPayload(in); err != nil {
-		return nil, err
-	}
-	return json.Marshal(item{
-		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
-		RailType: in.RailType, Payload: in.Payload, NotBefore: in.NotBefore, ExpiresAt: in.ExpiresAt,
-		Priority: in.Priority.Number(), Headers: tracing.Carry(ctx, in.Headers),
-	})
-}
-
-func headersJSON(headers map[string]string) (string, error) {
-	if len(headers) == 0 {
-		return "{}", nil
-	}
-	text, err := json.Marshal(headers)
-	return string(text), err
-}
-
-// array is the items as the text of one JSON array. Each was rendered by
-// json.Marshal, so that none can end the array or begin another item.
-func array(items []json.RawMessage) string {
-	var text strings.Builder
-	for n, item := range items {
-		text.WriteByte("[,"[min(n, 1)])
-		text.Write(item)
-	}
-	text.WriteByte(']')
-	return text.String()
-}
-
 func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
 	if len(b.items) == 0 {
 		return nil
 	}
-	return transact(ctx, i.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, i.sql["enqueue_batch"], array(b.items))
-		if err != nil {
-			return err
-		}
-		answers := make([]payment.ReceiptOrFault, len(b.items))
-		if _, err = readAnswers(rows, answers); err != nil {
-			return err
-		}
+	answers, err := i.enqueueArrays(ctx, b.items, true)
+	if err == nil {
 		for n, answer := range answers {
 			b.results[b.from[n]] = answer
 		}
-		return nil
-	})
+	}
+	return err
 }
 
 // sortOut takes the items out that the server can't read, by halves, each with
 // its fault. The reads write nothing, so that the batch itself still locks its
-// participants in one statement and in one order.
+// participants in one order.
 func (i *Ingest) sortOut(ctx context.Context, b *batch) error {
-	var readable func(items []json.RawMessage, from []int) error
+	var readable func(items []arriving, from []int) error
 	items, from := b.items, b.from
 	b.items, b.from = nil, nil
-	readable = func(items []json.RawMessage, from []int) error {
-		var ok bool
-		err := i.pool.QueryRow(ctx, i.sql["readable"], array(items)).Scan(&ok)
+	readable = func(items []arriving, from []int) error {
+		_, err := i.pool.Exec(ctx, i.sql["readable"], argumentsOf(items)...)
 		fault, refused := errors.AsType[*payment.Fault](refusal(err))
 		switch {
 		case err == nil:
@@ -167,4 +132,69 @@ func (i *Ingest) sortOut(ctx context.Context, b *batch) error {
 		return errors.Join(readable(items[:half], from[:half]), readable(items[half:], from[half:]))
 	}
 	return readable(items, from)
+}
+
+// argumentsOf gives the arguments of the enqueue over arrays.
+func argumentsOf(items []arriving) []any {
+	n := len(items)
+	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)
+	rails, payloads, headers := make([]string, n), make([]*string, n), make([]string, n)
+	notBefore, expiresAt, priorities := make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n), make([]int32, n)
+	for at, item := range items {
+		in := item.in
+		instructions[at], participants[at], keys[at], rails[at] = in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType
+		if in.Payload != nil {
+			payloads[at] = new(string(in.Payload))
+		}
+		notBefore[at], expiresAt[at] = moment(in.NotBefore), moment(in.ExpiresAt)
+		priorities[at], headers[at] = int32(in.Priority.Number()), item.headers
+	}
+	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers}
+}
+
+// enqueueArrays sends several in a transaction of their own. The answers are in the order of the items; an error is of
+// all. Without waits an item whose participant another transaction enqueues for is refused as payment.StateBusy.
+func (i *Ingest) enqueueArrays(ctx context.Context, items []arriving, waits bool) ([]payment.ReceiptOrFault, error) {
+	answers := make([]payment.ReceiptOrFault, len(items))
+	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, i.sql["enqueue_arrays"], append(argumentsOf(items), waits)...)
+		if err != nil {
+			return err
+		}
+		seen, err := readAnswers(rows, answers)
+		if err == nil && seen != len(items) {
+			err = fmt.Errorf("%d answers to %d instructions", seen, len(items))
+		}
+		return err
+	})
+	return answers, err
+}
+
+// readAnswers reads a row for each item to its place, and counts them.
+func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
+	var n, seen int
+	var id pgtype.UUID
+	var sequence pgtype.Int8
+	var created pgtype.Timestamptz
+	var state, code, message, hint, field, rule, detail pgtype.Text
+	var replayed pgtype.Bool
+	var differs []string
+	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
+		if n < 1 || n > len(into) {
+			return fmt.Errorf("an answer to item %d of %d", n, len(into))
+		}
+		seen++
+		if code.Valid {
+			into[n-1] = payment.ReceiptOrFault{Fault: &payment.Fault{
+				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
+			}}
+			return nil
+		}
+		into[n-1] = payment.ReceiptOrFault{Receipt: payment.Receipt{
+			OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
+			State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
+		}}
+		return nil
+	})
+	return seen, err
 }

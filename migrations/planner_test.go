@@ -22,15 +22,15 @@ func TestNoScanMeansNoJIT(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), "\nSET enable_seqscan = off\n") {
+		if !strings.Contains(string(text), "\nSET enable_") {
 			continue
 		}
 		pinned++
 		if !strings.Contains(string(text), "\nSET jit = off\n") {
-			t.Errorf("%s sets enable_seqscan = off without jit = off", path)
+			t.Errorf("%s takes a plan from the planner without jit = off", path)
 		}
 	}
 	if pinned == 0 {
-		t.Error("no function pins enable_seqscan: the test looks for the wrong text")
+		t.Error("no function sets enable_...: the test looks for the wrong text")
 	}
 }

@@ -5,8 +5,8 @@
 --   to item n. One row per item: a bad one carries its SQLSTATE, and the others go in.
 --   Null instead of one of the four arrays that may be left out stands for the
 --   default of enqueue_payment_outbox, for all. An item whose participant another open
---   transaction enqueues for is refused as RH015, unless waits: then this waits, as
---   enqueue_payment_outbox does.
+--   transaction enqueues for is refused as RH015 after 1 ms, unless waits: then this waits,
+--   as enqueue_payment_outbox does.
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 50 ms, where another
 --          open transaction makes the same participant, or the same key, for the first time.
@@ -52,6 +52,7 @@ DECLARE
   wants     boolean[]; -- whether it may need a number, or the lock at least
   lockers   text[];    -- the participants, locked
   firsts    bigint[];  -- the first number that each of them got
+  skips     boolean := false; -- it skips participants that are locked
   missing   boolean;   -- others are wanted
   made      text[];    -- the participants that enqueue for the first time
   fresh     integer[];
@@ -110,62 +111,90 @@ BEGIN
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     ORDER BY a.item) c;
 
-  -- Lock the participants and take as many numbers as there may be new instructions.
-  -- What follows sees all that was committed before the locks came. Behind a closed gate
-  -- a participant is locked too: then no open transaction has enqueued a key of what is
-  -- refused. A second look is for those who never enqueued before.
-  IF NOT waits THEN
-    PERFORM set_config('lock_timeout', '50ms', true);
-  END IF;
-  FOR look IN 1..2 LOOP
-    IF waits THEN
-      PERFORM FROM {cell}.participant_outbox_sequences s
-      WHERE s.participant_id = ANY (ARRAY(
-        SELECT a.participant_id FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants) WHERE a.wants))
-      ORDER BY s.participant_id
-      FOR NO KEY UPDATE;
-    END IF;
-    WITH wanted AS MATERIALIZED (
-      SELECT a.participant_id, count(*) AS n
-      FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
-      WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
-      GROUP BY a.participant_id
-    ),
-    locked AS MATERIALIZED (
-      SELECT w.participant_id, w.n, l.next_sequence_id
-      FROM wanted w
-      CROSS JOIN LATERAL (
-        SELECT l.next_sequence_id FROM {cell}.participant_outbox_sequences l
-        WHERE l.participant_id = w.participant_id
-        FOR NO KEY UPDATE SKIP LOCKED) l
-    ),
-    bumped AS (
-      INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
-      SELECT l.participant_id, 1 + l.n
-      FROM locked l
-      ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
-      DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
-    )
-    SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id), count(*) < (SELECT count(*) FROM wanted)
-    INTO lockers, firsts, missing
-    FROM locked l;
-    EXIT WHEN look = 2 OR NOT missing;
-    made := ARRAY(
-      SELECT DISTINCT a.participant_id
-      FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
-      WHERE a.wants
-        AND NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id)
-      ORDER BY a.participant_id);
-    EXIT WHEN made = '{}';
-    INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
-    SELECT m.participant_id, 1
-    FROM unnest(made) AS m(participant_id)
-    ORDER BY m.participant_id
-    ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
-  END LOOP;
-
   FOR try IN 1..tries_max LOOP
     BEGIN
+      -- Lock the participants and take as many numbers as there may be new instructions.
+      -- What follows sees all that was committed before the locks came. Behind a closed gate
+      -- a participant is locked too: then no open transaction has enqueued a key of what is
+      -- refused. A second look is for those who never enqueued before.
+      lockers := NULL;
+      firsts := NULL;
+      FOR look IN 1..2 LOOP
+        IF waits THEN
+          PERFORM FROM {cell}.participant_outbox_sequences s
+          WHERE s.participant_id = ANY (ARRAY(
+            SELECT a.participant_id FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants) WHERE a.wants))
+          ORDER BY s.participant_id
+          FOR NO KEY UPDATE;
+        ELSE
+          PERFORM set_config('lock_timeout', CASE WHEN skips THEN '50ms' ELSE '1ms' END, true);
+        END IF;
+        IF skips THEN
+          WITH wanted AS MATERIALIZED (
+            SELECT a.participant_id, count(*) AS n
+            FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+            WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
+            GROUP BY a.participant_id
+          ),
+          locked AS MATERIALIZED (
+            SELECT w.participant_id, w.n, l.next_sequence_id
+            FROM wanted w
+            CROSS JOIN LATERAL (
+              SELECT l.next_sequence_id FROM {cell}.participant_outbox_sequences l
+              WHERE l.participant_id = w.participant_id
+              FOR NO KEY UPDATE SKIP LOCKED) l
+          ),
+          bumped AS (
+            INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
+            SELECT l.participant_id, 1 + l.n
+            FROM locked l
+            ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
+            DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
+          )
+          SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id), count(*) < (SELECT count(*) FROM wanted)
+          INTO lockers, firsts, missing
+          FROM locked l;
+        ELSE
+          -- A lock that is taken by the update itself is not in the WAL. The join is by range, so that it is a
+          -- probe of the index for each.
+          WITH wanted AS MATERIALIZED (
+            SELECT a.participant_id, count(*) AS n
+            FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+            WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
+            GROUP BY a.participant_id
+          ),
+          bumped AS (
+            UPDATE {cell}.participant_outbox_sequences s
+            SET next_sequence_id = s.next_sequence_id + w.n
+            FROM wanted w
+            WHERE s.participant_id >= w.participant_id AND s.participant_id <= w.participant_id
+            RETURNING s.participant_id, s.next_sequence_id - w.n AS first
+          )
+          SELECT lockers || array_agg(b.participant_id), firsts || array_agg(b.first), count(*) < (SELECT count(*) FROM wanted)
+          INTO lockers, firsts, missing
+          FROM bumped b;
+        END IF;
+        EXIT WHEN look = 2 OR NOT missing;
+        made := ARRAY(
+          SELECT DISTINCT a.participant_id
+          FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+          WHERE a.wants
+            AND NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id)
+          ORDER BY a.participant_id);
+        EXIT WHEN made = '{}';
+        IF NOT waits THEN
+          PERFORM set_config('lock_timeout', '50ms', true);
+        END IF;
+        INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+        SELECT m.participant_id, 1
+        FROM unnest(made) AS m(participant_id)
+        ORDER BY m.participant_id
+        ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+      END LOOP;
+      IF NOT waits AND NOT skips THEN
+        PERFORM set_config('lock_timeout', '50ms', true);
+      END IF;
+
       WITH candidate AS (
         SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload, a.not_before, a.expires_at,
           CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers,
@@ -223,10 +252,16 @@ BEGIN
           MESSAGE = 'a key of this batch was enqueued beside it', HINT = 'Retry the transaction.';
       END IF;
       EXIT;
-    EXCEPTION WHEN serialization_failure OR unique_violation THEN
-      IF try = tries_max THEN
-        RAISE;
-      END IF;
+    EXCEPTION
+      WHEN lock_not_available THEN
+        IF waits OR skips OR try = tries_max THEN
+          RAISE;
+        END IF;
+        skips := true;
+      WHEN serialization_failure OR unique_violation THEN
+        IF try = tries_max THEN
+          RAISE;
+        END IF;
     END;
   END LOOP;
 

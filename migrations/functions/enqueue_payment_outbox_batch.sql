@@ -17,6 +17,7 @@ RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at time
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_nestloop = off
+SET jit = off
 AS $$
 DECLARE
   n_max    CONSTANT integer := (SELECT s.batch_items_max FROM {cell}.payment_outbox_settings s WHERE s.singleton);
