@@ -29,6 +29,9 @@ const (
 	lonePatience   = 5 * time.Millisecond
 	gatherPatience = 250 * time.Millisecond
 
+	// backOff is after how long what found no connection to wait with is sent with the others again.
+	backOff = 20 * time.Millisecond
+
 	// itemOverhead is what an instruction is reckoned with beside its payload and headers, in bytes.
 	itemOverhead = 512
 )
@@ -70,29 +73,44 @@ type lane struct {
 	onItsWay    bool // something of it is, and nothing more is sent
 }
 
-// enqueueing is a caller's instruction on its way. The mutex guards call.
+// enqueueing is a caller's instruction on its way. The mutex guards the two bools and call.
 type enqueueing struct {
 	arriving
 	ctx  context.Context // the caller's, for a call that carries nothing else
 	lane *lane
 	call *call // nil: it waits
+	sent bool  // it may be stored; before that nothing is
+	left bool  // its caller did, and nothing of it is sent any more
 
 	done    chan struct{} // closed once the two below are set
 	receipt payment.Receipt
 	err     error
 }
 
-// call is one gathered call. It is given up once all of its callers have left.
+// call is one gathered call. It is given up once all of its callers have left, or were answered.
 type call struct {
 	callers int
 	cancel  context.CancelFunc
+}
+
+// less is a caller less. The mutex is held.
+func (c *call) less() {
+	if c.callers--; c.callers == 0 {
+		c.cancel()
+	}
 }
 
 func newGatherer(ingest *Ingest, maxConns int) *gatherer {
 	return &gatherer{ingest: ingest, calls: maxConns, apart: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
 }
 
-func (e *enqueueing) size() int { return len(e.in.Payload) + len(e.headers) + itemOverhead }
+func (e *enqueueing) size() int {
+	size := len(e.headers) + itemOverhead
+	if e.payload != nil {
+		size += len(*e.payload)
+	}
+	return size
+}
 
 func (e *enqueueing) answer(receipt payment.Receipt, err error) {
 	e.receipt, e.err = receipt, err
@@ -120,7 +138,7 @@ func (g *gatherer) enqueue(ctx context.Context, a arriving) (payment.Receipt, er
 func (g *gatherer) add(e *enqueueing) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.count.Waiting >= waitingItemsMax || g.bytes+e.size() > waitingBytesMax {
+	if g.count.Waiting >= waitingItemsMax || g.count.Waiting > 0 && g.bytes+e.size() > waitingBytesMax {
 		return fmt.Errorf("%w: %d instructions wait in this process to be enqueued", payment.ErrBusy, g.count.Waiting)
 	}
 	e.lane = g.lanes[e.in.ParticipantID]
@@ -149,15 +167,31 @@ func (g *gatherer) leave(e *enqueueing) (payment.Receipt, error) {
 		return e.receipt, e.err
 	default:
 	}
+	e.left = true
 	if e.call == nil {
 		e.lane.waiting = slices.DeleteFunc(e.lane.waiting, func(other *enqueueing) bool { return other == e })
 		g.counted(e, -1)
+	} else {
+		e.call.less()
+	}
+	if !e.sent {
 		return payment.Receipt{}, e.ctx.Err()
 	}
-	if e.call.callers--; e.call.callers == 0 {
-		e.call.cancel()
-	}
 	return payment.Receipt{}, fmt.Errorf("%w: %w", payment.ErrCommitUnknown, e.ctx.Err())
+}
+
+// depart says which of some are sent: those whose callers have not left. From now on they may be stored.
+func (g *gatherer) depart(some []*enqueueing) []*enqueueing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var those []*enqueueing
+	for _, e := range some {
+		if !e.left {
+			e.sent = true
+			those = append(those, e)
+		}
+	}
+	return those
 }
 
 // offer has a lane sent in its turn, if there is something to send and none of it is on its way. The mutex is held.
@@ -264,7 +298,7 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	defer timer.Stop()
 	var busy []*enqueueing
 	if alone {
-		taken[0].answer(g.ingest.enqueueAlone(taken[0].ctx, taken[0].arriving))
+		g.sendAlone(taken[0])
 		<-g.apart
 	} else {
 		busy = g.together(ctx, taken)
@@ -280,21 +314,22 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 		g.count.Items += int64(len(taken))
 		g.count.Busy += int64(len(busy))
 	}
-	// In their order before what came since.
+	// In their order before what came since. Nothing of them is stored.
 	for _, e := range slices.Backward(busy) {
-		e.call = nil
-		e.lane.waiting = slices.Insert(e.lane.waiting, 0, e)
-		g.counted(e, 1)
-	}
-	for _, e := range busy {
-		if e.lane.onItsWay && e == e.lane.waiting[0] {
-			go g.waitApart(e.lane)
+		if !e.left {
+			e.call, e.sent = nil, false
+			e.lane.waiting = slices.Insert(e.lane.waiting, 0, e)
+			g.counted(e, 1)
 		}
 	}
-	for _, e := range taken {
-		if l := e.lane; l.onItsWay && !slices.ContainsFunc(busy, func(b *enqueueing) bool { return b.lane == l }) {
-			l.onItsWay = false
-			g.offer(l)
+	for n, e := range taken {
+		switch {
+		case slices.ContainsFunc(taken[:n], func(other *enqueueing) bool { return other.lane == e.lane }): // seen to
+		case slices.ContainsFunc(busy, func(other *enqueueing) bool { return other.lane == e.lane }):
+			g.waitFor(e.lane)
+		default:
+			e.lane.onItsWay = false
+			g.offer(e.lane)
 		}
 	}
 	if late {
@@ -314,11 +349,28 @@ func (g *gatherer) slot() bool {
 	}
 }
 
-// waitApart enqueues the first of a lane by a call of its own, which waits for the participant's row. After that the
-// others go with all again.
+// sendAlone sends one by a call of its own, and answers its caller.
+func (g *gatherer) sendAlone(e *enqueueing) {
+	e.answer(g.ingest.enqueueAlone(e.ctx, e.arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 }))
+}
+
+// waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
+// wait with, be sent with the others again a little later. The mutex is held.
+func (g *gatherer) waitFor(l *lane) {
+	if g.slot() {
+		go g.waitApart(l)
+		return
+	}
+	time.AfterFunc(backOff, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		l.onItsWay = false
+		g.offer(l)
+	})
+}
+
+// waitApart enqueues the first of a lane by a call of its own. After that the others go with all again.
 func (g *gatherer) waitApart(l *lane) {
-	g.apart <- struct{}{}
-	defer func() { <-g.apart }()
 	g.mu.Lock()
 	var first *enqueueing
 	if len(l.waiting) > 0 {
@@ -330,8 +382,9 @@ func (g *gatherer) waitApart(l *lane) {
 	}
 	g.mu.Unlock()
 	if first != nil {
-		first.answer(g.ingest.enqueueAlone(first.ctx, first.arriving))
+		g.sendAlone(first)
 	}
+	<-g.apart
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.onItsWay = false
@@ -339,26 +392,53 @@ func (g *gatherer) waitApart(l *lane) {
 }
 
 // together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
-// their participant. Where the call is refused because of one of them, it is made again by halves.
+// their participant. Where the call is refused because of one of them, it is made again by halves; what comes after
+// one that is returned, of the same participant, is returned as well.
 func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
-	all := make([]arriving, len(some))
-	for n, e := range some {
-		all[n] = e.arriving
-	}
-	answers, err := g.ingest.enqueueArrays(ctx, all, false)
+	var sent []*enqueueing
+	answers, err := g.ingest.enqueueArrays(ctx, false, func() []arriving {
+		sent = g.depart(some)
+		all := make([]arriving, len(sent))
+		for n, e := range sent {
+			all[n] = e.arriving
+		}
+		return all
+	})
 	switch {
 	case err == nil:
-		return g.deliver(some, answers)
-	case blames(err) && len(some) > 1:
-		half := len(some) / 2
-		return slices.Concat(g.together(ctx, some[:half]), g.together(ctx, some[half:]))
+		return g.deliver(sent, answers)
+	case blames(err) && len(sent) > 1:
+		half := len(sent) / 2
+		busy := g.together(ctx, sent[:half])
+		var others []*enqueueing
+		for _, e := range sent[half:] {
+			if slices.ContainsFunc(busy, func(b *enqueueing) bool { return b.lane == e.lane }) {
+				busy = append(busy, e)
+			} else {
+				others = append(others, e)
+			}
+		}
+		if len(others) > 0 {
+			busy = append(busy, g.together(ctx, others)...)
+		}
+		return busy
 	case SQLState(err) == stateLockTimeout:
-		return some
+		return sent
 	default:
 		for _, e := range some {
-			e.answer(payment.Receipt{}, refusal(err))
+			g.answered(e, payment.Receipt{}, refusal(err))
 		}
 		return nil
+	}
+}
+
+// answered answers one of a call.
+func (g *gatherer) answered(e *enqueueing, receipt payment.Receipt, err error) {
+	e.answer(receipt, err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !e.left {
+		e.call.less()
 	}
 }
 
@@ -373,11 +453,11 @@ func (g *gatherer) deliver(some []*enqueueing, answers []payment.ReceiptOrFault)
 	for n, e := range some {
 		switch fault := answers[n].Fault; {
 		case fault == nil:
-			e.answer(answers[n].Receipt, nil)
+			g.answered(e, answers[n].Receipt, nil)
 		case fault.SQLState == payment.StateBusy:
 			busy = append(busy, e)
 		default:
-			e.answer(payment.Receipt{}, fault)
+			g.answered(e, payment.Receipt{}, fault)
 		}
 	}
 	return busy

@@ -56,9 +56,9 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // Enqueue takes one instruction in a transaction that the caller has no part in. The same key with
 // the same content gives the receipt of the first call, with Replayed set.
 //
-// Instructions that several goroutines enqueue at once go in one transaction, up to 256 of them or 1 MiB; a lone
-// one goes by itself and waits for no other. Each gets its own answer, after the commit; that one is
-// refused is no matter of the others. A participant's go in the order of the calls. One whose participant another
+// Instructions that several goroutines enqueue at once go in one transaction, up to 256 of them or 1 MiB; what comes
+// while nothing is on its way goes by itself. Each gets its own answer, after the commit, and is refused for itself
+// alone. A participant's go in the order of the calls. One whose participant another
 // transaction enqueues for waits for it apart from the others, by one of MaxConns - 2 connections: give the pool
 // four or more.
 //
@@ -87,10 +87,16 @@ func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.R
 // Gathering says what Enqueue has sent together, and what waits.
 func (i *Ingest) Gathering() Gathering { return i.gatherer.stats() }
 
-// enqueueAlone takes one instruction by a call that carries nothing else.
-func (i *Ingest) enqueueAlone(ctx context.Context, a arriving) (payment.Receipt, error) {
+// errLeft is of a caller who left before the instruction was sent.
+var errLeft = errors.New("the caller left")
+
+// enqueueAlone takes one instruction by a call that carries nothing else, unless departs says that its caller left.
+func (i *Ingest) enqueueAlone(ctx context.Context, a arriving, departs func() bool) (payment.Receipt, error) {
 	var receipt payment.Receipt
 	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
+		if !departs() {
+			return errLeft
+		}
 		var err error
 		receipt, err = i.enqueue(ctx, conn, a)
 		return err
@@ -125,15 +131,11 @@ type querier interface {
 
 func (i *Ingest) enqueue(ctx context.Context, on querier, a arriving) (payment.Receipt, error) {
 	in := a.in
-	var payload any
-	if in.Payload != nil {
-		payload = string(in.Payload)
-	}
 	var id pgtype.UUID
 	var state pgtype.Text
 	var receipt payment.Receipt
 	err := on.QueryRow(ctx, i.sql["enqueue"],
-		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, payload,
+		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, a.payload,
 		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), a.headers).
 		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed, &receipt.Differs)
 	receipt.OutboxID, receipt.State = payment.ID(id.Bytes), state.String

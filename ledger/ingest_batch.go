@@ -47,10 +47,11 @@ func unreadable(err error) bool {
 	return ok && refuses(pgErr.Code) && !strings.HasPrefix(pgErr.Code, "RH")
 }
 
-// arriving is an instruction as it is sent.
+// arriving is an instruction as it is sent. Of in.Payload, which is the caller's, nothing is read after the call.
 type arriving struct {
 	in      payment.Instruction
-	headers string // as JSON
+	payload *string // nil: none
+	headers string  // as JSON
 }
 
 // arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
@@ -58,12 +59,17 @@ func arrive(ctx context.Context, in payment.Instruction) (arriving, error) {
 	if err := checkPayload(in); err != nil {
 		return arriving{}, err
 	}
+	a := arriving{in: in, headers: "{}"}
+	if in.Payload != nil {
+		a.payload, a.in.Payload = new(string(in.Payload)), nil
+	}
 	headers := tracing.Carry(ctx, in.Headers)
 	if len(headers) == 0 {
-		return arriving{in, "{}"}, nil
+		return a, nil
 	}
 	text, err := json.Marshal(headers)
-	return arriving{in, string(text)}, err
+	a.headers = string(text)
+	return a, err
 }
 
 // batch is a batch on its way: the items that are sent, where each came from,
@@ -99,7 +105,7 @@ func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
 	if len(b.items) == 0 {
 		return nil
 	}
-	answers, err := i.enqueueArrays(ctx, b.items, true)
+	answers, err := i.enqueueArrays(ctx, true, func() []arriving { return b.items })
 	if err == nil {
 		for n, answer := range answers {
 			b.results[b.from[n]] = answer
@@ -143,20 +149,23 @@ func argumentsOf(items []arriving) []any {
 	for at, item := range items {
 		in := item.in
 		instructions[at], participants[at], keys[at], rails[at] = in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType
-		if in.Payload != nil {
-			payloads[at] = new(string(in.Payload))
-		}
-		notBefore[at], expiresAt[at] = moment(in.NotBefore), moment(in.ExpiresAt)
+		payloads[at], notBefore[at], expiresAt[at] = item.payload, moment(in.NotBefore), moment(in.ExpiresAt)
 		priorities[at], headers[at] = int32(in.Priority.Number()), item.headers
 	}
 	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers}
 }
 
-// enqueueArrays sends several in a transaction of their own. The answers are in the order of the items; an error is of
-// all. Without waits an item whose participant another transaction enqueues for is refused as payment.StateBusy.
-func (i *Ingest) enqueueArrays(ctx context.Context, items []arriving, waits bool) ([]payment.ReceiptOrFault, error) {
-	answers := make([]payment.ReceiptOrFault, len(items))
+// enqueueArrays sends several in a transaction of their own. Which, it asks once it has a connection, and again for a
+// repetition. The answers are in the order of the items; an error is of all. Without waits an item whose participant
+// another transaction enqueues for is refused as payment.StateBusy.
+func (i *Ingest) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+	var answers []payment.ReceiptOrFault
 	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
+		items := depart()
+		answers = make([]payment.ReceiptOrFault, len(items))
+		if len(items) == 0 {
+			return nil
+		}
 		rows, err := conn.Query(ctx, i.sql["enqueue_arrays"], append(argumentsOf(items), waits)...)
 		if err != nil {
 			return err
@@ -182,6 +191,9 @@ func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
 	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
 		if n < 1 || n > len(into) {
 			return fmt.Errorf("an answer to item %d of %d", n, len(into))
+		}
+		if !code.Valid && !id.Valid {
+			return fmt.Errorf("no answer to item %d of %d", n, len(into))
 		}
 		seen++
 		if code.Valid {

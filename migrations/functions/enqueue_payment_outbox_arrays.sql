@@ -8,14 +8,14 @@
 --   transaction enqueues for is refused as RH015 after 1 ms, unless waits: then this waits,
 --   as enqueue_payment_outbox does.
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
---          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 50 ms, where another
---          open transaction makes the same participant, or the same key, for the first time.
+--          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
+--          open transaction enqueues the same key for another participant.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_fault,
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
---          participant_id order; then the keys' index entries in (participant, instruction,
---          key) order: two batches can't deadlock.
+--          participant_id order, but for those who enqueue for the first time; then the
+--          keys' index entries in (instruction, key) order.
 -- called by: ingest, enqueue_payment_outbox_batch.
 --
 --   Where every item is new and sound it takes five statements, whatever the number of
@@ -43,26 +43,29 @@ SET jit = off
 AS $$
 DECLARE
   tries_max CONSTANT integer := 3;
-  undecided CONSTANT text := 'undecided';
+  looks_max CONSTANT integer := 10;
   n         CONSTANT integer := cardinality(instruction_ids);
   settings  record;
   patience  CONSTANT text := current_setting('lock_timeout');
+  briefly   CONSTANT text := CASE WHEN patience <> '0' AND patience::interval < '10ms' THEN patience ELSE '10ms' END;
   prints    bytea[];   -- the fingerprint of each item
   faults    jsonb[];   -- what payment_outbox_fault says of it
   wants     boolean[]; -- whether it may need a number, or the lock at least
-  lockers   text[];    -- the participants, locked
+  lockers   text[] COLLATE "C"; -- the participants, locked
   firsts    bigint[];  -- the first number that each of them got
   skips     boolean := false; -- it skips participants that are locked
   missing   boolean;   -- others are wanted
-  made      text[];    -- the participants that enqueue for the first time
+  made      text[] COLLATE "C"; -- the participants that enqueue for the first time
+  maker     text COLLATE "C";
   fresh     integer[];
   fresh_ids uuid[];
   fresh_nos bigint[];
   fresh_ats timestamptz[];
   keyed     integer;
-  answered  integer;
+  undecided integer[];
   one       record;
 BEGIN
+  waits := coalesce(waits, false);
   -- As enqueue_payment_outbox: the commit waits until what was taken is durable.
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
@@ -119,7 +122,7 @@ BEGIN
       -- refused. A second look is for those who never enqueued before.
       lockers := NULL;
       firsts := NULL;
-      FOR look IN 1..2 LOOP
+      FOR look IN 1..looks_max LOOP
         IF waits THEN
           PERFORM FROM {cell}.participant_outbox_sequences s
           WHERE s.participant_id = ANY (ARRAY(
@@ -127,13 +130,14 @@ BEGIN
           ORDER BY s.participant_id
           FOR NO KEY UPDATE;
         ELSE
-          PERFORM set_config('lock_timeout', CASE WHEN skips THEN '50ms' ELSE '1ms' END, true);
+          PERFORM set_config('lock_timeout', CASE WHEN skips THEN briefly ELSE '1ms' END, true);
         END IF;
         IF skips THEN
           WITH wanted AS MATERIALIZED (
             SELECT a.participant_id, count(*) AS n
             FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
-            WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
+            LEFT JOIN unnest(lockers) AS mine(participant_id) ON mine.participant_id = a.participant_id
+            WHERE a.wants AND mine.participant_id IS NULL
             GROUP BY a.participant_id
           ),
           locked AS MATERIALIZED (
@@ -160,7 +164,8 @@ BEGIN
           WITH wanted AS MATERIALIZED (
             SELECT a.participant_id, count(*) AS n
             FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
-            WHERE a.wants AND (look = 1 OR a.participant_id = ANY (made))
+            LEFT JOIN unnest(lockers) AS mine(participant_id) ON mine.participant_id = a.participant_id
+            WHERE a.wants AND mine.participant_id IS NULL
             GROUP BY a.participant_id
           ),
           bumped AS (
@@ -174,31 +179,43 @@ BEGIN
           INTO lockers, firsts, missing
           FROM bumped b;
         END IF;
-        EXIT WHEN look = 2 OR NOT missing;
+        EXIT WHEN NOT missing OR NOT waits AND look = 2;
         made := ARRAY(
           SELECT DISTINCT a.participant_id
           FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
           WHERE a.wants
             AND NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id)
           ORDER BY a.participant_id);
-        EXIT WHEN made = '{}';
-        IF NOT waits THEN
-          PERFORM set_config('lock_timeout', '50ms', true);
+        IF waits THEN
+          INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+          SELECT m.participant_id, 1
+          FROM unnest(made) AS m(participant_id)
+          ORDER BY m.participant_id
+          ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+        ELSE
+          -- One whom another transaction makes is skipped.
+          FOREACH maker IN ARRAY made LOOP
+            BEGIN
+              INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+              VALUES (maker, 1)
+              ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+            EXCEPTION WHEN lock_not_available THEN
+              NULL;
+            END;
+          END LOOP;
         END IF;
-        INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
-        SELECT m.participant_id, 1
-        FROM unnest(made) AS m(participant_id)
-        ORDER BY m.participant_id
-        ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
       END LOOP;
-      IF NOT waits AND NOT skips THEN
-        PERFORM set_config('lock_timeout', '50ms', true);
+      IF waits AND missing THEN
+        RAISE EXCEPTION USING ERRCODE = '40001',
+          MESSAGE = 'participants of this batch came and went beside it', HINT = 'Retry the transaction.';
+      ELSIF NOT waits AND NOT skips THEN
+        PERFORM set_config('lock_timeout', briefly, true);
       END IF;
 
       WITH candidate AS (
         SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload, a.not_before, a.expires_at,
           CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers,
-          a.print, l.first, clock_timestamp() AS created_at
+          a.print, l.first
         FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, prints, faults) WITH ORDINALITY
           AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, print, fault, item)
         JOIN unnest(lockers COLLATE "C", firsts) AS l(participant_id, first) ON l.participant_id = a.participant_id
@@ -213,15 +230,17 @@ BEGIN
       ),
       -- The first of each key in the batch, and of each instruction.
       numbered AS MATERIALIZED (
-        SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id,
-          c.first + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS sequence_id
+        SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id
         FROM (
-          SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item) AS nth_of_key,
-            row_number() OVER (
-              PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key THEN c.idempotency_key END
-              ORDER BY c.item) AS nth_of_instruction
-          FROM candidate c) c
-        WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1
+          SELECT c.*, clock_timestamp() AS created_at,
+            c.first + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS sequence_id
+          FROM (
+            SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item) AS nth_of_key,
+              row_number() OVER (
+                PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key THEN c.idempotency_key END
+                ORDER BY c.item) AS nth_of_instruction
+            FROM candidate c) c
+          WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1) c
       ),
       keyed AS (
         INSERT INTO {cell}.payment_outbox_keys AS k
@@ -229,7 +248,7 @@ BEGIN
         SELECT n.outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.sequence_id, n.print,
           {cell}.payment_rail_key(settings.rail_key_namespace, n.participant_id, n.instruction_id, n.idempotency_key), n.created_at
         FROM numbered n
-        ORDER BY n.participant_id, n.instruction_id, n.idempotency_key
+        ORDER BY n.instruction_id, n.idempotency_key
         ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
         RETURNING true
       ),
@@ -265,10 +284,10 @@ BEGIN
     END;
   END LOOP;
 
-  IF NOT waits THEN
-    PERFORM set_config('lock_timeout', patience, true);
-  END IF;
   IF cardinality(fresh) = n THEN
+    IF NOT waits THEN
+      PERFORM set_config('lock_timeout', patience, true);
+    END IF;
     RETURN QUERY
     SELECT f.item, f.outbox_id, f.sequence_id, f.created_at, 'PENDING', false, NULL::text, NULL::text, NULL::text, NULL::text[], NULL::text, NULL::text, NULL::text
     FROM unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at);
@@ -289,6 +308,22 @@ BEGIN
   -- Of whom nothing was ever taken, nothing is kept.
   DELETE FROM {cell}.participant_outbox_sequences s
   WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
+
+  -- Repetitions in the batch of what was not taken in its turn. All others are answered by what is known.
+  undecided := ARRAY(
+    SELECT a.item::integer
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, fault, item)
+    JOIN unnest(lockers) AS l(participant_id) ON l.participant_id = a.participant_id
+    LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
+    LEFT JOIN LATERAL (
+      SELECT true AS known
+      FROM (
+        SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
+        WHERE k.instruction_id = a.instruction_id OFFSET 0) k
+      WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
+      LIMIT 1) k ON true
+    WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
+    ORDER BY a.item);
 
   -- As enqueue_payment_outbox: an answer about rows of others waits for them to
   -- be on the standby as well.
@@ -350,31 +385,16 @@ BEGIN
       WHEN a.fault ->> 'code' <> 'RH014' THEN a.fault ->> 'code'
       WHEN l.participant_id IS NULL THEN 'RH015'
       WHEN o.outbox_id IS NOT NULL THEN 'RH007'
-      ELSE coalesce(a.fault ->> 'code', undecided)
+      ELSE a.fault ->> 'code'
     END AS code) v
-  WHERE v.code IS DISTINCT FROM undecided
+  LEFT JOIN unnest(undecided) AS u(item) ON u.item = a.item
+  WHERE u.item IS NULL
   ORDER BY a.item;
-  GET DIAGNOSTICS answered = ROW_COUNT;
-  IF answered = n THEN
-    RETURN;
-  END IF;
-
-  -- Left are repetitions in the batch of what was not taken in its turn: one by one. The
-  -- participants are ours.
   FOR one IN
     SELECT a.*
-    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, faults) WITH ORDINALITY
-      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, fault, item)
-    JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
-    LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
-    LEFT JOIN LATERAL (
-      SELECT true AS known
-      FROM (
-        SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
-        WHERE k.instruction_id = a.instruction_id OFFSET 0) k
-      WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
-      LIMIT 1) k ON true
-    WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, item)
+    JOIN unnest(undecided) AS u(item) ON u.item = a.item
     ORDER BY a.item
   LOOP
     item := one.item;
@@ -394,5 +414,8 @@ BEGIN
     END;
     RETURN NEXT;
   END LOOP;
+  IF NOT waits THEN
+    PERFORM set_config('lock_timeout', patience, true);
+  END IF;
 END
 $$;
