@@ -91,7 +91,8 @@ var (
 	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or
 	// everything. Nothing was stored; the same call may succeed later (RH014).
 	ErrEnqueueClosed = errors.New("enqueue is closed")
-	// ErrBusy: nothing was stored, because too much waits already; the same call may be repeated.
+	// ErrBusy: nothing was stored, because too much waits already, or another transaction enqueues for the
+	// participant (RH015); the same call may be repeated.
 	ErrBusy = errors.New("busy")
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
