@@ -122,19 +122,10 @@ func TestLongTransactionKeepsItsOwn(t *testing.T) {
 			ingest := openIngest(t, cell, 4)
 			numbers := 0
 			if known {
-				_, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank))
-				if err != nil {
-					t.Fatal(err)
-				}
+				know(t, ingest, 0, "held")
 				numbers++
 			}
-			tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
-				t.Fatal(err)
-			}
+			tx := hold(t, cell, ingest, of(1, "held", celltest.Bank))
 			var held sync.WaitGroup
 			var answered atomic.Int64
 			for n := range 20 {
@@ -176,16 +167,8 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 1)
-	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
+	know(t, ingest, 0, "held")
+	tx := hold(t, cell, ingest, of(1, "held", celltest.Bank))
 	ctx, cancel := context.WithCancel(t.Context())
 	var sent, never sync.WaitGroup
 	sent.Go(func() {
@@ -246,16 +229,8 @@ func TestGatheredInTheOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 4)
-	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
+	know(t, ingest, 0, "held")
+	tx := hold(t, cell, ingest, of(1, "held", celltest.Bank))
 	const calls = 150
 	numbers := make([]int64, calls)
 	var all sync.WaitGroup
@@ -294,16 +269,8 @@ func TestBusyWithTooMuch(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 4)
-	if _, err := ingest.Enqueue(t.Context(), of(0, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ingest.EnqueueTx(t.Context(), tx, of(1, "held", celltest.Bank)); err != nil {
-		t.Fatal(err)
-	}
+	know(t, ingest, 0, "held")
+	tx := hold(t, cell, ingest, of(1, "held", celltest.Bank))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
@@ -318,7 +285,7 @@ func TestBusyWithTooMuch(t *testing.T) {
 		})
 	}
 	await(t, "16 MiB wait", func() bool { return ingest.Gathering().Waiting > 16<<20/61_000 })
-	_, err = ingest.Enqueue(ctx, func() payment.Instruction {
+	_, err := ingest.Enqueue(ctx, func() payment.Instruction {
 		in := of(2000, "free", celltest.Bank)
 		in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 62_000))
 		return in
