@@ -147,6 +147,80 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	}
 }
 
+// TestFirstCallsBesideEachOther: a batch that makes a participant waits for an
+// open transaction that makes another. A second batch of both must wait behind it
+// with nothing in its hands that the first one still needs.
+func TestFirstCallsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	var lost lostRaces
+	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
+		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, MaxConns: 6, Tracer: &lost,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ingest.Close)
+	calls := 0
+	of := func(participant string) payment.Instruction {
+		calls++
+		in := order(calls)
+		in.ParticipantID = participant
+		return in
+	}
+	open := func(participant string) pgx.Tx {
+		tx, err := ingest.Pool().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ingest.EnqueueTx(t.Context(), tx, of(participant)); err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	waiting := func(n int) {
+		t.Helper()
+		await(t, fmt.Sprintf("%d sessions wait", n), func() bool {
+			return cell.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+		})
+	}
+	commit := func(tx pgx.Tx) {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	batch := func(all ...payment.Instruction) {
+		group.Go(func() {
+			results, err := ingest.EnqueueBatch(t.Context(), all)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, result := range results {
+				if result.Fault != nil {
+					t.Error(result.Fault)
+				}
+			}
+		})
+	}
+	second, third := open("second"), open("third")
+	batch(of("first"), of("second"), of("third")) // makes first, and waits for second
+	waiting(1)
+	commit(second) // it waits for third
+	await(t, "the batch waits for the other transaction", func() bool {
+		return cell.Int(`SELECT count(*) FROM pg_stat_activity a WHERE $1 = ANY (pg_blocking_pids(a.pid))`, third.Conn().PgConn().PID()) == 1
+	})
+	batch(of("first"), of("second"))
+	waiting(2)
+	commit(third)
+	group.Wait()
+	wantStream(t, cell, calls)
+	if n := lost.deadlocks.Load(); n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
+
 // TestCounterSetBack: a number that is taken is never given again, whatever
 // became of the counter; and nobody is told to retry for ever.
 func TestCounterSetBack(t *testing.T) {

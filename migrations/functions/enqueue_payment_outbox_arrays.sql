@@ -14,7 +14,7 @@
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
 -- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
---          participant_id order, but for those who enqueue for the first time; then the
+--          participant_id order, before them those who enqueue for the first time; then the
 --          keys' index entries in (instruction, key) order.
 -- called by: ingest, enqueue_payment_outbox_batch.
 --
@@ -122,8 +122,29 @@ BEGIN
       -- refused. A second look is for those who never enqueued before.
       lockers := NULL;
       firsts := NULL;
+      made := '{}';
       FOR look IN 1..looks_max LOOP
+        IF look > 1 OR waits THEN
+          made := ARRAY(
+            SELECT DISTINCT a.participant_id
+            FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
+            LEFT JOIN LATERAL (
+              SELECT true AS there FROM {cell}.participant_outbox_sequences s
+              WHERE s.participant_id = a.participant_id
+              LIMIT 1) s ON true
+            WHERE a.wants AND s.there IS NULL
+            ORDER BY a.participant_id);
+        END IF;
         IF waits THEN
+          -- Those who enqueue for the first time come before the others: whom this waits for here wants
+          -- nothing that this holds.
+          IF made <> '{}' THEN
+            INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+            SELECT m.participant_id, 1
+            FROM unnest(made) AS m(participant_id)
+            ORDER BY m.participant_id
+            ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+          END IF;
           PERFORM FROM {cell}.participant_outbox_sequences s
           WHERE s.participant_id = ANY (ARRAY(
             SELECT a.participant_id FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants) WHERE a.wants))
@@ -131,6 +152,16 @@ BEGIN
           FOR NO KEY UPDATE;
         ELSE
           PERFORM set_config('lock_timeout', CASE WHEN skips THEN briefly ELSE '1ms' END, true);
+          -- One whom another transaction makes is skipped.
+          FOREACH maker IN ARRAY made LOOP
+            BEGIN
+              INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
+              VALUES (maker, 1)
+              ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
+            EXCEPTION WHEN lock_not_available THEN
+              NULL;
+            END;
+          END LOOP;
         END IF;
         IF skips THEN
           WITH wanted AS MATERIALIZED (
@@ -180,30 +211,6 @@ BEGIN
           FROM bumped b;
         END IF;
         EXIT WHEN NOT missing OR NOT waits AND look = 2;
-        made := ARRAY(
-          SELECT DISTINCT a.participant_id
-          FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
-          WHERE a.wants
-            AND NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = a.participant_id)
-          ORDER BY a.participant_id);
-        IF waits THEN
-          INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
-          SELECT m.participant_id, 1
-          FROM unnest(made) AS m(participant_id)
-          ORDER BY m.participant_id
-          ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
-        ELSE
-          -- One whom another transaction makes is skipped.
-          FOREACH maker IN ARRAY made LOOP
-            BEGIN
-              INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
-              VALUES (maker, 1)
-              ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk DO NOTHING;
-            EXCEPTION WHEN lock_not_available THEN
-              NULL;
-            END;
-          END LOOP;
-        END IF;
       END LOOP;
       IF waits AND missing THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
