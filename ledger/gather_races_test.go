@@ -159,7 +159,8 @@ func TestWaitingBatchWaits(t *testing.T) {
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 4)
 	know(t, ingest, 0, "p1")
-	tx1 := hold(t, cell, ingest, of(10, "p1", celltest.Bank))
+	held := hold(t, cell, ingest, of(10, "p1", celltest.Bank))
+	made := hold(t, cell, ingest, of(11, "p0", celltest.Bank))
 	type said struct {
 		all []payment.ReceiptOrFault
 		err error
@@ -169,18 +170,17 @@ func TestWaitingBatchWaits(t *testing.T) {
 		all, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{of(20, "p1", celltest.Bank), of(21, "p0", celltest.Bank)})
 		done <- said{all, err}
 	}()
-	await(t, "it waits", func() bool { return waitsForRow(cell) })
-	know(t, ingest, 30, "p0")
-	tx2 := hold(t, cell, ingest, of(11, "p0", celltest.Bank))
-	mustBe(t, tx1.Rollback(t.Context()))
-	var answered said
-	select {
-	case answered = <-done:
-		mustBe(t, tx2.Rollback(t.Context()))
-	case <-time.After(2 * time.Second): // it waits for this one, too
-		mustBe(t, tx2.Rollback(t.Context()))
-		answered = <-done
+	waitsFor := func(tx pgx.Tx) {
+		t.Helper()
+		await(t, "it waits", func() bool {
+			return cell.Int(`SELECT count(*) FROM pg_stat_activity a WHERE $1 = ANY (pg_blocking_pids(a.pid))`, tx.Conn().PgConn().PID()) == 1
+		})
 	}
+	waitsFor(made)
+	mustBe(t, made.Rollback(t.Context()))
+	waitsFor(held)
+	mustBe(t, held.Rollback(t.Context()))
+	answered := <-done
 	mustBe(t, answered.err)
 	for _, r := range answered.all {
 		if r.Fault != nil {

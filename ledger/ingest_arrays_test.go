@@ -39,6 +39,20 @@ func sharing(r *rand.Rand, n int) []string {
 	return items
 }
 
+// fewItems draws few items of which most batches are all taken.
+func fewItems(r *rand.Rand) []string {
+	items := make([]string, 1+r.IntN(8))
+	for i := range items {
+		n, key := r.IntN(30), 0
+		if r.IntN(20) == 0 {
+			key = 1
+		}
+		items[i] = fmt.Sprintf(`{"instruction_id":"few-%d","participant_id":"p-%d","idempotency_key":"k-%d","rail_type":"bank","payload":{"amount":"1","currency":"EUR"},"priority":%d}`,
+			n, n%4, key, r.IntN(3))
+	}
+	return items
+}
+
 // readItems gives the items that can be read as arguments.
 func readItems(t *testing.T, conn *pgx.Conn, items []string) []string {
 	t.Helper()
@@ -138,8 +152,13 @@ func TestArraysAnswerAlike(t *testing.T) {
 				return do(tx)
 			}
 			seen := map[string]int{}
-			for round := range 40 {
-				items := readItems(t, conn, sharing(r, 4+r.IntN(60)))
+			few := 0 // batches of few items that are all taken
+			for round := range 80 {
+				size := 4 + r.IntN(60)
+				items := readItems(t, conn, sharing(r, size))
+				if round >= 40 {
+					items = fewItems(r)
+				}
 				if round%4 == 3 { // known from now on
 					tx, err := conn.Begin(t.Context())
 					if err != nil {
@@ -151,6 +170,9 @@ func TestArraysAnswerAlike(t *testing.T) {
 					}
 				}
 				want := undone(func(tx pgx.Tx) []verdict { return one(t, tx, items) })
+				if len(items) <= 6 && !slices.ContainsFunc(want, func(v verdict) bool { return v.Code != "" }) {
+					few++
+				}
 				for _, waits := range []bool{false, true} {
 					got := undone(func(tx pgx.Tx) []verdict { return arrays(t, tx, items, waits) })
 					for n := range items {
@@ -171,6 +193,9 @@ func TestArraysAnswerAlike(t *testing.T) {
 						t.Errorf("numbers %s, by array %s", numbers(want), numbers(got))
 					}
 				}
+			}
+			if few < 10 {
+				t.Errorf("the draw shows %d small batches without a refusal", few)
 			}
 			for _, code := range []string{"", "RH001", "RH002", "RH014", "replayed"} {
 				if seen[code] < 10 {
@@ -320,6 +345,35 @@ func TestRepeatedInABatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantStream(t, cell, 2)
+	}
+}
+
+// TestArraysOfOddBounds: the n-th of an array belongs to item n, whatever its index.
+func TestArraysOfOddBounds(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	conn := cell.Conn(t, celltest.Ingest)
+	for name, befores := range map[string]string{
+		"from 0":         `[0:1]={%s,%s}`,
+		"from 2":         `[2:3]={%s,%s}`,
+		"two dimensions": `{{%s},{%s}}`,
+	} {
+		first, second := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(2*time.Hour).Truncate(time.Second)
+		if _, err := conn.Exec(t.Context(), `
+			SELECT FROM railhead.enqueue_payment_outbox_arrays(ARRAY['a', 'b'], ARRAY['p', 'p'], ARRAY[$1, $1], ARRAY['bank', 'bank'],
+			  array_fill('{"amount": "1.00", "currency": "EUR"}'::jsonb, ARRAY[2]), $2::text::timestamptz[])`,
+			name, fmt.Sprintf(befores, first.Format(time.RFC3339), second.Format(time.RFC3339))); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for instruction, due := range map[string]time.Time{"a": first, "b": second} {
+			if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE idempotency_key = $1 AND instruction_id = $2 AND next_attempt_at = $3`,
+				name, instruction, due); n != 1 {
+				t.Errorf("%s: item %s is not due when it should", name, instruction)
+			}
+		}
+		cell.Exec(`DELETE FROM railhead.payment_outbox_pending`)
+		cell.Exec("UPDATE railhead.payment_outbox_settings SET allow_second_key = true")
 	}
 }
 

@@ -55,6 +55,9 @@ const (
 	partOfRail  = 30
 )
 
+// enough findings of that part show what is wrong.
+const enough = 100
+
 // TestLateMatrix plays the matrix, or a part of it that is always the same.
 func TestLateMatrix(t *testing.T) {
 	t.Parallel()
@@ -67,7 +70,10 @@ func TestLateMatrix(t *testing.T) {
 		group.Go(func() error {
 			went := 0
 			for n := range w.rails {
-				if *one == 0 && went == railsOfPart {
+				adding.Lock()
+				found := len(all.found)
+				adding.Unlock()
+				if *one == 0 && (went == railsOfPart || found >= enough) {
 					break
 				}
 				r := n // the one with the most states first, and then of different kinds
