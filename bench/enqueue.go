@@ -79,6 +79,49 @@ func (b *bench) enqueueBatches(ctx context.Context, system systems.System) error
 	})
 }
 
+// batchSizes are the payments of a call; 1 is the call of a single one.
+var batchSizes = []int{1, 2, 4, 8, 32, 1000}
+
+// enqueueBySize measures what a call costs the server by the number of its payments, on one connection.
+func enqueueBySize(ctx context.Context, b *bench, system systems.System) error {
+	return b.in(ctx, b.plain, system, systems.Options{Producers: 1}, func(db server.Database, session systems.Session) error {
+		done := warm
+		if err := errors.Join(session.Fill(ctx, 0, done), db.Settle(ctx)); err != nil {
+			return err
+		}
+		call := func(of int) error {
+			first := done
+			done += of
+			if of == 1 {
+				return session.Enqueue(ctx, first)
+			}
+			return session.Fill(ctx, first, of)
+		}
+		for _, of := range batchSizes {
+			for range 10 { // the statements' plans are made
+				if err := call(of); err != nil {
+					return err
+				}
+			}
+			name := fmt.Sprintf("batch of %d", of)
+			calls := max(b.size.enqueue/8/of, 1)
+			used, err := b.metered(ctx, db, system, name, func() error {
+				for range calls {
+					if err := call(of); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			b.cost(system, name, used, calls*of)
+		}
+		return nil
+	})
+}
+
 // byPgbench runs the floor's statements from a client that is no Go program: a
 // floor that its own driver holds back would flatter everybody else.
 func byPgbench(ctx context.Context, b *bench, system systems.System) error {

@@ -37,6 +37,7 @@ func modes() []mode {
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
 		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
 		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
+		{"batches", "one producer and nobody working, by calls of 1, 2, 4, 8, 32 and 1,000 payments", only("railhead", "river"), enqueueBySize},
 		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
 		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},

@@ -25,8 +25,14 @@ var selves = map[string]string{
 	"slow drain":   "drain",
 	"slow e2e":     "e2e",
 	"enqueue hot":  "enqueue free",
-	"lanes p50":    "latency p50",
-	"lanes p99":    "latency p99",
+	// What a payment of a call of several costs, against a call of one.
+	"batch of 2 CPU":    "batch of 1 CPU",
+	"batch of 4 CPU":    "batch of 1 CPU",
+	"batch of 8 CPU":    "batch of 1 CPU",
+	"batch of 32 CPU":   "batch of 1 CPU",
+	"batch of 1000 CPU": "batch of 1 CPU",
+	"lanes p50":         "latency p50",
+	"lanes p99":         "latency p99",
 	// The floor by another client.
 	"pgbench drain":   "drain",
 	"pgbench enqueue": "enqueue free",
@@ -51,6 +57,10 @@ func targets() []figures.Target {
 	atLeast("e2e of 32", figures.ToRiver, 3.4)
 	atLeast("e2e of 256", figures.ToRiver, 4.5)
 	atLeast("singles", figures.ToRiver, 1)
+	atMost("batch of 2 CPU", figures.ToSelf, 1)
+	atMost("batch of 4 CPU", figures.ToSelf, 0.55)
+	atMost("batch of 8 CPU", figures.ToSelf, 0.35)
+	atMost("batch of 1000 CPU", figures.ToSelf, 0.14)
 	atLeast("slow e2e", figures.ToRiver, 2.2)
 	atLeast("slow e2e", figures.ToFloor, 0.75)
 	atMost("latency p50", figures.ToRiver, 1)

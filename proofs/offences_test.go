@@ -95,10 +95,11 @@ func TestOffences(t *testing.T) {
 		}
 	}
 	control("before")
-	caught := 0
+	caught, tried := 0, 0
 	all := offences(t)
 	for _, one := range all {
 		t.Run(one.Offence, func(t *testing.T) {
+			tried++
 			result := planted(t, cluster, one)
 			verdict := "NOT CAUGHT"
 			switch {
@@ -115,14 +116,18 @@ func TestOffences(t *testing.T) {
 		})
 	}
 	control("after")
-	lines = append(lines, fmt.Sprintf("offences: planted=%d caught=%d", len(all), caught))
+	lines = append(lines, fmt.Sprintf("offences: planted=%d caught=%d", tried, caught))
 	if *account != "" {
 		if err := os.WriteFile(*account, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if caught != len(all) {
-		t.Errorf("%d of %d offences caught", caught, len(all))
+	if tried == 0 || caught != tried {
+		t.Errorf("%d of %d offences caught", caught, tried)
+	}
+	if tried < len(all) {
+		t.Logf("%d of %d offences were asked for: what the others make the proofs say was not looked for", tried, len(all))
+		return
 	}
 	for _, sentence := range sentences(t) {
 		if !slices.ContainsFunc(said, sentence.form.MatchString) {

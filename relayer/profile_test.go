@@ -1,6 +1,7 @@
 package relayer_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -162,7 +163,9 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Run(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = r.Run(ctx)
 	if !errors.Is(err, payment.ErrOtherBudget) {
 		t.Fatalf("run: %v", err)
 	}

@@ -56,7 +56,7 @@ const (
 )
 
 // enough findings of that part show what is wrong.
-const enough = 100
+const enough = 20
 
 // TestLateMatrix plays the matrix, or a part of it that is always the same.
 func TestLateMatrix(t *testing.T) {

@@ -161,8 +161,9 @@ func (s Series) server(ctx context.Context) (url string, stop func() error, err 
 }
 
 // byCatcher puts mutants of one catcher together, so that it is controlled once.
-// Faults come first, because they take longest, then packages together: what one
-// lane has compiled the other finds in the cache.
+// Faults come first, because they take longest, then the catchers of many, so that no lane
+// is left alone with one at the end, then packages together: what one lane has compiled
+// the other finds in the cache.
 func byCatcher(all []Mutant) [][]Mutant {
 	var jobs [][]Mutant
 	at := make(map[Catcher]int)
@@ -175,10 +176,14 @@ func byCatcher(all []Mutant) [][]Mutant {
 		jobs[n] = append(jobs[n], m)
 	}
 	slices.SortStableFunc(jobs, func(a, b []Mutant) int {
-		return cmp.Or(cmp.Compare(faultRuns(b), faultRuns(a)), cmp.Compare(a[0].Catcher.Package, b[0].Catcher.Package))
+		return cmp.Or(cmp.Compare(faultRuns(b), faultRuns(a)), cmp.Compare(max(len(b), manyMutants), max(len(a), manyMutants)),
+			cmp.Compare(a[0].Catcher.Package, b[0].Catcher.Package))
 	})
 	return jobs
 }
+
+// manyMutants of one catcher are begun before others.
+const manyMutants = 5
 
 // faultRuns is how many runs of a fault a job may take; 0 where its catcher is a test.
 func faultRuns(job []Mutant) int {
