@@ -31,7 +31,7 @@ func modes() []mode {
 	return []mode{
 		{"drain", "preloaded payments are worked; from the start of the workers to the last durable outcome", everybody, drain},
 		{"e2e", "8 callers of the enqueue call, while the workers run; from the first enqueue to the last durable outcome. Railhead sends together what callers enqueue at once, the others make a transaction a call", everybody, endToEnd},
-		{"callers", "as e2e, with 32 and with 256 callers on 64 connections at most", only("railhead", "river", "floor"), manyCallers},
+		{"callers", "as e2e, with 32 and with 256 callers on 64 connections at most; \"gathered\" has River's InsertMany behind a gatherer like Railhead's", only("railhead", "river", "floor"), manyCallers},
 		{"singles", "as e2e, with a transaction a call for Railhead too (EnqueueTx)", only("railhead", "river", "floor"), singles},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
@@ -131,11 +131,27 @@ func (b *bench) endToEndBy(ctx context.Context, on *server.Server, system system
 	})
 }
 
+// gatherings are the numbers of callers that are measured, and on how many connections.
+var gatherings = []struct {
+	callers, connections int
+	name                 string
+}{{producers, producers, "e2e of 8"}, {32, 32, "e2e of 32"}, {256, 64, "e2e of 256"}}
+
+// manyCallers measures each number of callers; of 8 there is the mode e2e. What Railhead does is held to
+// River's own call, and to River behind a gatherer.
 func manyCallers(ctx context.Context, b *bench, system systems.System) error {
 	n := b.size.endToEnd(system.Name(), b.size.e2e)
-	return errors.Join(
-		b.endToEndBy(ctx, b.plain, system, systems.Options{Producers: 32}, 32, "e2e of 32", n),
-		b.endToEndBy(ctx, b.plain, system, systems.Options{Producers: 64}, 256, "e2e of 256", n))
+	var all error
+	for _, one := range gatherings {
+		o := systems.Options{Producers: one.connections}
+		if one.callers != producers {
+			all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, one.callers, one.name, n))
+		}
+		if o.Gathered = true; system.Name() != "floor" {
+			all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, one.callers, one.name+" gathered", n))
+		}
+	}
+	return all
 }
 
 func singles(ctx context.Context, b *bench, system systems.System) error {

@@ -56,6 +56,7 @@ func targets() []figures.Target {
 	atMost("e2e call p99", figures.ToRiver, 0.6)
 	atLeast("e2e of 32", figures.ToRiver, 3.4)
 	atLeast("e2e of 256", figures.ToRiver, 4.5)
+	atLeast("e2e of 256 gathered", figures.ToRiver, 1.25)
 	atLeast("singles", figures.ToRiver, 1)
 	atMost("batch of 2 CPU", figures.ToSelf, 1)
 	atMost("batch of 4 CPU", figures.ToSelf, 0.55)

@@ -48,7 +48,7 @@ func treeCPU(root int) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		children, whole, err := childrenTicks(root)
+		children, whole, err := childrenCPU(root)
 		if err != nil {
 			return 0, err
 		}
@@ -57,13 +57,13 @@ func treeCPU(root int) (time.Duration, error) {
 			return 0, err
 		}
 		if whole && before.reaped == after.reaped {
-			return time.Duration(after.ticks+after.reaped+children) * clockTick, nil
+			return time.Duration(after.ticks+after.reaped)*clockTick + children, nil
 		}
 	}
 }
 
-// childrenTicks is not whole if a child has ended and was not waited for yet.
-func childrenTicks(root int) (ticks int64, whole bool, err error) {
+// childrenCPU is not whole if a child has ended and was not waited for yet.
+func childrenCPU(root int) (used time.Duration, whole bool, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0, false, err
@@ -79,11 +79,25 @@ func childrenTicks(root int) (ticks int64, whole bool, err error) {
 			continue // it has ended; if it was ours, the postmaster's own line has changed
 		}
 		if child.parent == root {
-			ticks += child.ticks
+			used += cpuOf(pid, child)
 			whole = whole && child.state != 'Z'
 		}
 	}
-	return ticks, whole, nil
+	return used, whole, nil
+}
+
+// cpuOf is what a process of one thread has used: in nanoseconds where the kernel keeps
+// that (proc(5), schedstat), else in ticks.
+func cpuOf(pid int, s stat) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+	if err == nil {
+		if fields := bytes.Fields(text); len(fields) > 0 {
+			if used, err := strconv.ParseInt(string(fields[0]), 10, 64); err == nil && used > 0 {
+				return time.Duration(used)
+			}
+		}
+	}
+	return time.Duration(s.ticks) * clockTick
 }
 
 type stat struct {

@@ -76,13 +76,18 @@ func (River) Open(ctx context.Context, db server.Database, o Options) (Session, 
 		producers.Close()
 		return nil, err
 	}
-	return &riverSession{db: db, producers: producers, inserter: inserter}, nil
+	s := &riverSession{db: db, producers: producers, inserter: inserter}
+	if o.Gathered {
+		s.gathered = &gathered{send: s.insertMany}
+	}
+	return s, nil
 }
 
 type riverSession struct {
 	db        server.Database
 	producers *pgxpool.Pool
 	inserter  *river.Client[pgx.Tx]
+	gathered  *gathered // nil: a call is an Insert
 }
 
 type riverArgs struct {
@@ -108,19 +113,31 @@ func (s *riverSession) Close() { s.producers.Close() }
 
 func (s *riverSession) Fill(ctx context.Context, first, n int) error {
 	for done := 0; done < n; {
-		batch := make([]river.InsertManyParams, min(riverFill, n-done))
-		for i := range batch {
-			batch[i].Args = riverArgs{N: first + done + i, Payment: Payload(first + done + i)}
+		all := make([]int, min(riverFill, n-done))
+		for i := range all {
+			all[i] = first + done + i
 		}
-		if _, err := s.inserter.InsertMany(ctx, batch); err != nil {
+		if err := s.insertMany(ctx, all); err != nil {
 			return err
 		}
-		done += len(batch)
+		done += len(all)
 	}
 	return nil
 }
 
+func (s *riverSession) insertMany(ctx context.Context, all []int) error {
+	batch := make([]river.InsertManyParams, len(all))
+	for i, n := range all {
+		batch[i].Args = riverArgs{N: n, Payment: Payload(n)}
+	}
+	_, err := s.inserter.InsertMany(ctx, batch)
+	return err
+}
+
 func (s *riverSession) Enqueue(ctx context.Context, n int) error {
+	if s.gathered != nil {
+		return s.gathered.enqueue(ctx, n)
+	}
 	_, err := s.inserter.Insert(ctx, riverArgs{N: n, Payment: Payload(n)}, nil)
 	return err
 }

@@ -36,6 +36,9 @@ type Options struct {
 	Heard bool
 	// Singly says that a call makes a transaction of its own, where a system could send several together.
 	Singly bool
+	// Gathered says that what callers enqueue at once is sent together, by a system whose own call makes a transaction
+	// each.
+	Gathered bool
 	// OneParticipant gives every payment to the same one.
 	OneParticipant bool
 }

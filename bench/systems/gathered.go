@@ -1,0 +1,65 @@
+package systems
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// gathered sends together what callers enqueue at once, as Railhead's Enqueue does, for a system whose
+// own enqueue does not: what waits while a call is on its way goes with the next one, without a timer. It
+// is the least that does so: no bound, no order, no caller who leaves.
+type gathered struct {
+	send func(ctx context.Context, all []int) error
+
+	mu      sync.Mutex
+	waiting []*gatheredCall
+	streams int
+}
+
+type gatheredCall struct {
+	n    int
+	done chan error
+}
+
+const (
+	gatheredMost     = 256 // payments of a call
+	gatheredStreamAt = 64  // so many have to wait for a second stream
+)
+
+func (g *gathered) enqueue(ctx context.Context, n int) error {
+	call := &gatheredCall{n: n, done: make(chan error, 1)}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, call)
+	if g.streams == 0 || g.streams == 1 && len(g.waiting) > gatheredStreamAt {
+		g.streams++
+		go g.stream(ctx)
+	}
+	g.mu.Unlock()
+	return <-call.done
+}
+
+func (g *gathered) stream(ctx context.Context) {
+	for {
+		// Callers who were answered just now come back first, and go along.
+		runtime.Gosched()
+		runtime.Gosched()
+		g.mu.Lock()
+		taken := g.waiting[:min(len(g.waiting), gatheredMost)]
+		g.waiting = g.waiting[len(taken):]
+		if len(taken) == 0 {
+			g.streams--
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+		all := make([]int, len(taken))
+		for i, call := range taken {
+			all[i] = call.n
+		}
+		err := g.send(ctx, all)
+		for _, call := range taken {
+			call.done <- err
+		}
+	}
+}
