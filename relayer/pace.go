@@ -53,7 +53,21 @@ func (p *pacer) wait(ctx context.Context, r *stream) {
 	if gap := r.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil && p.failures == 0 {
 		sleep(ctx, gap)
 	}
+	if r.primary && !p.look {
+		p.takeBell(r)
+	}
 	p.last = time.Now()
+}
+
+// takeBell lets a turn that would only record claim as well, if a bell has come since it
+// was decided on: that would wait for the turn, and for the pause after it.
+func (p *pacer) takeBell(r *stream) {
+	select {
+	case <-r.rung:
+		r.watch.Bell()
+		p.rung, p.look = true, true
+	default:
+	}
 }
 
 // rest lets instructions and answers gather while they stream. Where a lane has

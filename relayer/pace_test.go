@@ -17,6 +17,7 @@ type counted struct {
 	relayer.Store
 	mu                         sync.Mutex
 	turns, recordings, claimed int
+	both                       int // recorded and claimed
 }
 
 func (c *counted) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
@@ -27,6 +28,9 @@ func (c *counted) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResu
 	c.claimed += len(result.Claims)
 	if len(turn.Claim.Lanes) == 0 {
 		c.recordings++
+	}
+	if len(turn.Outcomes) > 0 && len(result.Claims) > 0 {
+		c.both++
 	}
 	return result, err
 }
@@ -61,6 +65,30 @@ func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 	}
 	if _, recordings, _ := store.look(); recordings == 0 {
 		t.Error("every turn looked for due instructions")
+	}
+}
+
+// TestABellDuringThePauseIsTakenAlong: what rings while a turn that is to record waits for
+// its time is claimed by that turn, and not by one more after another pause.
+func TestABellDuringThePauseIsTakenAlong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fastProfile)
+	w.wrap = func(rails.Rail) rails.Rail { return promptRail{} }
+	store := &counted{Store: w.store}
+	config := config()
+	config.Poll, config.RefreshEvery, config.Pace, config.Streams = time.Minute, time.Minute, 500*time.Millisecond, 1
+	w.runWith(config, store, w.bell())
+	w.seen.awaitMore(t, "bell", 1)
+	w.seen.await(t, func() error { return w.seen.quietFor(2 * config.Pace) })
+	first := w.enqueue("first")
+	w.awaitStates(first, "DISPATCHING")
+	second := w.enqueue("second")
+	w.awaitStates(first, "DISPATCHING DISPATCHED")
+	w.awaitStates(second, "DISPATCHING DISPATCHED")
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if store.both != 1 {
+		t.Errorf("of %d turns %d recorded the first payment and claimed the second", store.turns, store.both)
 	}
 }
 
