@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/railhead-pay/railhead/bench/figures"
@@ -118,6 +119,37 @@ func enqueueBySize(ctx context.Context, b *bench, system systems.System) error {
 			}
 			b.cost(system, name, used, calls*of)
 		}
+		return nil
+	})
+}
+
+// enqueueBySessions measures how enqueues grow with the sessions that make them, and fits the universal
+// scalability law to it.
+func enqueueBySessions(ctx context.Context, b *bench, system systems.System) error {
+	o := systems.Options{Producers: slices.Max(b.size.sessions), Singly: true}
+	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {
+		_, err := produce(ctx, session, o.Producers, 0, warm) // opens every session
+		if err := errors.Join(err, db.Settle(ctx)); err != nil {
+			return err
+		}
+		done, n := warm, b.size.enqueue/8
+		measured := make(map[int]float64)
+		for _, sessions := range b.size.sessions {
+			begun := time.Now()
+			if _, err := produce(ctx, session, sessions, done, n); err != nil {
+				return err
+			}
+			done += n
+			measured[sessions] = float64(n) / time.Since(begun).Seconds()
+			b.add(system, fmt.Sprintf("sessions %d", sessions), "payments/s", figures.Higher, measured[sessions])
+		}
+		law, err := figures.FitScaling(measured)
+		if err != nil {
+			return err
+		}
+		b.add(system, "sessions lambda", "payments/s", figures.Higher, law.Lambda)
+		b.add(system, "sessions sigma", "of 1", figures.Lower, law.Sigma)
+		b.add(system, "sessions kappa", "of 1", figures.Lower, law.Kappa)
 		return nil
 	})
 }

@@ -8,6 +8,7 @@ type size struct {
 	e2e      int           // payments from the producers
 	slow     int           // the same on the slow disk
 	enqueue  int           // enqueues with nobody working; a quarter of it of one participant
+	sessions []int         // that enqueue at once, each payment in a transaction of its own; three or more
 	latency  time.Duration // at latencyRate; half of it on the slow disk
 	churn    int           // payments under the held snapshot
 	archives []int         // rows in the archive, for -scale
@@ -26,14 +27,14 @@ const (
 func fullSize() size {
 	return size{
 		drain: 100_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
-		archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000, deaths: 5, flush: time.Millisecond,
+		sessions: []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000, deaths: 5, flush: time.Millisecond,
 	}
 }
 
 func quickSize() size {
 	return size{
 		drain: 10_000, e2e: 3_000, slow: 1_000, enqueue: 10_000, latency: 3 * time.Second, churn: 20_000,
-		archives: []int{0, 200_000}, scaled: 10_000, deaths: 1, flush: time.Millisecond,
+		sessions: []int{1, 2, 4, 8, 16, 32, 64}, archives: []int{0, 200_000}, scaled: 10_000, deaths: 1, flush: time.Millisecond,
 	}
 }
 

@@ -150,6 +150,8 @@ func Short(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case a > 0 && a < 0.01:
+		return fmt.Sprintf("%.5f", v)
 	default:
 		return fmt.Sprintf("%.2f", v)
 	}

@@ -25,7 +25,7 @@ func Settings() map[string]string {
 		"synchronous_commit": "on",
 		"full_page_writes":   "on",
 		"shared_buffers":     "512MB",
-		"max_connections":    "200",
+		"max_connections":    "300",
 		"max_wal_size":       "4GB", // no checkpoint in the middle of a run
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/bench/server"
@@ -124,24 +125,40 @@ func applyRail(ctx context.Context, db server.Database, name string, profile []b
 // Open implements System.
 func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
 	ingest, err := ledger.OpenIngest(ctx, ledger.Config{
-		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest", MaxConns: int32(max(o.Producers, 1)),
+		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest", MaxConns: int32(min(max(o.Producers, 1), ingestConnsMost)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &railheadSession{db: db, ingest: ingest, options: o, since: payment.NewID(), release: make(chan struct{})}, nil
+	s := &railheadSession{db: db, ingest: ingest, options: o, since: payment.NewID(), release: make(chan struct{})}
+	if o.Singly {
+		if s.callers, err = openPool(ctx, db.URL(ingestLogin), o.Producers); err != nil {
+			ingest.Close()
+			return nil, err
+		}
+	}
+	return s, nil
 }
+
+// ingestConnsMost is the most that an Ingest opens. EnqueueTx takes the transactions of its callers' own pool.
+const ingestConnsMost = 100
 
 type railheadSession struct {
 	db      server.Database
 	ingest  *ledger.Ingest
+	callers *pgxpool.Pool // what EnqueueTx's transactions are begun on; nil: they are not measured
 	options Options
 	since   payment.ID    // everything that is enqueued here comes after it
 	release chan struct{} // closed: the hanging rail answers
 	hanging atomic.Int64  // calls in flight on it
 }
 
-func (s *railheadSession) Close() { s.ingest.Close() }
+func (s *railheadSession) Close() {
+	s.ingest.Close()
+	if s.callers != nil {
+		s.callers.Close()
+	}
+}
 
 // scattered names the payment of a number as callers do, who draw their ids:
 // neighbours in time are none in an index. The number is at its end.
@@ -196,7 +213,7 @@ func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
 		_, err := s.ingest.Enqueue(ctx, s.instruction(n))
 		return err
 	}
-	return pgx.BeginFunc(ctx, s.ingest.Pool(), func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, s.callers, func(tx pgx.Tx) error {
 		_, err := s.ingest.EnqueueTx(ctx, tx, s.instruction(n))
 		return err
 	})
