@@ -274,17 +274,35 @@ func TestBusyWithTooMuch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
-	for n := range 400 {
+	var refused atomic.Int64
+	call := func(n int) {
 		all.Go(func() {
 			in := of(10+n, "held", celltest.Bank)
 			in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 60_000))
 			_, err := ingest.Enqueue(ctx, in)
-			if !errors.Is(err, payment.ErrBusy) && !errors.Is(err, context.Canceled) {
+			if errors.Is(err, payment.ErrBusy) {
+				refused.Add(1)
+			} else if !errors.Is(err, context.Canceled) {
 				t.Errorf("with much waiting: %v", err)
 			}
 		})
 	}
-	await(t, "16 MiB wait", func() bool { return ingest.Gathering().Waiting > 16<<20/61_000 })
+	const callers = 400
+	for n := range callers {
+		call(n)
+	}
+	await(t, "all wait or are refused, but for the one that waits for the participant", func() bool {
+		return int(refused.Load())+ingest.Gathering().Waiting >= callers-1
+	})
+	// One by one until no more fits: then nothing moves.
+	for n := callers; ; n++ {
+		before, waiting := refused.Load(), ingest.Gathering().Waiting
+		call(n)
+		await(t, "it waits or is refused", func() bool { return refused.Load() > before || ingest.Gathering().Waiting > waiting })
+		if refused.Load() > before {
+			break
+		}
+	}
 	_, err := ingest.Enqueue(ctx, func() payment.Instruction {
 		in := of(2000, "free", celltest.Bank)
 		in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 62_000))
