@@ -137,7 +137,8 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 		err = w.resolve(ctx, p, wasExecuted)
 		if errors.Is(err, payment.ErrNotAllowed) && !wasExecuted && strings.Contains(err.Error(), "the rail said that it executed the payment") {
 			// Evidence that it was not does not stand against the rail's word of these minutes.
-			err = w.resolve(ctx, p, true)
+			wasExecuted = true
+			err = w.resolve(ctx, p, wasExecuted)
 		}
 		if errors.Is(err, payment.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "took it back") {
 			// The books are put right elsewhere, and the conflict stays.
