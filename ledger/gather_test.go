@@ -296,6 +296,9 @@ func TestBusyWithTooMuch(t *testing.T) {
 	})
 	// One by one until no more fits: then nothing moves.
 	for n := callers; ; n++ {
+		if n == 2*callers {
+			t.Fatal("as much as one likes may wait")
+		}
 		before, waiting := refused.Load(), ingest.Gathering().Waiting
 		call(n)
 		await(t, "it waits or is refused", func() bool { return refused.Load() > before || ingest.Gathering().Waiting > waiting })

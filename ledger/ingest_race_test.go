@@ -97,6 +97,20 @@ func (l *lostRaces) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.Trace
 	}
 }
 
+// openRacing opens the ingest of a cell, and counts what its calls lose.
+func openRacing(t *testing.T, cell *celltest.Cell, conns int32) (*ledger.Ingest, *lostRaces) {
+	t.Helper()
+	lost := new(lostRaces)
+	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
+		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, MaxConns: conns, Tracer: lost,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ingest.Close)
+	return ingest, lost
+}
+
 // TestBatchesBesideEachOther runs sixteen batches of a thousand at once, all over
 // the same participants and partly of the same keys, in orders of their own. The
 // server has room for about 6,400 locks: an advisory lock per key would exhaust it.
@@ -104,14 +118,7 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	t.Parallel()
 	const batches, size, participants, shared = 16, 1000, 40, 100
 	cell := celltest.New(t)
-	var lost lostRaces
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
-		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, MaxConns: batches, Tracer: &lost,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ingest.Close)
+	ingest, lost := openRacing(t, cell, batches)
 	var group sync.WaitGroup
 	begin := time.Now()
 	for b := range batches {
@@ -153,14 +160,7 @@ func TestBatchesBesideEachOther(t *testing.T) {
 func TestFirstCallsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	var lost lostRaces
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
-		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, MaxConns: 6, Tracer: &lost,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ingest.Close)
+	ingest, lost := openRacing(t, cell, 6)
 	calls := 0
 	of := func(participant string) payment.Instruction {
 		calls++

@@ -119,7 +119,7 @@ BEGIN
       -- Lock the participants and take as many numbers as there may be new instructions.
       -- What follows sees all that was committed before the locks came. Behind a closed gate
       -- a participant is locked too: then no open transaction has enqueued a key of what is
-      -- refused. A second look is for those who never enqueued before.
+      -- refused. Unless waits, a second look is for those who never enqueued before.
       lockers := NULL;
       firsts := NULL;
       made := '{}';
