@@ -54,6 +54,112 @@ func TestRefusedBesideAnExecution(t *testing.T) {
 	same(t, "refused again", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictConflict)
 }
 
+// TestRefusedUnderTheSameReference: what the rail refused under a reference, and executed
+// under the same one afterwards, contradicts itself, unless it was sent again meanwhile.
+func TestRefusedUnderTheSameReference(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	word := func(id payment.ID, result payment.Result, reference string, want payment.Verdict) {
+		t.Helper()
+		same(t, string(result)+" "+reference, d.late(callback(id, result, reference)), want)
+	}
+	conflict := func(what string, id payment.ID) {
+		t.Helper()
+		same(t, what, d.letter(id), "CONFLICT pending")
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+		d.must(err)
+		same(t, what, line.Contradiction(), "the rail said that it executed the payment, and that it refused it")
+	}
+	settled := func(what string, id payment.ID) {
+		t.Helper()
+		same(t, what, strings.HasPrefix(d.letter(id), "CONFLICT"), false)
+		same(t, what, d.certainty(id), ledger.RailAccepted)
+	}
+
+	// While it waits for the next send, as two reports.
+	first, second := thenClaimed(d)
+	d.record(lost(sameKey, second))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("reported while it waits", first.OutboxID)
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictRepeated)
+
+	first, second = thenClaimed(d)
+	d.record(lost(sameKey, second))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	word(first.OutboxID, payment.ResultExecuted, "ref-2", payment.VerdictSettled)
+	settled("another reference", first.OutboxID)
+
+	// It was sent again meanwhile: the refusal was of a send before.
+	first, second = thenClaimed(d)
+	d.record(lost(sameKey, second))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultUnknown, ""))
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictSettled)
+	settled("sent again", first.OutboxID)
+
+	// By that send nothing left: it is none.
+	first, second = thenClaimed(d)
+	d.record(lost(sameKey, second))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultNotSent, ""))
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("never sent again", first.OutboxID)
+
+	// While a send is out, and in its answer.
+	first, _ = thenClaimed(d)
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("reported while a send is out", first.OutboxID)
+	first, second = thenClaimed(d)
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	same(t, "answered", d.late(told(sameKey, second, payment.ResultAccepted, "ref-1")), payment.VerdictConflict)
+	conflict("in the answer", first.OutboxID)
+
+	// By one inquiry and by the next, by a report while one is out, and by a report
+	// before an answer that says nothing.
+	asked := func() payment.Claim {
+		t.Helper()
+		first, second := thenClaimed(d)
+		d.record(told(asksInVain, second, payment.ResultUnknown, ""))
+		inquiry := d.claimOne(first.OutboxID)
+		same(t, "asked", inquiry.Action, payment.ActionInquire)
+		refusal := told(asksInVain, inquiry, payment.ResultRefused, "ref-1")
+		same(t, "it may be either send", refusal.Decision.OutcomeUnknown, true)
+		d.record(refusal)
+		again := d.claimOne(first.OutboxID)
+		same(t, "asked again", again.Action, payment.ActionInquire)
+		return again
+	}
+	again := asked()
+	executed := told(asksInVain, again, payment.ResultExecuted, "ref-1")
+	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{executed}, Finished: []payment.ID{again.ClaimID}})
+	d.must(err)
+	same(t, "the next inquiry is weighed", len(result.Late), 1)
+	same(t, "the next inquiry", d.late(executed), payment.VerdictConflict)
+	conflict("by the next inquiry", again.OutboxID)
+	again = asked()
+	d.record(told(asksInVain, again, payment.ResultExecuted, "ref-2"))
+	settled("by the next inquiry, as another", again.OutboxID)
+	again = asked()
+	word(again.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("reported beside an inquiry", again.OutboxID)
+
+	// Parked, and after a replay that was not sent yet.
+	first, second = thenClaimed(d)
+	parked := told(never, second, payment.ResultRefusedFinal, "ref-1")
+	same(t, "parked", parked.Decision.State, payment.Parked)
+	d.record(parked)
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("after the refusal of the last send", first.OutboxID)
+	only := d.claimOne(d.enqueue())
+	d.record(told(sameKey, only, payment.ResultRefusedFinal, "ref-1"))
+	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
+	d.must(err)
+	word(only.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("after a replay", only.OutboxID)
+}
+
 // TestEverySendRefused: the refusal of the last send that may have been executed
 // contradicts that the payment was.
 func TestEverySendRefused(t *testing.T) {
@@ -217,11 +323,11 @@ func TestClosedLetterIsKept(t *testing.T) {
 	id := answered(d, payment.ResultRefusedFinal).OutboxID
 	_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
 	d.must(err)
-	d.late(callback(id, payment.ResultExecuted, "ref"))
+	same(t, "executed", d.late(callback(id, payment.ResultExecuted, "ref-1")), payment.VerdictSettled)
 	same(t, d.rows(id), d.text(`SELECT concat_ws(' | ', status, note, actor) FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)),
 		"manual_replay | "+why+" | railhead_operator_login")
 	same(t, "executed again, otherwise", d.late(callback(id, payment.ResultExecuted, "ref-2")), payment.VerdictConflict)
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 	d.must(err)
-	same(t, "contradiction", line.Contradiction(), "the rail gave two references to the payment: ref and ref-2")
+	same(t, "contradiction", line.Contradiction(), "the rail gave two references to the payment: ref-1 and ref-2")
 }

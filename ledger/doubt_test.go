@@ -217,7 +217,7 @@ func TestProofAgainAfterAReplay(t *testing.T) {
 	    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
 	  SELECT gen_random_uuid(), a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, 4, 'REPLAYED', clock_timestamp(), 'a test', false, false
 	  FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.attempt_no = 1`, [16]byte(id))
-	same(t, "verdict", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictSettled)
+	same(t, "verdict", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictConflict) // it had refused "ref"
 	same(t, "waiting", d.waiting(id), "")
 }
 

@@ -206,11 +206,12 @@ func (e *Executor) queueRecord(batch *pgx.Batch, turn payment.Turn, plain bool, 
 	})
 }
 
-// somethingFollows reports whether more than a row follows from an outcome; the answer to
-// an inquiry that an operator asked for may end a dead letter.
+// somethingFollows reports whether more than a row follows from an outcome, or may; the
+// answer to an inquiry may end a dead letter, where an operator asked, and that it was
+// executed may contradict what the rail said of it before.
 func somethingFollows(o *payment.Outcome) bool {
 	d := &o.Decision
-	return d.Park || d.Requeue || d.Reason != "" || o.Claim.Asked
+	return d.Park || d.Requeue || d.Reason != "" || o.Claim.Action == payment.ActionInquire
 }
 
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has

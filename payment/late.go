@@ -71,7 +71,8 @@ type Late struct {
 // the claim. What was stored once is not stored again. Everything else is appended.
 // Proof of execution ends what has not ended, and so does a refusal of the payment
 // that leaves no send without an answer; against an end that says otherwise it opens
-// a CONFLICT. A send without an answer, and an acceptance for now, are never dropped:
+// a CONFLICT, and so does an execution under the reference that the rail has refused
+// since it was last sent, beside the end that it makes. A send without an answer, and an acceptance for now, are never dropped:
 // what waits is unknown from then on, and against an end they open a CONFLICT too. A
 // refusal after which the payment is not sent again ends a waiting send, by PARKED
 // where some send has no answer.
@@ -161,7 +162,12 @@ func (w *weighing) decide() Verdict {
 		return VerdictLate
 	case w.executes:
 		w.append(Dispatched, ID{}, w.claimNo, false, w.weight, w.o.RailReference)
-		w.out.Waiting, w.out.Closes = nil, true
+		w.out.Waiting = nil
+		if w.refusedUnder(w.o.RailReference) {
+			w.out.Opens = DeadConflict
+			return VerdictConflict
+		}
+		w.out.Closes = true
 		return VerdictSettled
 	case (w.refuses || w.spent) && w.settled && !unknown:
 		w.append(Failed, ID{}, w.claimNo, false, w.weight, w.o.RailReference)
@@ -224,6 +230,16 @@ func (w *weighing) contradicts() bool {
 	return false
 }
 
+// refusedUnder reports whether the rail refused, under this very reference, what it was
+// sent last, or the payment since then: an execution under the same one contradicts it.
+func (w *weighing) refusedUnder(reference string) bool {
+	return reference != "" && slices.ContainsFunc(w.Rows, func(refusal Row) bool {
+		return refusal.Result.Refuses() && refusal.ErrorCode != CodeResolved && refusal.Reference == reference && w.sends(func(send Row) bool {
+			return send.State == Dispatching && send.No > cmp.Or(refusal.Answers, refusal.No)
+		}) == 0
+	})
+}
+
 // byEvidenceAlone reports whether the end rests on an operator's evidence, and that can't
 // be of a send that a restore forgot.
 func (w *weighing) byEvidenceAlone() bool {
@@ -266,7 +282,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
 		// A refusal that speaks for the payment, or for its only send, contradicts it.
-		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) {
+		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) || w.refusedUnder(proof.Reference) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -304,7 +320,11 @@ func (w *weighing) answerOpenClaim() Verdict {
 		w.d.ErrorCode = w.Rows[spent].ErrorCode
 	}
 	if w.executes {
-		if proof != nil && (w.o.RailReference != "" && proof.Reference != w.o.RailReference || contradicted(cmp.Or(w.o.RailReference, proof.Reference))) {
+		reference := w.o.RailReference
+		if proof != nil {
+			reference = cmp.Or(reference, proof.Reference)
+		}
+		if proof != nil && (proof.Reference != reference || contradicted(reference)) || w.refusedUnder(reference) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}

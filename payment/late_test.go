@@ -188,6 +188,47 @@ func TestRefusalOfThePayment(t *testing.T) {
 	}
 }
 
+// TestLateUnderARefusedReference: what the rail executes under the reference that it has
+// refused since the last send opens a CONFLICT, beside the end that it makes.
+func TestLateUnderARefusedReference(t *testing.T) {
+	t.Parallel()
+	const (
+		silent = "DISPATCHING UNKNOWN(1:UNKNOWN)? "
+		asked  = silent + "INQUIRING UNKNOWN(3:REFUSED)? "
+	)
+	for _, test := range []struct {
+		rows, reference string
+		want            payment.Verdict
+	}{
+		{silent + "PARKED? LATE_OUTCOME(0:REFUSED)?", "R", payment.VerdictConflict},
+		{silent + "PARKED? LATE_OUTCOME(0:REFUSED)?", "S", payment.VerdictSettled},
+		{silent + "PARKED? LATE_OUTCOME(0:REFUSED)?", "", payment.VerdictSettled},
+		{silent + "PARKED? FAILED(0:REFUSED/RESOLVED) REPLAYED", "R", payment.VerdictSettled}, // an operator's word
+		{asked + "INQUIRING", "R", payment.VerdictConflict},
+		{asked + "INQUIRING", "S", payment.VerdictIn},
+		{asked + "DISPATCHING", "R", payment.VerdictIn}, // it was sent again
+		{asked + "DISPATCHING RETRYABLE(5:NOT_SENT)?", "R", payment.VerdictConflict},
+		{asked + "DISPATCHING UNKNOWN(5:UNKNOWN)?", "R", payment.VerdictSettled},
+		{"DISPATCHING FAILED(1:REFUSED_FINAL) REPLAYED", "R", payment.VerdictConflict},
+	} {
+		h := payment.History{Rows: lateRows(t, test.rows), Settled: true}
+		for n := range h.Rows {
+			if h.Rows[n].Result.Refuses() {
+				h.Rows[n].Reference = "R"
+			}
+		}
+		o := payment.Outcome{
+			AttemptID: payment.NewID(), Result: payment.ResultExecuted, RailReference: test.reference,
+			Decision: payment.Decision{State: payment.Dispatched},
+		}
+		got := h.Late(o)
+		last := got.Append[len(got.Append)-1]
+		if got.Verdict != test.want || last.State != payment.Dispatched || (got.Opens == payment.DeadConflict) != (test.want == payment.VerdictConflict) {
+			t.Errorf("executed as %q after %q: %s, appends %q, opens %q; want %s", test.reference, test.rows, got.Verdict, wordsOf(got.Append), got.Opens, test.want)
+		}
+	}
+}
+
 // TestInProgressLate: "in progress" that comes late contradicts an end that the rail did
 // not tell of the whole payment, and makes what waits unknown.
 func TestInProgressLate(t *testing.T) {

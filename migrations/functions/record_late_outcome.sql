@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled and refusal_is_whole read.
+--          and what server_is_settled, refusal_is_whole and refused_under read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -192,7 +192,11 @@ BEGIN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2,
           CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, claim_no, false, weight, o.rail_reference);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
-        IF executes THEN
+        -- A rail that contradicts itself: it is called executed, and an operator decides.
+        IF executes AND {cell}.refused_under(o.outbox_id, o.rail_reference) THEN
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
+          RETURN 'CONFLICT';
+        ELSIF executes THEN
           UPDATE {cell}.payment_dead_letters d
           SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
           WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED' AND d.status NOT IN ({closed_letters});

@@ -51,7 +51,9 @@ type facts struct {
 	notNow   bool // some send was refused for now
 	seen     bool // the bank has shown that it knows the payment: its index can't be believed
 	replayed bool
-	covered  bool // the bank has said one refusal for the key, which it keeps
+	covered  bool           // the bank has said one refusal for the key, which it keeps
+	denials  map[string]int // when the bank refused what it calls so
+	torn     bool           // it has executed what it refused, and was not sent again between
 	overdue  bool
 }
 
@@ -61,6 +63,7 @@ type send struct {
 	left    bool
 	doubt   bool // it may have been executed, and nothing trustworthy says otherwise
 	by      settledBy
+	made    int // when; 0: not known, of one that is forgotten
 	learned int // when its worker last spoke of it
 }
 
@@ -82,13 +85,13 @@ type report struct {
 }
 
 func newFacts(b bank) *facts {
-	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}}
+	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, denials: map[string]int{}}
 }
 
 // sent is a claim on which a worker sends, or may have sent when it is lost.
 func (f *facts) sent(claim int) {
 	f.now++
-	f.sends = append(f.sends, &send{claim: claim, left: true, doubt: true, learned: f.now})
+	f.sends = append(f.sends, &send{claim: claim, left: true, doubt: true, made: f.now, learned: f.now})
 }
 
 func (f *facts) asked(claim int) {
@@ -179,6 +182,7 @@ func (f *facts) inquired(claim, asked int, says word, reference string) {
 	case executed, accepted:
 		f.paid(reference)
 	case refused:
+		f.denied(reference, asked)
 		switch {
 		case f.bank.covers:
 			f.settleAll(byPayment)
@@ -212,6 +216,9 @@ func (f *facts) reported(says word, reference string) {
 		return
 	}
 	f.reports[one] = true
+	if says == refused {
+		f.denied(reference, f.now)
+	}
 	switch {
 	case says == executed:
 		f.paid(reference)
@@ -238,15 +245,27 @@ func (f *facts) resolved(wasExecuted bool, reference string) {
 	f.taken = false
 	maps.Copy(f.ruledOut, f.proven)
 	clear(f.proven)
+	clear(f.denials)
+	f.torn = false
 	if wasExecuted {
 		delete(f.ruledOut, reference)
 		f.paid(reference)
 	}
 }
 
+// denied is the bank's word, of a time, that it refused what it calls so.
+func (f *facts) denied(reference string, at int) {
+	if reference != "" {
+		f.denials[reference] = max(f.denials[reference], at)
+	}
+}
+
 // paid is proof of an execution, unless an operator has found out about that one.
 func (f *facts) paid(reference string) {
 	f.taken = false
+	if at, ok := f.denials[reference]; ok && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && s.made > at }) {
+		f.torn = true
+	}
 	if !f.ruledOut[reference] {
 		f.proven[reference], f.everPaid = true, true
 	}

@@ -153,7 +153,7 @@ func (p *life) spoken(c payment.Claim, says word, vetoed bool) (spoken, bool) {
 	if !ok || says == seenBefore && !p.rail.bank.dedupes {
 		return spoken{}, false
 	}
-	if says == accepted || says == executed {
+	if says == accepted || says == executed || says == refused && c.Action == payment.ActionInquire {
 		reference = p.reference(c)
 	}
 	o := payment.Outcome{

@@ -35,6 +35,7 @@ type model struct {
 	answers                  map[int]payment.State
 	claimedAt                map[int]time.Time
 	lates                    []late
+	refusals                 []refusal       // by the rail, under a reference
 	stored                   map[string]bool // the outcomes that have rows, by their names
 	last                     int             // the number of the last row that is not late
 	ended                    int             // the claim that it answers; 0: none
@@ -60,6 +61,12 @@ type late struct {
 	forgotten time.Time // the claim that a restore forgot, by its time; zero: no claim
 	spent     bool      // a refusal that ended the key
 	unknown   bool      // as of its row some send has no answer
+}
+
+// refusal is one by the rail, under a reference, of what was sent before a row.
+type refusal struct {
+	since     int
+	reference string
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -100,6 +107,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Replayed {
 		m.spoken = ""
 	}
+	m.addRefusal(m.rows, answers, result, reference)
 	if answers > 0 {
 		if !noSend(result) {
 			m.spoken = result
@@ -150,8 +158,9 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		if o.Result != "" {
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
+		again := m.refusedUnder(reference)
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || refusal(o.Result) && m.claimSends == 0 {
+		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.claimSends == 0 || has(payment.ResultRefused) || again {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -175,9 +184,14 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent && l.claim >= m.replayedAt }) {
 		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, payment.DeadOutcomeUnknown
 	}
+	reference := o.RailReference
+	if proof >= 0 && reference == "" {
+		reference = since[proof].reference
+	}
+	again := executes && m.refusedUnder(reference)
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
 	if executes {
-		if proof >= 0 && o.RailReference != "" && since[proof].reference != o.RailReference {
+		if proof >= 0 && (since[proof].reference != reference || has(payment.ResultRefused)) || again {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -209,6 +223,28 @@ func (m *model) addLate(l late) {
 	m.notNow = m.notNow || refusalForNow(l.result)
 	l.no = m.rows
 	m.lates = append(m.lates, l)
+	m.addRefusal(l.no, l.claim, l.result, l.reference)
+}
+
+func (m *model) addRefusal(row, answers int, result payment.Result, reference string) {
+	if since := answers; isRefusal(result) && reference != "" {
+		if since == 0 {
+			since = row
+		}
+		m.refusals = append(m.refusals, refusal{since: since, reference: reference})
+	}
+}
+
+// refusedUnder reports whether the rail has refused, under a reference, what it was sent
+// last, or since then.
+func (m *model) refusedUnder(reference string) bool {
+	last := 0
+	for claim, left := range m.sends {
+		if left && !slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) }) {
+			last = max(last, claim)
+		}
+	}
+	return slices.ContainsFunc(m.refusals, func(r refusal) bool { return r.reference == reference && r.since >= last })
 }
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
@@ -250,7 +286,7 @@ func (m *model) sent() int {
 
 // late weighs an outcome that answers no open claim.
 func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported bool) payment.Verdict {
-	executes, refuses, weight := d.State == payment.Dispatched, refusal(o.Result), o.Result
+	executes, refuses, weight := d.State == payment.Dispatched, isRefusal(o.Result), o.Result
 	spent := refusalForNow(o.Result) && (!m.again || o.Result == payment.ResultRefusedBusiness && d.State != payment.Retryable)
 	if executes {
 		weight = payment.ResultExecuted
@@ -284,8 +320,12 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 			return payment.VerdictConflict
 		}
 	case executes:
+		again := m.refusedUnder(o.RailReference)
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
-		m.waiting, m.letter = false, ""
+		if m.waiting, m.letter = false, ""; again {
+			m.letter = payment.DeadConflict
+			return payment.VerdictConflict
+		}
 		return payment.VerdictSettled
 	case (refuses || spent) && !unsettled && !m.suspended && !m.beforeReplay(claim):
 		m.append(payment.Failed, false, claim, weight, o.RailReference)
@@ -340,7 +380,7 @@ func (m *model) otherUnsettled(settled int) bool {
 	for claim, state := range m.answers {
 		open := m.sends[claim] && claim != settled && (state == payment.Unknown || state == payment.Accepted || state == payment.ZombieRequeue)
 		if open && !slices.ContainsFunc(m.lates, func(l late) bool {
-			return l.claim == claim && (refusal(l.result) || refusalForNow(l.result))
+			return l.claim == claim && (isRefusal(l.result) || refusalForNow(l.result))
 		}) {
 			return true
 		}

@@ -9,6 +9,7 @@ type rail struct {
 	dedupes     bool
 	provisional bool
 	either      bool // it executes at once, or takes for now, and says which
+	named       bool // it has a reference for what it refuses, too
 
 	executed int
 	refused  bool // for good, and remembered under the key
@@ -87,9 +88,12 @@ func (r *rail) reference(result payment.Result) string {
 	switch result {
 	case payment.ResultAccepted, payment.ResultExecuted:
 		return "reference-of-" + r.key
-	default:
-		return ""
+	case payment.ResultRefused, payment.ResultRefusedFinal:
+		if r.named {
+			return "reference-of-" + r.key
+		}
 	}
+	return ""
 }
 
 func refusalForNow(r payment.Result) bool {
@@ -101,6 +105,6 @@ func noSend(r payment.Result) bool {
 	return r == payment.ResultNotSent || r == payment.ResultRefusedLater || r == payment.ResultRefusedRail || r == payment.ResultWindowClosed
 }
 
-func refusal(r payment.Result) bool {
+func isRefusal(r payment.Result) bool {
 	return r == payment.ResultRefused || r == payment.ResultRefusedFinal
 }

@@ -69,7 +69,10 @@ func (w *world) callBack(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool {
 		return i.rail.executed > 0 || i.rail.refused || i.rail.notNow || len(i.rail.reports) > 0
 	})
-	said := report{event: rapid.SampledFrom([]string{"e1", "e2"}).Draw(t, "event"), result: payment.ResultRefused}
+	said := report{
+		event:  rapid.SampledFrom([]string{"e1", "e2"}).Draw(t, "event"),
+		result: payment.ResultRefused, reference: one.rail.reference(payment.ResultRefused),
+	}
 	switch again := len(one.rail.reports) > 0 && rapid.Bool().Draw(t, "said before"); {
 	case again:
 		old := one.rail.reports[rapid.IntRange(0, len(one.rail.reports)-1).Draw(t, "report")]

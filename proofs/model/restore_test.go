@@ -67,7 +67,7 @@ func (w *world) backUp(t *rapid.T) {
 func (m *model) clone() *model {
 	c := *m
 	c.sends, c.answers, c.claimedAt, c.stored = maps.Clone(m.sends), maps.Clone(m.answers), maps.Clone(m.claimedAt), maps.Clone(m.stored)
-	c.lates = slices.Clone(m.lates)
+	c.lates, c.refusals = slices.Clone(m.lates), slices.Clone(m.refusals)
 	return &c
 }
 

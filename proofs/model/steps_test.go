@@ -51,6 +51,7 @@ func (w *world) enqueue(t *rapid.T) {
 	one := &instruction{model: enqueued(w.profile.Policy, &w.past), rail: &rail{
 		dedupes:     w.profile.ResendOnUnknown == payment.ResendSameKey,
 		provisional: w.profile.Acceptance == payment.AcceptanceProvisional, either: w.profile.Acceptance == payment.AcceptanceByAnswer,
+		named: rapid.Bool().Draw(t, "the rail names what it refuses"),
 	}}
 	one.order = payment.Instruction{
 		InstructionID: fmt.Sprintf("%s-%d", w.name, w.orders), IdempotencyKey: "k", RailType: w.name,
