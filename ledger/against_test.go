@@ -145,6 +145,85 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	word(again.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
 	conflict("reported beside an inquiry", again.OutboxID)
 
+	// Told in the other order: the only send was refused, after all.
+	for _, reference := range []string{"ref-1", ""} {
+		only := d.claimOne(d.enqueue())
+		d.record(lost(asks, only))
+		inquiry := d.claimOne(only.OutboxID)
+		d.record(told(asks, inquiry, payment.ResultExecuted, "ref-1"))
+		same(t, "the only send", d.late(told(asks, only, payment.ResultRefusedFinal, reference)), payment.VerdictConflict)
+		conflict("the only send was refused", only.OutboxID)
+	}
+	one := d.claimOne(d.enqueue())
+	d.record(lost(asks, one))
+	inquiry := d.claimOne(one.OutboxID)
+	both := payment.Turn{Outcomes: []payment.Outcome{
+		told(asks, one, payment.ResultRefusedFinal, "ref-1"), told(asks, inquiry, payment.ResultExecuted, "ref-1"),
+	}}
+	result, err = d.exec.Turn(t.Context(), both)
+	d.must(err)
+	for _, late := range result.Late {
+		d.late(late)
+	}
+	conflict("in one turn", one.OutboxID)
+
+	// The reference of the execution is told after it, or by the second proof.
+	first, second = thenClaimed(d)
+	d.record(lost(sameKey, second))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	word(first.OutboxID, payment.ResultExecuted, "", payment.VerdictSettled)
+	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("the reference came later", first.OutboxID)
+	first, second = thenClaimed(d)
+	d.record(told(asksInVain, second, payment.ResultUnknown, ""))
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	inquiry = d.claimOne(first.OutboxID)
+	d.late(told(sameKey, first, payment.ResultAccepted, ""))
+	d.late(told(sameKey, second, payment.ResultAccepted, "ref-1"))
+	same(t, "the second proof", d.late(told(asksInVain, inquiry, payment.ResultUnknown, "")), payment.VerdictConflict)
+	conflict("the second proof has it", first.OutboxID)
+
+	// Of an earlier send, which was refused under the same reference for now: an inquiry
+	// and a report may repeat that.
+	repeats := asksInVain
+	repeats.IDAfterRefusal = payment.IDSame
+	notNow := func() (first, second payment.Claim) {
+		t.Helper()
+		first = d.claimOne(d.enqueue())
+		d.record(told(repeats, first, payment.ResultRefusedTransient, "ref-1"))
+		return first, d.claimOne(first.OutboxID)
+	}
+	first, second = notNow()
+	d.record(told(repeats, second, payment.ResultUnknown, ""))
+	d.record(told(repeats, d.claimOne(first.OutboxID), payment.ResultRefused, "ref-1"))
+	executed = told(repeats, d.claimOne(first.OutboxID), payment.ResultExecuted, "ref-1")
+	same(t, "the next inquiry", d.late(executed), payment.VerdictIn)
+	settled("what was refused for now, by an inquiry", first.OutboxID)
+	first, second = notNow()
+	word(first.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	same(t, "the send", d.late(told(repeats, second, payment.ResultAccepted, "ref-1")), payment.VerdictIn)
+	settled("what was refused for now, by a report", first.OutboxID)
+
+	// A send after it, which a restore forgot.
+	only := d.claimOne(d.enqueue())
+	d.record(told(sameKey, only, payment.ResultRefusedFinal, "ref-1"))
+	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
+	d.must(err)
+	gone := only
+	gone.ClaimID, gone.AttemptNo, gone.ClaimedAt = payment.NewID(), 4, time.Now().Truncate(time.Microsecond)
+	same(t, "forgotten", d.late(told(sameKey, gone, payment.ResultAccepted, "ref-1")), payment.VerdictSettled)
+	settled("a send that a restore forgot", only.OutboxID)
+
+	// The reference of what was refused is told after it.
+	only = d.claimOne(d.enqueue())
+	d.record(told(sameKey, only, payment.ResultRefusedFinal, ""))
+	word(only.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictLate)
+	word(only.OutboxID, payment.ResultRefused, "ref-1", payment.VerdictRepeated)
+	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
+	d.must(err)
+	word(only.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
+	conflict("the reference of the refusal came later", only.OutboxID)
+
 	// Parked, and after a replay that was not sent yet.
 	first, second = thenClaimed(d)
 	parked := told(never, second, payment.ResultRefusedFinal, "ref-1")
@@ -152,7 +231,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	d.record(parked)
 	word(first.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
 	conflict("after the refusal of the last send", first.OutboxID)
-	only := d.claimOne(d.enqueue())
+	only = d.claimOne(d.enqueue())
 	d.record(told(sameKey, only, payment.ResultRefusedFinal, "ref-1"))
 	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
 	d.must(err)

@@ -142,7 +142,7 @@ func (w *weighing) decide() Verdict {
 	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts && !w.forgotten || w.known() {
+	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
 		return VerdictRepeated
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
@@ -163,7 +163,7 @@ func (w *weighing) decide() Verdict {
 	case w.executes:
 		w.append(Dispatched, ID{}, w.claimNo, false, w.weight, w.o.RailReference)
 		w.out.Waiting = nil
-		if w.refusedUnder(w.o.RailReference) {
+		if w.refusedAndExecuted(len(w.Rows)) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -204,7 +204,7 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, a refusal of the very send that was executed or of the last one, the last send
+// failed, one under the reference of what was refused, a refusal of the very send that was executed or of the last one, the last send
 // turned away or not made of what an operator's evidence calls executed, a payment that
 // is taken for now or in progress, and was ended otherwise than by the rail's word
 // for the whole of it (an operator's evidence is none), a send without an answer that
@@ -213,6 +213,8 @@ func (w *weighing) keepWaiting() {
 func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
+	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)):
+		return true
 	case w.executes:
 		return notPaid || slices.ContainsFunc(w.Rows, func(r Row) bool {
 			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
@@ -220,7 +222,7 @@ func (w *weighing) contradicts() bool {
 		})
 	case w.refuses && w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers):
 		return true
-	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
+	case w.last.State == Dispatched && !w.answersSend(w.last) && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
 		return w.sends(w.notRefused) == 0
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
@@ -230,13 +232,54 @@ func (w *weighing) contradicts() bool {
 	return false
 }
 
-// refusedUnder reports whether the rail refused, under this very reference, what it was
-// sent last, or the payment since then: an execution under the same one contradicts it.
-func (w *weighing) refusedUnder(reference string) bool {
-	return reference != "" && slices.ContainsFunc(w.Rows, func(refusal Row) bool {
-		return refusal.Result.Refuses() && refusal.ErrorCode != CodeResolved && refusal.Reference == reference && w.sends(func(send Row) bool {
-			return send.State == Dispatching && send.No > cmp.Or(refusal.Answers, refusal.No)
-		}) == 0
+// answersSend reports whether a row answers a claim that sends.
+func (w *weighing) answersSend(r *Row) bool {
+	return r.Answers > 0 && w.Rows[r.Answers-1].State == Dispatching
+}
+
+// knownReference reports whether the outcome has no reference, or that of a refusal
+// that is stored: another may be called executed yet.
+func (w *weighing) knownReference() bool {
+	return w.o.RailReference == "" || slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return r.Result.Refuses() && r.Reference == w.o.RailReference
+	})
+}
+
+// refusedAndExecuted reports whether the rail refused and executed under the very same
+// reference, by its own word, and one of the two came after a row: it contradicts itself.
+// Not where it was sent again after what was refused; and not by a word about the payment
+// where an earlier send was refused under that reference, which the word may repeat.
+func (w *weighing) refusedAndExecuted(after int) bool {
+	h := w.History
+	h.Rows = slices.Concat(w.Rows, w.out.Append)
+	for _, refusal := range h.Rows {
+		if !refusal.Result.Refuses() || refusal.Reference == "" || refusal.ErrorCode == CodeResolved {
+			continue
+		}
+		executed := slices.ContainsFunc(h.Rows, func(r Row) bool {
+			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved &&
+				r.Reference == refusal.Reference && max(r.No, refusal.No) > after
+		})
+		if executed && !h.sentSince(refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// sentSince reports whether a send was made after the one that a refusal is, or may be, of.
+func (h History) sentSince(refusal Row) bool {
+	of := cmp.Or(refusal.Answers, refusal.No)
+	for _, answer := range h.Rows {
+		earlier := refusal.Result == ResultRefused && answer.Result.RefusesSend() && answer.Reference == refusal.Reference
+		if earlier && answer.Answers > 0 && h.Rows[answer.Answers-1].State == Dispatching {
+			of = min(of, answer.Answers)
+		}
+	}
+	later := func(send Row) bool { return send.State == Dispatching && send.No > of }
+	return h.sends(later) > 0 || slices.ContainsFunc(h.Rows, func(r Row) bool { // one that a restore forgot
+		return r.State == LateOutcome && r.Answers == 0 && (r.Result == ResultExecuted || r.Result.ReachedRail()) &&
+			!refusal.ClaimedAt.IsZero() && r.ClaimedAt.After(refusal.ClaimedAt)
 	})
 }
 
@@ -282,7 +325,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
 		// A refusal that speaks for the payment, or for its only send, contradicts it.
-		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) || w.refusedUnder(proof.Reference) {
+		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -324,7 +367,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		if proof != nil {
 			reference = cmp.Or(reference, proof.Reference)
 		}
-		if proof != nil && (proof.Reference != reference || contradicted(reference)) || w.refusedUnder(reference) {
+		if proof != nil && (proof.Reference != reference || contradicted(reference)) || w.refusedAndExecuted(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}

@@ -227,6 +227,32 @@ func TestLateUnderARefusedReference(t *testing.T) {
 			t.Errorf("executed as %q after %q: %s, appends %q, opens %q; want %s", test.reference, test.rows, got.Verdict, wordsOf(got.Append), got.Opens, test.want)
 		}
 	}
+
+	// What the answer to the open claim says itself: that it is no send, or a refusal.
+	for _, test := range []struct {
+		rows   string
+		result payment.Result
+	}{
+		{asked + "DISPATCHING LATE_OUTCOME(1:EXECUTED)?", payment.ResultNotSent},
+		{silent + "DISPATCHING LATE_OUTCOME(1:EXECUTED)?", payment.ResultRefusedFinal},
+	} {
+		h := payment.History{Rows: lateRows(t, test.rows), Settled: true}
+		for n := range h.Rows {
+			if r := &h.Rows[n]; r.Result.Refuses() || r.Result == payment.ResultExecuted {
+				r.Reference = "R"
+			}
+			h.Rows[n].SendCount = 1
+		}
+		claim := payment.Claim{AttemptNo: len(h.Rows) - 1, Action: payment.ActionSend, ClaimedAt: claimedAt, OutcomeUnknown: true, SendCount: 1}
+		o := payment.Outcome{AttemptID: payment.NewID(), Claim: claim, Result: test.result}
+		if test.result.Refuses() {
+			o.RailReference = "R"
+		}
+		o.Decision = payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: test.result, Elapsed: time.Second})
+		if got := h.Late(o); got.Verdict != payment.VerdictConflict {
+			t.Errorf("%s after %q: %s, appends %q", test.result, test.rows, got.Verdict, wordsOf(got.Append))
+		}
+	}
 }
 
 // TestInProgressLate: "in progress" that comes late contradicts an end that the rail did

@@ -2,14 +2,14 @@
 --   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
 --   against them: proof of execution among them ends the claim as DISPATCHED,
 --   whatever the outcome itself says, and proof under a reference that the rail
---   refused opens a CONFLICT beside it (refused_under). A send that turned out to be unknown, or
+--   refused opens a CONFLICT beside it (refused_and_executed). A send that turned out to be unknown, or
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again; unless the outcome is a
 --   refusal of the whole payment. Where a send was refused meanwhile with a code that
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what refused_under reads.
+-- reads:   payment_outbox_attempts, and what refused_and_executed reads.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -53,7 +53,7 @@ BEGIN
     -- A refusal that speaks for the payment, or for its only send, contradicts the proof,
     -- and so does one under its reference, or another reference.
     IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 OR refused_since OR two_references
-      OR {cell}.refused_under(o.outbox_id, proof.rail_reference)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
         ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
@@ -108,7 +108,7 @@ BEGIN
   o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
     two_references := two_references OR proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference);
-    IF proven AND (refused_since OR two_references) OR {cell}.refused_under(o.outbox_id, coalesce(o.rail_reference, proof.rail_reference)) THEN
+    IF proven AND (refused_since OR two_references) OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
       RETURN 'CONFLICT';
     END IF;

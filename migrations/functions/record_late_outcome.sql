@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole and refused_under read.
+--          and what server_is_settled, refusal_is_whole and refused_and_executed read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -121,7 +121,12 @@ BEGIN
         RETURN answer;
       END IF;
 
-      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts AND NOT forgotten OR EXISTS (
+      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts AND NOT forgotten
+        -- A reference that is new is kept: it may be called executed yet.
+        AND (o.rail_reference IS NULL OR EXISTS (
+          SELECT FROM {cell}.payment_outbox_attempts a
+          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference))
+        OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = o.outbox_id
           AND CASE
@@ -160,7 +165,8 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, a refusal of the very send that was executed or of the last one, the last
+        -- failed, one under the reference of what was refused, a refusal of the very send
+        -- that was executed or of the last one, the last
         -- send turned away or not made of what an operator's evidence calls executed, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
@@ -174,11 +180,15 @@ BEGIN
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
           OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
               AND NOT {cell}.send_may_be_forgotten(o.outbox_id))
-            AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (
+            AND last.state = 'DISPATCHED' AND NOT EXISTS (
+              SELECT FROM {cell}.payment_outbox_attempts a
+              WHERE a.outbox_id = o.outbox_id AND a.attempt_no = last.answers_attempt_no AND a.state = 'DISPATCHING')
+            AND NOT EXISTS (
               SELECT FROM {cell}.sends_of(o.outbox_id) s
               WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
                 SELECT FROM {cell}.payment_outbox_attempts a
                 WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results})))
+          OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
@@ -193,7 +203,7 @@ BEGIN
           CASE WHEN executes THEN 'DISPATCHED' ELSE 'FAILED' END, claim_no, false, weight, o.rail_reference);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
         -- A rail that contradicts itself: it is called executed, and an operator decides.
-        IF executes AND {cell}.refused_under(o.outbox_id, o.rail_reference) THEN
+        IF executes AND {cell}.refused_and_executed(o.outbox_id, last_no) THEN
           PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';
         ELSIF executes THEN

@@ -257,13 +257,18 @@ func (f *facts) resolved(wasExecuted bool, reference string) {
 func (f *facts) denied(reference string, at int) {
 	if reference != "" {
 		f.denials[reference] = max(f.denials[reference], at)
+		f.torn = f.torn || f.proven[reference] && !f.sentSince(at)
 	}
+}
+
+func (f *facts) sentSince(at int) bool {
+	return slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && s.made > at })
 }
 
 // paid is proof of an execution, unless an operator has found out about that one.
 func (f *facts) paid(reference string) {
 	f.taken = false
-	if at, ok := f.denials[reference]; ok && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && s.made > at }) {
+	if at, ok := f.denials[reference]; ok && !f.sentSince(at) {
 		f.torn = true
 	}
 	if !f.ruledOut[reference] {

@@ -35,7 +35,8 @@ type model struct {
 	answers                  map[int]payment.State
 	claimedAt                map[int]time.Time
 	lates                    []late
-	refusals                 []refusal       // by the rail, under a reference
+	words                    []named         // of the rail, under a reference
+	claimSent                map[int]bool    // the claims to send, by number, whatever came of them
 	stored                   map[string]bool // the outcomes that have rows, by their names
 	last                     int             // the number of the last row that is not late
 	ended                    int             // the claim that it answers; 0: none
@@ -63,15 +64,19 @@ type late struct {
 	unknown   bool      // as of its row some send has no answer
 }
 
-// refusal is one by the rail, under a reference, of what was sent before a row.
-type refusal struct {
-	since     int
+// named is a word of the rail under a reference: that it refused or executed, now or for
+// good, by the answer to a claim or by itself.
+type named struct {
+	no, claim int
+	result    payment.Result
+	executed  bool
 	reference string
+	at        time.Time // of the claim that it answers, also of one that is forgotten
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
 	return &model{
-		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, answers: map[int]payment.State{},
+		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{}, answers: map[int]payment.State{},
 		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past,
 		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
 	}
@@ -83,6 +88,7 @@ func (m *model) claimed(sends int, at time.Time) int {
 	m.state, m.open, m.unknown = m.action.ClaimState(), m.rows, m.waitsUnknown
 	m.claimSends, m.claimUnknown, m.claimTaken = sends, m.waitsUnknown, m.waitsTaken
 	m.sends[m.rows], m.claimedAt[m.rows] = m.action == payment.ActionSend, at
+	m.claimSent[m.rows] = m.action == payment.ActionSend
 	if m.firstSend == 0 && m.action == payment.ActionSend {
 		m.firstSend = m.rows
 	}
@@ -107,7 +113,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Replayed {
 		m.spoken = ""
 	}
-	m.addRefusal(m.rows, answers, result, reference)
+	m.name(named{no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference, at: m.claimedAt[answers]})
 	if answers > 0 {
 		if !noSend(result) {
 			m.spoken = result
@@ -158,9 +164,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		if o.Result != "" {
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
-		again := m.refusedUnder(reference)
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.claimSends == 0 || has(payment.ResultRefused) || again {
+		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.claimSends == 0 || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -188,10 +193,9 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	if proof >= 0 && reference == "" {
 		reference = since[proof].reference
 	}
-	again := executes && m.refusedUnder(reference)
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
 	if executes {
-		if proof >= 0 && (since[proof].reference != reference || has(payment.ResultRefused)) || again {
+		if proof >= 0 && (since[proof].reference != reference || has(payment.ResultRefused)) || m.refusedAndExecuted(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -223,28 +227,55 @@ func (m *model) addLate(l late) {
 	m.notNow = m.notNow || refusalForNow(l.result)
 	l.no = m.rows
 	m.lates = append(m.lates, l)
-	m.addRefusal(l.no, l.claim, l.result, l.reference)
+	at := l.forgotten
+	if l.claim > 0 {
+		at = m.claimedAt[l.claim]
+	}
+	m.name(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
 }
 
-func (m *model) addRefusal(row, answers int, result payment.Result, reference string) {
-	if since := answers; isRefusal(result) && reference != "" {
-		if since == 0 {
-			since = row
-		}
-		m.refusals = append(m.refusals, refusal{since: since, reference: reference})
+func (m *model) name(n named) {
+	if n.reference != "" {
+		m.words = append(m.words, n)
 	}
 }
 
-// refusedUnder reports whether the rail has refused, under a reference, what it was sent
-// last, or since then.
-func (m *model) refusedUnder(reference string) bool {
-	last := 0
+// refusedAndExecuted reports whether the rail has said both under one reference, one of
+// the two after a row, though it was sent nothing after what it refused.
+func (m *model) refusedAndExecuted(after int) bool {
+	last, lastForgotten := 0, time.Time{}
 	for claim, left := range m.sends {
 		if left && !slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) }) {
 			last = max(last, claim)
 		}
 	}
-	return slices.ContainsFunc(m.refusals, func(r refusal) bool { return r.reference == reference && r.since >= last })
+	for _, l := range m.lates {
+		reached := l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || l.result == payment.ResultExecuted ||
+			l.result == payment.ResultRefusedFinal || refusalForNow(l.result)
+		if l.claim == 0 && reached && l.forgotten.After(lastForgotten) {
+			lastForgotten = l.forgotten
+		}
+	}
+	return slices.ContainsFunc(m.words, func(no named) bool {
+		if !isRefusal(no.result) {
+			return false
+		}
+		since := no.claim
+		if since == 0 {
+			since = no.no
+		}
+		if no.result == payment.ResultRefused {
+			for _, earlier := range m.words {
+				ofSend := earlier.reference == no.reference && m.claimSent[earlier.claim]
+				if ofSend && (isRefusal(earlier.result) || refusalForNow(earlier.result)) {
+					since = min(since, earlier.claim)
+				}
+			}
+		}
+		return since >= last && (no.at.IsZero() || !lastForgotten.After(no.at)) && slices.ContainsFunc(m.words, func(yes named) bool {
+			return yes.executed && yes.reference == no.reference && max(yes.no, no.no) > after
+		})
+	})
 }
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
@@ -300,9 +331,11 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
 	}
-	if refuses && m.state == payment.Failed && !m.waiting && !doubts && (claim > 0 || reported) || m.known(executes, like) {
+	knownName := o.RailReference == "" || slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) && n.reference == o.RailReference })
+	if refuses && m.state == payment.Failed && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
+	had := m.rows
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
 	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
 	unsettled = unsettled && !executes && !whole
@@ -311,8 +344,9 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	case m.open > 0:
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
-		if executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1) ||
+		if (executes || refuses) && m.refusedAndExecuted(had) ||
+			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || !m.claimSent[m.ended] && m.sent() <= 1) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
@@ -320,9 +354,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 			return payment.VerdictConflict
 		}
 	case executes:
-		again := m.refusedUnder(o.RailReference)
 		m.append(payment.Dispatched, false, claim, weight, o.RailReference)
-		if m.waiting, m.letter = false, ""; again {
+		if m.waiting, m.letter = false, ""; m.refusedAndExecuted(had) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}

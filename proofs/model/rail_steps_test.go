@@ -219,8 +219,8 @@ func (w *world) resolve(t *rapid.T) {
 		return
 	}
 	if one.state != want {
-		one.append(want, false, 0, result, reference)
-		one.evident = true
+		one.append(want, false, 0, result, "") // no word of the rail
+		one.endedReference, one.evident = reference, true
 	}
 	if !executed {
 		one.judgedAt = one.rows

@@ -88,7 +88,7 @@ func (r *rail) reference(result payment.Result) string {
 	switch result {
 	case payment.ResultAccepted, payment.ResultExecuted:
 		return "reference-of-" + r.key
-	case payment.ResultRefused, payment.ResultRefusedFinal:
+	case payment.ResultRefused, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness:
 		if r.named {
 			return "reference-of-" + r.key
 		}

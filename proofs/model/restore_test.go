@@ -67,7 +67,7 @@ func (w *world) backUp(t *rapid.T) {
 func (m *model) clone() *model {
 	c := *m
 	c.sends, c.answers, c.claimedAt, c.stored = maps.Clone(m.sends), maps.Clone(m.answers), maps.Clone(m.claimedAt), maps.Clone(m.stored)
-	c.lates, c.refusals = slices.Clone(m.lates), slices.Clone(m.refusals)
+	c.lates, c.words, c.claimSent = slices.Clone(m.lates), slices.Clone(m.words), maps.Clone(m.claimSent)
 	return &c
 }
 
