@@ -31,14 +31,20 @@ func aloneOnce(ctx context.Context, pool *pgxpool.Pool, do func(*pgx.Conn) error
 	}
 	defer conn.Release()
 	before := warningsOn(conn.Conn())
-	switch err := do(conn.Conn()); {
+	return endOf(conn.Conn(), before, do(conn.Conn()))
+}
+
+// endOf says how a transaction ended that was sent in one write, with its commit: by
+// the error that came back, and by the warnings that there were before it.
+func endOf(conn *pgx.Conn, warnings int64, err error) error {
+	switch {
 	case err == nil:
-	case refused(err), pgconn.SafeToRetry(err):
+	case refused(err), pgconn.SafeToRetry(err), errors.Is(err, pgx.ErrTxCommitRollback):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
 	}
-	if warningsOn(conn.Conn()) != before {
+	if warningsOn(conn) != warnings {
 		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
 	}
 	return nil

@@ -74,14 +74,13 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 func (e *Executor) recordAndClaim(ctx context.Context, turn payment.Turn, plain bool) (payment.TurnResult, error) {
 	var answered map[payment.ID]bool
 	var late []payment.Outcome
+	if len(turn.Outcomes) == 0 {
+		claims, err := e.turn(ctx, turn.Claim, nil, func(*pgx.Batch) {}, nil)
+		return payment.TurnResult{Claims: claims}, err
+	}
 	claims, err := e.turn(ctx, turn.Claim, nil, func(batch *pgx.Batch) {
-		if len(turn.Outcomes) > 0 {
-			e.queueRecord(batch, turn, plain, &answered)
-		}
+		e.queueRecord(batch, turn, plain, &answered)
 	}, func(conn *pgx.Conn) error {
-		if len(turn.Outcomes) == 0 {
-			return nil
-		}
 		faultpoint.Reach(faultpoint.Recording)
 		late = lateOnes(turn.Outcomes, answered)
 		if len(late) == 0 {
@@ -118,14 +117,15 @@ func (e *Executor) closeOthers(ctx context.Context, conn *pgx.Conn, finished []p
 // ClaimOnly claims as Turn does, of the lanes' due instructions only those that
 // are named: the way round a row that can't be claimed. Nil: any.
 func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
-	claims, err := e.turn(ctx, claim, only, func(*pgx.Batch) {}, func(*pgx.Conn) error { return nil })
+	claims, err := e.turn(ctx, claim, only, func(*pgx.Batch) {}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err)
 	}
 	return claims, nil
 }
 
-// turn runs a claim of any number of lanes beside what queue and then do.
+// turn runs a claim of any number of lanes beside what queue and then do. Then is nil
+// where there is nothing to do before the commit, which goes along with the claim.
 func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
 	var looks []look
 	var claims []payment.Claim
@@ -138,6 +138,15 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 	if len(claim.Lanes) > 0 {
 		on = &claim.Server
 	}
+	var between func(*pgx.Conn) error
+	if then != nil {
+		between = func(conn *pgx.Conn) error {
+			if len(claims) > 0 {
+				faultpoint.Reach(faultpoint.Claimed)
+			}
+			return then(conn)
+		}
+	}
 	begin, err := e.together(ctx, on, func(batch *pgx.Batch) {
 		queue(batch)
 		if len(claim.Lanes) > 0 {
@@ -147,12 +156,10 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 			})
 			batch.Queue(e.sql["walked"]).QueryRow(func(row pgx.Row) error { return row.Scan(&walked) })
 		}
-	}, func(conn *pgx.Conn) error {
-		if len(claims) > 0 {
-			faultpoint.Reach(faultpoint.Claimed)
+		if then == nil {
+			faultpoint.Reach(faultpoint.Claiming)
 		}
-		return then(conn)
-	})
+	}, between)
 	if err != nil {
 		e.looks.forget(looks)
 		return nil, err

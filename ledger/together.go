@@ -27,10 +27,10 @@ type mark struct {
 	walked int64     // what the session had read of the due index
 }
 
-// together runs the statements that queue gives it as one transaction, in two
-// round trips: everything up to the commit, and the commit. Then, where it is not
-// nil, runs between the two, in the transaction. It repeats what lost a race. On
-// is the server that it must be on; nil is any.
+// together runs the statements that queue gives it as one transaction. Then runs
+// between them and the commit, in the transaction, which takes a second round trip;
+// where it is nil, the commit goes along with the statements in the first. It repeats
+// what lost a race. On is the server that it must be on; nil is any.
 func (e *Executor) together(ctx context.Context, on *payment.Server, queue func(*pgx.Batch), then func(*pgx.Conn) error) (mark, error) {
 	var begin mark
 	err := again(e.pool, func() (err error) {
@@ -70,8 +70,13 @@ func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue f
 		return row.Scan(&begin.at, &begin.walked, nil, nil, nil, nil, nil, nil, nil)
 	})
 	queue(batch)
+	if then == nil {
+		batch.Queue("COMMIT").Exec(committed)
+		err := send(ctx, conn, batch)
+		return begin, errors.Join(err, giveUp(ctx, conn))
+	}
 	err = conn.SendBatch(ctx, batch).Close()
-	if err == nil && then != nil {
+	if err == nil {
 		err = then(conn)
 	}
 	if err != nil {
@@ -79,11 +84,22 @@ func (e *Executor) togetherOnce(ctx context.Context, on *payment.Server, queue f
 	}
 	return begin, settle(ctx, conn, func(ctx context.Context) error {
 		tag, err := conn.Exec(ctx, "COMMIT")
-		if err == nil && tag.String() == "ROLLBACK" {
-			return pgx.ErrTxCommitRollback
-		}
-		return err
+		return errors.Join(err, committed(tag))
 	})
+}
+
+// committed tells a commit from one that the server has turned into a rollback.
+func committed(tag pgconn.CommandTag) error {
+	if tag.String() == "ROLLBACK" {
+		return pgx.ErrTxCommitRollback
+	}
+	return nil
+}
+
+// send sends a whole transaction, and says of its end what alone says.
+func send(ctx context.Context, conn *pgx.Conn, batch *pgx.Batch) error {
+	before := warningsOn(conn)
+	return endOf(conn, before, conn.SendBatch(ctx, batch).Close())
 }
 
 // giveUp ends a transaction that did not work; a connection on which that fails

@@ -14,6 +14,7 @@ type Point string
 
 // The points of a relayer, in the order in which one instruction passes them.
 const (
+	Claiming  Point = "claiming"   // a claim is about to be sent, and its commit with it
 	Claimed   Point = "claimed"    // claim rows are written, their transaction is open
 	Committed Point = "committed"  // they are durable, and nothing was dialled yet
 	Dialled   Point = "dialled"    // a connection to the rail is in hand
@@ -39,7 +40,7 @@ const (
 
 // Relayer lists the points of a relayer.
 func Relayer() []Point {
-	return []Point{Claimed, Committed, Dialled, FirstByte, Answered, Recording, Recorded}
+	return []Point{Claiming, Claimed, Committed, Dialled, FirstByte, Answered, Recording, Recorded}
 }
 
 // Reaper lists the points of a reaper.

@@ -10,7 +10,8 @@ import (
 
 // commitFaults cut the network between a commit and its answer. Lost after: the
 // server has committed and the relayer can't know. Lost before: it has not, and
-// the relayer can't know that either.
+// the relayer can't know that either. The commit of a claim goes along with it in one
+// write, that of outcomes follows them in a second.
 func commitFaults() []Fault {
 	var all []Fault
 	for _, one := range []struct {
@@ -19,19 +20,28 @@ func commitFaults() []Fault {
 		direction string
 		about     string
 	}{
-		{"commit_of_claim_lost_after", faultpoint.Claimed, fromServer, "a claim commits, and the answer never comes"},
-		{"commit_of_claim_lost_before", faultpoint.Claimed, toServer, "the commit of a claim never arrives"},
+		{"commit_of_claim_lost_after", faultpoint.Claiming, fromServer, "a claim commits, and the answer never comes"},
+		{"commit_of_claim_lost_before", faultpoint.Claiming, toServer, "a claim never arrives, and its commit with it"},
 		{"commit_of_record_lost_after", faultpoint.Recording, fromServer, "outcomes are committed, and the answer never comes"},
 		{"commit_of_record_lost_before", faultpoint.Recording, toServer, "the commit of outcomes never arrives"},
 	} {
 		all = append(all, Fault{
 			Name: one.name, About: one.about,
-			Adjust: func(o *Options) { o.ThroughProxy, o.Rounds = true, 2 },
+			Adjust: func(o *Options) {
+				o.ThroughProxy, o.Rounds = true, 2
+				if one.point == faultpoint.Claiming {
+					o.StoreTimeout = 3 * time.Second // the wave comes while the claim is held
+				}
+			},
 			Inject: func(ctx context.Context, w *World) error { return loseCommit(ctx, w, one.point, one.direction) },
 		})
 	}
 	return all
 }
+
+// turnsToPrepare is after how many turns each connection has claimed once: the first
+// time takes a round trip more, in which the statements are prepared.
+const turnsToPrepare = 5
 
 func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction string) error {
 	for range w.Options.Rounds {
@@ -42,10 +52,16 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err != nil {
 			return err
 		}
-		reach := w.Director.Arm(victim.PID(), point, w.draws.IntN(3))
+		skip := w.draws.IntN(3)
+		if point == faultpoint.Claiming {
+			skip += turnsToPrepare
+		}
+		reach := w.Director.Arm(victim.PID(), point, skip)
 		w.Injected++
-		if _, err := w.Traffic(w.Options.Wave); err != nil {
-			return err
+		if point != faultpoint.Claiming {
+			if _, err := w.Traffic(w.Options.Wave); err != nil {
+				return err
+			}
 		}
 		hold, err := w.Director.Await(ctx, reach, reachWithin)
 		if errors.Is(err, errNotInTime) {
@@ -54,16 +70,36 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err != nil {
 			return err
 		}
+		if point == faultpoint.Claiming { // there is something to be claimed
+			if _, err := w.Traffic(w.Options.Wave); err != nil {
+				return err
+			}
+			if err := await(ctx, 5*time.Second, "something to claim", func() (due bool, err error) {
+				err = w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_pending)`).Scan(&due)
+				return due, err
+			}); err != nil {
+				return err
+			}
+		}
+		var now time.Time
+		if err := w.admin.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+			return err
+		}
 		wire := w.wires[victim]
 		if err := wire.Silence(direction); err != nil {
 			return err
 		}
 		hold.Go()
-		open, err := w.commitsOpen(ctx, direction == fromServer)
+		var hit bool
+		if arrives := direction == fromServer; point == faultpoint.Claiming {
+			hit, err = w.claimShows(ctx, victim.Name, now, arrives)
+		} else {
+			hit, err = w.commitsOpen(ctx, arrives)
+		}
 		if err != nil {
 			return err
 		}
-		if open {
+		if hit {
 			w.Hit++
 		}
 		// Longer or shorter than the relayer's own patience with one transaction.
@@ -76,6 +112,21 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		}
 	}
 	return nil
+}
+
+// claimShows looks for a worker's claim after a time: one that arrived is committed,
+// though its worker was not told, and one that did not never shows.
+func (w *World) claimShows(ctx context.Context, worker string, after time.Time, arrives bool) (bool, error) {
+	err := await(ctx, time.Second, "the claim to show", func() (bool, error) {
+		var claimed bool
+		err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1 AND claimed_at > $2)`,
+			worker, after).Scan(&claimed)
+		return claimed, err
+	})
+	if errors.Is(err, errNotInTime) {
+		return !arrives, nil
+	}
+	return err == nil && arrives, err
 }
 
 // commitsOpen looks at the relayer's transaction from the server's side: a commit
