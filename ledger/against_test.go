@@ -139,7 +139,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	same(t, "the next inquiry", d.late(executed), payment.VerdictConflict)
 	conflict("by the next inquiry", again.OutboxID)
 	again = asked()
-	d.record(told(asksInVain, again, payment.ResultExecuted, "ref-2"))
+	same(t, "as another", d.late(told(asksInVain, again, payment.ResultExecuted, "ref-2")), payment.VerdictIn)
 	settled("by the next inquiry, as another", again.OutboxID)
 	again = asked()
 	word(again.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
@@ -237,6 +237,71 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	d.must(err)
 	word(only.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
 	conflict("after a replay", only.OutboxID)
+}
+
+// TestRefusedBeforeTheExecution: in whichever order it is told, an execution contradicts
+// that every send was refused, or never left.
+func TestRefusedBeforeTheExecution(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	replay := func(id payment.ID) {
+		t.Helper()
+		_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
+		d.must(err)
+	}
+	for _, reference := range []string{"", "ref-0"} {
+		one := d.claimOne(d.enqueue())
+		d.record(lost(asks, one))
+		inquiry := d.claimOne(one.OutboxID)
+		same(t, "beside an inquiry", d.late(told(asks, one, payment.ResultRefusedFinal, reference)), payment.VerdictLate)
+		executed := told(asks, inquiry, payment.ResultExecuted, "ref-1")
+		same(t, "the inquiry, "+reference, d.late(executed), payment.VerdictConflict)
+		same(t, "its letter", d.letter(one.OutboxID), "CONFLICT pending")
+	}
+	for _, kind := range []string{"by its own answer", "by a report"} {
+		only := d.claimOne(d.enqueue())
+		if kind == "by a report" {
+			d.record(lost(sameKey, only))
+			same(t, "the payment", d.late(callback(only.OutboxID, payment.ResultRefused, "")), payment.VerdictSettled)
+		} else {
+			d.record(told(sameKey, only, payment.ResultRefusedFinal, ""))
+		}
+		replay(only.OutboxID)
+		same(t, "after a replay, refused "+kind, d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+	}
+
+	only := d.claimOne(d.enqueue())
+	d.record(told(sameKey, only, payment.ResultRefusedFinal, "ref-1"))
+	replay(only.OutboxID)
+	again := sameKey
+	again.IDAfterRefusal = payment.IDSame
+	d.record(told(again, d.claimOne(only.OutboxID), payment.ResultRefusedTransient, ""))
+	same(t, "both refused", d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+
+	first, second := thenClaimed(d)
+	d.record(lost(sameKey, second))
+	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
+	d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultRefusedFinal, ""))
+	same(t, "and the later one", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+
+	// The answer of the send that may have been executed is told after the end.
+	for _, answer := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater, payment.ResultRefusedTransient} {
+		first, second = thenClaimed(d)
+		d.record(lost(sameKey, second))
+		d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
+		third := d.claimOne(first.OutboxID)
+		same(t, "it may be the third", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictIn)
+		same(t, "the third: "+string(answer), d.late(told(sameKey, third, answer, "")), payment.VerdictConflict)
+	}
+
+	// A send that a restore forgot was executed, and the one that is known refused: no rail
+	// contradicts itself by that.
+	known := d.claimOne(d.enqueue())
+	d.record(lost(never, known))
+	gone := known
+	gone.ClaimID, gone.AttemptNo, gone.ClaimedAt = payment.NewID(), 4, time.Now().Truncate(time.Microsecond)
+	same(t, "the forgotten one", d.late(told(never, gone, payment.ResultAccepted, "ref-1")), payment.VerdictSettled)
+	same(t, "the known one", d.late(told(never, known, payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
 // TestEverySendRefused: the refusal of the last send that may have been executed
@@ -402,6 +467,7 @@ func TestClosedLetterIsKept(t *testing.T) {
 	id := answered(d, payment.ResultRefusedFinal).OutboxID
 	_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
 	d.must(err)
+	d.record(lost(sameKey, d.claimOne(id)))
 	same(t, "executed", d.late(callback(id, payment.ResultExecuted, "ref-1")), payment.VerdictSettled)
 	same(t, d.rows(id), d.text(`SELECT concat_ws(' | ', status, note, actor) FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(id)),
 		"manual_replay | "+why+" | railhead_operator_login")

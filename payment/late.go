@@ -126,6 +126,7 @@ type weighing struct {
 	whole     bool // a refusal of the payment, not of one of its sends
 	doubts    bool // by it some send may have been executed
 	weight    Result
+	torn      bool // the rail contradicted itself before
 }
 
 // counts reports whether the outcome is the silence of a send.
@@ -149,6 +150,7 @@ func (w *weighing) decide() Verdict {
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
 	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
 	unknown = (unknown || w.doubts) && !w.executes && !w.whole
+	w.torn = w.o.Result.DeniesSend() && w.refusedAndExecuted(0)
 	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
 
 	switch {
@@ -204,7 +206,7 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, one under the reference of what was refused, a refusal of the very send that was executed or of the last one, the last send
+// failed, what the rail refused and executed, a refusal of the very send that was executed or of the last one, the last send
 // turned away or not made of what an operator's evidence calls executed, a payment that
 // is taken for now or in progress, and was ended otherwise than by the rail's word
 // for the whole of it (an operator's evidence is none), a send without an answer that
@@ -213,7 +215,8 @@ func (w *weighing) keepWaiting() {
 func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
-	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)):
+	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)),
+		w.o.Result.DeniesSend() && w.last.State == Dispatched && !w.torn && w.refusedAndExecuted(0):
 		return true
 	case w.executes:
 		return notPaid || slices.ContainsFunc(w.Rows, func(r Row) bool {
@@ -222,19 +225,14 @@ func (w *weighing) contradicts() bool {
 		})
 	case w.refuses && w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers):
 		return true
-	case w.last.State == Dispatched && !w.answersSend(w.last) && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
-		return w.sends(w.notRefused) == 0
+	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
+		return w.sends(w.notRefused) == 0 && !slices.ContainsFunc(w.Rows, Row.executedForgotten)
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
 		return notPaid && (w.claimNo == 0 || !w.last.Result.Refuses())
 	}
 	return false
-}
-
-// answersSend reports whether a row answers a claim that sends.
-func (w *weighing) answersSend(r *Row) bool {
-	return r.Answers > 0 && w.Rows[r.Answers-1].State == Dispatching
 }
 
 // knownReference reports whether the outcome has no reference, or that of a refusal
@@ -245,30 +243,61 @@ func (w *weighing) knownReference() bool {
 	})
 }
 
-// refusedAndExecuted reports whether the rail refused and executed under the very same
-// reference, by its own word, and one of the two came after a row: it contradicts itself.
-// Not where it was sent again after what was refused; and not by a word about the payment
-// where an earlier send was refused under that reference, which the word may repeat.
+// refusedAndExecuted reports whether the rail refused and executed what can't be both, by
+// its own word, and one of the two came after a row: it contradicts itself. That is so
+// under the very same reference, unless it was sent again after what was refused, and that
+// send was not refused; but a word about the payment may repeat the refusal of an earlier
+// send under that reference. And it is so under any or none where every send was refused,
+// by its own answer or because the payment was, and none may be forgotten.
 func (w *weighing) refusedAndExecuted(after int) bool {
 	h := w.History
 	h.Rows = slices.Concat(w.Rows, w.out.Append)
-	for _, refusal := range h.Rows {
-		if !refusal.Result.Refuses() || refusal.Reference == "" || refusal.ErrorCode == CodeResolved {
-			continue
-		}
-		executed := slices.ContainsFunc(h.Rows, func(r Row) bool {
-			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved &&
-				r.Reference == refusal.Reference && max(r.No, refusal.No) > after
-		})
-		if executed && !h.sentSince(refusal) {
-			return true
+	standing := h.standing()
+	ended := 0 // the last row that ended the payment as refused
+	for _, r := range h.Rows {
+		if r.State == Failed && r.refusesByRail() {
+			ended = r.No
 		}
 	}
-	return false
+	all := !h.MaybeForgotten && !slices.ContainsFunc(standing, func(send Row) bool { return send.No > ended })
+	return slices.ContainsFunc(h.Rows, func(refusal Row) bool {
+		return refusal.refusesByRail() && slices.ContainsFunc(h.Rows, func(r Row) bool {
+			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved && max(r.No, refusal.No) > after &&
+				(all || refusal.Reference != "" && r.Reference == refusal.Reference && !h.sentSince(refusal, standing))
+		})
+	})
 }
 
-// sentSince reports whether a send was made after the one that a refusal is, or may be, of.
-func (h History) sentSince(refusal Row) bool {
+// executedForgotten reports whether a row tells of a send that a restore forgot, and that
+// it was executed.
+func (r Row) executedForgotten() bool {
+	return r.State == LateOutcome && r.Answers == 0 && r.Result == ResultExecuted && !r.ClaimedAt.IsZero()
+}
+
+// refusesByRail reports whether a row is the rail's own refusal.
+func (r Row) refusesByRail() bool { return r.Result.Refuses() && r.ErrorCode != CodeResolved }
+
+// standing are the sends that were not refused, not by their own answers: claims, and rows
+// that tell of one that a restore forgot.
+func (h History) standing() []Row {
+	var all []Row
+	for n, r := range h.Rows {
+		if h.sends(func(send Row) bool { return send.No == r.No }) == 0 && !r.executedForgotten() {
+			continue
+		}
+		refused := r.State == LateOutcome && r.Result.RefusesSend() || slices.ContainsFunc(h.Rows, func(own Row) bool {
+			return own.Answers == r.No && own.Result.RefusesSend()
+		})
+		if !refused {
+			all = append(all, h.Rows[n])
+		}
+	}
+	return all
+}
+
+// sentSince reports whether a send that stands was made after the one that a refusal is,
+// or may be, of.
+func (h History) sentSince(refusal Row, standing []Row) bool {
 	of := cmp.Or(refusal.Answers, refusal.No)
 	for _, answer := range h.Rows {
 		earlier := refusal.Result == ResultRefused && answer.Result.RefusesSend() && answer.Reference == refusal.Reference
@@ -276,10 +305,11 @@ func (h History) sentSince(refusal Row) bool {
 			of = min(of, answer.Answers)
 		}
 	}
-	later := func(send Row) bool { return send.State == Dispatching && send.No > of }
-	return h.sends(later) > 0 || slices.ContainsFunc(h.Rows, func(r Row) bool { // one that a restore forgot
-		return r.State == LateOutcome && r.Answers == 0 && (r.Result == ResultExecuted || r.Result.ReachedRail()) &&
-			!refusal.ClaimedAt.IsZero() && r.ClaimedAt.After(refusal.ClaimedAt)
+	return slices.ContainsFunc(standing, func(send Row) bool {
+		if send.State == Dispatching {
+			return send.No > of
+		}
+		return !refusal.ClaimedAt.IsZero() && send.ClaimedAt.After(refusal.ClaimedAt)
 	})
 }
 

@@ -8,8 +8,8 @@
 -- was taken from it and the one that followed: what follows goes by the row that
 -- went in, attempt_id, and never by the instruction.
 --
--- An inquiry that finds executed what the rail refused under the same reference is left
--- to the slow path too, which weighs one against the other.
+-- An inquiry that finds executed what the rail refused in some answer is left to the slow
+-- path too, which weighs one against the other.
 --
 -- A failover that forgets a claim gives its number away again: the claim is the
 -- row with this number and this time, and an answer to one that is gone is late.
@@ -40,9 +40,9 @@ answered AS (
   SELECT c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
     c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
-  WHERE NOT (c.claim_state = 'INQUIRING' AND c.state = 'DISPATCHED' AND c.rail_reference IS NOT NULL AND EXISTS (
+  WHERE NOT (c.claim_state = 'INQUIRING' AND c.state = 'DISPATCHED' AND EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts refusal
-    WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results}) AND refusal.rail_reference = c.rail_reference))
+    WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})))
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
   RETURNING t.attempt_id, t.outbox_id

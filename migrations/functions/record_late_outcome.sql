@@ -46,6 +46,8 @@ DECLARE
   answer    text;
   counts    boolean; -- it is the silence of a send
   doubts    boolean; -- by it some send may have been executed
+  denies    boolean := coalesce(o.result IN ({send_denying_results}), false);
+  torn      boolean; -- the rail contradicted itself before
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
@@ -157,6 +159,7 @@ BEGIN
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
+      torn := denies AND {cell}.refused_and_executed(o.outbox_id, 0);
       PERFORM {cell}.append_outbox_row(o, o.attempt_id, last_no + 1, 'LATE_OUTCOME', claim_no,
         coalesce(last.outcome_unknown, false) OR doubts,
         weight, o.rail_reference);
@@ -165,7 +168,7 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, one under the reference of what was refused, a refusal of the very send
+        -- failed, what the rail refused and executed, a refusal of the very send
         -- that was executed or of the last one, the last
         -- send turned away or not made of what an operator's evidence calls executed, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
@@ -180,15 +183,13 @@ BEGIN
             AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
           OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
               AND NOT {cell}.send_may_be_forgotten(o.outbox_id))
-            AND last.state = 'DISPATCHED' AND NOT EXISTS (
-              SELECT FROM {cell}.payment_outbox_attempts a
-              WHERE a.outbox_id = o.outbox_id AND a.attempt_no = last.answers_attempt_no AND a.state = 'DISPATCHING')
-            AND NOT EXISTS (
+            AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (
               SELECT FROM {cell}.sends_of(o.outbox_id) s
-              WHERE NOT s.executed AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
+              WHERE NOT (s.executed AND s.claimed_at IS NULL) AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
                 SELECT FROM {cell}.payment_outbox_attempts a
                 WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results})))
           OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
+          OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})

@@ -1,38 +1,54 @@
 -- refused_and_executed(outbox_id uuid, after_no integer) -> boolean
---   Whether the rail refused and executed under the very same reference, by its own word,
---   and one of the two came after the row after_no: it contradicts itself. Not where it
---   was sent again after what was refused; and not by a word about the payment where an
---   earlier send was refused under that reference, which the word may repeat. Without a
---   reference the two could be of different sends.
+--   Whether the rail refused and executed what can't be both, by its own word, and one of
+--   the two came after the row after_no: it contradicts itself. That is so under the very
+--   same reference, unless it was sent again after what was refused, and that send was not
+--   refused; but a word about the payment may repeat the refusal of an earlier send under
+--   that reference. And it is so under any or none where every send was refused, by its
+--   own answer or because the payment was, and none may be forgotten.
 --   payment.History has the same rule.
--- reads:   payment_outbox_attempts, and what sends_of reads.   locks: nothing.
+-- reads:   payment_outbox_attempts, and what sends_of and send_may_be_forgotten read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.refused_and_executed(outbox_id uuid, after_no integer) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+  WITH a AS (
+    SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
+  ),
+  -- What an operator recorded is not the rail's word.
+  executed AS (
+    SELECT a.* FROM a
+    WHERE (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED') AND a.error_code IS DISTINCT FROM 'RESOLVED'
+  ),
+  refusal AS (
+    SELECT a.* FROM a WHERE a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+  ),
+  -- The sends that were not refused, not by their own answers. A report is no send.
+  standing AS (
+    SELECT s.* FROM {cell}.sends_of($1) s
+    WHERE NOT s.denied AND NOT (s.executed AND s.claimed_at IS NULL) AND NOT EXISTS (
+      SELECT FROM a own
+      WHERE own.result IN ({send_refusing_results})
+        AND CASE WHEN s.forgotten THEN own.attempt_no ELSE own.answers_attempt_no END = s.attempt_no)
+  )
   SELECT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts executed
-    JOIN {cell}.payment_outbox_attempts refusal
-      ON refusal.outbox_id = executed.outbox_id AND refusal.rail_reference = executed.rail_reference
-    WHERE executed.outbox_id = $1 AND greatest(executed.attempt_no, refusal.attempt_no) > $2
-      AND (executed.state = 'DISPATCHED' OR executed.state = 'LATE_OUTCOME' AND executed.result = 'EXECUTED')
-      AND refusal.result IN ({refusing_results})
-      -- What an operator recorded is not the rail's word.
-      AND executed.error_code IS DISTINCT FROM 'RESOLVED' AND refusal.error_code IS DISTINCT FROM 'RESOLVED'
+    SELECT FROM executed e
+    JOIN refusal r ON r.rail_reference = e.rail_reference
+    WHERE greatest(e.attempt_no, r.attempt_no) > $2
       AND NOT EXISTS (
-        SELECT FROM {cell}.sends_of($1) later
-        WHERE NOT later.forgotten AND NOT later.denied
-          AND (later.attempt_no > coalesce(refusal.answers_attempt_no, refusal.attempt_no)
-            OR refusal.result = 'REFUSED' AND EXISTS (
-              SELECT FROM {cell}.payment_outbox_attempts send
-              JOIN {cell}.payment_outbox_attempts answer
-                ON answer.outbox_id = send.outbox_id AND answer.answers_attempt_no = send.attempt_no
-              WHERE send.outbox_id = $1 AND send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
-                AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = refusal.rail_reference)))
+        SELECT FROM standing later
+        WHERE NOT later.forgotten
+          AND (later.attempt_no > coalesce(r.answers_attempt_no, r.attempt_no)
+            OR r.result = 'REFUSED' AND EXISTS (
+              SELECT FROM a send
+              JOIN a answer ON answer.answers_attempt_no = send.attempt_no
+              WHERE send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
+                AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = r.rail_reference)))
       -- A send that a restore forgot, of a claim after the one that was refused.
-      AND NOT EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts told
-        WHERE told.outbox_id = $1 AND told.state = 'LATE_OUTCOME' AND told.answers_attempt_no IS NULL
-          AND told.result IN ('EXECUTED', {reached_results}) AND told.claimed_at > refusal.claimed_at))
+      AND NOT EXISTS (SELECT FROM standing later WHERE later.forgotten AND later.claimed_at > r.claimed_at))
+  OR NOT {cell}.send_may_be_forgotten($1)
+    AND EXISTS (SELECT FROM executed e CROSS JOIN refusal r WHERE greatest(e.attempt_no, r.attempt_no) > $2)
+    AND NOT EXISTS (
+      SELECT FROM standing s
+      WHERE NOT EXISTS (SELECT FROM refusal r WHERE r.state = 'FAILED' AND r.attempt_no > s.attempt_no))
 $$;

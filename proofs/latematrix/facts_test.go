@@ -39,22 +39,23 @@ type bank struct {
 
 // facts are what is true of one payment, whatever the product makes of it.
 type facts struct {
-	bank     bank
-	now      int // counts what happened
-	sends    []*send
-	asks     map[int]int     // when each inquiry was made, by its claim
-	proven   map[string]bool // executions, by the bank's references
-	ruledOut map[string]bool // those that an operator has since found not to be
-	everPaid bool
-	reports  map[report]bool
-	taken    bool // accepted for now, without a last word
-	notNow   bool // some send was refused for now
-	seen     bool // the bank has shown that it knows the payment: its index can't be believed
-	replayed bool
-	covered  bool           // the bank has said one refusal for the key, which it keeps
-	denials  map[string]int // when the bank refused what it calls so
-	torn     bool           // it has executed what it refused, and was not sent again between
-	overdue  bool
+	bank       bank
+	now        int // counts what happened
+	sends      []*send
+	asks       map[int]int     // when each inquiry was made, by its claim
+	proven     map[string]bool // executions, by the bank's references
+	ruledOut   map[string]bool // those that an operator has since found not to be
+	everPaid   bool
+	reports    map[report]bool
+	taken      bool // accepted for now, without a last word
+	notNow     bool // some send was refused for now
+	seen       bool // the bank has shown that it knows the payment: its index can't be believed
+	replayed   bool
+	covered    bool            // the bank has said one refusal for the key, which it keeps
+	denials    map[string]int  // when the bank refused what it calls so
+	executions map[string]bool // by the bank's word, since operators last judged
+	refusals   int             // the same of refusals for good
+	overdue    bool
 }
 
 // send is one that may have left.
@@ -63,8 +64,9 @@ type send struct {
 	left    bool
 	doubt   bool // it may have been executed, and nothing trustworthy says otherwise
 	by      settledBy
-	made    int // when; 0: not known, of one that is forgotten
-	learned int // when its worker last spoke of it
+	refused bool // by its own answer, for now or for good
+	made    int  // when; 0: not known, of one that is forgotten
+	learned int  // when its worker last spoke of it
 }
 
 type settledBy string
@@ -85,7 +87,7 @@ type report struct {
 }
 
 func newFacts(b bank) *facts {
-	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, denials: map[string]int{}}
+	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
 }
 
 // sent is a claim on which a worker sends, or may have sent when it is lost.
@@ -156,12 +158,15 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 		}
 	case refused:
 		s.settle(byItself)
+		s.refused = true
+		f.refusals++
 		if f.bank.covers && !f.taken {
 			f.settleAll(byKey)
 			f.covered = true
 		}
 	case later:
 		s.settle(byItself)
+		s.refused = true
 		f.notNow = true
 	case unknown, seenBefore:
 		// Silence about a send that only the index has denied is silence again.
@@ -246,31 +251,39 @@ func (f *facts) resolved(wasExecuted bool, reference string) {
 	maps.Copy(f.ruledOut, f.proven)
 	clear(f.proven)
 	clear(f.denials)
-	f.torn = false
+	clear(f.executions)
+	f.refusals = 0
 	if wasExecuted {
 		delete(f.ruledOut, reference)
-		f.paid(reference)
+		f.proven[reference], f.everPaid = true, true
 	}
 }
 
 // denied is the bank's word, of a time, that it refused what it calls so.
 func (f *facts) denied(reference string, at int) {
+	f.refusals++
 	if reference != "" {
 		f.denials[reference] = max(f.denials[reference], at)
-		f.torn = f.torn || f.proven[reference] && !f.sentSince(at)
 	}
 }
 
-func (f *facts) sentSince(at int) bool {
-	return slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && s.made > at })
+// torn reports whether the bank has said both of what can't be both: it executed what it
+// had refused under the same reference, and was sent nothing since that it did not refuse,
+// too; or it executed a payment whose every send it had refused.
+func (f *facts) torn() bool {
+	for reference, at := range f.denials {
+		later := slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused && s.made > at })
+		if f.executions[reference] && !later {
+			return true
+		}
+	}
+	return f.refusals > 0 && len(f.executions) > 0 && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
 }
 
 // paid is proof of an execution, unless an operator has found out about that one.
 func (f *facts) paid(reference string) {
 	f.taken = false
-	if at, ok := f.denials[reference]; ok && !f.sentSince(at) {
-		f.torn = true
-	}
+	f.executions[reference] = true
 	if !f.ruledOut[reference] {
 		f.proven[reference], f.everPaid = true, true
 	}

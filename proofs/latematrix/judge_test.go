@@ -34,7 +34,7 @@ func (f *facts) judge(v view) []string {
 		all = append(all, "it was executed, and is not called DISPATCHED or CONFLICT")
 	case len(f.proven) > 1 && !conflict:
 		all = append(all, "it was executed twice, and no conflict is open")
-	case f.torn && !conflict:
+	case f.torn() && !conflict:
 		all = append(all, "the bank executed what it had refused, and no conflict is open")
 	case f.inDoubt() && ended && !conflict:
 		all = append(all, "a send has no trustworthy answer, and the payment is called ended")

@@ -35,7 +35,8 @@ type model struct {
 	answers                  map[int]payment.State
 	claimedAt                map[int]time.Time
 	lates                    []late
-	words                    []named         // of the rail, under a reference
+	words                    []named         // of the rail: that it refused or executed
+	refusedAt                int             // the last row that ended it as refused
 	claimSent                map[int]bool    // the claims to send, by number, whatever came of them
 	stored                   map[string]bool // the outcomes that have rows, by their names
 	last                     int             // the number of the last row that is not late
@@ -64,8 +65,8 @@ type late struct {
 	unknown   bool      // as of its row some send has no answer
 }
 
-// named is a word of the rail under a reference: that it refused or executed, now or for
-// good, by the answer to a claim or by itself.
+// named is a word of the rail, that it refused or executed, now or for good, by the answer
+// to a claim or by itself, and under which reference.
 type named struct {
 	no, claim int
 	result    payment.Result
@@ -113,7 +114,10 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Replayed {
 		m.spoken = ""
 	}
-	m.name(named{no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference, at: m.claimedAt[answers]})
+	if state == payment.Failed && isRefusal(result) {
+		m.refusedAt = m.rows
+	}
+	m.hears(named{no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference, at: m.claimedAt[answers]})
 	if answers > 0 {
 		if !noSend(result) {
 			m.spoken = result
@@ -132,9 +136,11 @@ func (m *model) number(c payment.Claim) int {
 	return 0
 }
 
-// fast reports whether the answer to a claim goes in at the claim's number + 1.
-func (m *model) fast(c payment.Claim) bool {
-	return m.open > 0 && m.open == m.number(c) && m.rows == m.open
+// fast reports whether the answer to a claim goes in at the claim's number + 1. That an
+// inquiry found executed what some answer refused is weighed first.
+func (m *model) fast(o payment.Outcome) bool {
+	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
+	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
 // answered is an outcome by whichever way it goes in. Its name is that of its row.
@@ -231,33 +237,49 @@ func (m *model) addLate(l late) {
 	if l.claim > 0 {
 		at = m.claimedAt[l.claim]
 	}
-	m.name(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
+	m.hears(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
 }
 
-func (m *model) name(n named) {
-	if n.reference != "" {
+// forgottenExecuted reports whether a send that a restore forgot was executed.
+func (m *model) forgottenExecuted() bool {
+	return slices.ContainsFunc(m.lates, func(l late) bool {
+		return l.claim == 0 && l.result == payment.ResultExecuted && !l.forgotten.IsZero()
+	})
+}
+
+// hears notes a word of the rail.
+func (m *model) hears(n named) {
+	if n.executed || isRefusal(n.result) || refusalForNow(n.result) {
 		m.words = append(m.words, n)
 	}
 }
 
-// refusedAndExecuted reports whether the rail has said both under one reference, one of
-// the two after a row, though it was sent nothing after what it refused.
+// refusedAndExecuted reports whether the rail has said both of what can't be both, once of
+// the two after a row: under one reference, though no send was made after what it refused
+// that it did not refuse, too; or under any, of a payment whose every send it refused.
 func (m *model) refusedAndExecuted(after int) bool {
-	last, lastForgotten := 0, time.Time{}
+	last, lastForgotten, standing := 0, time.Time{}, 0 // of the sends that were not refused
+	ownRefusal := func(claim int) bool {
+		return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && !n.executed })
+	}
 	for claim, left := range m.sends {
-		if left && !slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) }) {
-			last = max(last, claim)
+		denied := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) })
+		if left && !denied && !ownRefusal(claim) {
+			last, standing = max(last, claim), max(standing, claim)
 		}
 	}
 	for _, l := range m.lates {
-		reached := l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || l.result == payment.ResultExecuted ||
-			l.result == payment.ResultRefusedFinal || refusalForNow(l.result)
-		if l.claim == 0 && reached && l.forgotten.After(lastForgotten) {
+		reached := l.result == payment.ResultUnknown || l.result == payment.ResultAccepted
+		asked := l.unknown && slices.Contains([]payment.Result{payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound}, l.result)
+		if l.claim != 0 || !reached && (l.forgotten.IsZero() || !asked && l.result != payment.ResultExecuted) {
+			continue
+		}
+		if standing = max(standing, l.no); l.forgotten.After(lastForgotten) {
 			lastForgotten = l.forgotten
 		}
 	}
 	return slices.ContainsFunc(m.words, func(no named) bool {
-		if !isRefusal(no.result) {
+		if !isRefusal(no.result) || no.executed {
 			return false
 		}
 		since := no.claim
@@ -266,14 +288,15 @@ func (m *model) refusedAndExecuted(after int) bool {
 		}
 		if no.result == payment.ResultRefused {
 			for _, earlier := range m.words {
-				ofSend := earlier.reference == no.reference && m.claimSent[earlier.claim]
-				if ofSend && (isRefusal(earlier.result) || refusalForNow(earlier.result)) {
+				if earlier.reference == no.reference && !earlier.executed && m.claimSent[earlier.claim] {
 					since = min(since, earlier.claim)
 				}
 			}
 		}
-		return since >= last && (no.at.IsZero() || !lastForgotten.After(no.at)) && slices.ContainsFunc(m.words, func(yes named) bool {
-			return yes.executed && yes.reference == no.reference && max(yes.no, no.no) > after
+		sentAgain := since < last || !no.at.IsZero() && lastForgotten.After(no.at)
+		return slices.ContainsFunc(m.words, func(yes named) bool {
+			named := no.reference != "" && yes.reference == no.reference && !sentAgain
+			return yes.executed && max(yes.no, no.no) > after && (named || !m.restored && standing <= m.refusedAt)
 		})
 	})
 }
@@ -335,7 +358,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if refuses && m.state == payment.Failed && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
-	had := m.rows
+	had, torn := m.rows, m.refusedAndExecuted(0)
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
 	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
 	unsettled = unsettled && !executes && !whole
@@ -344,9 +367,10 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	case m.open > 0:
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
-		if (executes || refuses) && m.refusedAndExecuted(had) ||
+		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
+		if (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || !m.claimSent[m.ended] && m.sent() <= 1) ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1 && !m.forgottenExecuted()) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {

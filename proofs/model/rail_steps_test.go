@@ -219,8 +219,9 @@ func (w *world) resolve(t *rapid.T) {
 		return
 	}
 	if one.state != want {
-		one.append(want, false, 0, result, "") // no word of the rail
-		one.endedReference, one.evident = reference, true
+		words, refusedAt := one.words, one.refusedAt
+		one.append(want, false, 0, result, reference)
+		one.words, one.refusedAt, one.evident = words, refusedAt, true // it is no word of the rail
 	}
 	if !executed {
 		one.judgedAt = one.rows

@@ -189,7 +189,7 @@ func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Out
 	for _, o := range outcomes {
 		one := w.byID(o.Claim.OutboxID)
 		late := slices.ContainsFunc(result.Late, func(l payment.Outcome) bool { return l.AttemptID == o.AttemptID })
-		if fast := one != nil && one.fast(o.Claim); fast == late {
+		if fast := one != nil && one.fast(o); fast == late {
 			t.Fatalf("the answer %s to claim %d of %s: lost the fence %v, by the model %v", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, late, !fast)
 		}
 		if !late {
