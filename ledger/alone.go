@@ -42,12 +42,26 @@ func endOf(conn *pgx.Conn, warnings int64, err error) error {
 	case refused(err), pgconn.SafeToRetry(err), errors.Is(err, pgx.ErrTxCommitRollback):
 		return err
 	default:
-		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+		return &unheard{err}
 	}
 	if warningsOn(conn) != warnings {
 		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
 	}
 	return nil
+}
+
+// unheard is the error of a commit whose answer did not come: ErrCommitUnknown.
+type unheard struct{ cause error }
+
+func (u *unheard) Error() string   { return payment.ErrCommitUnknown.Error() + ": " + u.cause.Error() }
+func (u *unheard) Unwrap() []error { return []error{payment.ErrCommitUnknown, u.cause} }
+
+// ofReads is the error of statements that only read: there was no commit to be unknown.
+func ofReads(err error) error {
+	if u, ok := errors.AsType[*unheard](err); ok {
+		return u.cause
+	}
+	return err
 }
 
 // refused reports whether the server itself says that nothing was done: an

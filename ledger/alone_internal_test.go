@@ -44,3 +44,41 @@ func TestAloneKnowsWhatItDoesNotKnow(t *testing.T) {
 		})
 	}
 }
+
+// TestTogetherKnowsWhatItDoesNotKnow: the same of a transaction that is sent with its
+// commit, whose last statement here breaks. What only reads has no commit.
+func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	for name, test := range map[string]struct {
+		sql     string
+		unknown bool
+		calls   int
+	}{
+		"done":        {"SELECT ''", false, 1},
+		"refused":     {"SELECT (1 / 0)::text", false, 1},
+		"answer lost": {"SELECT pg_terminate_backend(pg_backend_pid())::text", true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := OpenExecutor(t.Context(), Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			calls := 0
+			_, err = e.together(t.Context(), nil, func(batch *pgx.Batch) {
+				calls++
+				batch.Queue(test.sql)
+			}, nil)
+			if (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) != test.unknown || calls != test.calls {
+				t.Errorf("after %d calls: %v", calls, err)
+			}
+			if _, err := readRows(t.Context(), e, pgx.RowTo[string], test.sql); (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) {
+				t.Errorf("a read: %v", err)
+			}
+			if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT ''"); err != nil {
+				t.Errorf("the next: %v", err)
+			}
+		})
+	}
+}

@@ -65,7 +65,7 @@ func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (paym
 // ByRailKey finds the instruction that a rail knows by a key. None is
 // payment.ErrNotFound: it was never sent from here, or a restore has forgotten it.
 func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
-	found, err := boundedRows(ctx, c.executor, pgx.RowTo[pgtype.UUID], c.executor.sql["by_rail_key"], uuid(railKey))
+	found, err := readRows(ctx, c.executor, pgx.RowTo[pgtype.UUID], c.executor.sql["by_rail_key"], uuid(railKey))
 	switch {
 	case err != nil:
 		return payment.ID{}, fmt.Errorf("looking for rail key %s: %w", payment.RailKey(railKey), err)
@@ -78,7 +78,7 @@ func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.
 // Headers are the trace context of the call that enqueued an instruction, as JSON.
 // Nil where nothing is left of it.
 func (c *Callbacks) Headers(ctx context.Context, outboxID payment.ID) ([]byte, error) {
-	found, err := boundedRows(ctx, c.executor, pgx.RowTo[pgtype.Text], c.executor.sql["headers"], uuid(outboxID))
+	found, err := readRows(ctx, c.executor, pgx.RowTo[pgtype.Text], c.executor.sql["headers"], uuid(outboxID))
 	if err != nil || !found[0].Valid {
 		return nil, err
 	}

@@ -224,7 +224,7 @@ func somethingFollows(o *payment.Outcome) bool {
 // FindClaim looks up what a claim of unknown commit has claimed and nobody has
 // answered. Empty: it did not commit; if it still does, the reaper has it.
 func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error) {
-	claims, err := boundedRows(ctx, e, scanClaim, e.sql["find_claim"], uuid(claimID))
+	claims, err := readRows(ctx, e, scanClaim, e.sql["find_claim"], uuid(claimID))
 	if err != nil {
 		return nil, fmt.Errorf("looking for claim %s: %w", claimID, err)
 	}
@@ -279,7 +279,7 @@ func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, 
 // DueIDs are what a claim of the rail takes first: so many heads of each
 // priority.
 func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
-	ids, err := boundedRows(ctx, e, scanID, e.sql["due_ids"], railType, heads)
+	ids, err := readRows(ctx, e, scanID, e.sql["due_ids"], railType, heads)
 	if err != nil {
 		return nil, fmt.Errorf("looking for due rows of %s: %w", railType, err)
 	}

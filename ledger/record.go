@@ -24,7 +24,7 @@ func recordArguments(turn payment.Turn, columns outcomeColumns) []any {
 	return append([]any{uuids(turn.Finished)}, columns.arguments(outcomes)...)
 }
 
-// RecordLate records an outcome by the slow path: one that lost the fence. It may be
+// RecordLate records an outcome by the slow path: one that Turn called late. It may be
 // called again after any error: the ledger knows a row that it already has.
 func (e *Executor) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	body, err := json.Marshal(lateColumns.fields(&outcome))

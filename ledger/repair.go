@@ -17,7 +17,7 @@ func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([
 		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
 	}
 	b := query.Budget
-	stale, err := boundedRows(ctx, e, scanStale, e.sql["stale_claims"], b.Zombie.Milliseconds(), b.HeartbeatStale.Milliseconds(),
+	stale, err := readRows(ctx, e, scanStale, e.sql["stale_claims"], b.Zombie.Milliseconds(), b.HeartbeatStale.Milliseconds(),
 		rails, calls, b.StartWithin.Milliseconds(), query.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)
@@ -56,7 +56,7 @@ func (e *Executor) expire(ctx context.Context, workerID string, limit int, only 
 
 // ExpiredIDs names the instructions that Expire takes first.
 func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error) {
-	ids, err := boundedRows(ctx, e, scanID, e.sql["expired_ids"], limit)
+	ids, err := readRows(ctx, e, scanID, e.sql["expired_ids"], limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for what has expired: %w", err)
 	}

@@ -33,7 +33,7 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 		})
 	}, nil)
 	if err != nil {
-		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", err)
+		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", ofReads(err))
 	}
 	server.Timeline, server.LogPosition, server.AcceptedAt = timeline.Int64, position.Int64, orZero(accepted)
 	e.server.Store(&server)
@@ -70,7 +70,7 @@ func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
 // Recall asks the database for what a component remembers, and which others can
 // say something of this start of the server. Name is the component's own.
 func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
-	all, err := boundedRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
+	all, err := readRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
 		var r payment.Recall
 		var awaitedMS, patienceMS int64
 		err := row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Outdated, &r.Awaited, &awaitedMS, &patienceMS)

@@ -137,6 +137,12 @@ func boundedRows[T any](ctx context.Context, e *Executor, scan pgx.RowToFunc[T],
 	return all, err
 }
 
+// readRows is boundedRows for one that only reads.
+func readRows[T any](ctx context.Context, e *Executor, scan pgx.RowToFunc[T], sql string, arguments ...any) ([]T, error) {
+	all, err := boundedRows(ctx, e, scan, sql, arguments...)
+	return all, ofReads(err)
+}
+
 // settle commits, and says what its answer means: ErrCommitUnknown where it was
 // lost, or came with a warning (a cancelled wait for synchronous replication
 // reports success that way).

@@ -127,7 +127,7 @@ func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only
 	claims, err := r.store.ClaimOnly(ctx, claim, only)
 	r.doubt(err)
 	if errors.Is(err, payment.ErrCommitUnknown) {
-		r.doubts = append(r.doubts, claim.ClaimID)
+		r.doubts = append(r.doubts, doubt{claim: claim.ClaimID, since: clock.Now()})
 	}
 	return claims, err
 }

@@ -156,6 +156,24 @@ func TestCommitUnknownIsNeverSentOn(t *testing.T) {
 	}
 }
 
+// TestClaimCommitsAfterTheLook: a claim that commits after it was looked for is given
+// back still, as never sent.
+func TestClaimCommitsAfterTheLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
+	w.do(`CREATE FUNCTION public.slowly() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.6); RETURN NULL; END'`)
+	w.do(`CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON railhead.payment_outbox_claims
+		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.slowly()`)
+	id := w.enqueue("first") // before the relayer, so that its first turn claims it
+	store := &overtaken{Store: w.store}
+	store.left.Store(1)
+	t.Cleanup(store.work.Wait)
+	w.runWith(oneStream(), store, w.bell())
+	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
+	same(t, "sends", w.sends(id), 1)
+	w.closeClaims()
+}
+
 // TestAnswersOfAnUnknownCommit: outcomes in hand stay in hand until the ledger
 // has them, and it has them once.
 func TestAnswersOfAnUnknownCommit(t *testing.T) {

@@ -233,3 +233,19 @@ func (u *unsure) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResul
 	}
 	return result, err
 }
+
+// overtaken breaks the link of the first turns that claim, while the server is at work on
+// them.
+type overtaken struct {
+	relayer.Store
+	left atomic.Int64
+	work sync.WaitGroup
+}
+
+func (o *overtaken) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+	if len(turn.Outcomes) > 0 || len(turn.Claim.Lanes) == 0 || o.left.Add(-1) < 0 {
+		return o.Store.Turn(ctx, turn)
+	}
+	o.work.Go(func() { _, _ = o.Store.Turn(context.WithoutCancel(ctx), turn) })
+	return payment.TurnResult{}, fmt.Errorf("%w: %w", payment.ErrCommitUnknown, errLink)
+}

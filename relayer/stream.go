@@ -18,7 +18,7 @@ type stream struct {
 	primary bool
 	flight  flight
 	wake    chan struct{} // size 1: something of this stream's has changed
-	doubts  []payment.ID  // claims of unknown commit, to be looked up
+	doubts  []doubt       // claims of unknown commit, to be looked up
 	late    []lateOutcome // lost the fence, not yet recorded by the slow path
 }
 
@@ -52,7 +52,17 @@ func (r *stream) recordRest(ctx context.Context) error {
 	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
 }
 
-func (r *stream) unrecorded() int { return r.flight.waiting() + len(r.late) + len(r.doubts) }
+// unrecorded counts what a stream that ends has to do still. What was looked up in vain
+// may be looked up again, but nobody waits for that.
+func (r *stream) unrecorded() int {
+	n := r.flight.waiting() + len(r.late)
+	for _, d := range r.doubts {
+		if d.asked.IsZero() {
+			n++
+		}
+	}
+	return n
+}
 
 // triedNever makes every late outcome due: nobody comes back for them.
 func (r *stream) triedNever() {

@@ -55,7 +55,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 		releaseAll(reserved)
 		r.flight.back(outcomes)
 		if len(turn.Claim.Lanes) > 0 {
-			r.doubts = append(r.doubts, turn.Claim.ClaimID)
+			r.doubts = append(r.doubts, doubt{claim: turn.Claim.ClaimID, since: clock.Now()})
 		}
 		r.log.WarnContext(ctx, "commit of a turn is unknown", "error", err, "claim_id", turn.Claim.ClaimID, "outcomes", len(outcomes))
 		return 0, err
@@ -152,7 +152,7 @@ func (r *stream) recordLate(ctx context.Context) error {
 			continue
 		}
 		if away(err) {
-			return fmt.Errorf("the outcome of %s lost the fence and waits: %w", late.outcome.Claim.OutboxID, err)
+			return fmt.Errorf("the outcome of %s did not go in and waits: %w", late.outcome.Claim.OutboxID, err)
 		}
 		r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
 			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
@@ -179,7 +179,7 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	case verdict == payment.VerdictMine || verdict == payment.VerdictIn:
 		r.watch.Recorded(outcome)
 	default:
-		r.log.WarnContext(ctx, "outcome came after the fence", "outbox_id", outcome.Claim.OutboxID,
+		r.log.WarnContext(ctx, "outcome came after the fence, or meets evidence against it", "outbox_id", outcome.Claim.OutboxID,
 			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "verdict", verdict)
 	}
 	if err != nil {
@@ -194,16 +194,38 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	return nil
 }
 
+// doubt is a claim of which nobody knows whether it was committed.
+type doubt struct {
+	claim payment.ID
+	since clock.Moment
+	asked clock.Moment // the last time; zero: not yet
+}
+
+// askAgain is how often a doubt is looked up.
+const askAgain = 200 * time.Millisecond
+
 // resolveDoubts looks up claims of unknown commit and gives back what they
 // claimed, as never sent: a claim that may be lost in a failover must not be
-// sent on.
+// sent on. That nothing is found is believed after StoreTimeout alone: the server
+// has the commit in hand, and may be at work on the claim when its answer can't come
+// any more.
 func (r *stream) resolveDoubts(ctx context.Context) error {
-	for len(r.doubts) > 0 {
-		claims, err := r.store.FindClaim(ctx, r.doubts[0])
+	for n := 0; n < len(r.doubts); {
+		one := &r.doubts[n]
+		if !one.asked.IsZero() && one.asked.Age() < askAgain {
+			n++
+			continue
+		}
+		late := one.since.Age() > r.config.StoreTimeout
+		claims, err := r.store.FindClaim(ctx, one.claim)
 		if err != nil {
 			return err
 		}
-		r.doubts = slices.Delete(r.doubts, 0, 1)
+		if one.asked = clock.Now(); len(claims) == 0 && !late {
+			n++
+			continue
+		}
+		r.doubts = slices.Delete(r.doubts, n, n+1)
 		r.flight.began(claims)
 		if len(claims) > 0 {
 			r.watch.Claimed(claims)

@@ -11,7 +11,7 @@ import (
 )
 
 // unsent are the points that a send passes before its first byte.
-var unsent = []faultpoint.Point{faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled, faultpoint.FirstByte}
+var unsent = []faultpoint.Point{faultpoint.Claiming, faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled, faultpoint.FirstByte}
 
 // freezeFaults are SIGSTOP past the zombie threshold at every point, and then
 // SIGCONT: the worker that counts as dead comes back and goes on. One that has
