@@ -215,6 +215,9 @@ func (b *bench) add(system systems.System, mode, unit string, better figures.Bet
 // cost notes what the server used for n payments.
 func (b *bench) cost(system systems.System, mode string, used server.Meter, n int) {
 	b.add(system, mode+" WAL", "B/payment", figures.Lower, float64(used.WAL)/float64(n))
+	if used.Records > 0 {
+		b.add(system, mode+" records", "of the WAL a payment", figures.Lower, float64(used.Records)/float64(n))
+	}
 	b.add(system, mode+" CPU", "us/payment", figures.Lower, float64(used.CPU.Microseconds())/float64(n))
 }
 

@@ -42,6 +42,8 @@ func modes() []mode {
 		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
 		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
+		{"steady", "32 callers for ten minutes, as fast as they are answered; the most that the table of what waits had in either half: kB with its indexes, and dead rows", only("railhead"), steady},
+		{"replay", "what e2e has written is replayed by a copy of the server that does nothing else", only("railhead", "river", "floor"), replay},
 		{"heard", "drain while no caller waits for an outcome, and while one does", only("railhead"), heard},
 		{"pgbench", "the floor's statements by pgbench instead of pgx: a drain by 1 client, enqueues by 8", only("floor"), byPgbench},
 	}
@@ -115,7 +117,10 @@ func (b *bench) metered(ctx context.Context, db server.Database, system systems.
 		return server.Meter{}, err
 	}
 	after, err := db.Server().Read(ctx)
-	return after.Since(before), errors.Join(err, ended())
+	if err := errors.Join(err, ended()); err != nil {
+		return server.Meter{}, err
+	}
+	return db.Server().CountRecords(ctx, before, after)
 }
 
 func endToEnd(ctx context.Context, b *bench, system systems.System) error {

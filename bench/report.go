@@ -26,13 +26,16 @@ var selves = map[string]string{
 	"slow e2e":     "e2e",
 	"enqueue hot":  "enqueue free",
 	// What a payment of a call of several costs, against a call of one.
-	"batch of 2 CPU":    "batch of 1 CPU",
-	"batch of 4 CPU":    "batch of 1 CPU",
-	"batch of 8 CPU":    "batch of 1 CPU",
-	"batch of 32 CPU":   "batch of 1 CPU",
-	"batch of 1000 CPU": "batch of 1 CPU",
-	"lanes p50":         "latency p50",
-	"lanes p99":         "latency p99",
+	"batch of 2 CPU":          "batch of 1 CPU",
+	"batch of 4 CPU":          "batch of 1 CPU",
+	"batch of 8 CPU":          "batch of 1 CPU",
+	"batch of 32 CPU":         "batch of 1 CPU",
+	"batch of 1000 CPU":       "batch of 1 CPU",
+	"lanes p50":               "latency p50",
+	"lanes p99":               "latency p99",
+	"steady half 2 pending":   "steady half 1 pending",
+	"steady half 2 dead rows": "steady half 1 dead rows",
+	"replay":                  "e2e",
 	// The floor by another client.
 	"pgbench drain":   "drain",
 	"pgbench enqueue": "enqueue free",
@@ -72,6 +75,8 @@ func targets() []figures.Target {
 	atLeast("enqueue held", figures.ToSelf, 0.7)
 	atLeast("two relayers", figures.ToSelf, 1)
 	atMost("lanes p99", figures.ToSelf, 1.2)
+	atMost("steady half 2 pending", figures.ToSelf, 1.2)
+	atLeast("replay", figures.ToSelf, 1)
 	return all
 }
 

@@ -15,6 +15,7 @@ func tiny() size {
 	return size{
 		drain: 300, e2e: 100, slow: 60, enqueue: 400, latency: 200 * time.Millisecond, churn: 1500,
 		sessions: []int{1, 2, 3}, archives: []int{0, 2000}, scaled: 300, deaths: 1, flush: 50 * time.Microsecond,
+		steady: 2 * time.Second,
 	}
 }
 

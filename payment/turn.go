@@ -42,7 +42,8 @@ type Turn struct {
 
 // TurnResult is what came of it, once committed.
 type TurnResult struct {
-	// Late are the outcomes that lost the fence: they go by the slow path.
+	// Late are the outcomes that lost the fence, or that are to be weighed against what
+	// the rail said before: they go by the slow path.
 	Late   []Outcome
 	Claims []Claim
 }

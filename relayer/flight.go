@@ -119,7 +119,7 @@ func (f *flight) recorded(outcomes []payment.Outcome) {
 	}
 }
 
-// lost notes outcomes that lost the fence and go by the slow path.
+// lost notes outcomes that did not go in and go by the slow path.
 func (f *flight) lost(outcomes []payment.Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

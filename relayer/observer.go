@@ -22,7 +22,7 @@ type Observer interface {
 	TurnFailed(kind Failure)
 	CommitUnknown()                   // the answer to a commit was lost
 	Recorded(outcome payment.Outcome) // an outcome that is durable
-	// Late is told of outcomes that lost the fence; Recorded is as well where the
+	// Late is told of outcomes that went by the slow path; Recorded is as well where the
 	// verdict is IN or MINE.
 	Late(outcome payment.Outcome, verdict payment.Verdict)
 	Called(call Call) // a claim was carried out

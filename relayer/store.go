@@ -37,7 +37,7 @@ type Store interface {
 	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// FindClaim looks up what a claim of unknown commit has claimed.
 	FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error)
-	// RecordLate records by the slow path an outcome that lost the fence.
+	// RecordLate records by the slow path an outcome that Turn called late.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
 	// CloseClaims removes claims in flight whose every member was answered.
 	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)

@@ -16,6 +16,9 @@ import (
 type Meter struct {
 	CPU time.Duration // of the postmaster and its children, gone ones included
 	WAL int64         // bytes
+	// Records of the WAL are known of what was used between two readings alone, and where the server has pg_walinspect;
+	// 0: not known.
+	Records int64
 }
 
 // Since is what was used between two readings.
@@ -34,6 +37,28 @@ func (s *Server) Read(ctx context.Context) (Meter, error) {
 	}
 	m.CPU, err = treeCPU(s.PID())
 	return m, err
+}
+
+// CountRecords sets how many records the WAL has that was written between two readings. A few of the last may not be
+// flushed, and are not counted.
+func (s *Server) CountRecords(ctx context.Context, before, after Meter) (used Meter, err error) {
+	used = after.Since(before)
+	err = s.as(ctx, "postgres", func(conn *pgx.Conn) error {
+		var has bool
+		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')").Scan(&has); err != nil || !has {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect"); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, `SELECT coalesce(sum(s.count), 0)::bigint
+			FROM pg_get_wal_stats('0/0'::pg_lsn + $1::bigint, least('0/0'::pg_lsn + $2::bigint, pg_current_wal_flush_lsn())) s`,
+			before.WAL, after.WAL).Scan(&used.Records)
+	})
+	if err != nil {
+		return used, fmt.Errorf("counting the WAL's records: %w", err)
+	}
+	return used, nil
 }
 
 // clockTick is the unit of times in /proc, which Linux fixes for user space.

@@ -136,6 +136,9 @@ func (d Database) Port() string {
 // Server is where the database lies.
 func (d Database) Server() *Server { return d.server }
 
+// On is the database of the same name on another server.
+func (d Database) On(s *Server) Database { return Database{Name: d.Name, server: s} }
+
 // Create makes a database, as a copy of a template unless that is empty.
 func (s *Server) Create(ctx context.Context, name, template string) (Database, error) {
 	if template == "" {

@@ -57,7 +57,7 @@ func (s *Set) Relayer() *Relayer {
 	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by what came of it.", "rail", "result")
 	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by what it said.", "rail", "result")
 	unlisted := s.counters("railhead_rail_unlisted_codes_total", "Answers with a code that the table does not class.", "rail", "table")
-	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence, by what the ledger did with them.", "rail", "verdict")
+	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence or meet a refusal under their reference, by what the ledger did with them.", "rail", "verdict")
 	r.rails = newPerRail(func(rail string) relayerRail {
 		one := relayerRail{
 			latency:   latency.WithLabelValues(rail).(prometheus.ExemplarObserver),
@@ -142,7 +142,7 @@ func (r *Relayer) CommitUnknown() { r.set.commitUnknown.Inc() }
 // Recorded counts the rows of an outcome.
 func (r *Relayer) Recorded(outcome payment.Outcome) { r.set.appended(outcome) }
 
-// Late counts an outcome that lost the fence.
+// Late counts an outcome that went by the slow path.
 func (r *Relayer) Late(outcome payment.Outcome, verdict payment.Verdict) {
 	count(r.rails.of(outcome.Claim.RailType).late, verdict, payment.VerdictLate)
 	r.set.weighed(outcome, verdict)
