@@ -40,9 +40,11 @@ answered AS (
   SELECT c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
     c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
-  WHERE NOT (c.claim_state = 'INQUIRING' AND c.state = 'DISPATCHED' AND EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts refusal
-    WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})))
+  -- No EXISTS: that could be answered by a table of all refusals there are.
+  WHERE NOT (c.claim_state = 'INQUIRING' AND c.state = 'DISPATCHED' AND (
+    SELECT true FROM {cell}.payment_outbox_attempts refusal
+    WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})
+    LIMIT 1) IS NOT NULL)
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
   RETURNING t.attempt_id, t.outbox_id
