@@ -71,11 +71,11 @@ type Late struct {
 // the claim. What was stored once is not stored again. Everything else is appended.
 // Proof of execution ends what has not ended, and so does a refusal of the payment
 // that leaves no send without an answer; against an end that says otherwise it opens
-// a CONFLICT, and so does an execution under the reference that the rail has refused
-// since it was last sent, beside the end that it makes. A send without an answer, and an acceptance for now, are never dropped:
-// what waits is unknown from then on, and against an end they open a CONFLICT too. A
-// refusal after which the payment is not sent again ends a waiting send, by PARKED
-// where some send has no answer.
+// a CONFLICT, and so does what the rail has refused and executed, beside the end that it
+// makes. A send without an answer, and an acceptance for now, are never dropped: what
+// waits is unknown from then on, and against an end they open a CONFLICT too. A refusal
+// after which the payment is not sent again ends a waiting send, by PARKED where some
+// send has no answer.
 //
 // It panics on an outcome without an AttemptID, which would be taken for any row.
 func (h History) Late(o Outcome) Late {
@@ -206,12 +206,12 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, what the rail refused and executed, a refusal of the very send that was executed or of the last one, the last send
-// turned away or not made of what an operator's evidence calls executed, a payment that
-// is taken for now or in progress, and was ended otherwise than by the rail's word
-// for the whole of it (an operator's evidence is none), a send without an answer that
-// became known after the end. A send that was known is weighed in a final refusal; one
-// that was forgotten, in nothing.
+// failed, what the rail refused and executed, a refusal of the very send that was
+// executed or of the last one, the last send turned away or not made of what an
+// operator's evidence calls executed, a payment that is taken for now or in progress, and
+// was ended otherwise than by the rail's word for the whole of it (an operator's evidence
+// is none), a send without an answer that became known after the end. A send that was
+// known is weighed in a final refusal; one that was forgotten, in nothing.
 func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {

@@ -15,11 +15,18 @@ import (
 	"time"
 )
 
-// Bench is a copy of the tree in which guards are removed, one at a time.
+// Bench has copies of the tree in which guards are removed, one at a time.
 type Bench struct {
+	bin   string   // where the programs go
+	env   []string // besides this process's own
+	built *tree    // compiled anew for each mutant
+	read  *tree    // its programs read their SQL from the disk: for mutants of SQL, they are compiled once
+}
+
+// tree is one copy.
+type tree struct {
 	root string
-	bin  string   // where the programs of a mutant go
-	env  []string // besides this process's own
+	name string // begins the names of its programs
 	// controlled are the catchers that passed with every guard in place, controls
 	// the programs of that tree by package.
 	controlled map[Catcher]bool
@@ -29,8 +36,18 @@ type Bench struct {
 // NewBench copies the tree at root into dir. Its catchers have env besides the
 // environment of this process.
 func NewBench(root, dir string, env ...string) (*Bench, error) {
-	b := &Bench{root: filepath.Join(dir, "tree"), bin: filepath.Join(dir, "bin"), env: env, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
-	return b, copyTree(root, b.root)
+	b := &Bench{bin: filepath.Join(dir, "bin"), env: env}
+	for _, one := range []struct {
+		name string
+		tree **tree
+	}{{"tree", &b.built}, {"read", &b.read}} {
+		t := &tree{root: filepath.Join(dir, one.name), name: one.name, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
+		if err := copyTree(root, t.root); err != nil {
+			return nil, err
+		}
+		*one.tree = t
+	}
+	return b, readFromDisk(b.read.root)
 }
 
 // copyTree copies the files of the repository: no history, nothing built, no
@@ -83,20 +100,24 @@ type Caught struct {
 // Catch shows that the catcher passes with the guard and fails without it.
 func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	begun := time.Now()
-	if err := b.control(ctx, m.Catcher); err != nil {
+	t := b.built
+	if m.ofSQL() {
+		t = b.read
+	}
+	if err := b.control(ctx, t, m.Catcher); err != nil {
 		return Caught{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	control := time.Since(begun)
-	undo, err := m.apply(b.root)
-	program := ""
-	if err == nil {
-		program, err = b.build(ctx, m.Catcher, "mutant-")
+	undo, err := m.apply(t.root)
+	program := t.controls[m.Catcher.Package]
+	if err == nil && t == b.built {
+		program, err = b.build(ctx, t, m.Catcher, "mutant")
 	}
 	caught, output := false, ""
 	if err == nil {
-		caught, output, err = b.run(ctx, program, m.Catcher)
+		caught, output, err = b.run(ctx, t, program, m.Catcher)
 	}
-	if err := errors.Join(err, undo(), b.forget(m.Catcher)); err != nil {
+	if err := errors.Join(err, undo(), t.forget(m.Catcher)); err != nil {
 		return Caught{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	why := reason(output)
@@ -110,38 +131,39 @@ func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 }
 
 // control shows, once, that a catcher passes with every guard in place.
-func (b *Bench) control(ctx context.Context, c Catcher) error {
-	if b.controlled[c] {
+func (b *Bench) control(ctx context.Context, t *tree, c Catcher) error {
+	if t.controlled[c] {
 		return nil
 	}
-	program, built := b.controls[c.Package]
+	program, built := t.controls[c.Package]
 	if !built {
 		var err error
-		if program, err = b.build(ctx, c, "control-"); err != nil {
+		if program, err = b.build(ctx, t, c, "control"); err != nil {
 			return err
 		}
-		b.controls[c.Package] = program
+		t.controls[c.Package] = program
 	}
-	caught, output, err := b.run(ctx, program, c)
+	caught, output, err := b.run(ctx, t, program, c)
 	if err == nil && caught {
 		err = fmt.Errorf("%w: %s\n%s", ErrControl, c, output)
 	}
-	b.controlled[c] = err == nil
+	t.controlled[c] = err == nil
 	return err
 }
 
 // forget removes what a property test keeps of its failure: it would be tried
 // again under the next mutant.
-func (b *Bench) forget(c Catcher) error {
+func (t *tree) forget(c Catcher) error {
 	if c.Package == "" {
 		return nil
 	}
-	return os.RemoveAll(filepath.Join(b.root, c.Package, "testdata", "rapid"))
+	return os.RemoveAll(filepath.Join(t.root, c.Package, "testdata", "rapid"))
 }
 
 // build makes the program that a catcher is, and no other, of the tree as it is. It
 // tells a mutant that does not compile from one that is caught.
-func (b *Bench) build(ctx context.Context, c Catcher, prefix string) (program string, err error) {
+func (b *Bench) build(ctx context.Context, t *tree, c Catcher, what string) (program string, err error) {
+	prefix := what + "-" + t.name + "-"
 	if err := os.MkdirAll(b.bin, 0o755); err != nil {
 		return "", err
 	}
@@ -151,7 +173,7 @@ func (b *Bench) build(ctx context.Context, c Catcher, prefix string) (program st
 		program = filepath.Join(b.bin, prefix+strings.ReplaceAll(filepath.Clean(c.Package), "/", "-")+".test")
 		args = []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", program, c.Package}
 	}
-	if output, err := b.command(ctx, b.root, "go", args...).CombinedOutput(); err != nil {
+	if output, err := b.command(ctx, t, t.root, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %w\n%s", errors.Join(err, ctx.Err()), output)
 	}
 	return program, nil
@@ -161,11 +183,11 @@ func (b *Bench) build(ctx context.Context, c Catcher, prefix string) (program st
 const exitBroken = 8
 
 // run runs a catcher and reports whether it has caught something.
-func (b *Bench) run(ctx context.Context, program string, c Catcher) (caught bool, output string, err error) {
+func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (caught bool, output string, err error) {
 	for try := range max(c.Tries, c.Seeds, 1) {
-		command := b.command(ctx, filepath.Join(b.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
+		command := b.command(ctx, t, filepath.Join(t.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
 		if c.Fault != "" {
-			command = b.command(ctx, b.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
+			command = b.command(ctx, t, t.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
 		}
 		text, err := command.CombinedOutput()
 		exit, ended := errors.AsType[*exec.ExitError](err)
@@ -186,12 +208,12 @@ func (b *Bench) run(ctx context.Context, program string, c Catcher) (caught bool
 	return false, "", nil
 }
 
-func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+func (b *Bench) command(ctx context.Context, t *tree, dir, name string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
 	// The copy has no history to be stamped with. Without its path in what is built,
 	// all copies share one build cache, and with it all that no mutant changes.
-	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath")
+	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath", envTree+"="+t.root)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 30 * time.Second
 	return command

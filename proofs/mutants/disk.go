@@ -1,0 +1,66 @@
+package mutants
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// envTree names, to programs of a tree that reads its SQL from the disk, where that is.
+const envTree = "RAILHEAD_MUTANT_TREE"
+
+// embedding are the packages that embed SQL as a file system, and the file that does it.
+var embedding = map[string]string{"migrations": "migrations.go", "ledger": "ledger.go", "proofs": "proofs.go"}
+
+// ofSQL reports whether a mutant is one of SQL that a test finds, and of files that
+// embedding has.
+func (m Mutant) ofSQL() bool {
+	return m.Catcher.Fault == "" && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
+		top, _, _ := strings.Cut(e.File, "/")
+		_, embedded := embedding[top]
+		return !embedded || !strings.HasSuffix(e.File, ".sql") || strings.Count(e.File, "/") == 1
+	})
+}
+
+// diskFiles stands for the embedded files of a package.
+const diskFiles = `package %[1]s
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+type diskFiles struct{ fs.FS }
+
+func (d diskFiles) ReadFile(name string) ([]byte, error)       { return fs.ReadFile(d.FS, name) }
+func (d diskFiles) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(d.FS, name) }
+
+var files = diskFiles{os.DirFS(filepath.Join(os.Getenv(%[2]q), %[1]q))}
+`
+
+// readFromDisk changes a copy of the tree so that its programs read, when they start, the
+// SQL that lies there: a mutant of SQL is another text for the same program.
+func readFromDisk(root string) error {
+	var all []error
+	for name, file := range embedding {
+		path := filepath.Join(root, name, file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		before, rest, ok := strings.Cut(string(text), "//go:embed ")
+		_, after, declared := strings.Cut(rest, "\nvar files embed.FS\n")
+		if !ok || !declared || strings.Count(before, "\t\"embed\"\n") != 1 || strings.Contains(after, "embed.") {
+			return fmt.Errorf("%s embeds its files in another way: bring package mutants up to date", path)
+		}
+		before = strings.Replace(before, "\t\"embed\"\n", "", 1)
+		all = append(all,
+			os.WriteFile(path, []byte(before+after), 0o644),
+			os.WriteFile(filepath.Join(root, name, "disk_files.go"), fmt.Appendf(nil, diskFiles, name, envTree), 0o644))
+	}
+	return errors.Join(all...)
+}
