@@ -10,75 +10,73 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestAloneKnowsWhatItDoesNotKnow: only the server's own refusal says that
-// nothing was done. A lost answer, and one with a warning, leave it open.
-func TestAloneKnowsWhatItDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	cell := celltest.New(t)
-	for name, test := range map[string]struct {
-		sql     string
-		unknown bool
-		calls   int
-	}{
-		"done":               {"SELECT 1", false, 1},
-		"refused":            {"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'RH002'; END $$", false, 1},
-		"lost race":          {"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", false, transactTries},
-		"answer lost":        {"SELECT pg_terminate_backend(pg_backend_pid())", true, 1},
-		"done with warnings": {"DO $$ BEGIN RAISE WARNING 'the wait for the standby was cancelled'; END $$", true, 1},
-	} {
+// ends are how a transaction can end that is sent with its commit. Only the server's own
+// refusal says that nothing was done. A lost answer, and one with a warning, leave it open.
+var ends = map[string]struct {
+	sql     string
+	unknown bool
+	calls   int
+}{
+	"done":               {"SELECT ''", false, 1},
+	"refused":            {"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'RH002'; END $$", false, 1},
+	"lost race":          {"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$", false, transactTries},
+	"answer lost":        {"SELECT pg_terminate_backend(pg_backend_pid())", true, 1},
+	"done with warnings": {"DO $$ BEGIN RAISE WARNING 'the wait for the standby was cancelled'; END $$", true, 1},
+}
+
+// eachEnd holds what run says of each end, and how often it tries, to the list.
+func eachEnd(t *testing.T, run func(t *testing.T, sql string, calls *int) error) {
+	t.Helper()
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			ingest, err := OpenIngest(t.Context(), Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ingest.Close()
 			calls := 0
-			err = alone(t.Context(), ingest.pool, func(conn *pgx.Conn) error {
-				calls++
-				_, err := conn.Exec(t.Context(), test.sql)
-				return err
-			})
-			if (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) != test.unknown || calls != test.calls {
+			err := run(t, end.sql, &calls)
+			if (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) != end.unknown || calls != end.calls {
 				t.Errorf("after %d calls: %v", calls, err)
 			}
 		})
 	}
 }
 
-// TestTogetherKnowsWhatItDoesNotKnow: the same of a transaction that is sent with its
-// commit, whose last statement here breaks. What only reads has no commit.
+// TestAloneKnowsWhatItDoesNotKnow: of a single statement.
+func TestAloneKnowsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	eachEnd(t, func(t *testing.T, sql string, calls *int) error {
+		ingest, err := OpenIngest(t.Context(), Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ingest.Close()
+		return alone(t.Context(), ingest.pool, func(conn *pgx.Conn) error {
+			*calls++
+			_, err := conn.Exec(t.Context(), sql)
+			return err
+		})
+	})
+}
+
+// TestTogetherKnowsWhatItDoesNotKnow: of several statements, with the commit behind them.
+// What only reads has no commit, and the next is not disturbed.
 func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	for name, test := range map[string]struct {
-		sql     string
-		unknown bool
-		calls   int
-	}{
-		"done":        {"SELECT ''", false, 1},
-		"refused":     {"SELECT (1 / 0)::text", false, 1},
-		"answer lost": {"SELECT pg_terminate_backend(pg_backend_pid())::text", true, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, err := OpenExecutor(t.Context(), Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
-			calls := 0
-			_, err = e.together(t.Context(), nil, func(batch *pgx.Batch) {
-				calls++
-				batch.Queue(test.sql)
-			}, nil)
-			if (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) != test.unknown || calls != test.calls {
-				t.Errorf("after %d calls: %v", calls, err)
-			}
-			if _, err := readRows(t.Context(), e, pgx.RowTo[string], test.sql); (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) {
-				t.Errorf("a read: %v", err)
-			}
-			if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT ''"); err != nil {
-				t.Errorf("the next: %v", err)
-			}
-		})
-	}
+	eachEnd(t, func(t *testing.T, sql string, calls *int) error {
+		e, err := OpenExecutor(t.Context(), Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		_, err = e.together(t.Context(), nil, func(batch *pgx.Batch) {
+			*calls++
+			batch.Queue(sql)
+		}, nil)
+		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, payment.ErrCommitUnknown) {
+			t.Errorf("a read whose answer is lost: %v", err)
+		}
+		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT ''"); err != nil {
+			t.Errorf("the next: %v", err)
+		}
+		return err
+	})
 }
