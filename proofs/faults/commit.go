@@ -70,6 +70,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err != nil {
 			return err
 		}
+		held := time.Now()
 		if point == faultpoint.Claiming { // there is something to be claimed
 			if _, err := w.Traffic(w.Options.Wave); err != nil {
 				return err
@@ -89,6 +90,8 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err := wire.Silence(direction); err != nil {
 			return err
 		}
+		// After its own time for a transaction the relayer would send nothing any more.
+		inTime := time.Since(held) < w.Options.StoreTimeout-100*time.Millisecond
 		hold.Go()
 		var hit bool
 		if arrives := direction == fromServer; point == faultpoint.Claiming {
@@ -99,7 +102,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		if err != nil {
 			return err
 		}
-		if hit {
+		if hit && inTime {
 			w.Hit++
 		}
 		// Longer or shorter than the relayer's own patience with one transaction.
