@@ -53,7 +53,7 @@ func (r *stream) recordRest(ctx context.Context) error {
 }
 
 // unrecorded counts what a stream that ends has to do still. What was looked up in vain
-// may be looked up again, but nobody waits for that.
+// is not waited for.
 func (r *stream) unrecorded() int {
 	n := r.flight.waiting() + len(r.late)
 	for _, d := range r.doubts {

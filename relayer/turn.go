@@ -194,7 +194,7 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	return nil
 }
 
-// doubt is a claim of which nobody knows whether it was committed.
+// doubt is a claim of unknown commit.
 type doubt struct {
 	claim payment.ID
 	since clock.Moment
