@@ -10,7 +10,7 @@ import (
 )
 
 // envTree names, to programs of a tree that reads its SQL from the disk, where that is.
-const envTree = "RAILHEAD_MUTANT_TREE"
+const envTree = "MUTANT_TREE"
 
 // embedding are the packages that embed SQL as a file system, and the file that does it.
 var embedding = map[string]string{"migrations": "migrations.go", "ledger": "ledger.go", "proofs": "proofs.go"}
