@@ -54,8 +54,14 @@ func plain(text string, limit int) bool {
 	return !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// PlainReference reports whether text can be kept as a rail's reference.
-func PlainReference(text string) bool { return text != "" && plain(text, MaxReference) }
+// CleanReference is a rail's reference as it is kept and compared: without blanks around
+// it, because one answer may pad what another does not. It is empty for what can't be kept.
+func CleanReference(text string) string {
+	if text = strings.TrimSpace(text); !plain(text, MaxReference) {
+		return ""
+	}
+	return text
+}
 
 // PlainCode reports whether text can be kept as a rail's code.
 func PlainCode(text string) bool { return text != "" && plain(text, MaxCode) }

@@ -26,6 +26,18 @@ func TestCleanMessage(t *testing.T) {
 	}
 }
 
+func TestCleanReference(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"RS-1": "RS-1", " RS-1 ": "RS-1", "RS 1\n": "RS 1", "\u00a0RS-1": "RS-1",
+		"": "", "  ": "", "RS\x001": "", "RS\n1": "", "\xff": "", strings.Repeat("r", MaxReference+1): "",
+	} {
+		if got := CleanReference(in); got != want {
+			t.Errorf("%q is kept as %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzCleanMessage(f *testing.F) {
 	for _, seed := range []string{"", "ok", strings.Repeat("é", 1500), strings.Repeat("4111 ", 900), "\xff", "4111111111111111"} {
 		f.Add(seed)

@@ -157,8 +157,8 @@ func (r *Reader) Read(header http.Header, body []byte) (Event, error) {
 	}
 	event := Event{ID: id, RailKey: railKey}
 	// What is not in its place, or not plain, proves nothing and is left out.
-	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" && rails.PlainReference(reference) {
-		event.Reference = reference
+	if reference, ok := doc.Text(r.config.Reference); ok && r.config.Reference != "" {
+		event.Reference = rails.CleanReference(reference)
 	}
 	if code, ok := doc.Text(r.config.Code); ok && r.config.Code != "" && rails.PlainCode(code) {
 		event.Code = code

@@ -49,9 +49,8 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	if text, ok := said.text(r.config.Message); ok {
 		result.Message += ": " + text
 	}
-	reference, hasReference := said.text(r.config.Reference)
-	if hasReference && rails.PlainReference(reference) {
-		result.Reference = reference
+	if reference, ok := said.text(r.config.Reference); ok {
+		result.Reference = rails.CleanReference(reference)
 	}
 	doubt := func(why string) rails.Result {
 		result.Message = why + "; " + result.Message

@@ -53,8 +53,8 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 	if !ok {
 		return doubt("the answer has no status")
 	}
-	if reference, ok := said.text(r.config.Reference); ok && rails.PlainReference(reference) {
-		result.Reference = reference
+	if reference, ok := said.text(r.config.Reference); ok {
+		result.Reference = rails.CleanReference(reference)
 	}
 	report := codes.ReportWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
 	result.Result, result.Unlisted = report.Result, report.Unlisted
