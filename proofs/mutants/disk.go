@@ -15,10 +15,14 @@ const envTree = "MUTANT_TREE"
 // embedding are the packages that embed SQL as a file system, and the file that does it.
 var embedding = map[string]string{"migrations": "migrations.go", "ledger": "ledger.go", "proofs": "proofs.go"}
 
+// ownEnvironment is the package whose tests start programs with an environment of their
+// own, which does not name the tree.
+const ownEnvironment = "./cmd/railhead"
+
 // ofSQL reports whether a mutant is one of SQL that a test finds, and of files that
 // embedding has.
 func (m Mutant) ofSQL() bool {
-	return m.Catcher.Fault == "" && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
+	return m.Catcher.Fault == "" && m.Catcher.Package != ownEnvironment && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
 		top, _, _ := strings.Cut(e.File, "/")
 		_, embedded := embedding[top]
 		return !embedded || !strings.HasSuffix(e.File, ".sql") || strings.Count(e.File, "/") == 1
