@@ -25,7 +25,7 @@ func column[T any](name, sqlType string, of func(*payment.Outcome) T) outcomeCol
 		name: name, sqlType: sqlType,
 		value: func(o *payment.Outcome) any { return of(o) },
 		values: func(outcomes []*payment.Outcome) any {
-			array := make([]T, len(outcomes))
+			array := make(array[T], len(outcomes))
 			for i, o := range outcomes {
 				array[i] = of(o)
 			}
@@ -33,6 +33,18 @@ func column[T any](name, sqlType string, of func(*payment.Outcome) T) outcomeCol
 		},
 	}
 }
+
+// array is an argument of one dimension that pgx writes by its elements' addresses: of a
+// plain slice it would copy each element, by reflection.
+type array[T any] []T
+
+func (a array[T]) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(a)), LowerBound: 1}}
+}
+
+func (a array[T]) Index(i int) any { return &a[i] }
+
+func (a array[T]) IndexType() any { return new(T) }
 
 // outcomeColumns are the parts of the one definition of what is recorded of an
 // outcome. The statements record and record_done, their arguments and the JSON of

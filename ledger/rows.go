@@ -45,7 +45,7 @@ func orZero(t pgtype.Timestamptz) time.Time {
 // stale_claims.sql have in common, in their order.
 type claimTargets struct {
 	claimID, outboxID, railKey                 pgtype.UUID
-	action, payload, headers                   string
+	action                                     string
 	attemptNo, priority                        int32
 	createdAt, claimedAt, expires, first, last pgtype.Timestamptz
 	sendCount, inquiryCount                    int32
@@ -59,7 +59,7 @@ func (t *claimTargets) columns() []any {
 	c := &t.claim
 	return []any{
 		&t.claimID, &t.outboxID, &t.attemptNo, &t.action, &c.InstructionID, &c.ParticipantID, &c.SequenceID,
-		&c.IdempotencyKey, &c.RailType, &t.payload, &t.headers, &c.Fingerprint, &t.railKey,
+		&c.IdempotencyKey, &c.RailType, &c.Payload, &c.Headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
 		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals,
@@ -70,7 +70,6 @@ func (t *claimTargets) value() payment.Claim {
 	c := t.claim
 	c.ClaimID, c.OutboxID = payment.ID(t.claimID.Bytes), payment.ID(t.outboxID.Bytes)
 	c.AttemptNo, c.Action, c.Priority = int(t.attemptNo), payment.Action(t.action), int(t.priority)
-	c.Payload, c.Headers = []byte(t.payload), []byte(t.headers)
 	if t.railKey.Valid {
 		c.RailKey = payment.RailKey(payment.ID(t.railKey.Bytes))
 	}

@@ -19,7 +19,9 @@ func isPlain(text []byte) bool {
 
 // plainMembers tells of every member of every object in a valid text without
 // escapes: how deep its object is, from 1, its key, and the text that begins with
-// its value. It stops and reports false where it would have to look closely.
+// its value. It stops and reports false where it would have to look closely. Of a text
+// that is not valid it may tell anything, and reports false if its brackets or quotes
+// do not pair.
 func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
 	type level struct {
 		object bool
@@ -38,13 +40,22 @@ func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
 			depth++
 			wantsKey = text[at] == '{'
 		case '}', ']':
+			if depth == 0 {
+				return false
+			}
 			depth--
 			keys = levels[depth].keys
 			wantsKey = false
 		case ',':
+			if depth == 0 {
+				return false
+			}
 			wantsKey = levels[depth-1].object
 		case '"':
 			end := at + 1 + bytes.IndexByte(text[at+1:], '"')
+			if end == at {
+				return false
+			}
 			if !wantsKey {
 				at = end
 				continue
@@ -60,20 +71,25 @@ func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
 			}
 			seen[keys] = key
 			keys++
-			at = end + bytes.IndexByte(text[end:], ':')
+			colon := bytes.IndexByte(text[end:], ':')
+			if colon < 0 {
+				return false
+			}
+			at = end + colon
 			tell(depth, key, text[at+1:])
 			wantsKey = false
 		}
 	}
-	return true
+	return depth == 0
 }
 
 // PayloadAmount reads the amount of a payload as the database has checked it: the
 // members "amount" and "currency" of its outermost object, by exactly these names.
-// An "Amount" beside them is the caller's own affair.
+// An "Amount" beside them is the caller's own affair. The payload is the text of a
+// jsonb; whether it is JSON at all is not looked at again.
 func PayloadAmount(payload []byte) (Amount, error) {
 	var amount, currency string
-	if !bytes.Contains(payload, []byte{'\\'}) && json.Valid(payload) && payload[0] == '{' &&
+	if bytes.IndexByte(payload, '\\') < 0 && len(payload) > 0 && payload[0] == '{' &&
 		plainMembers(payload, func(depth int, key, rest []byte) {
 			if depth > 1 {
 				return

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,37 @@ func TestPayloadAmount(t *testing.T) {
 			t.Errorf("%s is %q, want %q", payload, got, want)
 		}
 	}
+}
+
+// FuzzPayloadAmount holds the quick reading of an amount against the close one, for what
+// jsonb can hold: valid, and no key twice.
+func FuzzPayloadAmount(f *testing.F) {
+	for _, seed := range []string{
+		`{"amount": "10.50", "currency": "EUR"}`, `{"a": {"amount": "1"}, "amount": "2", "currency": "JPY"}`, `{"amount": ["1"], "currency": "EUR"}`,
+		`{"amount": "1", "currency": null}`, `{"amount" : "1" , "currency" : "EUR" }`, `{"x": "}", "amount": "1", "currency": "EUR"}`,
+		`{"amount": "1", "currency": "EUR"`, `{"amount": "1"}, "currency": "EUR"}`, `{"amount`, `{"amount"`, `{"x": ","}`, `{,`, `}`, `{"\u0061mount": "1", "currency": "EUR"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := PayloadAmount(text)
+		if CheckJSON(text) != nil {
+			return
+		}
+		var members map[string]json.RawMessage
+		if json.Unmarshal(text, &members) != nil {
+			members = nil
+		}
+		want := Amount{}
+		var amount, currency string
+		wantErr := errors.Join(json.Unmarshal(members["amount"], &amount), json.Unmarshal(members["currency"], &currency))
+		if wantErr == nil {
+			want, wantErr = ParseAmount(amount, currency)
+		}
+		if got != want || (err == nil) != (wantErr == nil) {
+			t.Errorf("%q: %v, %v; a close look says %v, %v", text, got, err, want, wantErr)
+		}
+	})
 }
 
 func BenchmarkCheckJSON(b *testing.B) {
