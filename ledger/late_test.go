@@ -239,7 +239,7 @@ var lateTable = map[string][]string{
 		stored + ", letter FAILED pending", stored + ", letter FAILED pending", stored + ", letter FAILED pending", stored + ", letter FAILED pending",
 	},
 	"EXPIRED": {
-		conflict, "REPEATED +, letter EXPIRED pending", "REPEATED +, letter EXPIRED pending",
+		conflict, stored + ", letter EXPIRED pending", stored + ", letter EXPIRED pending",
 		stored + ", letter EXPIRED pending", conflict, stored + ", letter EXPIRED pending", conflict,
 	},
 	// A send that was made after all may have been executed, though it was proven or

@@ -18,7 +18,6 @@ type Row struct {
 	ErrorCode      string
 	OutcomeUnknown bool
 	Provisional    bool
-	SendCount      int // of a claim: the sends before it
 }
 
 // Waiting is what the row of pending says to it.
@@ -143,7 +142,7 @@ func (w *weighing) decide() Verdict {
 	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	if w.refuses && w.last != nil && w.last.State == Failed && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
+	if w.refuses && w.last != nil && w.last.State == Failed && w.last.refusesByRail() && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
 		return VerdictRepeated
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
@@ -206,8 +205,8 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, what the rail refused and executed, a refusal of the very send that was
-// executed or of the last one, the last send turned away or not made of what an
+// failed, what the rail refused and executed, a refusal of the payment or of its last
+// send, the last send turned away or not made of what an
 // operator's evidence calls executed, a payment that is taken for now or in progress, and
 // was ended otherwise than by the rail's word for the whole of it (an operator's evidence
 // is none), a send without an answer that became known after the end. A send that was
@@ -223,7 +222,7 @@ func (w *weighing) contradicts() bool {
 			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
-	case w.refuses && w.last.State == Dispatched && (w.o.Result == ResultRefused || w.claimNo == w.last.Answers):
+	case w.o.Result == ResultRefused && w.last.State == Dispatched:
 		return true
 	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
 		return w.sends(w.notRefused) == 0 && !slices.ContainsFunc(w.Rows, Row.executedForgotten)
@@ -239,7 +238,7 @@ func (w *weighing) contradicts() bool {
 // that is stored: another may be called executed yet.
 func (w *weighing) knownReference() bool {
 	return w.o.RailReference == "" || slices.ContainsFunc(w.Rows, func(r Row) bool {
-		return r.Result.Refuses() && r.Reference == w.o.RailReference
+		return r.refusesByRail() && r.Reference == w.o.RailReference
 	})
 }
 
@@ -354,8 +353,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 			id = ID{}
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
-		// A refusal that speaks for the payment, or for its only send, contradicts it.
-		if w.o.Result == ResultRefused || w.refuses && claim.SendCount == 0 || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
+		// A refusal that speaks for the payment contradicts it.
+		if w.o.Result == ResultRefused || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -448,7 +447,7 @@ func (w *weighing) known() bool {
 	judged := max(w.lastReplay(), w.JudgedTo)
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
 		if w.executes { // what was judged, before a replay or by an operator, speaks again
-			return r.No > judged && (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
+			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				(w.o.RailReference == "" || r.Reference == w.o.RailReference)
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
@@ -456,14 +455,26 @@ func (w *weighing) known() bool {
 			(r.ErrorCode == CodeSeenBefore || w.d.ErrorCode != CodeSeenBefore) &&
 			// What came before the end speaks again against it.
 			(!w.refuses || w.last == nil || w.last.State != Dispatched || r.No > w.last.No) &&
+			// What is reported after a send may be of that send.
+			(!w.refuses || !w.reported || !slices.ContainsFunc(w.Rows, func(s Row) bool { return s.State == Dispatching && s.No > r.No })) &&
 			r.Reference == w.o.RailReference
 	})
 }
 
 // unsettledSend reports whether some send, other than the one that the outcome
-// answers, has no trustworthy answer.
+// answers, has no trustworthy answer, or the rail has called the payment in progress since
+// that one, and not refused since.
 func (w *weighing) unsettledSend() bool {
+	refused := 0 // the last row that says so of the payment
+	for _, r := range w.Rows {
+		if r.Result == ResultRefused {
+			refused = r.No
+		}
+	}
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
+		if r.Result == ResultInProgress && r.No > max(refused, w.claimNo) {
+			return true
+		}
 		if r.State == LateOutcome {
 			return r.Answers == 0 && (r.Result.LeavesDoubt() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown)
 		}

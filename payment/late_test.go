@@ -89,6 +89,18 @@ func TestLate(t *testing.T) {
 		{parked, "", 1, payment.ResultAccepted, "SETTLED", "LATE_OUTCOME(1:EXECUTED)? DISPATCHED(1:EXECUTED)", "", ""},
 		{"DISPATCHING PARKED(1:TAMPERED) LATE_OUTCOME(0:UNKNOWN)?", "", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)", "", ""},
 		{refused, "", 1, payment.ResultRefusedFinal, "REPEATED", "", "", ""},
+		// What is reported after a send may be of that send, and an end of ours is not the
+		// rail's word.
+		{again + " UNKNOWN(3:UNKNOWN)? PARKED? LATE_OUTCOME(0:REFUSED)?", "", 0, payment.ResultRefused, "REPEATED", "", "", ""},
+		{silent + " LATE_OUTCOME(0:REFUSED)? DISPATCHING UNKNOWN(4:UNKNOWN)? PARKED?", "", 0, payment.ResultRefused, "LATE", "LATE_OUTCOME(0:REFUSED)?", "", ""},
+		{silent + " FAILED(0:REFUSED/RESOLVED)", "", 1, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(1:REFUSED_FINAL)", "", ""},
+		{silent + " FAILED(0:/EXPIRED)", "", 1, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(1:REFUSED_FINAL)", "", ""},
+		{silent + " DISPATCHED(0:EXECUTED/RESOLVED)", "", 0, payment.ResultExecuted, "LATE", "LATE_OUTCOME(0:EXECUTED)", "", ""},
+		// One of two sends was refused, and the other executed.
+		{again + " LATE_OUTCOME(1:EXECUTED)? DISPATCHED(3:EXECUTED)", "", 3, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(3:REFUSED_FINAL)", "", ""},
+		{silent + " DISPATCHED(0:EXECUTED)", "", 9, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(0:REFUSED_FINAL)", "", ""},
+		// The rail called it in progress since.
+		{silent + " INQUIRING UNKNOWN(3:IN_PROGRESS)?", "INQUIRE?", 1, payment.ResultRefusedFinal, "LATE", "LATE_OUTCOME(1:REFUSED_FINAL)?", "INQUIRE?", ""},
 		{refused, "", 0, payment.ResultExecuted, "CONFLICT", "LATE_OUTCOME(0:EXECUTED)", "", "CONFLICT"},
 		{refused, "", 9, payment.ResultUnknown, "CONFLICT", "LATE_OUTCOME(0:UNKNOWN)?", "", "CONFLICT"},
 		{done, "", 0, payment.ResultExecuted, "REPEATED", "", "", ""},
@@ -110,6 +122,9 @@ func TestLate(t *testing.T) {
 			}
 		}
 		claim := payment.Claim{AttemptNo: test.claim, Action: payment.ActionSend, ClaimedAt: claimedAt}
+		if test.claim == 0 {
+			claim.ClaimedAt = time.Time{}
+		}
 		if test.claim == 3 {
 			claim.OutcomeUnknown, claim.SendCount, claim.FirstSentAt = true, 1, claimedAt
 		}
@@ -241,7 +256,6 @@ func TestLateUnderARefusedReference(t *testing.T) {
 			if r := &h.Rows[n]; r.Result.Refuses() || r.Result == payment.ResultExecuted {
 				r.Reference = "R"
 			}
-			h.Rows[n].SendCount = 1
 		}
 		claim := payment.Claim{AttemptNo: len(h.Rows) - 1, Action: payment.ActionSend, ClaimedAt: claimedAt, OutcomeUnknown: true, SendCount: 1}
 		o := payment.Outcome{AttemptID: payment.NewID(), Claim: claim, Result: test.result}

@@ -19,7 +19,6 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
   executes boolean := o.state = 'DISPATCHED';
-  refuses  boolean := o.result IN ({refusing_results});
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
   refused_since  boolean; -- the payment, since the claim
@@ -50,9 +49,9 @@ BEGIN
     END IF;
     PERFORM {cell}.append_outbox_row(o, CASE WHEN o.result IS NULL THEN o.attempt_id ELSE {cell}.uuidv7() END, next_no,
       'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
-    -- A refusal that speaks for the payment, or for its only send, contradicts the proof,
-    -- and so does one under its reference, or another reference.
-    IF o.result = 'REFUSED' OR refuses AND claim.send_count = 0 OR refused_since OR two_references
+    -- A refusal that speaks for the payment contradicts the proof, and so does one under
+    -- its reference, or of the last send, or another reference.
+    IF o.result = 'REFUSED' OR refused_since OR two_references
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],

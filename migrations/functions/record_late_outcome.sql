@@ -123,16 +123,19 @@ BEGIN
         RETURN answer;
       END IF;
 
-      IF refuses AND last.state = 'FAILED' AND NOT is_waiting AND NOT doubts AND NOT forgotten
+      IF refuses AND last.state = 'FAILED' AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
+        AND NOT is_waiting AND NOT doubts AND NOT forgotten
         -- A reference that is new is kept: it may be called executed yet.
         AND (o.rail_reference IS NULL OR EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a
-          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference))
+          WHERE a.outbox_id = o.outbox_id AND a.result IN ({refusing_results}) AND a.rail_reference = o.rail_reference
+            AND a.error_code IS DISTINCT FROM 'RESOLVED'))
         OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts a
         WHERE a.outbox_id = o.outbox_id
           AND CASE
-            WHEN executes THEN (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
+            -- What an operator recorded is not the rail's word.
+            WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
               -- What was judged, before a replay or by an operator, speaks again.
               AND a.attempt_no > coalesce((
@@ -147,6 +150,10 @@ BEGIN
               AND (a.error_code = 'SEEN_BEFORE' OR o.error_code IS DISTINCT FROM 'SEEN_BEFORE')
               -- What came before the end speaks again against it.
               AND (NOT refuses OR last.state IS DISTINCT FROM 'DISPATCHED' OR a.attempt_no > last.attempt_no)
+              -- What is reported after a send may be of that send.
+              AND (NOT refuses OR o.claim_no IS NOT NULL OR NOT EXISTS (
+                SELECT FROM {cell}.payment_outbox_attempts s
+                WHERE s.outbox_id = o.outbox_id AND s.state = 'DISPATCHING' AND s.attempt_no > a.attempt_no))
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';
@@ -168,8 +175,8 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, what the rail refused and executed, a refusal of the very send
-        -- that was executed or of the last one, the last
+        -- failed, what the rail refused and executed, a refusal of the payment or of its
+        -- last send, the last
         -- send turned away or not made of what an operator's evidence calls executed, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
@@ -179,8 +186,7 @@ BEGIN
             SELECT FROM {cell}.payment_outbox_attempts a
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
-          OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR claim_no IS NOT DISTINCT FROM last.answers_attempt_no)
+          OR o.result = 'REFUSED' AND last.state = 'DISPATCHED'
           OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
               AND NOT {cell}.send_may_be_forgotten(o.outbox_id))
             AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (

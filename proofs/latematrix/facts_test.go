@@ -1,6 +1,7 @@
 package latematrix_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -47,9 +48,10 @@ type facts struct {
 	ruledOut   map[string]bool // those that an operator has since found not to be
 	everPaid   bool
 	reports    map[report]bool
-	taken      bool // accepted for now, without a last word
-	notNow     bool // some send was refused for now
-	seen       bool // the bank has shown that it knows the payment: its index can't be believed
+	events     map[string]bool // the reports, by the bank's own numbers of them
+	taken      bool            // accepted for now, without a last word
+	notNow     bool            // some send was refused for now
+	seen       bool            // the bank has shown that it knows the payment: its index can't be believed
 	replayed   bool
 	covered    bool            // the bank has said one refusal for the key, which it keeps
 	denials    map[string]int  // when the bank refused what it calls so
@@ -87,7 +89,7 @@ type report struct {
 }
 
 func newFacts(b bank) *facts {
-	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
+	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, events: map[string]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
 }
 
 // sent is a claim on which a worker sends, or may have sent when it is lost.
@@ -159,7 +161,7 @@ func (f *facts) answeredSend(s *send, says word, reference string) {
 	case refused:
 		s.settle(byItself)
 		s.refused = true
-		f.refusals++
+		f.denied(reference, s.made)
 		if f.bank.covers && !f.taken {
 			f.settleAll(byKey)
 			f.covered = true
@@ -213,17 +215,19 @@ func (f *facts) inquired(claim, asked int, says word, reference string) {
 }
 
 // reported is what the bank says unasked. It does not say of which send. The same
-// said twice is one report.
-func (f *facts) reported(says word, reference string) {
+// said twice is one report, but a refusal that is said again, in another event, may be of
+// what was sent since.
+func (f *facts) reported(event string, says word, reference string) {
 	f.now++
 	one := report{says, reference}
-	if f.reports[one] || says == pending {
+	name := fmt.Sprint(event, " ", one)
+	if says == refused && !f.events[name] {
+		f.denied(reference, f.now)
+	}
+	if f.events[name] = true; f.reports[one] || says == pending {
 		return
 	}
 	f.reports[one] = true
-	if says == refused {
-		f.denied(reference, f.now)
-	}
 	switch {
 	case says == executed:
 		f.paid(reference)

@@ -38,10 +38,7 @@ func (w *world) step(ctx context.Context, lives []*life, s step) error {
 	case doAside:
 		return w.setAside(ctx, lives)
 	case doCallBack:
-		e := evidence{bankItem, s.word, "e0", ""}
-		if s.word == executed {
-			e.reference = referenceA
-		}
+		e := evidence{bankItem, s.word, "e0", referenceA}
 		return each(lives, func(p *life) error { return w.callBack(p, e) })
 	default:
 		return each(lives, func(p *life) error { return w.act(ctx, p, s) })

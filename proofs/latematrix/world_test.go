@@ -137,7 +137,7 @@ func (w *world) callBack(p *life, e evidence) error {
 	if answer.Code != http.StatusNoContent {
 		return fmt.Errorf("the callback was answered %d: %s", answer.Code, strings.TrimSpace(answer.Body.String()))
 	}
-	p.facts.reported(e.word, p.named(e.reference))
+	p.facts.reported(e.event, e.word, p.named(e.reference))
 	return nil
 }
 

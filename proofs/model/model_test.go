@@ -19,7 +19,6 @@ type model struct {
 	waitsUnknown, waitsTaken bool
 	expires, expired         bool // it may expire, and it has
 	open                     int  // the open claim's number; 0: none
-	claimSends               int
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
 	covers                   bool         // the rail keeps one outcome a key
@@ -30,6 +29,7 @@ type model struct {
 	judgedAt                 int // the last row when an operator recorded that it was not executed
 	dispatched               bool
 	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
+	inProgressAt             int            // the last row that says so, where the rail has not refused the payment since
 	notNow                   bool           // some send was refused for now
 	denied                   int            // the last inquiry at which an index denied every send; 0: none
 	answers                  map[int]payment.State
@@ -84,10 +84,10 @@ func enqueued(policy payment.Policy, past *past) *model {
 }
 
 // claimed opens a claim and returns its number.
-func (m *model) claimed(sends int, at time.Time) int {
+func (m *model) claimed(at time.Time) int {
 	m.rows++
 	m.state, m.open, m.unknown = m.action.ClaimState(), m.rows, m.waitsUnknown
-	m.claimSends, m.claimUnknown, m.claimTaken = sends, m.waitsUnknown, m.waitsTaken
+	m.claimUnknown, m.claimTaken = m.waitsUnknown, m.waitsTaken
 	m.sends[m.rows], m.claimedAt[m.rows] = m.action == payment.ActionSend, at
 	m.claimSent[m.rows] = m.action == payment.ActionSend
 	if m.firstSend == 0 && m.action == payment.ActionSend {
@@ -125,6 +125,13 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && !noSend(result)
 	}
+}
+
+// resolved adds the row of an operator's evidence, which is no word of the rail.
+func (m *model) resolved(state payment.State, result payment.Result, reference string) {
+	words, refusedAt := m.words, m.refusedAt
+	m.append(state, false, 0, result, reference)
+	m.words, m.refusedAt, m.evident = words, refusedAt, true
 }
 
 // number is that of a claim that has a row. A restore that forgets a claim gives
@@ -171,7 +178,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.claimSends == 0 || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
+		if o.Result == payment.ResultRefused || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -249,6 +256,12 @@ func (m *model) forgottenExecuted() bool {
 
 // hears notes a word of the rail.
 func (m *model) hears(n named) {
+	switch n.result {
+	case payment.ResultInProgress:
+		m.inProgressAt = n.no
+	case payment.ResultRefused:
+		m.inProgressAt = 0
+	}
 	if n.executed || isRefusal(n.result) || refusalForNow(n.result) {
 		m.words = append(m.words, n)
 	}
@@ -354,8 +367,9 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	if claim == 0 {
 		like.forgotten = o.Claim.ClaimedAt
 	}
+	byRail := m.state == payment.Failed && isRefusal(m.endedBy) && !m.evident
 	knownName := o.RailReference == "" || slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) && n.reference == o.RailReference })
-	if refuses && m.state == payment.Failed && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
+	if refuses && byRail && !m.waiting && !doubts && (claim > 0 || reported) && knownName || m.known(executes, like) {
 		return payment.VerdictRepeated
 	}
 	had, torn := m.rows, m.refusedAndExecuted(0)
@@ -370,7 +384,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
 		if (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim == m.ended || m.ended == 0 && m.sent() <= 1 && !m.forgottenExecuted()) ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || m.ended == 0 && m.sent() <= 1 && !m.forgottenExecuted()) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
@@ -417,11 +431,17 @@ func (m *model) weighed(claim int) bool {
 
 // known reports whether equal evidence is stored already.
 func (m *model) known(executes bool, like late) bool {
-	if executes && m.state == payment.Dispatched && (like.reference == "" || m.endedReference == like.reference) {
+	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) {
 		return true
 	}
+	sent := 0 // the last claim to send: a report after it may be of that send
+	for claim, sends := range m.claimSent {
+		if sends && isRefusal(like.result) && like.claim == 0 && like.forgotten.IsZero() {
+			sent = max(sent, claim)
+		}
+	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > max(m.replayedAt, m.judgedAt) ||
+		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > max(m.replayedAt, m.judgedAt) ||
 			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }
@@ -431,7 +451,7 @@ func (m *model) known(executes bool, like late) bool {
 func (m *model) otherUnsettled(settled int) bool {
 	if slices.ContainsFunc(m.lates, func(l late) bool {
 		return l.claim == 0 && (l.result == payment.ResultUnknown || l.result == payment.ResultAccepted || !l.forgotten.IsZero() && l.unknown)
-	}) {
+	}) || m.inProgressAt > settled {
 		return true
 	}
 	for claim, state := range m.answers {

@@ -219,9 +219,7 @@ func (w *world) resolve(t *rapid.T) {
 		return
 	}
 	if one.state != want {
-		words, refusedAt := one.words, one.refusedAt
-		one.append(want, false, 0, result, reference)
-		one.words, one.refusedAt, one.evident = words, refusedAt, true // it is no word of the rail
+		one.resolved(want, result, reference)
 	}
 	if !executed {
 		one.judgedAt = one.rows

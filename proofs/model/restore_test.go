@@ -191,7 +191,7 @@ func (w *world) accept(t *rapid.T) {
 			Executed: true, RailReference: reference, Date: time.Now(), Document: "statement", Reason: "a proof",
 		})
 		must(t, err)
-		one.append(payment.Dispatched, false, 0, payment.ResultExecuted, reference)
+		one.resolved(payment.Dispatched, payment.ResultExecuted, reference)
 		one.waiting, one.letter = false, ""
 	}
 	_, err := w.operator.AcceptTimeline(w.ctx(), "a proof")

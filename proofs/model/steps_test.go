@@ -138,7 +138,7 @@ func (w *world) hold(t *rapid.T, n int, claims []payment.Claim) []*job {
 		if one == nil || !one.waiting || claim.Action != one.action || claim.OutcomeUnknown != one.waitsUnknown || claim.Provisional != one.waitsTaken || claim.Asked != one.asked {
 			t.Fatalf("claimed %+v, which the model has as %+v", claim, one)
 		}
-		if no := one.claimed(claim.SendCount, claim.ClaimedAt); no != claim.AttemptNo {
+		if no := one.claimed(claim.ClaimedAt); no != claim.AttemptNo {
 			t.Fatalf("%s was claimed as row %d, want %d", one.id, claim.AttemptNo, no)
 		}
 		jobs = append(jobs, &job{instruction: one, claim: claim})

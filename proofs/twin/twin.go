@@ -66,7 +66,7 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.History, known bool, err error) {
 	rows, err := r.Looker.Query(ctx, `
 		SELECT a.attempt_id, a.attempt_no, a.state::text, coalesce(a.answers_attempt_no, 0), a.claimed_at, coalesce(a.result, ''),
-			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional, coalesce(a.send_count, 0)
+			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional
 		FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no`, [16]byte(id))
 	if err != nil {
 		return h, false, err
@@ -74,7 +74,7 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	h.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r payment.Row, err error) {
 		var claimed *time.Time
 		err = row.Scan((*[16]byte)(&r.AttemptID), &r.No, &r.State, &r.Answers, &claimed, &r.Result, &r.Reference,
-			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional, &r.SendCount)
+			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional)
 		if claimed != nil {
 			r.ClaimedAt = *claimed
 		}
@@ -129,7 +129,7 @@ func compare(rule payment.Late, verdict payment.Verdict, after payment.History, 
 		if want.State == payment.Parked && want.Answers == 0 || got.ClaimedAt.Equal(want.ClaimedAt) {
 			want.ClaimedAt = got.ClaimedAt
 		}
-		want.SendCount, want.ErrorCode = got.SendCount, got.ErrorCode
+		want.ErrorCode = got.ErrorCode
 		if got != want {
 			return fmt.Sprintf("the ledger appends %+v, the rule %+v", got, want)
 		}
