@@ -122,6 +122,10 @@ bench-build:
 bench: postgres bench-build ## Measure Railhead beside River, graphile-worker and bare SQL, about 50 min (MODES=drain,e2e ARGS=-quick)
 	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
 
+.PHONY: bench-cores
+bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)
+	$(BIN)/bench -modes cores $(ARGS)
+
 .PHONY: bench-scale
 bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
 	$(BIN)/bench -scale $(ARGS)

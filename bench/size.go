@@ -16,6 +16,7 @@ type size struct {
 	deaths   int           // workers whose claims the reaper repairs, for -scale
 	flush    time.Duration // what the slow server's flushes wait
 	steady   time.Duration // at the highest rate that the machine carries
+	cores    int           // fewest on which the growth with cores is measured
 }
 
 const (
@@ -29,7 +30,7 @@ func fullSize() size {
 	return size{
 		drain: 100_000, e2e: 20_000, slow: 10_000, enqueue: 80_000, latency: 21 * time.Second, churn: 100_000,
 		sessions: []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, archives: []int{0, 1_000_000, 10_000_000}, scaled: 30_000, deaths: 5, flush: time.Millisecond,
-		steady: 10 * time.Minute,
+		steady: 10 * time.Minute, cores: 8,
 	}
 }
 
@@ -37,7 +38,7 @@ func quickSize() size {
 	return size{
 		drain: 10_000, e2e: 3_000, slow: 1_000, enqueue: 10_000, latency: 3 * time.Second, churn: 20_000,
 		sessions: []int{1, 2, 4, 8, 16, 32, 64}, archives: []int{0, 200_000}, scaled: 10_000, deaths: 1, flush: time.Millisecond,
-		steady: 20 * time.Second,
+		steady: 20 * time.Second, cores: 2,
 	}
 }
 
