@@ -194,7 +194,9 @@ func (t Timeline) lastRefusal() *AttemptRow {
 		}
 		switch payment.Result(row.Result) {
 		case payment.ResultRefused:
-			found, judged = row, false
+			if row.State != payment.LateOutcome || !judged { // one that came late may be of one send among several
+				found, judged = row, false
+			}
 		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater:
 			if !judged {
 				found = row

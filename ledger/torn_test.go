@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -146,4 +147,87 @@ func TestNoContradiction(t *testing.T) {
 	only = d.claimOne(d.enqueue())
 	d.record(told(sameKey, only, payment.ResultAccepted, "ref-1"))
 	same(t, "the same send", d.late(told(sameKey, only, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+}
+
+// TestRefusedWhereOneAnswerCoversAll: where the rail keeps one outcome a key, the refusal of
+// the send that is out contradicts the execution that was reported meanwhile.
+func TestRefusedWhereOneAnswerCoversAll(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true}', 'a test')`)
+	first, second := thenClaimed(d)
+	same(t, "executed", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictIn)
+	same(t, "refused", d.late(told(coversKey, second, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+}
+
+// TestRefusedWhereSendsMayBeForgotten: what is known to be the only send was refused, and
+// the payment executed: that a restore may have forgotten another is no excuse.
+func TestRefusedWhereSendsMayBeForgotten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	only, beside := d.claimOne(d.enqueue()), d.claimOne(d.enqueue())
+	d.suspend()
+	same(t, "executed", d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictIn)
+	same(t, "refused", d.late(told(sameKey, only, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+	same(t, "proven while it is out", d.late(told(sameKey, beside, payment.ResultAccepted, "ref-2")), payment.VerdictIn)
+	same(t, "refused as well", d.late(told(sameKey, beside, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+}
+
+// TestRefusalOfAnotherSendKeepsTheDoubt: a refusal that may be of an earlier send does not
+// withdraw what the rail has said of the later one.
+func TestRefusalOfAnotherSendKeepsTheDoubt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	again := asks
+	again.IDAfterRefusal = payment.IDSame
+	first := d.claimOne(d.enqueue())
+	d.record(told(again, first, payment.ResultRefusedTransient, ""))
+	second := d.claimOne(first.OutboxID)
+	d.record(lost(again, second))
+	d.record(told(again, d.claimOne(first.OutboxID), payment.ResultInProgress, ""))
+	same(t, "of the first", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
+	same(t, "of the second", d.late(told(again, second, payment.ResultRefusedFinal, "")), payment.VerdictLate)
+	same(t, "it is asked about", d.claimOne(first.OutboxID).Action, payment.ActionInquire)
+}
+
+// TestRefusalAgreesWithTheOperator: what an operator has judged is not contradicted by a
+// rail that says the same afterwards.
+func TestRefusalAgreesWithTheOperator(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	only := d.claimOne(d.enqueue())
+	d.record(lost(never, only))
+	same(t, "executed", d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictSettled)
+	same(t, "refused", d.late(told(never, only, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+	_, err := d.operator().ResolvePayment(t.Context(), only.OutboxID, notExecuted())
+	d.must(err)
+	same(t, "the rail agrees", d.late(callback(only.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
+	same(t, "the letter is closed", d.certainty(only.OutboxID), ledger.NotExecutedByEvidence)
+}
+
+// TestEvidenceBesideARefusalOfOneSend: of two sends, what the rail refused is one at most:
+// the other rests on the operator's evidence, and so does what is said of the payment.
+func TestEvidenceBesideARefusalOfOneSend(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)
+	first, second := thenClaimed(d)
+	d.record(told(never, second, payment.ResultUnknown, ""))
+	_, err := d.operator().ResolvePayment(t.Context(), first.OutboxID, notExecuted())
+	d.must(err)
+	same(t, "one was refused", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
+	_, err = d.operator().ReplayPayment(t.Context(), first.OutboxID, time.Time{}, why)
+	d.must(err)
+	same(t, "by whose word", d.certainty(first.OutboxID), ledger.NotExecutedByEvidence)
+
+	only := d.claimOne(d.enqueue())
+	d.record(lost(never, only))
+	_, err = d.operator().ResolvePayment(t.Context(), only.OutboxID, notExecuted())
+	d.must(err)
+	same(t, "silence", d.late(told(never, only, payment.ResultUnknown, "")), payment.VerdictLate)
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), only.OutboxID)
+	d.must(err)
+	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
+	same(t, "a replay is refused, and the remedy knows it", err != nil, line.ContradictedSince())
+	same(t, "it is refused", err != nil, true)
 }

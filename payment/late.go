@@ -205,8 +205,8 @@ func (w *weighing) keepWaiting() {
 
 // contradicts reports whether the outcome can't be true beside the end that is
 // recorded: two executions with two references, an execution of what was called
-// failed, what the rail refused and executed, a refusal of the payment or of its last
-// send, the last send turned away or not made of what an
+// failed, what the rail refused and executed, a refusal of the payment or of the last send
+// that may have been executed, the last send turned away or not made of what an
 // operator's evidence calls executed, a payment that is taken for now or in progress, and
 // was ended otherwise than by the rail's word for the whole of it (an operator's evidence
 // is none), a send without an answer that became known after the end. A send that was
@@ -222,10 +222,10 @@ func (w *weighing) contradicts() bool {
 			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
-	case w.o.Result == ResultRefused && w.last.State == Dispatched:
-		return true
-	case w.last.State == Dispatched && w.last.Answers == 0 && (w.refuses || w.byEvidenceAlone() && w.o.Result.DeniesSend()):
-		return w.sends(w.notRefused) == 0 && !slices.ContainsFunc(w.Rows, Row.executedForgotten)
+	case w.refuses && w.last.State == Dispatched:
+		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalIsWhole(false) || w.noneStands()
+	case w.last.State == Dispatched && w.last.Answers == 0 && w.byEvidenceAlone() && w.o.Result.DeniesSend():
+		return w.noneStands()
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
@@ -249,8 +249,7 @@ func (w *weighing) knownReference() bool {
 // send under that reference. And it is so under any or none where every send was refused,
 // by its own answer or because the payment was, and none may be forgotten.
 func (w *weighing) refusedAndExecuted(after int) bool {
-	h := w.History
-	h.Rows = slices.Concat(w.Rows, w.out.Append)
+	h := w.now()
 	standing := h.standing()
 	ended := 0 // the last row that ended the payment as refused
 	for _, r := range h.Rows {
@@ -261,11 +260,23 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 	all := !h.MaybeForgotten && !slices.ContainsFunc(standing, func(send Row) bool { return send.No > ended })
 	return slices.ContainsFunc(h.Rows, func(refusal Row) bool {
 		return refusal.refusesByRail() && slices.ContainsFunc(h.Rows, func(r Row) bool {
-			return (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved && max(r.No, refusal.No) > after &&
+			executed := (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved && r.No > h.JudgedTo
+			return executed && max(r.No, refusal.No) > after &&
 				(all || refusal.Reference != "" && r.Reference == refusal.Reference && !h.sentSince(refusal, standing))
 		})
 	})
 }
+
+// now is the history with the rows that are appended.
+func (w *weighing) now() History {
+	h := w.History
+	h.Rows = slices.Concat(w.Rows, w.out.Append)
+	return h
+}
+
+// noneStands reports whether no send of those that are known may have been executed by
+// what was said of it.
+func (w *weighing) noneStands() bool { return len(w.now().standing()) == 0 }
 
 // executedForgotten reports whether a row tells of a send that a restore forgot, and that
 // it was executed.
@@ -316,14 +327,6 @@ func (h History) sentSince(refusal Row, standing []Row) bool {
 // be of a send that a restore forgot.
 func (w *weighing) byEvidenceAlone() bool {
 	return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten
-}
-
-// notRefused reports whether a row is of another send than the one that the outcome
-// answers, and of none that was refused.
-func (w *weighing) notRefused(send Row) bool {
-	return (send.State == LateOutcome || send.No != w.claimNo) && !slices.ContainsFunc(w.Rows, func(r Row) bool {
-		return send.State == Dispatching && r.Answers == send.No && r.Result.RefusesSend()
-	})
 }
 
 // answerOpenClaim weighs the answer to a claim that only LATE_OUTCOME rows follow
@@ -456,23 +459,23 @@ func (w *weighing) known() bool {
 			// What came before the end speaks again against it.
 			(!w.refuses || w.last == nil || w.last.State != Dispatched || r.No > w.last.No) &&
 			// What is reported after a send may be of that send.
-			(!w.refuses || !w.reported || !slices.ContainsFunc(w.Rows, func(s Row) bool { return s.State == Dispatching && s.No > r.No })) &&
+			(!w.refuses || !w.reported || w.sends(func(s Row) bool { return s.State == Dispatching && s.No > r.No }) == 0) &&
 			r.Reference == w.o.RailReference
 	})
 }
 
 // unsettledSend reports whether some send, other than the one that the outcome
 // answers, has no trustworthy answer, or the rail has called the payment in progress since
-// that one, and not refused since.
+// that one, and it has not ended as FAILED since.
 func (w *weighing) unsettledSend() bool {
-	refused := 0 // the last row that says so of the payment
+	failed := 0 // the last row that says so
 	for _, r := range w.Rows {
-		if r.Result == ResultRefused {
-			refused = r.No
+		if r.State == Failed {
+			failed = r.No
 		}
 	}
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
-		if r.Result == ResultInProgress && r.No > max(refused, w.claimNo) {
+		if r.Result == ResultInProgress && r.No > max(failed, w.claimNo) {
 			return true
 		}
 		if r.State == LateOutcome {

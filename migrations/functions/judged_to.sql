@@ -3,7 +3,7 @@
 --   was not executed; 0 if none did. Evidence of an execution that was stored by then is
 --   news when it is told again: an operator has judged it to be wrong.
 -- reads:   payment_outbox_attempts, payment_operator_log.   locks: nothing.
--- called by: record_late_outcome. payment.History has it as JudgedTo.
+-- called by: record_late_outcome, refused_and_executed. payment.History has it as JudgedTo.
 CREATE OR REPLACE FUNCTION {cell}.judged_to(outbox_id uuid) RETURNS integer
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -3,7 +3,7 @@
 --   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
 --   and no refusal of that very send came later; or a worker whose claim a restore
 --   forgot said so, of its own send or of one before it; or the rail has called the payment
---   in progress since the one just settled, and not refused since.
+--   in progress since the one just settled, and did not end as FAILED since.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -31,5 +31,5 @@ AS $$
       WHERE asked.outbox_id = $1 AND asked.result = 'IN_PROGRESS' AND asked.attempt_no > coalesce($2, 0)
         AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts since
-          WHERE since.outbox_id = $1 AND since.result = 'REFUSED' AND since.attempt_no > asked.attempt_no))
+          WHERE since.outbox_id = $1 AND since.state = 'FAILED' AND since.attempt_no > asked.attempt_no))
 $$;

@@ -45,11 +45,11 @@ BEGIN
       OR a.result = 'REFUSED_RAIL' AND a.rail_code <> ''
       OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown AND a.state <> 'LATE_OUTCOME'
       OR a.state = 'FAILED' AND a.error_code = 'RESOLVED')
-    -- What is refused after an operator's evidence was another send.
-    AND (a.result IS NOT DISTINCT FROM 'REFUSED' OR (
+    -- What is refused after an operator's evidence was another send, or may be of one among several.
+    AND (a.result IS NOT DISTINCT FROM 'REFUSED' AND a.state <> 'LATE_OUTCOME' OR (
       SELECT r.state = 'FAILED' AND r.error_code IS NOT DISTINCT FROM 'RESOLVED'
       FROM {cell}.payment_outbox_attempts r
-      WHERE r.outbox_id = $1 AND r.result = 'REFUSED' AND r.attempt_no < a.attempt_no
+      WHERE r.outbox_id = $1 AND r.result = 'REFUSED' AND r.state <> 'LATE_OUTCOME' AND r.attempt_no < a.attempt_no
       ORDER BY r.attempt_no DESC LIMIT 1) IS NOT TRUE)
   ORDER BY a.attempt_no DESC LIMIT 1;
   doubted := EXISTS (

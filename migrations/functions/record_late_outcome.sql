@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole and refused_and_executed read.
+--          and what server_is_settled, refusal_is_whole, standing_sends and refused_and_executed read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -152,8 +152,8 @@ BEGIN
               AND (NOT refuses OR last.state IS DISTINCT FROM 'DISPATCHED' OR a.attempt_no > last.attempt_no)
               -- What is reported after a send may be of that send.
               AND (NOT refuses OR o.claim_no IS NOT NULL OR NOT EXISTS (
-                SELECT FROM {cell}.payment_outbox_attempts s
-                WHERE s.outbox_id = o.outbox_id AND s.state = 'DISPATCHING' AND s.attempt_no > a.attempt_no))
+                SELECT FROM {cell}.sends_of(o.outbox_id) s
+                WHERE NOT s.forgotten AND NOT s.denied AND s.attempt_no > a.attempt_no))
               AND a.rail_reference IS NOT DISTINCT FROM o.rail_reference END)
       THEN
         RETURN 'REPEATED';
@@ -175,9 +175,8 @@ BEGIN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
-        -- failed, what the rail refused and executed, a refusal of the payment or of its
-        -- last send, the last
-        -- send turned away or not made of what an operator's evidence calls executed, a
+        -- failed, what the rail refused and executed, a refusal of the payment or of the
+        -- last send that may have been executed, the last send turned away or not made of what an operator's evidence calls executed, a
         -- payment that is taken for now or in progress, and was ended otherwise than by
         -- the rail's word for the whole of it (an operator's evidence is none), a send
         -- without an answer that became known after the end: an operator decides. A send
@@ -186,14 +185,12 @@ BEGIN
             SELECT FROM {cell}.payment_outbox_attempts a
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
-          OR o.result = 'REFUSED' AND last.state = 'DISPATCHED'
-          OR (refuses OR o.result IN ({send_denying_results}) AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
-              AND NOT {cell}.send_may_be_forgotten(o.outbox_id))
-            AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL AND NOT EXISTS (
-              SELECT FROM {cell}.sends_of(o.outbox_id) s
-              WHERE NOT (s.executed AND s.claimed_at IS NULL) AND NOT s.denied AND s.attempt_no <> last_no + 1 AND NOT EXISTS (
-                SELECT FROM {cell}.payment_outbox_attempts a
-                WHERE a.outbox_id = o.outbox_id AND a.answers_attempt_no = s.attempt_no AND a.result IN ({send_refusing_results})))
+          OR refuses AND last.state = 'DISPATCHED'
+            AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no AND {cell}.refusal_is_whole(o.outbox_id, false)
+              OR NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id)))
+          OR denies AND last.error_code IS NOT DISTINCT FROM 'RESOLVED' AND NOT {cell}.send_may_be_forgotten(o.outbox_id)
+            AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL
+            AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id))
           OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
           OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})

@@ -6,7 +6,7 @@
 --   that reference. And it is so under any or none where every send was refused, by its
 --   own answer or because the payment was, and none may be forgotten.
 --   payment.History has the same rule.
--- reads:   payment_outbox_attempts, and what sends_of and send_may_be_forgotten read.   locks: nothing.
+-- reads:   payment_outbox_attempts, and what standing_sends, judged_to and send_may_be_forgotten read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.refused_and_executed(outbox_id uuid, after_no integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -15,21 +15,16 @@ AS $$
   WITH a AS (
     SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
   ),
-  -- What an operator recorded is not the rail's word.
+  -- What an operator recorded is not the rail's word, nor does what was judged speak again.
   executed AS (
     SELECT a.* FROM a
-    WHERE (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED') AND a.error_code IS DISTINCT FROM 'RESOLVED'
+    WHERE a.attempt_no > {cell}.judged_to($1) AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED') AND a.error_code IS DISTINCT FROM 'RESOLVED'
   ),
   refusal AS (
     SELECT a.* FROM a WHERE a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
   ),
-  -- The sends that were not refused, not by their own answers. A report is no send.
   standing AS (
-    SELECT s.* FROM {cell}.sends_of($1) s
-    WHERE NOT s.denied AND NOT (s.executed AND s.claimed_at IS NULL) AND NOT EXISTS (
-      SELECT FROM a own
-      WHERE own.result IN ({send_refusing_results})
-        AND CASE WHEN s.forgotten THEN own.attempt_no ELSE own.answers_attempt_no END = s.attempt_no)
+    SELECT s.* FROM {cell}.standing_sends($1) s
   )
   SELECT EXISTS (
     SELECT FROM executed e

@@ -46,6 +46,7 @@
 {include send_may_be_forgotten}
 {include judged_to}
 {include refusal_is_whole}
+{include standing_sends}
 {include refused_and_executed}
 {include answer_open_claim}
 {include left_the_archive}

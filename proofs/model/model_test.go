@@ -29,7 +29,7 @@ type model struct {
 	judgedAt                 int // the last row when an operator recorded that it was not executed
 	dispatched               bool
 	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
-	inProgressAt             int            // the last row that says so, where the rail has not refused the payment since
+	inProgressAt             int            // the last row that says so, where the payment has not FAILED since
 	notNow                   bool           // some send was refused for now
 	denied                   int            // the last inquiry at which an index denied every send; 0: none
 	answers                  map[int]payment.State
@@ -113,6 +113,9 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	}
 	if state == payment.Replayed {
 		m.spoken = ""
+	}
+	if state == payment.Failed {
+		m.inProgressAt = 0
 	}
 	if state == payment.Failed && isRefusal(result) {
 		m.refusedAt = m.rows
@@ -247,20 +250,10 @@ func (m *model) addLate(l late) {
 	m.hears(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
 }
 
-// forgottenExecuted reports whether a send that a restore forgot was executed.
-func (m *model) forgottenExecuted() bool {
-	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.claim == 0 && l.result == payment.ResultExecuted && !l.forgotten.IsZero()
-	})
-}
-
 // hears notes a word of the rail.
 func (m *model) hears(n named) {
-	switch n.result {
-	case payment.ResultInProgress:
+	if n.result == payment.ResultInProgress {
 		m.inProgressAt = n.no
-	case payment.ResultRefused:
-		m.inProgressAt = 0
 	}
 	if n.executed || isRefusal(n.result) || refusalForNow(n.result) {
 		m.words = append(m.words, n)
@@ -271,7 +264,33 @@ func (m *model) hears(n named) {
 // the two after a row: under one reference, though no send was made after what it refused
 // that it did not refuse, too; or under any, of a payment whose every send it refused.
 func (m *model) refusedAndExecuted(after int) bool {
-	last, lastForgotten, standing := 0, time.Time{}, 0 // of the sends that were not refused
+	last, lastForgotten, standing := m.standing()
+	return slices.ContainsFunc(m.words, func(no named) bool {
+		if !isRefusal(no.result) || no.executed {
+			return false
+		}
+		since := no.claim
+		if since == 0 {
+			since = no.no
+		}
+		if no.result == payment.ResultRefused {
+			for _, earlier := range m.words {
+				if earlier.reference == no.reference && !earlier.executed && m.claimSent[earlier.claim] {
+					since = min(since, earlier.claim)
+				}
+			}
+		}
+		sentAgain := since < last || !no.at.IsZero() && lastForgotten.After(no.at)
+		return slices.ContainsFunc(m.words, func(yes named) bool {
+			named := no.reference != "" && yes.reference == no.reference && !sentAgain
+			return yes.executed && yes.no > m.judgedAt && max(yes.no, no.no) > after && (named || !m.restored && standing <= m.refusedAt)
+		})
+	})
+}
+
+// standing is the last claim to send that no answer of its own has refused, the same of
+// those that a restore forgot, by their times, and the last row that tells of either.
+func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	ownRefusal := func(claim int) bool {
 		return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && !n.executed })
 	}
@@ -291,27 +310,13 @@ func (m *model) refusedAndExecuted(after int) bool {
 			lastForgotten = l.forgotten
 		}
 	}
-	return slices.ContainsFunc(m.words, func(no named) bool {
-		if !isRefusal(no.result) || no.executed {
-			return false
-		}
-		since := no.claim
-		if since == 0 {
-			since = no.no
-		}
-		if no.result == payment.ResultRefused {
-			for _, earlier := range m.words {
-				if earlier.reference == no.reference && !earlier.executed && m.claimSent[earlier.claim] {
-					since = min(since, earlier.claim)
-				}
-			}
-		}
-		sentAgain := since < last || !no.at.IsZero() && lastForgotten.After(no.at)
-		return slices.ContainsFunc(m.words, func(yes named) bool {
-			named := no.reference != "" && yes.reference == no.reference && !sentAgain
-			return yes.executed && max(yes.no, no.no) > after && (named || !m.restored && standing <= m.refusedAt)
-		})
-	})
+	return last, lastForgotten, standing
+}
+
+// noneStands reports whether every send that is known was refused, or never left.
+func (m *model) noneStands() bool {
+	_, _, standing := m.standing()
+	return standing == 0
 }
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
@@ -384,8 +389,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
 		if (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || m.ended == 0 && m.sent() <= 1 && !m.forgottenExecuted()) ||
-			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && (refusalForNow(o.Result) && m.sent() <= 1 || noSend(o.Result) && m.sent() == 0) ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands()) ||
+			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands() ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict
@@ -436,7 +441,8 @@ func (m *model) known(executes bool, like late) bool {
 	}
 	sent := 0 // the last claim to send: a report after it may be of that send
 	for claim, sends := range m.claimSent {
-		if sends && isRefusal(like.result) && like.claim == 0 && like.forgotten.IsZero() {
+		left := sends && m.sends[claim] && !slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) })
+		if left && isRefusal(like.result) && like.claim == 0 && like.forgotten.IsZero() {
 			sent = max(sent, claim)
 		}
 	}
