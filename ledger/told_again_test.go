@@ -98,6 +98,8 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	if _, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why); err == nil {
 		t.Errorf("replayed under a key that the rail refused, and that wants a new id: %s", d.rows(id))
 	}
+	failed := answered(d, payment.ResultRefusedFinal)
+	same(t, "beside the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
 // TestForgottenRefusalIsOfASend: a refusal of a forgotten send, which an inquiry repeats, does not end the replayed one.

@@ -90,13 +90,17 @@ func TestRefusedBesideAnEndOfOurs(t *testing.T) {
 	d.record(refusal)
 	_, err = o.ResolvePayment(t.Context(), first.OutboxID, stated("ref-9"))
 	d.must(err)
-	same(t, "the rail says so too", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-9")), payment.VerdictConflict)
+	same(t, "the rail says so too", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-9")), payment.VerdictLate)
+	same(t, "and refuses it again", d.late(callback(first.OutboxID, payment.ResultRefused, "ref-9")), payment.VerdictConflict)
 
-	id := parked(d)
+	only = d.claimOne(d.enqueue())
+	d.record(told(never, only, payment.ResultUnknown, ""))
+	id := only.OutboxID
 	_, err = o.ResolvePayment(t.Context(), id, stated("ref-10"))
 	d.must(err)
 	same(t, "the rail says so", d.late(callback(id, payment.ResultExecuted, "ref-10")), payment.VerdictLate)
 	same(t, "and again", d.late(callback(id, payment.ResultExecuted, "ref-10")), payment.VerdictRepeated)
+	same(t, "its worker knows of no send", d.late(told(never, only, payment.ResultNotSent, "")), payment.VerdictLate)
 	same(t, "no letter", d.letter(id), "OUTCOME_UNKNOWN resolved")
 }
 
@@ -230,4 +234,34 @@ func TestEvidenceBesideARefusalOfOneSend(t *testing.T) {
 	_, err = d.operator().ReplayPayment(t.Context(), only.OutboxID, time.Time{}, why)
 	same(t, "a replay is refused, and the remedy knows it", err != nil, line.ContradictedSince())
 	same(t, "it is refused", err != nil, true)
+}
+
+// TestRefusedAfterAReplay: the send since a replay was refused, and the payment executed:
+// the one before was judged, or refused, and is no excuse.
+func TestRefusedAfterAReplay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)
+	replayed := func() (before, since payment.Claim) {
+		t.Helper()
+		before = d.claimOne(d.enqueue())
+		d.record(lost(never, before))
+		_, err := d.operator().ResolvePayment(t.Context(), before.OutboxID, notExecuted())
+		d.must(err)
+		_, err = d.operator().ReplayPayment(t.Context(), before.OutboxID, time.Time{}, why)
+		d.must(err)
+		return before, d.claimOne(before.OutboxID)
+	}
+	_, since := replayed()
+	same(t, "executed", d.late(callback(since.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictIn)
+	same(t, "refused", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+
+	before, since := replayed()
+	same(t, "the one before was executed", d.late(told(never, before, payment.ResultAccepted, "ref-2")), payment.VerdictLate)
+	same(t, "the one since refused", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+
+	_, since = replayed()
+	d.suspend()
+	same(t, "executed while suspended", d.late(callback(since.OutboxID, payment.ResultExecuted, "ref-3")), payment.VerdictIn)
+	same(t, "refused while suspended", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
 }

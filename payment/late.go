@@ -45,6 +45,8 @@ type History struct {
 	// JudgedTo is the number of the last row there was when an operator last recorded that
 	// the payment was not executed; 0: none did.
 	JudgedTo int
+	// JudgedExecutedTo is the same of when an operator last recorded that it was executed.
+	JudgedExecutedTo int
 	// LeftTheArchive is set where the month of the instruction was detached.
 	LeftTheArchive bool
 }
@@ -223,9 +225,9 @@ func (w *weighing) contradicts() bool {
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
 	case w.refuses && w.last.State == Dispatched:
-		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalIsWhole(false) || w.noneStands()
+		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalIsWhole(false) || w.noneStands(false)
 	case w.last.State == Dispatched && w.last.Answers == 0 && w.byEvidenceAlone() && w.o.Result.DeniesSend():
-		return w.noneStands()
+		return w.noneStands(true)
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
@@ -259,7 +261,7 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 	}
 	all := !h.MaybeForgotten && !slices.ContainsFunc(standing, func(send Row) bool { return send.No > ended })
 	return slices.ContainsFunc(h.Rows, func(refusal Row) bool {
-		return refusal.refusesByRail() && slices.ContainsFunc(h.Rows, func(r Row) bool {
+		return refusal.No > h.JudgedExecutedTo && refusal.refusesByRail() && slices.ContainsFunc(h.Rows, func(r Row) bool {
 			executed := (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved && r.No > h.JudgedTo
 			return executed && max(r.No, refusal.No) > after &&
 				(all || refusal.Reference != "" && r.Reference == refusal.Reference && !h.sentSince(refusal, standing))
@@ -275,8 +277,17 @@ func (w *weighing) now() History {
 }
 
 // noneStands reports whether no send of those that are known may have been executed by
-// what was said of it.
-func (w *weighing) noneStands() bool { return len(w.now().standing()) == 0 }
+// what was said of it: of all of them, or of those since the payment last ended as FAILED,
+// by the rail's refusal of it or by an operator's evidence.
+func (w *weighing) noneStands(ofAll bool) bool {
+	settled := 0
+	for _, r := range w.Rows {
+		if !ofAll && r.State == Failed && r.Result.Refuses() {
+			settled = r.No
+		}
+	}
+	return !slices.ContainsFunc(w.now().standing(), func(send Row) bool { return send.No > settled })
+}
 
 // executedForgotten reports whether a row tells of a send that a restore forgot, and that
 // it was executed.
@@ -323,10 +334,12 @@ func (h History) sentSince(refusal Row, standing []Row) bool {
 	})
 }
 
-// byEvidenceAlone reports whether the end rests on an operator's evidence, and that can't
-// be of a send that a restore forgot.
+// byEvidenceAlone reports whether the end rests on an operator's evidence, which the rail
+// has not confirmed since, and that can't be of a send that a restore forgot.
 func (w *weighing) byEvidenceAlone() bool {
-	return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten
+	return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten && !slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return r.No > w.last.No && r.Result == ResultExecuted
+	})
 }
 
 // answerOpenClaim weighs the answer to a claim that only LATE_OUTCOME rows follow
@@ -356,8 +369,9 @@ func (w *weighing) answerOpenClaim() Verdict {
 			id = ID{}
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
-		// A refusal that speaks for the payment contradicts it.
-		if w.o.Result == ResultRefused || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
+		// A refusal that speaks for the payment contradicts it, and so does one of the last
+		// send that may have been executed.
+		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}

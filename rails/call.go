@@ -82,9 +82,7 @@ func held(result Result, allowed []payment.Result, otherwise payment.Result) Res
 		result.Result = otherwise
 	}
 	result.Message = CleanMessage(result.Message)
-	if !plain(result.Reference, MaxReference) {
-		result.Reference = ""
-	}
+	result.Reference = CleanReference(result.Reference)
 	if !plain(result.Code, MaxCode) {
 		result.Code = ""
 	}

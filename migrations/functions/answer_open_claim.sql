@@ -9,7 +9,7 @@
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what refused_and_executed reads.
+-- reads:   payment_outbox_attempts, and what standing_sends and refused_and_executed read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -49,9 +49,10 @@ BEGIN
     END IF;
     PERFORM {cell}.append_outbox_row(o, CASE WHEN o.result IS NULL THEN o.attempt_id ELSE {cell}.uuidv7() END, next_no,
       'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
-    -- A refusal that speaks for the payment contradicts the proof, and so does one under
-    -- its reference, or of the last send, or another reference.
+    -- A refusal that speaks for the payment contradicts the proof, and so does one of the
+    -- last send that may have been executed, or under its reference, or another reference.
     IF o.result = 'REFUSED' OR refused_since OR two_references
+      OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],

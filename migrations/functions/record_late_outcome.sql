@@ -187,10 +187,14 @@ BEGIN
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
             AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no AND {cell}.refusal_is_whole(o.outbox_id, false)
-              OR NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id)))
+              OR NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled))
           OR denies AND last.error_code IS NOT DISTINCT FROM 'RESOLVED' AND NOT {cell}.send_may_be_forgotten(o.outbox_id)
             AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL
             AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id))
+            -- Unless the rail has said the same as the evidence.
+            AND NOT EXISTS (
+              SELECT FROM {cell}.payment_outbox_attempts a
+              WHERE a.outbox_id = o.outbox_id AND a.attempt_no > last.attempt_no AND a.result = 'EXECUTED')
           OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
           OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})

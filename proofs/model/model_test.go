@@ -27,6 +27,8 @@ type model struct {
 	replayedAt               int // the last row REPLAYED
 	firstSend                int // the first row that claims a send
 	judgedAt                 int // the last row when an operator recorded that it was not executed
+	judgedPaidAt             int // the same, that it was executed
+	settledAt                int // the last row that ended it as FAILED by a refusal, or by evidence
 	dispatched               bool
 	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
 	inProgressAt             int            // the last row that says so, where the payment has not FAILED since
@@ -118,7 +120,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 		m.inProgressAt = 0
 	}
 	if state == payment.Failed && isRefusal(result) {
-		m.refusedAt = m.rows
+		m.refusedAt, m.settledAt = m.rows, m.rows
 	}
 	m.hears(named{no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference, at: m.claimedAt[answers]})
 	if answers > 0 {
@@ -181,7 +183,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
+		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -250,6 +252,11 @@ func (m *model) addLate(l late) {
 	m.hears(named{no: l.no, claim: l.claim, result: l.result, executed: l.result == payment.ResultExecuted, reference: l.reference, at: at})
 }
 
+// confirmed reports whether the rail has said since the end that it executed the payment.
+func (m *model) confirmed() bool {
+	return slices.ContainsFunc(m.lates, func(l late) bool { return l.no > m.last && l.result == payment.ResultExecuted })
+}
+
 // hears notes a word of the rail.
 func (m *model) hears(n named) {
 	if n.result == payment.ResultInProgress {
@@ -266,7 +273,7 @@ func (m *model) hears(n named) {
 func (m *model) refusedAndExecuted(after int) bool {
 	last, lastForgotten, standing := m.standing()
 	return slices.ContainsFunc(m.words, func(no named) bool {
-		if !isRefusal(no.result) || no.executed {
+		if !isRefusal(no.result) || no.executed || no.no <= m.judgedPaidAt {
 			return false
 		}
 		since := no.claim
@@ -313,10 +320,10 @@ func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	return last, lastForgotten, standing
 }
 
-// noneStands reports whether every send that is known was refused, or never left.
-func (m *model) noneStands() bool {
+// noneStands reports whether every send after a row that is known was refused, or never left.
+func (m *model) noneStands(after int) bool {
 	_, _, standing := m.standing()
-	return standing == 0
+	return standing <= after
 }
 
 // whole reports whether a refusal speaks for the payment, and not for one of its
@@ -389,8 +396,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
 		if (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
-			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands()) ||
-			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands() ||
+			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
+			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) && !m.confirmed() ||
 			doubts && !silent && m.state != payment.Dispatched && (claim == 0 || m.endedBy != payment.ResultRefused || m.evident) ||
 			silent && m.state != payment.Dispatched && (claim == 0 || !m.weighed(claim)) {
 			m.letter = payment.DeadConflict

@@ -221,7 +221,9 @@ func (w *world) resolve(t *rapid.T) {
 	if one.state != want {
 		one.resolved(want, result, reference)
 	}
-	if !executed {
+	if executed {
+		one.judgedPaidAt = one.rows
+	} else {
 		one.judgedAt = one.rows
 	}
 	one.waiting = one.waiting && !out

@@ -192,7 +192,7 @@ func (w *world) accept(t *rapid.T) {
 		})
 		must(t, err)
 		one.resolved(payment.Dispatched, payment.ResultExecuted, reference)
-		one.waiting, one.letter = false, ""
+		one.waiting, one.letter, one.judgedPaidAt = false, "", one.rows
 	}
 	_, err := w.operator.AcceptTimeline(w.ctx(), "a proof")
 	must(t, err)
