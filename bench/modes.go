@@ -39,7 +39,7 @@ func modes() []mode {
 		{"enqueue", "8 producers and nobody working, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
 		{"batches", "one producer and no worker, by calls of 1, 2, 4, 8, 32 and 1,000 payments", only("railhead", "river"), enqueueBySize},
 		{"sessions", "1 to 256 sessions and no worker, each payment in a transaction of its own (EnqueueTx); lambda, sigma and kappa are the universal scalability law's", only("railhead", "floor"), enqueueBySessions},
-		{"cores", "drain and end to end by 64 callers on 1, 2, 4, ... of the machine's cores, where it has 8", only("railhead", "river", "floor"), onCores},
+		{"cores", "drain and end to end by 64 callers on 1, 2, 4, ... of the machine's cores, where it has 8", only("railhead"), onCores},
 		{"hot", "8 producers and nobody working, every payment of one participant", only("railhead"), enqueueHot},
 		{"lanes", "latency while another rail hangs with 64 calls in flight and 192 payments behind them", only("railhead"), lanes},
 		{"pair", "drain by one relayer and by two on one queue", only("railhead"), pair},
