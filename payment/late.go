@@ -480,7 +480,7 @@ func (w *weighing) known() bool {
 
 // unsettledSend reports whether some send, other than the one that the outcome
 // answers, has no trustworthy answer, or the rail has called the payment in progress since
-// that one, and it has not ended as FAILED since.
+// that one, and it has not ended as FAILED after that.
 func (w *weighing) unsettledSend() bool {
 	failed := 0 // the last row that says so
 	for _, r := range w.Rows {

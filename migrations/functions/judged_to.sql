@@ -1,10 +1,12 @@
--- judged_to(outbox_id uuid) -> integer
+-- judged_to(outbox_id uuid, executed boolean) -> integer
 --   The number of the last row there was when an operator last recorded that the payment
---   was not executed; 0 if none did. Evidence of an execution that was stored by then is
---   news when it is told again: an operator has judged it to be wrong.
+--   was executed, or that it was not; 0 if none did. What the rail had said against that by
+--   then is judged to be wrong: evidence of an execution is news when it is told again, and
+--   neither an execution nor a refusal of before contradicts what is told later.
 -- reads:   payment_outbox_attempts, payment_operator_log.   locks: nothing.
--- called by: record_late_outcome, refused_and_executed. payment.History has it as JudgedTo.
-CREATE OR REPLACE FUNCTION {cell}.judged_to(outbox_id uuid) RETURNS integer
+-- called by: record_late_outcome, refused_and_executed. payment.History has it as JudgedTo
+-- and, of executed, JudgedExecutedTo.
+CREATE OR REPLACE FUNCTION {cell}.judged_to(outbox_id uuid, executed boolean) RETURNS integer
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -12,5 +14,5 @@ AS $$
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.created_at <= (
     SELECT max(l.acted_at) FROM {cell}.payment_operator_log l
-    WHERE l.outbox_id = $1 AND l.act = 'RESOLVE' AND NOT (l.detail ->> 'executed')::boolean)
+    WHERE l.outbox_id = $1 AND l.act = 'RESOLVE' AND (l.detail ->> 'executed')::boolean = $2)
 $$;

@@ -3,7 +3,7 @@
 --   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
 --   and no refusal of that very send came later; or a worker whose claim a restore
 --   forgot said so, of its own send or of one before it; or the rail has called the payment
---   in progress since the one just settled, and did not end as FAILED since.
+--   in progress since the one just settled, and it has not ended as FAILED after that.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE sql STABLE

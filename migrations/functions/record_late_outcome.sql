@@ -141,7 +141,7 @@ BEGIN
               AND a.attempt_no > coalesce((
                 SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
                 WHERE r.outbox_id = o.outbox_id AND r.state = 'REPLAYED'), 0)
-              AND a.attempt_no > {cell}.judged_to(o.outbox_id)
+              AND a.attempt_no > {cell}.judged_to(o.outbox_id, false)
             -- Of a claim that is forgotten, the time tells it from others. That the
             -- rail knows the key already is news.
             ELSE a.state = 'LATE_OUTCOME' AND a.result = weight
@@ -176,11 +176,12 @@ BEGIN
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
         -- Two executions with two references, an execution of what was called
         -- failed, what the rail refused and executed, a refusal of the payment or of the
-        -- last send that may have been executed, the last send turned away or not made of what an operator's evidence calls executed, a
-        -- payment that is taken for now or in progress, and was ended otherwise than by
-        -- the rail's word for the whole of it (an operator's evidence is none), a send
-        -- without an answer that became known after the end: an operator decides. A send
-        -- that was known is weighed in a final refusal; one that was forgotten, in nothing.
+        -- last send that may have been executed, the last send turned away or not made of
+        -- what an operator's evidence alone calls executed, a payment that is taken for now
+        -- or in progress, and was ended otherwise than by the rail's word for the whole of
+        -- it (an operator's evidence is none), a send without an answer that became known
+        -- after the end: an operator decides. A send that was known is weighed in a final
+        -- refusal; one that was forgotten, in nothing.
         IF executes AND (last.state <> 'DISPATCHED' OR EXISTS (
             SELECT FROM {cell}.payment_outbox_attempts a
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference

@@ -6,7 +6,8 @@
 --   that reference. And it is so under any or none where every send was refused, by its
 --   own answer or because the payment was, and none may be forgotten.
 --   payment.History has the same rule.
--- reads:   payment_outbox_attempts, and what standing_sends, judged_to, judged_executed_to and send_may_be_forgotten read.   locks: nothing.
+-- reads:   payment_outbox_attempts, and what standing_sends, judged_to and send_may_be_forgotten read.
+-- locks:   nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.refused_and_executed(outbox_id uuid, after_no integer) RETURNS boolean
 LANGUAGE sql STABLE
@@ -18,11 +19,12 @@ AS $$
   -- What an operator recorded is not the rail's word, nor does what was judged speak again.
   executed AS (
     SELECT a.* FROM a
-    WHERE a.attempt_no > {cell}.judged_to($1) AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED') AND a.error_code IS DISTINCT FROM 'RESOLVED'
+    WHERE a.attempt_no > {cell}.judged_to($1, false) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+      AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
   ),
   refusal AS (
     SELECT a.* FROM a
-    WHERE a.attempt_no > {cell}.judged_executed_to($1) AND a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+    WHERE a.attempt_no > {cell}.judged_to($1, true) AND a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
   ),
   standing AS (
     SELECT s.* FROM {cell}.standing_sends($1) s

@@ -45,7 +45,6 @@
 {include may_be_forgotten_until}
 {include send_may_be_forgotten}
 {include judged_to}
-{include judged_executed_to}
 {include refusal_is_whole}
 {include standing_sends}
 {include refused_and_executed}
