@@ -31,12 +31,9 @@ func CPUs() ([]int, error) {
 // Confine has this process and the server, each with all its threads and children, run on
 // the named CPUs alone. What either starts later inherits that.
 func (s *Server) Confine(cpus []int) error {
-	var set cpuSet
-	for _, cpu := range cpus {
-		if cpu < 0 || cpu >= len(set)*64 {
-			return fmt.Errorf("there is no CPU %d", cpu)
-		}
-		set[cpu/64] |= 1 << (cpu % 64)
+	set, err := setOf(cpus)
+	if err != nil {
+		return err
 	}
 	// Twice: what came into being during the first time had its bounds from one that was not confined yet.
 	for range 2 {
@@ -45,6 +42,16 @@ func (s *Server) Confine(cpus []int) error {
 		}
 	}
 	return nil
+}
+
+func setOf(cpus []int) (set cpuSet, err error) {
+	for _, cpu := range cpus {
+		if cpu < 0 || cpu >= len(set)*64 {
+			return set, fmt.Errorf("there is no CPU %d", cpu)
+		}
+		set[cpu/64] |= 1 << (cpu % 64)
+	}
+	return set, nil
 }
 
 // confine sets the CPUs of a process and its children, of all their threads.
