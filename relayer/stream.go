@@ -19,7 +19,7 @@ type stream struct {
 	flight  flight
 	wake    chan struct{} // size 1: something of this stream's has changed
 	doubts  []doubt       // claims of unknown commit, to be looked up
-	late    []lateOutcome // lost the fence, not yet recorded by the slow path
+	late    []lateOutcome // called late by a turn, not yet recorded by the slow path
 }
 
 func newStream(r *Relayer, primary bool) *stream {

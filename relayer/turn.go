@@ -76,7 +76,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 const helpShare = 4
 
 // upkeep does what a turn needs first: profiles that are not too old, claims of
-// unknown commit looked up, outcomes that lost the fence recorded.
+// unknown commit looked up, late outcomes recorded.
 func (r *stream) upkeep(ctx context.Context) error {
 	if r.primary && (r.lanes.due(r.config.RefreshEvery) || r.guard.Waiting()) {
 		if err := r.checkServer(ctx); err != nil {
@@ -135,7 +135,7 @@ const (
 	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again
 )
 
-// recordLate records outcomes that lost the fence. They stay in hand until the
+// recordLate records outcomes that a turn called late. They stay in hand until the
 // ledger has them; one that does not go in waits and holds up no other.
 func (r *stream) recordLate(ctx context.Context) error {
 	now, tried := time.Now(), 0

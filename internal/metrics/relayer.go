@@ -57,7 +57,7 @@ func (s *Set) Relayer() *Relayer {
 	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by what came of it.", "rail", "result")
 	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by what it said.", "rail", "result")
 	unlisted := s.counters("railhead_rail_unlisted_codes_total", "Answers with a code that the table does not class.", "rail", "table")
-	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence or meet a refusal under their reference, by what the ledger did with them.", "rail", "verdict")
+	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence, or say executed of what the rail has refused in some answer, by what the ledger did with them.", "rail", "verdict")
 	r.rails = newPerRail(func(rail string) relayerRail {
 		one := relayerRail{
 			latency:   latency.WithLabelValues(rail).(prometheus.ExemplarObserver),
