@@ -1,6 +1,7 @@
 package relayer_test
 
 import (
+	"flag"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,10 +40,18 @@ func (s *witness) count(what string) int {
 	return s.n[what]
 }
 
+// patience is how long a test waits for what may never come: not so long under -failfast.
+func patience() time.Duration {
+	if flag.Lookup("test.failfast").Value.String() == "true" {
+		return 8 * time.Second
+	}
+	return 20 * time.Second
+}
+
 // await checks after every event, and now and then for what makes none.
 func (s *witness) await(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience())
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

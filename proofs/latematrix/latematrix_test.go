@@ -55,8 +55,13 @@ const (
 	partOfRail  = 30
 )
 
-// enough findings of that part show what is wrong.
-const enough = 20
+// enough is how many findings of that part show what is wrong: one under -failfast.
+func enough() int {
+	if flag.Lookup("test.failfast").Value.String() == "true" {
+		return 1
+	}
+	return 20
+}
 
 // TestLateMatrix plays the matrix, or a part of it that is always the same.
 func TestLateMatrix(t *testing.T) {
@@ -73,7 +78,7 @@ func TestLateMatrix(t *testing.T) {
 				adding.Lock()
 				found := len(all.found)
 				adding.Unlock()
-				if *one == 0 && (went == railsOfPart || found >= enough) {
+				if *one == 0 && (went == railsOfPart || found >= enough()) {
 					break
 				}
 				r := n // the one with the most states first, and then of different kinds

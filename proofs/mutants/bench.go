@@ -27,6 +27,7 @@ type Bench struct {
 type tree struct {
 	root string
 	name string // begins the names of its programs
+	read bool   // its programs read their SQL from the disk
 	// controlled are the catchers that passed with every guard in place, controls
 	// the programs of that tree by package.
 	controlled map[Catcher]bool
@@ -41,7 +42,7 @@ func NewBench(root, dir string, env ...string) (*Bench, error) {
 		name string
 		tree **tree
 	}{{"tree", &b.built}, {"read", &b.read}} {
-		t := &tree{root: filepath.Join(dir, one.name), name: one.name, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
+		t := &tree{root: filepath.Join(dir, one.name), name: one.name, read: one.tree == &b.read, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
 		if err := copyTree(root, t.root); err != nil {
 			return nil, err
 		}
@@ -168,12 +169,12 @@ func (b *Bench) build(ctx context.Context, t *tree, c Catcher, what string) (pro
 		return "", err
 	}
 	program = filepath.Join(b.bin, prefix+"faultsrun")
-	args := []string{"build", "-ldflags=-s -w", "-o", program, "./proofs/faultsrun"}
+	args := []string{"build", "-ldflags=" + t.ldflags(), "-o", program, "./proofs/faultsrun"}
 	if c.Package != "" {
 		program = filepath.Join(b.bin, prefix+strings.ReplaceAll(filepath.Clean(c.Package), "/", "-")+".test")
-		args = []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", program, c.Package}
+		args = []string{"test", "-c", "-vet=off", "-ldflags=" + t.ldflags(), "-o", program, c.Package}
 	}
-	if output, err := b.command(ctx, t, t.root, "go", args...).CombinedOutput(); err != nil {
+	if output, err := b.command(ctx, t.root, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %w\n%s", errors.Join(err, ctx.Err()), output)
 	}
 	return program, nil
@@ -185,9 +186,9 @@ const exitBroken = 8
 // run runs a catcher and reports whether it has caught something.
 func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (caught bool, output string, err error) {
 	for try := range max(c.Tries, c.Seeds, 1) {
-		command := b.command(ctx, t, filepath.Join(t.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
+		command := b.command(ctx, filepath.Join(t.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
 		if c.Fault != "" {
-			command = b.command(ctx, t, t.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
+			command = b.command(ctx, t.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
 		}
 		text, err := command.CombinedOutput()
 		exit, ended := errors.AsType[*exec.ExitError](err)
@@ -208,12 +209,12 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 	return false, "", nil
 }
 
-func (b *Bench) command(ctx context.Context, t *tree, dir, name string, args ...string) *exec.Cmd {
+func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
 	// The copy has no history to be stamped with. Without its path in what is built,
 	// all copies share one build cache, and with it all that no mutant changes.
-	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath", envTree+"="+t.root)
+	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath")
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 30 * time.Second
 	return command

@@ -3,30 +3,40 @@ package mutants
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// envTree names, to programs of a tree that reads its SQL from the disk, where that is.
-const envTree = "MUTANT_TREE"
-
 // embedding are the packages that embed SQL as a file system, and the file that does it.
 var embedding = map[string]string{"migrations": "migrations.go", "ledger": "ledger.go", "proofs": "proofs.go"}
-
-// ownEnvironment is the package whose tests start programs with an environment of their
-// own, which does not name the tree.
-const ownEnvironment = "./cmd/railhead"
 
 // ofSQL reports whether a mutant is one of SQL that a test finds, and of files that
 // embedding has.
 func (m Mutant) ofSQL() bool {
-	return m.Catcher.Fault == "" && m.Catcher.Package != ownEnvironment && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
+	return m.Catcher.Fault == "" && !slices.ContainsFunc(m.Edits, func(e Edit) bool {
 		top, _, _ := strings.Cut(e.File, "/")
 		_, embedded := embedding[top]
 		return !embedded || !strings.HasSuffix(e.File, ".sql") || strings.Count(e.File, "/") == 1
 	})
+}
+
+// module is the path of the product's.
+const module = "github.com/railhead-pay/railhead"
+
+// ldflags say, where programs read their SQL from the disk, where that is. Only the link
+// differs from one copy to another, and programs that a test starts as itself know it too.
+func (t *tree) ldflags() string {
+	flags := "-s -w"
+	if !t.read {
+		return flags
+	}
+	for _, name := range slices.Sorted(maps.Keys(embedding)) {
+		flags += fmt.Sprintf(" -X '%s/%s.diskRoot=%s'", module, name, t.root)
+	}
+	return flags
 }
 
 // diskFiles stands for the embedded files of a package.
@@ -43,7 +53,9 @@ type diskFiles struct{ fs.FS }
 func (d diskFiles) ReadFile(name string) ([]byte, error)       { return fs.ReadFile(d.FS, name) }
 func (d diskFiles) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(d.FS, name) }
 
-var files = diskFiles{os.DirFS(filepath.Join(os.Getenv(%[2]q), %[1]q))}
+var diskRoot string // set by the linker
+
+var files = diskFiles{os.DirFS(filepath.Join(diskRoot, %[1]q))}
 `
 
 // readFromDisk changes a copy of the tree so that its programs read, when they start, the
@@ -64,7 +76,7 @@ func readFromDisk(root string) error {
 		before = strings.Replace(before, "\t\"embed\"\n", "", 1)
 		all = append(all,
 			os.WriteFile(path, []byte(before+after), 0o644),
-			os.WriteFile(filepath.Join(root, name, "disk_files.go"), fmt.Appendf(nil, diskFiles, name, envTree), 0o644))
+			os.WriteFile(filepath.Join(root, name, "disk_files.go"), fmt.Appendf(nil, diskFiles, name), 0o644))
 	}
 	return errors.Join(all...)
 }

@@ -52,6 +52,7 @@ func TestMutantsOfSQL(t *testing.T) {
 		{test, []string{"migrations/functions/sends_of.sql"}, true},
 		{test, []string{"ledger/sql/claim.sql", "migrations/sql/00002_hot.sql"}, true},
 		{test, []string{"ledger/sql/claim.sql", "ledger/record.go"}, false},
+		{Catcher{Package: "./cmd/railhead", Test: "TestX"}, []string{"ledger/sql/claim.sql"}, true},
 		{test, []string{"migrations/dump.sql"}, false}, // embedded as a text
 		{test, []string{"acl/sql/roles.sql"}, false},
 		{fault, []string{"ledger/sql/claim.sql"}, false},
