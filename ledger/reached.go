@@ -20,17 +20,15 @@ func (t Timeline) MayHaveReachedRail() bool {
 			left[row.AnswersAttemptNo] = true
 		}
 	}
-	claimed := false // to be sent, by a row before
 	for _, row := range t.Attempts {
 		switch row.State {
 		case payment.Dispatching:
 			if !left[row.AttemptNo] {
 				return true
 			}
-			claimed = true
 		case payment.LateOutcome:
 			result := payment.Result(row.Result)
-			if row.AnswersAttemptNo == 0 && (result == payment.ResultRefused && !claimed || !row.ClaimedAt.IsZero() &&
+			if row.AnswersAttemptNo == 0 && (result == payment.ResultRefused || !row.ClaimedAt.IsZero() &&
 				(result == payment.ResultExecuted || result.ReachedRail() || row.OutcomeUnknown && result.IsOfInquiry())) {
 				return true
 			}

@@ -78,7 +78,7 @@ func TestBusyCountsNoSend(t *testing.T) {
 		}
 		// One send reached the rail: its refusal of the payment speaks for it.
 		d.record(told(asks, claim, payment.ResultUnknown, ""))
-		d.record(told(asks, d.claimOne(id), payment.ResultRefused, ""))
+		d.tell(told(asks, d.claimOne(id), payment.ResultRefused, ""))
 		same(t, string(result)+": end", d.text(`SELECT state || ' ' || outcome_unknown FROM railhead.payment_outbox_attempts
 			WHERE outbox_id = $1 ORDER BY attempt_no DESC LIMIT 1`, [16]byte(id)), "FAILED false")
 

@@ -36,6 +36,9 @@ type History struct {
 	Waiting *Waiting // nil: nothing stands in pending
 	// CoversKey is the rule answer_covers_key of the profile that is in force.
 	CoversKey bool
+	// KeepsNoKeys is set where the profile in force says resend_on_unknown NEVER: the rail
+	// executes a key as often as it is sent.
+	KeepsNoKeys bool
 	// Settled is set where the rows of the database are known to be all that was
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
@@ -217,6 +220,7 @@ func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)),
+		w.executes && w.executedTwice(len(w.Rows)),
 		w.o.Result.DeniesSend() && w.last.State == Dispatched && !w.torn && w.refusedAndExecuted(0):
 		return true
 	case w.executes:
@@ -255,7 +259,7 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 	standing := h.standing()
 	ended := 0 // the last row that ended the payment as refused
 	for _, r := range h.Rows {
-		if r.State == Failed && r.refusesByRail() {
+		if r.State == Failed && r.refusesByRail() && r.No > h.JudgedExecutedTo {
 			ended = r.No
 		}
 	}
@@ -267,6 +271,20 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 				(all || refusal.Reference != "" && r.Reference == refusal.Reference && !h.sentSince(refusal, standing))
 		})
 	})
+}
+
+// executedTwice reports whether two sends were executed, each by its own answer or by what
+// was told while it was out, on a rail that keeps no keys, and one of the two came after a row.
+func (w *weighing) executedTwice(after int) bool {
+	h := w.now()
+	last, sends := 0, make(map[int]bool)
+	for _, r := range h.Rows {
+		executed := r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted
+		if executed && r.Answers > 0 && h.Rows[r.Answers-1].State == Dispatching {
+			last, sends[r.Answers] = r.No, true
+		}
+	}
+	return h.KeepsNoKeys && len(sends) > 1 && last > after
 }
 
 // now is the history with the rows that are appended.
@@ -320,10 +338,11 @@ func (h History) standing() []Row {
 // or may be, of.
 func (h History) sentSince(refusal Row, standing []Row) bool {
 	of := cmp.Or(refusal.Answers, refusal.No)
-	for _, answer := range h.Rows {
-		earlier := refusal.Result == ResultRefused && answer.Result.RefusesSend() && answer.Reference == refusal.Reference
-		if earlier && answer.Answers > 0 && h.Rows[answer.Answers-1].State == Dispatching {
-			of = min(of, answer.Answers)
+	if refusal.Result == ResultRefused {
+		for _, answer := range h.Rows {
+			if h.isOf(refusal, answer) {
+				of = min(of, answer.Answers)
+			}
 		}
 	}
 	return slices.ContainsFunc(standing, func(send Row) bool {
@@ -332,6 +351,16 @@ func (h History) sentSince(refusal Row, standing []Row) bool {
 		}
 		return !refusal.ClaimedAt.IsZero() && send.ClaimedAt.After(refusal.ClaimedAt)
 	})
+}
+
+// isOf reports whether an answer to a send refused it under the reference of a refusal.
+func (h History) isOf(refusal, answer Row) bool {
+	return answer.Result.RefusesSend() && answer.Reference == refusal.Reference && answer.Answers > 0 && h.Rows[answer.Answers-1].State == Dispatching
+}
+
+// repeats reports whether a refusal has the reference of one that answered a send.
+func (h History) repeats(refusal Row) bool {
+	return refusal.Reference != "" && slices.ContainsFunc(h.Rows, func(answer Row) bool { return h.isOf(refusal, answer) })
 }
 
 // byEvidenceAlone reports whether the end rests on an operator's evidence, which the rail
@@ -355,11 +384,17 @@ func (w *weighing) answerOpenClaim() Verdict {
 		return nil
 	}
 	proof := since(func(r Result) bool { return r == ResultExecuted })
-	// A refusal of the payment, and an execution under another reference, came since.
-	contradicted := func(reference string) bool {
+	// A refusal of the payment came since; beside an inquiry, one before the proof that
+	// repeats the refusal of a send is none.
+	refused := slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return r.No > claim.No && r.State == LateOutcome && r.Result == ResultRefused &&
+			(claim.State == Dispatching || proof != nil && r.No > proof.No || !w.repeats(r))
+	})
+	// So did an execution under another reference.
+	twoReferences := func(reference string) bool {
 		return slices.ContainsFunc(w.Rows, func(r Row) bool {
-			return r.No > claim.No && r.State == LateOutcome && (r.Result == ResultRefused ||
-				r.Result == ResultExecuted && r.Reference != "" && reference != "" && r.Reference != reference)
+			return r.No > claim.No && r.State == LateOutcome &&
+				r.Result == ResultExecuted && r.Reference != "" && reference != "" && r.Reference != reference
 		})
 	}
 	if proof != nil && !w.executes {
@@ -371,7 +406,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
 		// A refusal that speaks for the payment contradicts it, and so does one of the last
 		// send that may have been executed.
-		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || contradicted(proof.Reference) || w.refusedAndExecuted(claim.No) {
+		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || refused || twoReferences(proof.Reference) ||
+			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -413,7 +449,9 @@ func (w *weighing) answerOpenClaim() Verdict {
 		if proof != nil {
 			reference = cmp.Or(reference, proof.Reference)
 		}
-		if proof != nil && (proof.Reference != reference || contradicted(reference)) || w.refusedAndExecuted(claim.No) {
+		// A report of a send that is out is the proof itself.
+		if refused && (proof != nil || w.reported && claim.State == Dispatching) || proof != nil && twoReferences(reference) ||
+			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -465,7 +503,9 @@ func (w *weighing) known() bool {
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
 		if w.executes { // what was judged, before a replay or by an operator, speaks again
 			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved || r.State == LateOutcome && r.Result == ResultExecuted) &&
-				(w.o.RailReference == "" || r.Reference == w.o.RailReference)
+				(w.o.RailReference == "" || r.Reference == w.o.RailReference) &&
+				// Of two sends each may have been executed, where the rail keeps no keys.
+				(!w.KeepsNoKeys || w.claimNo == 0 || w.Rows[w.claimNo-1].State != Dispatching || r.Answers == w.claimNo)
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
 			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
@@ -510,7 +550,39 @@ func (w *weighing) unsettledSend() bool {
 // send a restore may have forgotten.
 func (h History) refusalIsWhole(reported bool) bool {
 	notNow := h.MaybeForgotten || slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
-	return !h.MaybeForgotten && h.sends(func(Row) bool { return true }) <= 1 || h.CoversKey && !(reported && notNow)
+	return !h.MaybeForgotten && h.sends(func(Row) bool { return true })+h.filtered() <= 1 || h.CoversKey && !(reported && notNow)
+}
+
+// filtered counts the sends that were answered by a refusal of our credentials or route:
+// what filters the answers may stand in front of a bank that has refused it. Where the rail
+// keeps no keys such an answer is UNKNOWN, unless it proves more.
+func (h History) filtered() int {
+	n := 0
+	if h.KeepsNoKeys {
+		return n
+	}
+	for _, r := range h.Rows {
+		if r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No) {
+			n++
+		}
+	}
+	return n
+}
+
+// answered reports whether some row, of whichever time, answers a claim by such a word.
+func (h History) answered(claim int, by func(Result) bool) bool {
+	return slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Answers == claim && by(r.Result) })
+}
+
+// refusedWhileOut reports whether the rail refused the payment while a send was out.
+func (h History) refusedWhileOut(claim int) bool {
+	return h.answered(claim, func(r Result) bool { return r == ResultRefused })
+}
+
+// mayHaveLeft reports whether a claim is one to send of which no answer says that nothing
+// left, or against one that does the rail has refused the payment while it was out.
+func (h History) mayHaveLeft(claim Row) bool {
+	return claim.State == Dispatching && (!h.answered(claim.No, Result.LeftNothing) || h.refusedWhileOut(claim.No))
 }
 
 // sends counts those that may have reached the rail, with those that only a worker
@@ -524,13 +596,11 @@ func (h History) sends(of func(Row) bool) int {
 		}
 		switch {
 		case r.State == LateOutcome && r.Answers == 0:
-			refused := r.Result == ResultRefused && !slices.ContainsFunc(h.Rows[:r.No-1], func(s Row) bool { return s.State == Dispatching })
+			refused := r.Result == ResultRefused && !slices.ContainsFunc(h.Rows[:r.No-1], h.mayHaveLeft)
 			if refused || r.Result.ReachedRail() || !r.ClaimedAt.IsZero() && r.OutcomeUnknown && r.Result.IsOfInquiry() {
 				sends++
 			}
-		case r.State == Dispatching && !slices.ContainsFunc(h.Rows, func(answer Row) bool {
-			return answer.Answers == r.No && answer.Result.LeftNothing()
-		}):
+		case h.mayHaveLeft(r):
 			sends++
 		}
 	}

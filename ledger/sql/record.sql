@@ -9,7 +9,8 @@
 -- went in, attempt_id, and never by the instruction.
 --
 -- An inquiry that finds executed what the rail refused in some answer is left to the slow
--- path too, which weighs one against the other.
+-- path too, which weighs one against the other, and so is one that finds refused what it
+-- had refused our credentials for.
 --
 -- A failover that forgets a claim gives its number away again: the claim is the
 -- row with this number and this time, and an answer to one that is gone is late.
@@ -41,10 +42,16 @@ answered AS (
     c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
   -- No EXISTS: that could be answered by a table of all refusals there are.
-  WHERE NOT (c.claim_state = 'INQUIRING' AND c.state = 'DISPATCHED' AND (
-    SELECT true FROM {cell}.payment_outbox_attempts refusal
-    WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})
-    LIMIT 1) IS NOT NULL)
+  WHERE NOT (c.claim_state = 'INQUIRING' AND CASE c.state
+    WHEN 'DISPATCHED' THEN (
+      SELECT true FROM {cell}.payment_outbox_attempts refusal
+      WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})
+      LIMIT 1) IS NOT NULL
+    WHEN 'FAILED' THEN (
+      SELECT true FROM {cell}.payment_outbox_attempts filtered
+      WHERE filtered.outbox_id = c.outbox_id AND filtered.result = 'REFUSED_RAIL'
+      LIMIT 1) IS NOT NULL
+    ELSE false END)
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
   RETURNING t.attempt_id, t.outbox_id

@@ -9,7 +9,7 @@
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what standing_sends and refused_and_executed read.
+-- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed and executed_twice read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -21,7 +21,7 @@ DECLARE
   executes boolean := o.state = 'DISPATCHED';
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
-  refused_since  boolean; -- the payment, since the claim
+  refused_since  boolean; -- the payment, since the claim; beside an inquiry, no repeated refusal of a send before the proof
   two_references boolean; -- of executions, since the claim
   doubted  boolean;
   taken    boolean;
@@ -35,7 +35,11 @@ BEGIN
     AND a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED'
   ORDER BY a.attempt_no LIMIT 1;
   proven := FOUND;
-  SELECT coalesce(bool_or(a.result = 'REFUSED'), false),
+  SELECT coalesce(bool_or(a.result = 'REFUSED' AND (claim.state = 'DISPATCHING' OR a.attempt_no > proof.attempt_no OR NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts send
+      JOIN {cell}.payment_outbox_attempts answer ON answer.outbox_id = o.outbox_id AND answer.answers_attempt_no = send.attempt_no
+      WHERE send.outbox_id = o.outbox_id AND send.state = 'DISPATCHING'
+        AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = a.rail_reference))), false),
     coalesce(bool_or(a.result = 'EXECUTED' AND a.rail_reference <> coalesce(CASE WHEN executes THEN o.rail_reference END, proof.rail_reference)), false)
   INTO refused_since, two_references
   FROM {cell}.payment_outbox_attempts a
@@ -53,7 +57,7 @@ BEGIN
     -- last send that may have been executed, or under its reference, or another reference.
     IF o.result = 'REFUSED' OR refused_since OR two_references
       OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
-      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
         ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
@@ -107,8 +111,10 @@ BEGIN
     o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
   o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
-    two_references := two_references OR proof.rail_reference IS DISTINCT FROM coalesce(o.rail_reference, proof.rail_reference);
-    IF proven AND (refused_since OR two_references) OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) THEN
+    -- A report of a send that is out is the proof itself.
+    IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING') OR proven AND two_references
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no)
+    THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
       RETURN 'CONFLICT';
     END IF;

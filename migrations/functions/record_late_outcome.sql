@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole, standing_sends and refused_and_executed read.
+--          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed and executed_twice read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -137,6 +137,10 @@ BEGIN
             -- What an operator recorded is not the rail's word.
             WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
+              -- Of two sends each may have been executed, where the rail keeps no keys.
+              AND (claim_no = a.answers_attempt_no OR NOT {cell}.rail_keeps_no_keys(o.outbox_id) OR NOT EXISTS (
+                SELECT FROM {cell}.payment_outbox_attempts s
+                WHERE s.outbox_id = o.outbox_id AND s.attempt_no = claim_no AND s.state = 'DISPATCHING'))
               -- What was judged, before a replay or by an operator, speaks again.
               AND a.attempt_no > coalesce((
                 SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
@@ -174,7 +178,7 @@ BEGIN
       IF is_claimed THEN
         RETURN 'LATE';
       ELSIF last.state IN ({ended_states}) AND NOT is_waiting THEN
-        -- Two executions with two references, an execution of what was called
+        -- Two executions with two references, or of two sends, an execution of what was called
         -- failed, what the rail refused and executed, a refusal of the payment or of the
         -- last send that may have been executed, the last send turned away or not made of
         -- what an operator's evidence alone calls executed, a payment that is taken for now
@@ -197,6 +201,7 @@ BEGIN
               SELECT FROM {cell}.payment_outbox_attempts a
               WHERE a.outbox_id = o.outbox_id AND a.attempt_no > last.attempt_no AND a.result = 'EXECUTED')
           OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
+          OR executes AND {cell}.executed_twice(o.outbox_id, last_no)
           OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')

@@ -2,9 +2,10 @@
 --   The sends of an instruction that may have reached the rail: its claims whose answer
 --   does not prove that nothing left, and those that a restore forgot, as their workers
 --   have told since, or those of inquiries about them, or that the rail has refused before
---   there was any of ours: those have the time at which it was told. executed: a forgotten one, by its
---   own answer. denied: a word that came late, after another answer, says that nothing
---   left.
+--   there was any of ours that may have left: those have the time at which it was told.
+--   executed: a forgotten one, by its own answer. denied: a word that came late, after
+--   another answer, says that nothing left, and the rail has not refused the payment while
+--   that send was out.
 --   payment.History has the same rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: refusal_is_whole, forgotten_sends, known_sends, standing_sends, record_late_outcome.
@@ -17,6 +18,9 @@ AS $$
   SELECT s.attempt_no, s.claimed_at, s.render_version, false, false, EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts late
     WHERE late.outbox_id = $1 AND late.answers_attempt_no = s.attempt_no AND late.result IN ({left_nothing_results}))
+    AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_attempts refused
+    WHERE refused.outbox_id = $1 AND refused.answers_attempt_no = s.attempt_no AND refused.result = 'REFUSED')
   FROM {cell}.payment_outbox_attempts s
   WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND NOT EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts answer
@@ -30,5 +34,12 @@ AS $$
       OR f.claimed_at IS NOT NULL AND f.outcome_unknown AND f.result IN ({inquiry_results})
       OR f.result = 'REFUSED' AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts s
-        WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND s.attempt_no < f.attempt_no))
+        WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND s.attempt_no < f.attempt_no AND (
+          NOT EXISTS (
+            SELECT FROM {cell}.payment_outbox_attempts answer
+            WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
+              AND answer.result IN ({left_nothing_results}))
+          OR EXISTS (
+            SELECT FROM {cell}.payment_outbox_attempts refused
+            WHERE refused.outbox_id = $1 AND refused.answers_attempt_no = s.attempt_no AND refused.result = 'REFUSED'))))
 $$;

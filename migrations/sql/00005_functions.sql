@@ -45,9 +45,11 @@
 {include may_be_forgotten_until}
 {include send_may_be_forgotten}
 {include judged_to}
+{include rail_keeps_no_keys}
 {include refusal_is_whole}
 {include standing_sends}
 {include refused_and_executed}
+{include executed_twice}
 {include answer_open_claim}
 {include left_the_archive}
 {include record_late_outcome}

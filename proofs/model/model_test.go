@@ -1,6 +1,8 @@
 package model
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,11 +23,12 @@ type model struct {
 	open                     int  // the open claim's number; 0: none
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
+	filtered                 map[int]bool // the claims answered by a refusal of our credentials or route
 	covers                   bool         // the rail keeps one outcome a key
+	noKeys                   bool         // the rail executes a key as often as it is sent
 	again                    bool         // the rail takes a key again that it has refused
 	replayed                 bool
 	replayedAt               int // the last row REPLAYED
-	firstSend                int // the first row that claims a send
 	judgedAt                 int // the last row when an operator recorded that it was not executed
 	judgedPaidAt             int // the same, that it was executed
 	settledAt                int // the last row that ended it as FAILED by a refusal, or by evidence
@@ -81,6 +84,7 @@ func enqueued(policy payment.Policy, past *past) *model {
 	return &model{
 		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{}, answers: map[int]payment.State{},
 		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past,
+		filtered: map[int]bool{}, noKeys: policy.ResendOnUnknown != payment.ResendSameKey,
 		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
 	}
 }
@@ -92,9 +96,6 @@ func (m *model) claimed(at time.Time) int {
 	m.claimUnknown, m.claimTaken = m.waitsUnknown, m.waitsTaken
 	m.sends[m.rows], m.claimedAt[m.rows] = m.action == payment.ActionSend, at
 	m.claimSent[m.rows] = m.action == payment.ActionSend
-	if m.firstSend == 0 && m.action == payment.ActionSend {
-		m.firstSend = m.rows
-	}
 	m.waiting, m.last, m.ended, m.endedBy = false, m.rows, 0, ""
 	return m.open
 }
@@ -127,6 +128,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 		if !noSend(result) {
 			m.spoken = result
 		}
+		m.filtered[answers] = m.filtered[answers] || result == payment.ResultRefusedRail
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && !noSend(result)
 	}
@@ -149,9 +151,11 @@ func (m *model) number(c payment.Claim) int {
 }
 
 // fast reports whether the answer to a claim goes in at the claim's number + 1. That an
-// inquiry found executed what some answer refused is weighed first.
+// inquiry found executed what some answer refused is weighed first, and so is that it found
+// refused what our credentials were refused for.
 func (m *model) fast(o payment.Outcome) bool {
 	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
+	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && len(slices.Collect(m.behindFilter())) > 0
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -177,13 +181,22 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		return slices.ContainsFunc(since, func(l late) bool { return slices.Contains(results, l.result) })
 	}
 	executes, proof := d.State == payment.Dispatched, slices.IndexFunc(since, func(l late) bool { return l.result == payment.ResultExecuted })
+	refused := slices.ContainsFunc(since, func(l late) bool {
+		return l.result == payment.ResultRefused && (m.claimSent[claim] || proof >= 0 && l.no > since[proof].no || !m.repeats(l.reference))
+	})
+	others := func(reference string) bool {
+		return slices.ContainsFunc(since, func(l late) bool {
+			return l.result == payment.ResultExecuted && l.reference != "" && reference != "" && l.reference != reference
+		})
+	}
 	if proof >= 0 && !executes {
 		reference := since[proof].reference
 		if o.Result != "" {
 			m.addLate(late{claim: claim, result: o.Result, reference: o.RailReference})
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
-		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || has(payment.ResultRefused) || m.refusedAndExecuted(claim) {
+		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || refused || others(reference) ||
+			m.refusedAndExecuted(claim) || m.executedTwice(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -213,7 +226,8 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	}
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
 	if executes {
-		if proof >= 0 && (since[proof].reference != reference || has(payment.ResultRefused)) || m.refusedAndExecuted(claim) {
+		if proof >= 0 && others(reference) || refused && (proof >= 0 || reported && m.claimSent[claim]) ||
+			m.refusedAndExecuted(claim) || m.executedTwice(claim) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -243,6 +257,7 @@ func (m *model) answeredAbout() {
 func (m *model) addLate(l late) {
 	m.rows++
 	m.notNow = m.notNow || refusalForNow(l.result)
+	m.filtered[l.claim] = m.filtered[l.claim] || l.result == payment.ResultRefusedRail
 	l.no = m.rows
 	m.lates = append(m.lates, l)
 	at := l.forgotten
@@ -295,15 +310,55 @@ func (m *model) refusedAndExecuted(after int) bool {
 	})
 }
 
+// repeats reports whether some send was refused, now or for good, under a reference.
+func (m *model) repeats(reference string) bool {
+	return reference != "" && slices.ContainsFunc(m.words, func(n named) bool {
+		return n.reference == reference && !n.executed && m.claimSent[n.claim]
+	})
+}
+
+// executedTwice reports whether two sends are called executed, once of the two after a row,
+// on a rail that executes a key as often as it is sent.
+func (m *model) executedTwice(after int) bool {
+	last, sends := 0, map[int]bool{}
+	for _, n := range m.words {
+		if n.executed && m.claimSent[n.claim] {
+			last, sends[n.claim] = n.no, true
+		}
+	}
+	return m.noKeys && len(sends) > 1 && last > after
+}
+
+// left reports whether a claim to send may have left: no answer says that it did not, or
+// the rail has refused the payment while it was out.
+func (m *model) left(claim int) bool {
+	deniedLate := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) })
+	return m.claimSent[claim] && m.sends[claim] && (!deniedLate || m.refusedOut(claim))
+}
+
+func (m *model) refusedOut(claim int) bool {
+	return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && n.result == payment.ResultRefused && !n.executed })
+}
+
+// behindFilter are the claims of any kind that were answered by a refusal of our credentials.
+func (m *model) behindFilter() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for claim, is := range m.filtered {
+			if is && !yield(claim) {
+				return
+			}
+		}
+	}
+}
+
 // standing is the last claim to send that no answer of its own has refused, the same of
 // those that a restore forgot, by their times, and the last row that tells of either.
 func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
 	ownRefusal := func(claim int) bool {
 		return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && !n.executed })
 	}
-	for claim, left := range m.sends {
-		denied := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) })
-		if left && !denied && !ownRefusal(claim) {
+	for claim := range m.sends {
+		if m.left(claim) && !ownRefusal(claim) {
 			last, standing = max(last, claim), max(standing, claim)
 		}
 	}
@@ -342,10 +397,15 @@ func (m *model) beforeReplay(claim int) bool { return claim < m.replayedAt }
 // sent counts the sends that may have reached the rail.
 func (m *model) sent() int {
 	sent := 0
-	for claim, left := range m.sends {
-		if left && !slices.ContainsFunc(m.lates, func(l late) bool {
-			return l.claim == claim && noSend(l.result)
-		}) {
+	for claim := range m.sends {
+		if m.left(claim) {
+			sent++
+		}
+	}
+	known := slices.Collect(maps.Keys(m.sends))
+	known = slices.DeleteFunc(known, func(claim int) bool { return !m.left(claim) })
+	for claim := range m.behindFilter() {
+		if m.claimSent[claim] && !m.refusedOut(claim) && !m.noKeys {
 			sent++
 		}
 	}
@@ -353,7 +413,7 @@ func (m *model) sent() int {
 		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
 			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
 		}, l.result)
-		stranger := l.result == payment.ResultRefused && (m.firstSend == 0 || l.no < m.firstSend)
+		stranger := l.result == payment.ResultRefused && !slices.ContainsFunc(known, func(claim int) bool { return claim < l.no })
 		if l.claim == 0 && (asked || stranger || slices.Contains([]payment.Result{
 			payment.ResultUnknown, payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
 		}, l.result)) {
@@ -394,7 +454,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
-		if (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
+		if executes && m.executedTwice(had) || (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) && !m.confirmed() ||
@@ -443,18 +503,18 @@ func (m *model) weighed(claim int) bool {
 
 // known reports whether equal evidence is stored already.
 func (m *model) known(executes bool, like late) bool {
-	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) {
+	same := func(claim int) bool { return !m.noKeys || !m.claimSent[like.claim] || claim == like.claim }
+	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) && same(m.ended) {
 		return true
 	}
 	sent := 0 // the last claim to send: a report after it may be of that send
-	for claim, sends := range m.claimSent {
-		left := sends && m.sends[claim] && !slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == claim && noSend(l.result) })
-		if left && isRefusal(like.result) && like.claim == 0 && like.forgotten.IsZero() {
+	for claim := range m.claimSent {
+		if m.left(claim) && isRefusal(like.result) && like.claim == 0 && like.forgotten.IsZero() {
 			sent = max(sent, claim)
 		}
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && l.no > max(m.replayedAt, m.judgedAt) ||
+		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && same(l.claim) && l.no > max(m.replayedAt, m.judgedAt) ||
 			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }

@@ -105,8 +105,8 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 				JOIN railhead.payment_rails l ON l.rail_type = a.rail_type
 				JOIN railhead.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version
 				WHERE a.outbox_id = $1 AND a.attempt_no = 1), false),
-			railhead.judged_to($1, false), railhead.judged_to($1, true)`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.JudgedTo, &h.JudgedExecutedTo)
+			railhead.rail_keeps_no_keys($1), railhead.judged_to($1, false), railhead.judged_to($1, true)`,
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KeepsNoKeys, &h.JudgedTo, &h.JudgedExecutedTo)
 	return h, known, err
 }
 
