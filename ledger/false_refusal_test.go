@@ -152,12 +152,12 @@ func TestRefusedAndExecutedWhileOut(t *testing.T) {
 	got := d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1"))
 	same(t, "same reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID), "CONFLICT pending")
 
-	first, second := thenClaimed(d)
+	first, _ = thenClaimed(d)
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
 	got = d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-2"))
 	same(t, "other reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID), "CONFLICT pending")
 
-	first, second = thenClaimed(d)
+	first, second := thenClaimed(d)
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
 	got = d.late(told(sameKey, first, payment.ResultAccepted, "ref-2"))
 	got2 := d.late(told(sameKey, second, payment.ResultUnknown, ""))

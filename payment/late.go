@@ -39,6 +39,8 @@ type History struct {
 	// KeepsNoKeys is set where the profile in force says resend_on_unknown NEVER: the rail
 	// executes a key as often as it is sent.
 	KeepsNoKeys bool
+	// RefusesBeforeProcessing is that rule of the profile in force.
+	RefusesBeforeProcessing bool
 	// Settled is set where the rows of the database are known to be all that was
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
@@ -136,6 +138,11 @@ type weighing struct {
 // counts reports whether the outcome is the silence of a send.
 func (w *weighing) counts() bool { return w.d.State == Unknown && w.d.CountsSend }
 
+// ofSend reports whether the outcome answers a claim to send, or one that is forgotten.
+func (w *weighing) ofSend() bool {
+	return w.forgotten || w.claimNo > 0 && w.Rows[w.claimNo-1].State == Dispatching
+}
+
 func (w *weighing) decide() Verdict {
 	if slices.ContainsFunc(w.Rows, func(r Row) bool { return r.AttemptID == w.o.AttemptID }) {
 		return VerdictMine
@@ -152,7 +159,8 @@ func (w *weighing) decide() Verdict {
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
-	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
+	// Of sends that may have been executed behind what filters the answers a refusal is one.
+	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten || w.o.Result == ResultRefused && w.filtered() > 0
 	unknown = (unknown || w.doubts) && !w.executes && !w.whole
 	w.torn = w.o.Result.DeniesSend() && w.refusedAndExecuted(0)
 	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
@@ -220,7 +228,7 @@ func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)),
-		w.executes && w.executedTwice(len(w.Rows)),
+		w.executes && w.executedTwice(len(w.Rows), false),
 		w.o.Result.DeniesSend() && w.last.State == Dispatched && !w.torn && w.refusedAndExecuted(0):
 		return true
 	case w.executes:
@@ -273,18 +281,45 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 	})
 }
 
-// executedTwice reports whether two sends were executed, each by its own answer or by what
-// was told while it was out, on a rail that keeps no keys, and one of the two came after a row.
-func (w *weighing) executedTwice(after int) bool {
-	h := w.now()
-	last, sends := 0, make(map[int]bool)
+// execution is a row that calls one send executed: its own answer, or what was told while
+// it was out.
+type execution struct {
+	Row
+	at time.Time // of the claim, which tells one send from another
+	// byAnother is set where the send did not say so itself: what was told of another, or of
+	// the payment, while it was out did.
+	byAnother bool
+}
+
+func (h History) executions() []execution {
+	var all []execution
 	for _, r := range h.Rows {
 		executed := r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted
-		if executed && r.Answers > 0 && h.Rows[r.Answers-1].State == Dispatching {
-			last, sends[r.Answers] = r.No, true
+		switch {
+		case executed && r.Answers > 0 && h.Rows[r.Answers-1].State == Dispatching:
+			all = append(all, execution{r, h.Rows[r.Answers-1].ClaimedAt, r.State == Dispatched && r.Result == ResultExecuted &&
+				slices.ContainsFunc(h.Rows[r.Answers:r.No-1], func(proof Row) bool {
+					return proof.State == LateOutcome && proof.Result == ResultExecuted && proof.Answers != r.Answers
+				})})
+		case r.executedForgotten():
+			all = append(all, execution{r, r.ClaimedAt, false})
 		}
 	}
-	return h.KeepsNoKeys && len(sends) > 1 && last > after
+	return all
+}
+
+// executedTwice reports whether two sends were executed, not under the same reference, on a
+// rail that keeps no keys, and one of the two was told after a row. own says that the row
+// DISPATCHED is the send's own answer, whatever was told while it was out.
+func (w *weighing) executedTwice(after int, own bool) bool {
+	h := w.now()
+	all := slices.DeleteFunc(h.executions(), func(e execution) bool { return e.byAnother && !own })
+	return h.KeepsNoKeys && slices.ContainsFunc(all, func(one execution) bool {
+		return slices.ContainsFunc(all, func(other execution) bool {
+			alike := one.Reference != "" && one.Reference == other.Reference
+			return !one.at.Equal(other.at) && max(one.No, other.No) > after && !alike
+		})
+	})
 }
 
 // now is the history with the rows that are appended.
@@ -407,7 +442,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		// A refusal that speaks for the payment contradicts it, and so does one of the last
 		// send that may have been executed.
 		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || refused || twoReferences(proof.Reference) ||
-			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No) {
+			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, false) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -451,7 +486,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 		// A report of a send that is out is the proof itself.
 		if refused && (proof != nil || w.reported && claim.State == Dispatching) || proof != nil && twoReferences(reference) ||
-			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No) {
+			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, !w.reported) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -505,7 +540,9 @@ func (w *weighing) known() bool {
 			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				(w.o.RailReference == "" || r.Reference == w.o.RailReference) &&
 				// Of two sends each may have been executed, where the rail keeps no keys.
-				(!w.KeepsNoKeys || w.claimNo == 0 || w.Rows[w.claimNo-1].State != Dispatching || r.Answers == w.claimNo)
+				(!w.KeepsNoKeys || !w.ofSend() || slices.ContainsFunc(w.executions(), func(e execution) bool {
+					return e.No == r.No && !e.byAnother && e.at.Equal(w.o.Claim.ClaimedAt)
+				}))
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
 			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
@@ -553,16 +590,18 @@ func (h History) refusalIsWhole(reported bool) bool {
 	return !h.MaybeForgotten && h.sends(func(Row) bool { return true })+h.filtered() <= 1 || h.CoversKey && !(reported && notNow)
 }
 
-// filtered counts the sends that were answered by a refusal of our credentials or route:
-// what filters the answers may stand in front of a bank that has refused it. Where the rail
-// keeps no keys such an answer is UNKNOWN, unless it proves more.
+// filtered counts the sends that were answered by a refusal of our credentials or route,
+// where what filters the answers may stand in front of a bank that has refused, or executed:
+// where the rail keeps keys, and its profile does not say refuses_before_processing. Where it
+// keeps none such an answer is UNKNOWN, unless it proves more.
 func (h History) filtered() int {
 	n := 0
-	if h.KeepsNoKeys {
+	if h.KeepsNoKeys || h.RefusesBeforeProcessing {
 		return n
 	}
 	for _, r := range h.Rows {
-		if r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No) {
+		behind := r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No)
+		if behind || r.State == LateOutcome && r.Answers == 0 && r.Result == ResultRefusedRail {
 			n++
 		}
 	}

@@ -10,7 +10,7 @@
 --
 -- An inquiry that finds executed what the rail refused in some answer is left to the slow
 -- path too, which weighs one against the other, and so is one that finds refused what it
--- had refused our credentials for.
+-- had refused our credentials for, or had refused in a report.
 --
 -- A failover that forgets a claim gives its number away again: the claim is the
 -- row with this number and this time, and an answer to one that is gone is late.
@@ -48,8 +48,9 @@ answered AS (
       WHERE refusal.outbox_id = c.outbox_id AND refusal.result IN ({refusing_results})
       LIMIT 1) IS NOT NULL
     WHEN 'FAILED' THEN (
-      SELECT true FROM {cell}.payment_outbox_attempts filtered
-      WHERE filtered.outbox_id = c.outbox_id AND filtered.result = 'REFUSED_RAIL'
+      SELECT true FROM {cell}.payment_outbox_attempts said
+      WHERE said.outbox_id = c.outbox_id
+        AND (said.result = 'REFUSED_RAIL' OR said.state = 'LATE_OUTCOME' AND said.result = 'REFUSED' AND said.answers_attempt_no IS NULL)
       LIMIT 1) IS NOT NULL
     ELSE false END)
   ORDER BY c.outbox_id

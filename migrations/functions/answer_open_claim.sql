@@ -57,7 +57,7 @@ BEGIN
     -- last send that may have been executed, or under its reference, or another reference.
     IF o.result = 'REFUSED' OR refused_since OR two_references
       OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
-      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
         ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
@@ -113,7 +113,7 @@ BEGIN
   IF executes THEN
     -- A report of a send that is out is the proof itself.
     IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING') OR proven AND two_references
-      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
       RETURN 'CONFLICT';

@@ -1,16 +1,21 @@
--- executed_twice(outbox_id uuid, after_no integer) -> boolean
---   Whether two sends of an instruction were executed, each by its own answer or by what
---   was told while it was out, on a rail that executes a key as often as it is sent
---   (resend_on_unknown NEVER), and one of the two came after the row after_no.
+-- executed_twice(outbox_id uuid, after_no integer, own boolean) -> boolean
+--   Whether two sends of an instruction were executed (executions_of), not under the same
+--   reference, on a rail that executes a key as often as it is sent (resend_on_unknown
+--   NEVER), and one of the two was told after the row after_no. own: the row DISPATCHED is
+--   the send's own answer, whatever was told while it was out.
 --   payment.History has the same rule.
--- reads:   payment_outbox_attempts, and what rail_keeps_no_keys reads.   locks: nothing.
+-- reads:   what executions_of and rail_keeps_no_keys read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
-CREATE OR REPLACE FUNCTION {cell}.executed_twice(outbox_id uuid, after_no integer) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.executed_twice(outbox_id uuid, after_no integer, own boolean) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce(count(DISTINCT e.answers_attempt_no) > 1 AND max(e.attempt_no) > $2, false) AND {cell}.rail_keeps_no_keys($1)
-  FROM {cell}.payment_outbox_attempts e
-  JOIN {cell}.payment_outbox_attempts s ON s.outbox_id = $1 AND s.attempt_no = e.answers_attempt_no AND s.state = 'DISPATCHING'
-  WHERE e.outbox_id = $1 AND (e.state = 'DISPATCHED' OR e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
+  WITH e AS (
+    SELECT x.* FROM {cell}.executions_of($1) x WHERE $3 OR NOT x.by_another
+  )
+  SELECT EXISTS (
+    SELECT FROM e one
+    JOIN e other ON other.claimed_at <> one.claimed_at
+    WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE)
+    AND {cell}.rail_keeps_no_keys($1)
 $$;

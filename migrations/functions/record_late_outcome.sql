@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed and executed_twice read.
+--          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice and filtered_sends read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -38,6 +38,7 @@ DECLARE
   is_claimed boolean;
   claim_no  integer;
   forgotten boolean; -- the claim that it answers, by a restore
+  of_send   boolean; -- it answers a claim to send, or one that is forgotten
   last_no   integer;
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
@@ -78,6 +79,9 @@ BEGIN
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no = o.claim_no AND a.claimed_at = o.claimed_at
         AND a.state IN ({claim_states}));
     forgotten := o.claim_no IS NOT NULL AND claim_no IS NULL;
+    of_send := o.claim_no IS NOT NULL AND (forgotten OR EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts s
+      WHERE s.outbox_id = o.outbox_id AND s.attempt_no = claim_no AND s.state = 'DISPATCHING'));
     -- The reaper found its worker dead: it may have sent.
     IF forgotten AND o.state = 'ZOMBIE_REQUEUE' THEN
       o.state := 'UNKNOWN';
@@ -138,9 +142,9 @@ BEGIN
             WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
               -- Of two sends each may have been executed, where the rail keeps no keys.
-              AND (claim_no = a.answers_attempt_no OR NOT {cell}.rail_keeps_no_keys(o.outbox_id) OR NOT EXISTS (
-                SELECT FROM {cell}.payment_outbox_attempts s
-                WHERE s.outbox_id = o.outbox_id AND s.attempt_no = claim_no AND s.state = 'DISPATCHING'))
+              AND (NOT of_send OR NOT {cell}.rail_keeps_no_keys(o.outbox_id) OR EXISTS (
+                SELECT FROM {cell}.executions_of(o.outbox_id) e
+                WHERE e.attempt_no = a.attempt_no AND NOT e.by_another AND e.claimed_at = o.claimed_at))
               -- What was judged, before a replay or by an operator, speaks again.
               AND a.attempt_no > coalesce((
                 SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
@@ -167,6 +171,8 @@ BEGIN
         WHEN executes OR whole THEN false
         WHEN doubts THEN true
         WHEN (refuses OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
+        -- Of sends that may have been executed behind what filters the answers it is one.
+        WHEN o.result = 'REFUSED' AND {cell}.filtered_sends(o.outbox_id) > 0 THEN true
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;
@@ -201,7 +207,7 @@ BEGIN
               SELECT FROM {cell}.payment_outbox_attempts a
               WHERE a.outbox_id = o.outbox_id AND a.attempt_no > last.attempt_no AND a.result = 'EXECUTED')
           OR (executes OR refuses) AND {cell}.refused_and_executed(o.outbox_id, last_no)
-          OR executes AND {cell}.executed_twice(o.outbox_id, last_no)
+          OR executes AND {cell}.executed_twice(o.outbox_id, last_no, false)
           OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')

@@ -6,10 +6,9 @@
 --   itself may be a send that was refused for now, even where it keeps one outcome
 --   a key; that one a restore may have forgotten. Sends that a restore may have
 --   forgotten can't be counted. One that was answered by a refusal of our credentials
---   counts where the rail keeps keys: what filters the answers may stand in front of a bank
---   that has refused it. Where it keeps none such an answer is UNKNOWN, unless it proves more.
+--   counts where that may have been said in front of a bank that has refused it (filtered_sends).
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
---          send_may_be_forgotten, sends_of and rail_keeps_no_keys read.   locks: nothing.
+--          send_may_be_forgotten, sends_of and filtered_sends read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
@@ -18,18 +17,7 @@ AS $$
   SELECT NOT m.forgotten AND (
     -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
     SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
-  ) + (
-    SELECT count(*)
-    FROM {cell}.payment_outbox_attempts s
-    WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING'
-      AND EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts answer
-        WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no AND answer.result = 'REFUSED_RAIL')
-      AND NOT EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts refused
-        WHERE refused.outbox_id = $1 AND refused.answers_attempt_no = s.attempt_no AND refused.result = 'REFUSED')
-      AND NOT {cell}.rail_keeps_no_keys($1)
-  ) <= 1 OR EXISTS (
+  ) + {cell}.filtered_sends($1) <= 1 OR EXISTS (
     SELECT FROM {cell}.payment_outbox_keys k
     CROSS JOIN LATERAL (
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1) a

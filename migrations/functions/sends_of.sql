@@ -15,31 +15,27 @@ CREATE OR REPLACE FUNCTION {cell}.sends_of(
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT s.attempt_no, s.claimed_at, s.render_version, false, false, EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts late
-    WHERE late.outbox_id = $1 AND late.answers_attempt_no = s.attempt_no AND late.result IN ({left_nothing_results}))
-    AND NOT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts refused
-    WHERE refused.outbox_id = $1 AND refused.answers_attempt_no = s.attempt_no AND refused.result = 'REFUSED')
-  FROM {cell}.payment_outbox_attempts s
-  WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND NOT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts answer
-    WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no AND answer.state <> 'LATE_OUTCOME'
-      AND answer.result IN ({left_nothing_results}))
+  -- Looked up in lists and not row by row: an instruction may have thousands.
+  WITH a AS MATERIALIZED (
+    SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
+  ),
+  claim AS MATERIALIZED (
+    SELECT s.attempt_no, s.claimed_at, s.render_version,
+      (s.attempt_no IN (
+        SELECT n.answers_attempt_no FROM a n WHERE n.result IN ({left_nothing_results}) AND n.state <> 'LATE_OUTCOME')) IS TRUE AS not_left,
+      (s.attempt_no IN (SELECT n.answers_attempt_no FROM a n WHERE n.result IN ({left_nothing_results}))) IS TRUE AS denied,
+      (s.attempt_no IN (SELECT r.answers_attempt_no FROM a r WHERE r.result = 'REFUSED')) IS TRUE AS refused
+    FROM a s
+    WHERE s.state = 'DISPATCHING'
+  )
+  SELECT c.attempt_no, c.claimed_at, c.render_version, false, false, c.denied AND NOT c.refused
+  FROM claim c
+  WHERE NOT c.not_left
   UNION ALL
   SELECT f.attempt_no, coalesce(f.claimed_at, CASE WHEN f.result = 'REFUSED' THEN f.created_at END), f.render_version, true, f.result = 'EXECUTED', false
-  FROM {cell}.payment_outbox_attempts f
-  WHERE f.outbox_id = $1 AND f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
+  FROM a f
+  WHERE f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
     AND (f.result IN ('EXECUTED', {reached_results})
       OR f.claimed_at IS NOT NULL AND f.outcome_unknown AND f.result IN ({inquiry_results})
-      OR f.result = 'REFUSED' AND NOT EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts s
-        WHERE s.outbox_id = $1 AND s.state = 'DISPATCHING' AND s.attempt_no < f.attempt_no AND (
-          NOT EXISTS (
-            SELECT FROM {cell}.payment_outbox_attempts answer
-            WHERE answer.outbox_id = $1 AND answer.answers_attempt_no = s.attempt_no
-              AND answer.result IN ({left_nothing_results}))
-          OR EXISTS (
-            SELECT FROM {cell}.payment_outbox_attempts refused
-            WHERE refused.outbox_id = $1 AND refused.answers_attempt_no = s.attempt_no AND refused.result = 'REFUSED'))))
+      OR f.result = 'REFUSED' AND f.attempt_no < coalesce((SELECT min(c.attempt_no) FROM claim c WHERE NOT c.denied OR c.refused), 2147483647))
 $$;

@@ -46,9 +46,11 @@
 {include send_may_be_forgotten}
 {include judged_to}
 {include rail_keeps_no_keys}
+{include filtered_sends}
 {include refusal_is_whole}
 {include standing_sends}
 {include refused_and_executed}
+{include executions_of}
 {include executed_twice}
 {include answer_open_claim}
 {include left_the_archive}

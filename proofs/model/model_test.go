@@ -1,7 +1,6 @@
 package model
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -78,6 +77,7 @@ type named struct {
 	executed  bool
 	reference string
 	at        time.Time // of the claim that it answers, also of one that is forgotten
+	byAnother bool      // an execution that what was told of another, while it was out, has ended it by
 }
 
 func enqueued(policy payment.Policy, past *past) *model {
@@ -123,7 +123,13 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Failed && isRefusal(result) {
 		m.refusedAt, m.settledAt = m.rows, m.rows
 	}
-	m.hears(named{no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference, at: m.claimedAt[answers]})
+	byAnother := state == payment.Dispatched && result == payment.ResultExecuted && slices.ContainsFunc(m.lates, func(l late) bool {
+		return l.no > answers && l.result == payment.ResultExecuted && l.claim != answers
+	})
+	m.hears(named{
+		no: m.rows, claim: answers, result: result, executed: state == payment.Dispatched, reference: reference,
+		at: m.claimedAt[answers], byAnother: byAnother,
+	})
 	if answers > 0 {
 		if !noSend(result) {
 			m.spoken = result
@@ -152,10 +158,12 @@ func (m *model) number(c payment.Claim) int {
 
 // fast reports whether the answer to a claim goes in at the claim's number + 1. That an
 // inquiry found executed what some answer refused is weighed first, and so is that it found
-// refused what our credentials were refused for.
+// refused what our credentials were refused for, or what was reported to be refused.
 func (m *model) fast(o payment.Outcome) bool {
 	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
-	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && len(slices.Collect(m.behindFilter())) > 0
+	reported := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
+	filtered := slices.Contains(slices.Collect(maps.Values(m.filtered)), true)
+	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && (filtered || reported)
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -196,7 +204,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		}
 		m.append(payment.Dispatched, false, claim, payment.ResultExecuted, reference)
 		if o.Result == payment.ResultRefused || isRefusal(o.Result) && m.noneStands(m.settledAt) || refused || others(reference) ||
-			m.refusedAndExecuted(claim) || m.executedTwice(claim) {
+			m.refusedAndExecuted(claim) || m.executedTwice(claim, false) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -227,7 +235,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	m.append(d.State, d.OutcomeUnknown, claim, o.Result, o.RailReference)
 	if executes {
 		if proof >= 0 && others(reference) || refused && (proof >= 0 || reported && m.claimSent[claim]) ||
-			m.refusedAndExecuted(claim) || m.executedTwice(claim) {
+			m.refusedAndExecuted(claim) || m.executedTwice(claim, !reported) {
 			m.letter = payment.DeadConflict
 			return payment.VerdictConflict
 		}
@@ -317,17 +325,20 @@ func (m *model) repeats(reference string) bool {
 	})
 }
 
-// executedTwice reports whether two sends are called executed, once of the two after a row,
-// on a rail that executes a key as often as it is sent.
-func (m *model) executedTwice(after int) bool {
-	last, sends := 0, map[int]bool{}
-	for _, n := range m.words {
-		if n.executed && m.claimSent[n.claim] {
-			last, sends[n.claim] = n.no, true
-		}
-	}
-	return m.noKeys && len(sends) > 1 && last > after
+// executedTwice reports whether two sends are called executed by their own answers, once of
+// the two after a row and not by one name, on a rail that executes a key as often as it is
+// sent. own says that what ended it is the send's own word.
+func (m *model) executedTwice(after int, own bool) bool {
+	told := slices.DeleteFunc(slices.Clone(m.words), func(n named) bool { return !n.executed || !m.ofSend(n) || n.byAnother && !own })
+	return m.noKeys && slices.ContainsFunc(told, func(one named) bool {
+		return slices.ContainsFunc(told, func(two named) bool {
+			return !one.at.Equal(two.at) && max(one.no, two.no) > after && (one.reference == "" || one.reference != two.reference)
+		})
+	})
 }
+
+// ofSend reports whether a word is that of a claim to send, or of one that is forgotten.
+func (m *model) ofSend(n named) bool { return m.claimSent[n.claim] || n.claim == 0 && !n.at.IsZero() }
 
 // left reports whether a claim to send may have left: no answer says that it did not, or
 // the rail has refused the payment while it was out.
@@ -340,15 +351,24 @@ func (m *model) refusedOut(claim int) bool {
 	return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && n.result == payment.ResultRefused && !n.executed })
 }
 
-// behindFilter are the claims of any kind that were answered by a refusal of our credentials.
-func (m *model) behindFilter() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for claim, is := range m.filtered {
-			if is && !yield(claim) {
-				return
-			}
+// filteredSends counts the sends that were answered by a refusal of our credentials, where
+// the bank behind what filters the answers may have had them.
+func (m *model) filteredSends() int {
+	n := 0
+	if m.noKeys {
+		return n
+	}
+	for claim, is := range m.filtered {
+		if is && m.claimSent[claim] && !m.refusedOut(claim) {
+			n++
 		}
 	}
+	for _, l := range m.lates {
+		if l.claim == 0 && l.result == payment.ResultRefusedRail {
+			n++
+		}
+	}
+	return n
 }
 
 // standing is the last claim to send that no answer of its own has refused, the same of
@@ -404,11 +424,7 @@ func (m *model) sent() int {
 	}
 	known := slices.Collect(maps.Keys(m.sends))
 	known = slices.DeleteFunc(known, func(claim int) bool { return !m.left(claim) })
-	for claim := range m.behindFilter() {
-		if m.claimSent[claim] && !m.refusedOut(claim) && !m.noKeys {
-			sent++
-		}
-	}
+	sent += m.filteredSends()
 	for _, l := range m.lates {
 		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
 			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
@@ -446,7 +462,8 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	}
 	had, torn := m.rows, m.refusedAndExecuted(0)
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
-	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
+	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts ||
+		o.Result == payment.ResultRefused && m.filteredSends() > 0
 	unsettled = unsettled && !executes && !whole
 	m.addLate(like)
 	switch {
@@ -454,7 +471,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 		return payment.VerdictLate
 	case !m.waiting && (m.state == payment.Dispatched || m.state == payment.Failed || m.state == payment.Cancelled):
 		denies := refuses || refusalForNow(o.Result) || noSend(o.Result)
-		if executes && m.executedTwice(had) || (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
+		if executes && m.executedTwice(had, false) || (executes || refuses) && m.refusedAndExecuted(had) || denies && m.state == payment.Dispatched && !torn && m.refusedAndExecuted(0) ||
 			executes && (m.state != payment.Dispatched || m.endedReference != "" && m.endedReference != o.RailReference) ||
 			refuses && m.state == payment.Dispatched && (o.Result == payment.ResultRefused || claim > 0 && claim == m.ended && (m.covers || !m.restored && m.sent() <= 1) || m.noneStands(m.settledAt)) ||
 			m.state == payment.Dispatched && m.ended == 0 && m.evident && !m.restored && denies && m.noneStands(0) && !m.confirmed() ||
@@ -503,8 +520,17 @@ func (m *model) weighed(claim int) bool {
 
 // known reports whether equal evidence is stored already.
 func (m *model) known(executes bool, like late) bool {
-	same := func(claim int) bool { return !m.noKeys || !m.claimSent[like.claim] || claim == like.claim }
-	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) && same(m.ended) {
+	at := like.forgotten
+	if like.claim > 0 {
+		at = m.claimedAt[like.claim]
+	}
+	// Of two sends each may be executed, where the rail keeps no keys.
+	same := func(no int) bool {
+		return !m.noKeys || !m.ofSend(named{claim: like.claim, at: like.forgotten}) || slices.ContainsFunc(m.words, func(n named) bool {
+			return n.no == no && m.ofSend(n) && !n.byAnother && n.at.Equal(at)
+		})
+	}
+	if executes && m.state == payment.Dispatched && !m.evident && (like.reference == "" || m.endedReference == like.reference) && same(m.last) {
 		return true
 	}
 	sent := 0 // the last claim to send: a report after it may be of that send
@@ -514,7 +540,7 @@ func (m *model) known(executes bool, like late) bool {
 		}
 	}
 	return slices.ContainsFunc(m.lates, func(l late) bool {
-		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && same(l.claim) && l.no > max(m.replayedAt, m.judgedAt) ||
+		return l.no > sent && like.result != "" && l.result == like.result && l.reference == like.reference && (executes && same(l.no) && l.no > max(m.replayedAt, m.judgedAt) ||
 			!executes && l.claim == like.claim && l.forgotten.Equal(like.forgotten))
 	})
 }

@@ -1,0 +1,24 @@
+-- executions_of(outbox_id uuid) -> setof record (attempt_no, claim_no, claimed_at, rail_reference, by_another)
+--   The rows that call one send of an instruction executed: its own answer, or what was told
+--   while it was out. Of one that a restore forgot claim_no is null. by_another: the send did
+--   not say so itself, what was told of another or of the payment while it was out did.
+--   payment.History has the same rule.
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: executed_twice, record_late_outcome.
+CREATE OR REPLACE FUNCTION {cell}.executions_of(
+  outbox_id uuid, OUT attempt_no integer, OUT claim_no integer, OUT claimed_at timestamptz, OUT rail_reference text,
+  OUT by_another boolean) RETURNS SETOF record
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT e.attempt_no, s.attempt_no, coalesce(s.claimed_at, e.claimed_at), e.rail_reference,
+    e.state = 'DISPATCHED' AND e.result = 'EXECUTED' AND EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts proof
+      WHERE proof.outbox_id = $1 AND proof.state = 'LATE_OUTCOME' AND proof.result = 'EXECUTED'
+        AND proof.attempt_no > s.attempt_no AND proof.attempt_no < e.attempt_no AND proof.answers_attempt_no IS DISTINCT FROM s.attempt_no)
+  FROM {cell}.payment_outbox_attempts e
+  LEFT JOIN {cell}.payment_outbox_attempts s ON s.outbox_id = $1 AND s.attempt_no = e.answers_attempt_no AND s.state = 'DISPATCHING'
+  WHERE e.outbox_id = $1
+    AND (s.attempt_no IS NOT NULL AND (e.state = 'DISPATCHED' OR e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
+      OR e.answers_attempt_no IS NULL AND e.claimed_at IS NOT NULL AND e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
+$$;
