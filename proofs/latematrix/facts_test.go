@@ -43,6 +43,7 @@ type facts struct {
 	bank       bank
 	now        int // counts what happened
 	sends      []*send
+	vetoed     map[int]int     // when each claim was made on which its worker may not send, until it says so
 	asks       map[int]int     // when each inquiry was made, by its claim
 	proven     map[string]bool // executions, by the bank's references
 	ruledOut   map[string]bool // those that an operator has since found not to be
@@ -89,13 +90,20 @@ type report struct {
 }
 
 func newFacts(b bank) *facts {
-	return &facts{bank: b, asks: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, events: map[string]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
+	return &facts{bank: b, asks: map[int]int{}, vetoed: map[int]int{}, proven: map[string]bool{}, ruledOut: map[string]bool{}, reports: map[report]bool{}, events: map[string]bool{}, denials: map[string]int{}, executions: map[string]bool{}}
 }
 
 // sent is a claim on which a worker sends, or may have sent when it is lost.
 func (f *facts) sent(claim int) {
 	f.now++
 	f.sends = append(f.sends, &send{claim: claim, left: true, doubt: true, made: f.now, learned: f.now})
+}
+
+// held is a claim on which its worker may not send: the rows can't tell that from one on
+// which it does, until it says so.
+func (f *facts) held(claim int) {
+	f.now++
+	f.vetoed[claim] = f.now
 }
 
 func (f *facts) asked(claim int) {
@@ -119,6 +127,7 @@ func (f *facts) answered(claim int, says word, reference string) {
 		f.inquired(claim, asked, says, reference)
 		return
 	}
+	delete(f.vetoed, claim)
 	if s := f.find(claim); s != nil {
 		f.answeredSend(s, says, reference)
 	}
@@ -273,15 +282,17 @@ func (f *facts) denied(reference string, at int) {
 
 // torn reports whether the bank has said both of what can't be both: it executed what it
 // had refused under the same reference, and was sent nothing since that it did not refuse,
-// too; or it executed a payment whose every send it had refused.
+// too; or it executed a payment whose every send it had refused. A claim counts as a send
+// while nothing says that it was none.
 func (f *facts) torn() bool {
 	for reference, at := range f.denials {
-		later := slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused && s.made > at })
+		later := slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused && s.made > at }) ||
+			slices.ContainsFunc(slices.Collect(maps.Values(f.vetoed)), func(made int) bool { return made > at })
 		if f.executions[reference] && !later {
 			return true
 		}
 	}
-	return f.refusals > 0 && len(f.executions) > 0 && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
+	return f.refusals > 0 && len(f.executions) > 0 && len(f.vetoed) == 0 && !slices.ContainsFunc(f.sends, func(s *send) bool { return s.left && !s.refused })
 }
 
 // paid is proof of an execution, unless an operator has found out about that one.

@@ -86,6 +86,7 @@ func (w *world) claim(ctx context.Context, lives []*life, when string) error {
 				c.LastSentAt = c.LastSentAt.Add(-time.Hour)
 			case !p.rail.profile.MaySend(c, 0):
 				p.vetoed = true
+				p.facts.held(c.AttemptNo)
 			default:
 				if why := p.facts.mayNotSend(); why != "" {
 					p.find(when, "it is sent by itself: "+why)
