@@ -103,11 +103,13 @@ func (d *desk) turn(turn payment.Turn) map[payment.ID]payment.Claim {
 	return claims
 }
 
-// claimOne makes an instruction due and claims it alone.
+// claimOne makes an instruction due and claims it alone, by the profile in force.
 func (d *desk) claimOne(id payment.ID) payment.Claim {
 	d.t.Helper()
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
-	claims := d.claim(lane("bank", 1, 1))
+	inForce := lane("bank", 1, 1)
+	inForce.ProfileVersion = d.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+	claims := d.claim(inForce)
 	claim, ok := claims[id]
 	if !ok {
 		d.t.Fatalf("claimed %d others instead of %s", len(claims), id)

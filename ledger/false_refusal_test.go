@@ -76,70 +76,35 @@ func TestReportedWhileOutThenNothingLeft(t *testing.T) {
 	}
 }
 
-// TestTwoSendsExecuted: two sends, on a rail that keeps no keys, each answered by its own
-// "accepted", are two payments, whether they are named or not.
-func TestTwoSendsExecuted(t *testing.T) {
+// TestReportedAfterAReplay: a refusal that was reported before the only send is of another, also
+// where it was reported after a replay.
+func TestReportedAfterAReplay(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, sameSend)
-	for _, refs := range [][2]string{{"", ""}, {"ref-1", ""}, {"", "ref-1"}, {"ref-1", "ref-2"}} {
-		first := d.replayed()
-		second := d.claimOne(first.OutboxID)
-		a := d.late(told(never, first, payment.ResultAccepted, refs[0]))
-		b := d.late(told(never, second, payment.ResultAccepted, refs[1]))
-		if l := d.letter(first.OutboxID); l != "CONFLICT pending" {
-			t.Errorf("while out %q: %s %s, letter %q, %s: %s", refs, a, b, l, d.certainty(first.OutboxID), d.rows(first.OutboxID))
+	for _, slow := range []bool{true, false} {
+		d := newDesk(t)
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"max": 2`, `"max": 5`, 1))
+		claim := d.claimOne(d.enqueue())
+		id := claim.OutboxID
+		d.record(told(asksInVain, claim, payment.ResultNotSent, ""))
+		expire(d, id)
+		d.replay(id)
+		got := d.late(callback(id, payment.ResultRefused, ""))
+		d.record(told(asksInVain, d.claimOne(id), payment.ResultUnknown, "")) // executed
+		asked := d.claimOne(id)
+		if slow {
+			d.record(lost(asksInVain, asked))
+			d.late(told(asksInVain, asked, payment.ResultRefused, ""))
+		} else {
+			d.tell(told(asksInVain, asked, payment.ResultRefused, ""))
 		}
-		first = d.replayed()
-		second = d.claimOne(first.OutboxID)
-		d.record(told(never, second, payment.ResultAccepted, refs[1]))
-		a = d.late(told(never, first, payment.ResultAccepted, refs[0]))
-		if l := d.letter(first.OutboxID); l != "CONFLICT pending" {
-			t.Errorf("after %q: %s, letter %q, %s: %s", refs, a, l, d.certainty(first.OutboxID), d.rows(first.OutboxID))
+		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+			t.Errorf("slow %v: %s; one send: %v, certainty %s, letter %s: %s", slow, got, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
-	}
-
-	rec := &twin.Recorder{Ledger: d.exec, Looker: d.super, Differs: func(x string) { t.Error(x) }}
-	late := func(o payment.Outcome) payment.Verdict {
-		v, err := rec.RecordLate(t.Context(), o)
-		d.must(err)
-		return v
-	}
-	for _, found := range []payment.Result{payment.ResultUnavailable, payment.ResultExecuted} {
-		first := d.replayed()
-		second := d.claimOne(first.OutboxID)
-		d.record(told(asksInVain, second, payment.ResultUnknown, ""))
-		inquiry := d.claimOne(first.OutboxID)
-		same(t, "the first", late(told(never, first, payment.ResultAccepted, "")), payment.VerdictLate)
-		same(t, "the second", late(told(never, second, payment.ResultAccepted, "")), payment.VerdictLate)
-		same(t, "the second again", late(told(never, second, payment.ResultAccepted, "")), payment.VerdictRepeated)
-		same(t, "an inquiry: "+string(found), late(told(asksInVain, inquiry, found, "")), payment.VerdictConflict)
-	}
-}
-
-// TestOneReferenceAndNone are no two references.
-func TestOneReferenceAndNone(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for _, refs := range [][2]string{{"", "ref-1"}, {"ref-1", ""}} {
-		first, second := thenClaimed(d)
-		same(t, "first", d.late(told(sameKey, first, payment.ResultAccepted, refs[0])), payment.VerdictLate)
-		same(t, "second", d.late(told(sameKey, second, payment.ResultAccepted, refs[1])), payment.VerdictIn)
-		same(t, "letter "+refs[0], d.letter(first.OutboxID), "")
-
-		only := d.claimOne(d.enqueue())
-		d.record(lost(asks, only))
-		one := d.claimOne(only.OutboxID)
-		d.record(lost(asks, one))
-		two := d.claimOne(only.OutboxID)
-		same(t, "an inquiry", d.late(told(asks, one, payment.ResultExecuted, refs[0])), payment.VerdictLate)
-		same(t, "a report", d.late(callback(two.OutboxID, payment.ResultExecuted, refs[1])), payment.VerdictIn)
-		same(t, "letter "+refs[0], d.letter(only.OutboxID), "")
 	}
 }
 
 // TestRefusedAndExecutedWhileOut: a refusal of the payment and an execution of it, both told
-// while a send is out, contradict each other, whoever tells the execution.
+// while a send is out, contradict each other, by report or by a worker.
 func TestRefusedAndExecutedWhileOut(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -162,38 +127,6 @@ func TestRefusedAndExecutedWhileOut(t *testing.T) {
 	got = d.late(told(sameKey, first, payment.ResultAccepted, "ref-2"))
 	got2 := d.late(told(sameKey, second, payment.ResultUnknown, ""))
 	same(t, "other reference, the execution by a worker: "+string(got+got2), d.letter(first.OutboxID), "CONFLICT pending")
-}
-
-// TestRefusedBehindAFilter: a send that was answered by a refusal of our credentials or route
-// (403 of what filters the answers) was at the bank behind it, which refused it; the next one
-// was executed. What is refused may be the first.
-func TestRefusedBehindAFilter(t *testing.T) {
-	t.Parallel()
-	policy := asks
-	policy.IDAfterRefusal, policy.Inquiry.Max = payment.IDSame, 5
-	for _, by := range []string{"report", "inquiry"} {
-		d := newDesk(t)
-		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`,
-			strings.NewReplacer(`"NEVER"`, `"SAME_KEY", "key_window": "24h"`, `"max": 2`, `"max": 5`).Replace(inVain))
-		first := d.claimOne(d.enqueue())
-		id := first.OutboxID
-		proven := policy.WithDefaults().Proven(payment.ActionSend, payment.ResultRefusedRail, true)
-		same(t, "what it proves", proven, payment.ResultRefusedRail)
-		d.record(told(policy, first, proven, ""))
-		second := d.claimOne(id)
-		same(t, "it is sent again", second.Action, payment.ActionSend)
-		d.record(told(policy, second, payment.ResultUnknown, "")) // which the rail executes
-		got := payment.Verdict("")
-		if by == "report" {
-			got = d.late(callback(id, payment.ResultRefused, "ref-1")) // of the first
-		} else {
-			got = d.tell(told(policy, d.claimOne(id), payment.ResultRefused, "ref-1"))
-			same(t, "it is weighed", got, payment.VerdictIn)
-		}
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
-			t.Errorf("%s: %s, certainty %s, letter %s: %s", by, got, word, d.letter(id), d.rows(id))
-		}
-	}
 }
 
 // TestRefusalRepeatedBesideAnInquiry: the refusal of the first send, repeated before the

@@ -18,6 +18,9 @@ type Row struct {
 	ErrorCode      string
 	OutcomeUnknown bool
 	Provisional    bool
+	// BehindFilter is set where the row's own profile keeps keys and does not say
+	// refuses_before_processing.
+	BehindFilter bool
 }
 
 // Waiting is what the row of pending says to it.
@@ -592,16 +595,15 @@ func (h History) refusalIsWhole(reported bool) bool {
 
 // filtered counts the sends that were answered by a refusal of our credentials or route,
 // where what filters the answers may stand in front of a bank that has refused, or executed:
-// where the rail keeps keys, and its profile does not say refuses_before_processing. Where it
-// keeps none such an answer is UNKNOWN, unless it proves more.
+// where the profile in force, or that of the claim, keeps keys, and does not say
+// refuses_before_processing. Where the rail keeps no keys such an answer is UNKNOWN, unless it
+// proves more.
 func (h History) filtered() int {
 	n := 0
-	if h.KeepsNoKeys || h.RefusesBeforeProcessing {
-		return n
-	}
 	for _, r := range h.Rows {
-		behind := r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No)
-		if behind || r.State == LateOutcome && r.Answers == 0 && r.Result == ResultRefusedRail {
+		refused := r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No)
+		forgotten := r.State == LateOutcome && r.Answers == 0 && r.Result == ResultRefusedRail
+		if (refused || forgotten) && (r.BehindFilter || !h.KeepsNoKeys && !h.RefusesBeforeProcessing) {
 			n++
 		}
 	}

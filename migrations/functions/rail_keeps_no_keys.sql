@@ -2,7 +2,7 @@
 --   Whether the rail of the instruction executes a key as often as it is sent, by the
 --   profile in force: resend_on_unknown NEVER.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles.   locks: nothing.
--- called by: executed_twice, filtered_sends, record_late_outcome.
+-- called by: executed_twice, record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.rail_keeps_no_keys(outbox_id uuid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

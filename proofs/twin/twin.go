@@ -66,7 +66,11 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.History, known bool, err error) {
 	rows, err := r.Looker.Query(ctx, `
 		SELECT a.attempt_id, a.attempt_no, a.state::text, coalesce(a.answers_attempt_no, 0), a.claimed_at, coalesce(a.result, ''),
-			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional
+			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional,
+			EXISTS (
+				SELECT FROM railhead.payment_rail_profiles p
+				WHERE p.rail_type = a.rail_type AND p.version = a.profile_version AND p.profile ->> 'resend_on_unknown' = 'SAME_KEY'
+					AND (p.profile ->> 'refuses_before_processing')::boolean IS NOT TRUE)
 		FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no`, [16]byte(id))
 	if err != nil {
 		return h, false, err
@@ -74,7 +78,7 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	h.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r payment.Row, err error) {
 		var claimed *time.Time
 		err = row.Scan((*[16]byte)(&r.AttemptID), &r.No, &r.State, &r.Answers, &claimed, &r.Result, &r.Reference,
-			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional)
+			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional, &r.BehindFilter)
 		if claimed != nil {
 			r.ClaimedAt = *claimed
 		}
@@ -128,7 +132,7 @@ func compare(rule payment.Late, verdict payment.Verdict, after payment.History, 
 		if want.State == payment.Parked && want.Answers == 0 || got.ClaimedAt.Equal(want.ClaimedAt) {
 			want.ClaimedAt = got.ClaimedAt
 		}
-		want.ErrorCode = got.ErrorCode
+		want.ErrorCode, want.BehindFilter = got.ErrorCode, got.BehindFilter
 		if got != want {
 			return fmt.Sprintf("the ledger appends %+v, the rule %+v", got, want)
 		}
