@@ -288,7 +288,9 @@ func TestBusyWithTooMuch(t *testing.T) {
 		})
 	}
 	const callers = 400
-	for n := range callers {
+	call(0)
+	await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
+	for n := 1; n < callers; n++ {
 		call(n)
 	}
 	await(t, "all wait or are refused, but for the one that waits for the participant", func() bool {
