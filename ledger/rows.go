@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,6 +53,7 @@ type claimTargets struct {
 	renderVersion, railReference               pgtype.Text
 	busySince                                  pgtype.Timestamptz
 	railRefusals                               []time.Time
+	sentUnder                                  pgtype.Text
 	claim                                      payment.Claim
 }
 
@@ -62,7 +64,7 @@ func (t *claimTargets) columns() []any {
 		&c.IdempotencyKey, &c.RailType, &c.Payload, &c.Headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
-		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals,
+		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals, &t.sentUnder,
 	}
 }
 
@@ -81,6 +83,11 @@ func (t *claimTargets) value() payment.Claim {
 		c.RailRefusedSince = t.railRefusals[0]
 	}
 	c.RenderVersion, c.RailReference = t.renderVersion.String, t.railReference.String
+	if t.sentUnder.Valid {
+		if err := json.Unmarshal([]byte(t.sentUnder.String), &c.SentUnder); err != nil {
+			c.SentUnder = []payment.KeyRules{{}} // what can't be read keeps nothing
+		}
+	}
 	return c
 }
 

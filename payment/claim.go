@@ -55,6 +55,9 @@ type Claim struct {
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool
 	RenderVersion      string // of the earlier sends; empty: none
+	// SentUnder are the rules of the profiles that earlier sends were made under, where
+	// another than that of this claim is among them.
+	SentUnder []KeyRules
 }
 
 // Outcome is what a worker appends for a claim.

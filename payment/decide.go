@@ -42,6 +42,7 @@ const notSentCap = 30 * time.Second
 // Decide turns the answer to a claim into rows, by the table "from result to
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
+	p = p.under(c.SentUnder)
 	d := Decision{
 		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,
@@ -139,12 +140,11 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 
 // Proven is what a call proves on this rail by its result and whether a byte of it
 // may have left. A refusal of our credentials or route that came in answer to a send
-// may come from what filters answers, behind the bank that has executed: where a key
-// does not keep a re-send harmless it proves nothing, unless the profile says that
-// the rail refuses before it processes.
+// may come from what filters answers, behind the bank that has executed: it proves
+// nothing, unless the profile says that the rail refuses before it processes. That the
+// rail keeps keys makes the re-send harmless, and only as long as it keeps them.
 func (p Policy) Proven(action Action, result Result, firstByte bool) Result {
-	if result == ResultRefusedRail && firstByte && action == ActionSend &&
-		p.ResendOnUnknown != ResendSameKey && !p.RefusesBeforeProcessing {
+	if result == ResultRefusedRail && firstByte && action == ActionSend && !p.RefusesBeforeProcessing {
 		return ResultUnknown
 	}
 	return result

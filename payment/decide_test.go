@@ -210,8 +210,8 @@ func TestRefusalsOfOneInstruction(t *testing.T) {
 	}
 }
 
-// A refusal of our route proves nothing of a send to a rail that would pay twice,
-// once a byte has left, unless the profile knows better.
+// A refusal of our route proves nothing of a send, once a byte has left, unless the
+// profile knows better.
 func TestProven(t *testing.T) {
 	never, vouched, keyed := cardRail(), cardRail(), keyedRail()
 	vouched.RefusesBeforeProcessing = true
@@ -227,7 +227,7 @@ func TestProven(t *testing.T) {
 		{never, payment.ActionSend, payment.ResultRefusedRail, false, payment.ResultRefusedRail},
 		{never, payment.ActionInquire, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
 		{vouched, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
-		{keyed, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultRefusedRail},
+		{keyed, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultUnknown},
 		{never, payment.ActionSend, payment.ResultRefusedLater, true, payment.ResultRefusedLater},
 		{never, payment.ActionSend, payment.ResultAccepted, true, payment.ResultAccepted},
 	} {
@@ -295,6 +295,47 @@ func TestMaySend(t *testing.T) {
 	} {
 		if got := test.policy.MaySend(test.claim, time.Second); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// A rail's promises hold for the sends that follow them: of the profiles that an instruction
+// was sent under the strictest decides.
+func TestSentUnder(t *testing.T) {
+	p := keyedRail()
+	p.AnswerCoversKey, p.KeyWindow, p.Inquiry.Max, p.Retry.MaxSends = true, payment.Duration(time.Hour), 0, 9
+	p.IDAfterRefusal = payment.IDNew
+	same := payment.KeyRules{ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow, AnswerCoversKey: true}
+	never, shorter, ofEach := same, same, same
+	never.ResendOnUnknown, shorter.KeyWindow, ofEach.AnswerCoversKey = payment.ResendNever, payment.Duration(time.Minute), false
+	for name, test := range map[string]struct {
+		under          []payment.KeyRules
+		resent, refuse bool
+	}{
+		"one profile":                 {nil, true, true},
+		"the same rules":              {[]payment.KeyRules{same}, true, true},
+		"no keys once":                {[]payment.KeyRules{same, never}, false, true},
+		"a shorter window once":       {[]payment.KeyRules{shorter, same}, false, true},
+		"an outcome of each send":     {[]payment.KeyRules{ofEach}, true, false},
+		"what could not be read":      {[]payment.KeyRules{{}}, false, false},
+		"the strictest of what holds": {[]payment.KeyRules{never, ofEach}, false, false},
+	} {
+		c := payment.Claim{
+			Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Minute), LastSentAt: noon.Add(-5 * time.Minute),
+			OutcomeUnknown: true, SendCount: 2, SentUnder: test.under,
+		}
+		if got := p.MaySend(c, 0); got != test.resent {
+			t.Errorf("%s: may be sent %v, want %v", name, got, test.resent)
+		}
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultUnknown}); (d.Requeue && d.NextAction == payment.ActionSend) != test.resent {
+			t.Errorf("%s: after silence %+v, want it sent again: %v", name, d, test.resent)
+		}
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefusedFinal}); (d.State == payment.Failed) != test.refuse {
+			t.Errorf("%s: after a refusal %s, want FAILED: %v", name, d.State, test.refuse)
+		}
+		c.Action = payment.ActionInquire
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefused}); (d.State == payment.Failed) != test.refuse {
+			t.Errorf("%s: after an inquiry %s, want FAILED: %v", name, d.State, test.refuse)
 		}
 	}
 }

@@ -18,9 +18,6 @@ type Row struct {
 	ErrorCode      string
 	OutcomeUnknown bool
 	Provisional    bool
-	// BehindFilter is set where the row's own profile keeps keys and does not say
-	// refuses_before_processing.
-	BehindFilter bool
 }
 
 // Waiting is what the row of pending says to it.
@@ -37,13 +34,12 @@ type Waiting struct {
 type History struct {
 	Rows    []Row    // in the order of their numbers, which have no gaps
 	Waiting *Waiting // nil: nothing stands in pending
-	// CoversKey is the rule answer_covers_key of the profile that is in force.
+	// CoversKey is set where the profile in force says answer_covers_key, and so did each
+	// that a send was made under.
 	CoversKey bool
-	// KeepsNoKeys is set where the profile in force says resend_on_unknown NEVER: the rail
-	// executes a key as often as it is sent.
+	// KeepsNoKeys is set where the profile in force says resend_on_unknown NEVER, or one that
+	// a send was made under: the rail executes a key as often as it is sent.
 	KeepsNoKeys bool
-	// RefusesBeforeProcessing is that rule of the profile in force.
-	RefusesBeforeProcessing bool
 	// Settled is set where the rows of the database are known to be all that was
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
@@ -162,8 +158,7 @@ func (w *weighing) decide() Verdict {
 	}
 	// Rows that came late may hold a doubt that the last other row does not.
 	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
-	// Of sends that may have been executed behind what filters the answers a refusal is one.
-	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten || w.o.Result == ResultRefused && w.filtered() > 0
+	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
 	unknown = (unknown || w.doubts) && !w.executes && !w.whole
 	w.torn = w.o.Result.DeniesSend() && w.refusedAndExecuted(0)
 	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
@@ -590,24 +585,7 @@ func (w *weighing) unsettledSend() bool {
 // send a restore may have forgotten.
 func (h History) refusalIsWhole(reported bool) bool {
 	notNow := h.MaybeForgotten || slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
-	return !h.MaybeForgotten && h.sends(func(Row) bool { return true })+h.filtered() <= 1 || h.CoversKey && !(reported && notNow)
-}
-
-// filtered counts the sends that were answered by a refusal of our credentials or route,
-// where what filters the answers may stand in front of a bank that has refused, or executed:
-// where the profile in force, or that of the claim, keeps keys, and does not say
-// refuses_before_processing. Where the rail keeps no keys such an answer is UNKNOWN, unless it
-// proves more.
-func (h History) filtered() int {
-	n := 0
-	for _, r := range h.Rows {
-		refused := r.State == Dispatching && h.answered(r.No, func(r Result) bool { return r == ResultRefusedRail }) && !h.refusedWhileOut(r.No)
-		forgotten := r.State == LateOutcome && r.Answers == 0 && r.Result == ResultRefusedRail
-		if (refused || forgotten) && (r.BehindFilter || !h.KeepsNoKeys && !h.RefusesBeforeProcessing) {
-			n++
-		}
-	}
-	return n
+	return !h.MaybeForgotten && h.sends(func(Row) bool { return true }) <= 1 || h.CoversKey && !(reported && notNow)
 }
 
 // answered reports whether some row, of whichever time, answers a claim by such a word.

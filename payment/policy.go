@@ -44,9 +44,29 @@ type Policy struct {
 	RailRefused RailRefusedPolicy `json:"rail_refused"`
 	// RefusesBeforeProcessing is set where a refusal of our credentials or route (class
 	// H) is given before the rail looks at the payment, never by what filters its
-	// answers. Only rails with ResendOnUnknown NEVER need it: there such an answer to a
-	// send is UNKNOWN otherwise.
+	// answers. Such an answer to a send is UNKNOWN otherwise.
 	RefusesBeforeProcessing bool `json:"refuses_before_processing"`
+}
+
+// KeyRules are what a profile says of keys: what a rail keeps of a send.
+type KeyRules struct {
+	ResendOnUnknown Resend   `json:"resend_on_unknown"`
+	KeyWindow       Duration `json:"key_window"`
+	AnswerCoversKey bool     `json:"answer_covers_key"`
+}
+
+// under is the policy for an instruction that was sent under these rules, too. What a
+// rail promises of its keys it promises of the sends that follow: the strictest rule of
+// all holds.
+func (p Policy) under(earlier []KeyRules) Policy {
+	for _, rules := range earlier {
+		if rules.ResendOnUnknown != ResendSameKey {
+			p.ResendOnUnknown = ResendNever
+		}
+		p.KeyWindow = min(p.KeyWindow, rules.KeyWindow)
+		p.AnswerCoversKey = p.AnswerCoversKey && rules.AnswerCoversKey
+	}
+	return p
 }
 
 // BusinessRetry is how a payment is sent again after a business refusal.
@@ -337,6 +357,7 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 // executed; never where the rail took the instruction already. Where the rail knows no
 // keys, a send that an operator asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
+	p = p.under(c.SentUnder)
 	switch {
 	case c.Provisional:
 		return false

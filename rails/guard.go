@@ -33,10 +33,11 @@ type Guard struct {
 	mu       sync.Mutex
 	inFlight int
 	pace     pace
-	refusals refusals
-	openedAt time.Time
-	changes  [][2]BreakerState
-	telling  bool
+	// Of sends and of inquiries apart: an answer to one shows nothing of the other.
+	sends, inquiries refusals
+	openedAt         time.Time
+	changes          [][2]BreakerState
+	telling          bool
 }
 
 // BreakerState is the state of a guard's circuit breaker.
@@ -78,7 +79,7 @@ func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 		free:     make(chan struct{}, 1),
 		onChange: onChange,
 		pace:     newPace(p.Rate, p.Concurrency, time.Now()),
-		refusals: newRefusals(p.RailRefused),
+		sends:    newRefusals(p.RailRefused), inquiries: newRefusals(p.RailRefused),
 	}
 	window := time.Duration(p.Breaker.Window)
 	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -161,13 +162,21 @@ func (g *Guard) Rate() float64 {
 
 // Refused notes that the rail refused our credentials, route or form in answer to a
 // call for this instruction, and that it did so first at this time, by this process's
-// clock; zero: not before, as far as rows say. OthersPass: the rail took calls of others since it first
-// refused this one, so that the refusal is about the instruction. RailRefuses: it
-// refused so many calls in a row, of so many instructions, as the profile bears.
-func (g *Guard) Refused(id payment.ID, first time.Time) (othersPass, railRefuses bool) {
+// clock; zero: not before, as far as rows say. OthersPass: the rail took such calls of others
+// since it first refused this one, so that the refusal is about the instruction. RailRefuses:
+// it refused so many such calls in a row, of so many instructions, as the profile bears.
+func (g *Guard) Refused(action payment.Action, id payment.ID, first time.Time) (othersPass, railRefuses bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.refusals.refused(id, first, time.Now())
+	return g.refusals(action).refused(id, first, time.Now())
+}
+
+// refusals is called with mu held.
+func (g *Guard) refusals(action payment.Action) *refusals {
+	if action == payment.ActionInquire {
+		return &g.inquiries
+	}
+	return &g.sends
 }
 
 // Limit is the most permits that can be out at once.

@@ -142,7 +142,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 		refused := func(what string, id payment.ID, passed, refuses bool) {
 			t.Helper()
 			pass(time.Millisecond)
-			if gotPassed, gotRefuses := g.Refused(id, time.Time{}); gotPassed != passed || gotRefuses != refuses {
+			if gotPassed, gotRefuses := g.Refused(payment.ActionSend, id, time.Time{}); gotPassed != passed || gotRefuses != refuses {
 				t.Errorf("%s: others pass %v, the rail refuses us %v, want %v, %v", what, gotPassed, gotRefuses, passed, refuses)
 			}
 		}
@@ -161,12 +161,19 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 
 		refused("first of a row", a, false, false)
 		refused("second of a row", b, false, false)
+		g.Reserve(1)[0].SettleInquiry(Result{Result: payment.ResultNotFound}) // it takes inquiries, and no sends
+		refused("third of a row", a, false, true)
+		refused("first of a row", a, false, false)
+		refused("second of a row", b, false, false)
+		if passed, refuses := g.Refused(payment.ActionInquire, c, time.Now().Add(-time.Hour)); !passed || refuses {
+			t.Errorf("an inquiry is refused, and others pass: %v, %v", passed, refuses)
+		}
 		answer(payment.ResultRefusedFinal)
 		for range 10 {
 			refused("others pass", a, true, false)
 			refused("others pass", b, true, false)
 		}
-		if passed, refuses := g.Refused(payment.NewID(), time.Now().Add(-time.Minute)); !passed || refuses {
+		if passed, refuses := g.Refused(payment.ActionSend, payment.NewID(), time.Now().Add(-time.Minute)); !passed || refuses {
 			t.Errorf("refused a minute ago, before the last one passed: %v, %v", passed, refuses)
 		}
 		refused("new, and nothing passed since", c, false, false)
@@ -177,8 +184,8 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 			answer(payment.ResultAccepted)
 			refused("one of many", payment.NewID(), false, false)
 		}
-		if len(g.refusals.first) != refusalsMax || len(g.refusals.oldest) != refusalsMax || len(g.refusals.of) > 2 {
-			t.Errorf("%d, %d and %d are remembered", len(g.refusals.first), len(g.refusals.oldest), len(g.refusals.of))
+		if len(g.sends.first) != refusalsMax || len(g.sends.oldest) != refusalsMax || len(g.sends.of) > 2 {
+			t.Errorf("%d, %d and %d are remembered", len(g.sends.first), len(g.sends.oldest), len(g.sends.of))
 		}
 		refused("forgotten", a, false, false)
 	})

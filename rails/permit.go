@@ -16,6 +16,7 @@ type Permit struct {
 	answer func(error) // the breaker's; nil once it was told
 	probe  *time.Timer // set on half-open probes
 	ended  bool
+	asked  bool // its call was an inquiry
 }
 
 // Release gives an unused permit back: slot, token, and the breaker forgets it.
@@ -59,6 +60,15 @@ func (p *Permit) Settle(result Result) {
 	p.Done(result.Result)
 }
 
+// SettleInquiry is Settle of an inquiry: that it was answered does not show that the rail
+// takes sends, nor the answer to a send that it takes inquiries.
+func (p *Permit) SettleInquiry(result Result) {
+	p.guard.mu.Lock()
+	p.asked = true
+	p.guard.mu.Unlock()
+	p.Settle(result)
+}
+
 // end tells the breaker the verdict, and the lane's pace what the rail answered;
 // empty: it answered nothing that counts.
 func (p *Permit) end(verdict error, giveBack bool, result payment.Result) {
@@ -79,7 +89,7 @@ func (p *Permit) end(verdict error, giveBack bool, result payment.Result) {
 		g.pace.giveBack()
 	}
 	if result != "" {
-		g.heard(result, verdict == nil, p.begun)
+		g.heard(result, verdict == nil, p)
 	}
 	select {
 	case g.free <- struct{}{}:
@@ -88,17 +98,21 @@ func (p *Permit) end(verdict error, giveBack bool, result payment.Result) {
 }
 
 // heard is called with mu held.
-func (g *Guard) heard(result payment.Result, success bool, begun time.Time) {
+func (g *Guard) heard(result payment.Result, success bool, p *Permit) {
 	now := time.Now()
 	if result != payment.ResultNotSent {
 		g.pace.answered(now)
 	}
 	switch {
 	case result == payment.ResultRefusedLater:
-		g.pace.busy(begun, now)
+		g.pace.busy(p.begun, now)
 	case success:
 		g.pace.notBusy(now)
-		g.refusals.answered(now)
+		if p.asked {
+			g.inquiries.answered(now)
+		} else {
+			g.sends.answered(now)
+		}
 	}
 }
 

@@ -92,12 +92,15 @@ func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Per
 		if !claim.RailRefusedSince.IsZero() {
 			first = time.Now().Add(claim.RailRefusedSince.Sub(claim.ClaimedAt) - begun.Age())
 		}
-		heard.othersPass, heard.railRefuses = l.guard.Refused(claim.OutboxID, first)
+		heard.othersPass, heard.railRefuses = l.guard.Refused(claim.Action, claim.OutboxID, first)
 		heard.othersPass = heard.othersPass && result.FirstByte
 	}
-	if heard.othersPass {
+	switch {
+	case heard.othersPass:
 		permit.SettleRefused()
-	} else {
+	case claim.Action == payment.ActionInquire:
+		permit.SettleInquiry(result)
+	default:
 		permit.Settle(result)
 	}
 	result.Result = l.profile.Proven(claim.Action, result.Result, result.FirstByte)

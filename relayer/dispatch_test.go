@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING FAILED/NEW_ID_NEEDED", 0, "FAILED pending"},
 		"429":                                  {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE/RAIL_BUSY DISPATCHING DISPATCHED", 1, ""},
-		"404 of its route":                     {railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true}, "DISPATCHING RETRYABLE/RAIL_REFUSED DISPATCHING DISPATCHED", 1, ""},
+		"404 of its route":                     {railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"404 in the bank's own words":          {railsim.Fault{Kind: railsim.StatusBefore, Status: 404}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 and nothing done":                 {railsim.Fault{Kind: railsim.StatusBefore, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 after it was done":                {railsim.Fault{Kind: railsim.StatusAfter, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
@@ -128,11 +128,12 @@ func TestNeverIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestWrongCredentials stops the rail and nobody else, burns no send, and goes
-// on when a person says so. One instruction alone does not stop it.
+// TestWrongCredentials stops the rail and no other, burns no send where the rail refuses
+// before it processes, and goes on when an operator says so. One instruction alone does not
+// stop it.
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fastProfile)
+	w := newWorld(t, profile(covering+`, "refuses_before_processing": true`))
 	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
 	w.run(config())
 	id := w.enqueue("the one")
@@ -153,20 +154,38 @@ func TestWrongCredentials(t *testing.T) {
 	same(t, "acts that were logged", w.text(`SELECT string_agg(act, ' ') FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), "PAUSE_RAIL")
 }
 
+// TestWrongCredentialsForSends: the rail is paused although it answers inquiries.
+func TestWrongCredentialsForSends(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(again+`, "inquiry": {"max": 1, "intervals": ["10ms"], "not_found": "INCONCLUSIVE"}`))
+	w.faults(railsim.Fault{Kind: railsim.StatusBefore, Status: 401, Plain: true})
+	w.run(config())
+	for n := range 2 {
+		w.enqueue(fmt.Sprintf("instruction-%d", n))
+		w.awaitText(fmt.Sprint(n+1), `SELECT count(*)::text FROM railhead.payment_outbox_attempts WHERE result = 'NOT_FOUND'`)
+	}
+	same(t, "paused", w.text(`SELECT paused::text FROM railhead.payment_rails WHERE rail_type = 'bank'`), "false")
+	w.enqueue("the third")
+	w.awaitText("true the rail refuses our credentials, route or form: 401 HTTP 401", `
+		SELECT concat(paused::text, ' ', pause_reason) FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+}
+
 // TestRefusedRoute: while others pass, an instruction that is refused again and again
-// ends, and the rail goes on. A rail that would pay twice has its refusals taken for
-// no answer, unless its profile vouches for them.
+// ends, and the rail goes on. Its refusals are taken for no answer, unless the profile
+// vouches for them.
 func TestRefusedRoute(t *testing.T) {
 	t.Parallel()
 	const refused = "DISPATCHING RETRYABLE/RAIL_REFUSED "
+	const before = `, "refuses_before_processing": true`
 	for name, c := range map[string]struct {
 		facts        string
 		want, letter string
 	}{
-		"keyed":   {covering, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
-		"sooner":  {covering + `, "rail_refused": {"per_instruction": 2}`, refused + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+		"keyed":   {covering, strings.Repeat("DISPATCHING UNKNOWN ", 4) + "DISPATCHING UNKNOWN/RETRIES_EXHAUSTED PARKED/RETRIES_EXHAUSTED", "OUTCOME_UNKNOWN pending"},
+		"before":  {covering + before, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+		"sooner":  {covering + before + `, "rail_refused": {"per_instruction": 2}`, refused + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
 		"never":   {`"resend_on_unknown": "NEVER"`, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY", "OUTCOME_UNKNOWN pending"},
-		"vouched": {`"resend_on_unknown": "NEVER", "refuses_before_processing": true`, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
+		"vouched": {`"resend_on_unknown": "NEVER"` + before, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

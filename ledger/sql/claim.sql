@@ -120,7 +120,8 @@ claimed AS (
   ORDER BY g.outbox_id
   RETURNING a.outbox_id, a.attempt_no, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
     a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.claimed_at, a.next_action, a.render_version,
-    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at
+    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at,
+    a.profile_version
 ),
 in_flight AS (
   INSERT INTO {cell}.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
@@ -140,6 +141,7 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id) ELSE false END AS replayed,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_busy_since(c.outbox_id) END AS busy_since,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id) END AS rail_refusals,
+  CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown THEN {cell}.rules_of_sends(c.outbox_id, c.profile_version)::text END AS sent_under,
   c.next_attempt_at
 FROM claimed c
 LEFT JOIN LATERAL (

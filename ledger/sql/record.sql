@@ -9,8 +9,8 @@
 -- went in, attempt_id, and never by the instruction.
 --
 -- An inquiry that finds executed what the rail refused in some answer is left to the slow
--- path too, which weighs one against the other, and so is one that finds refused what it
--- had refused our credentials for, or had refused in a report.
+-- path too, which weighs one against the other, and so is one that finds refused what the
+-- rail had refused in a report.
 --
 -- A failover that forgets a claim gives its number away again: the claim is the
 -- row with this number and this time, and an answer to one that is gone is late.
@@ -50,7 +50,8 @@ answered AS (
     WHEN 'FAILED' THEN (
       SELECT true FROM {cell}.payment_outbox_attempts said
       WHERE said.outbox_id = c.outbox_id
-        AND (said.result = 'REFUSED_RAIL' OR said.state = 'LATE_OUTCOME' AND said.result = 'REFUSED' AND said.answers_attempt_no IS NULL)
+        -- As text, so that no index of all late outcomes is read.
+        AND said.state::text = 'LATE_OUTCOME' AND said.result = 'REFUSED' AND said.answers_attempt_no IS NULL
       LIMIT 1) IS NOT NULL
     ELSE false END)
   ORDER BY c.outbox_id

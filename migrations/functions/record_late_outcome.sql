@@ -13,7 +13,7 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice and filtered_sends read.
+--          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, and executed_twice read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -171,8 +171,6 @@ BEGIN
         WHEN executes OR whole THEN false
         WHEN doubts THEN true
         WHEN (refuses OR spent) AND {cell}.send_may_be_forgotten(o.outbox_id) THEN true
-        -- Of sends that may have been executed behind what filters the answers it is one.
-        WHEN o.result = 'REFUSED' AND {cell}.filtered_sends(o.outbox_id) > 0 THEN true
         -- Rows that came late may hold a doubt that the last other row does not.
         ELSE (NOT is_waiting OR waiting.outcome_unknown)
           AND {cell}.outbox_unsettled_send(o.outbox_id, claim_no) END;

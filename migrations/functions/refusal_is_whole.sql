@@ -5,10 +5,10 @@
 --   for now, while another is still on its way; and what the rail reported by
 --   itself may be a send that was refused for now, even where it keeps one outcome
 --   a key; that one a restore may have forgotten. Sends that a restore may have
---   forgotten can't be counted. One that was answered by a refusal of our credentials
---   counts where that may have been said in front of a bank that has refused it (filtered_sends).
+--   forgotten can't be counted. The rail keeps one outcome a key where the profile in
+--   force says so, and so did each that a send was made under.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
---          send_may_be_forgotten, sends_of and filtered_sends read.   locks: nothing.
+--          send_may_be_forgotten, sends_of and rules_of_sends read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
@@ -17,13 +17,14 @@ AS $$
   SELECT NOT m.forgotten AND (
     -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
     SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
-  ) + {cell}.filtered_sends($1) <= 1 OR EXISTS (
+  ) <= 1 OR EXISTS (
     SELECT FROM {cell}.payment_outbox_keys k
     CROSS JOIN LATERAL (
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1) a
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
     JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
     WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
+      AND ({cell}.rules_of_sends($1, r.profile_version) @> '[{"answer_covers_key": false}]') IS NOT TRUE
       AND NOT ($2 AND (m.forgotten OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts now
         WHERE now.outbox_id = $1 AND now.result IN ({for_now_results})))))

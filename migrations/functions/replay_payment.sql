@@ -24,6 +24,7 @@ DECLARE
   told       record; -- of sends that a restore forgot
   doubted    boolean; -- some send of it may be on its way still
   key_window interval;
+  sent_under jsonb;
   number     integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
@@ -137,8 +138,11 @@ BEGIN
   -- it takes their place, inside the window alone; where the rail knows no keys the
   -- operator answers for it.
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
-  key_window := (profile ->> 'key_window')::interval;
-  IF doubted AND profile ->> 'resend_on_unknown' = 'SAME_KEY'
+  -- The strictest rule of the profiles that it was sent under holds.
+  sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id, (
+    SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = last.rail_type)), '[]') || profile;
+  key_window := (SELECT min((r ->> 'key_window')::interval) FROM jsonb_array_elements(sent_under) r);
+  IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
     AND (clock_timestamp() - least(sends.first_at, told.first_at) < key_window - least(key_window / 10, interval '5 minutes')) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',

@@ -30,6 +30,7 @@
 {include refuse_put_back}
 {include rail_has_seen}
 {include sends_of}
+{include rules_of_sends}
 {include forgotten_sends}
 {include known_sends}
 {include operator_asked}
@@ -46,7 +47,6 @@
 {include send_may_be_forgotten}
 {include judged_to}
 {include rail_keeps_no_keys}
-{include filtered_sends}
 {include refusal_is_whole}
 {include standing_sends}
 {include refused_and_executed}

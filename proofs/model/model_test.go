@@ -22,7 +22,6 @@ type model struct {
 	open                     int  // the open claim's number; 0: none
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
-	filtered                 map[int]bool // the claims answered by a refusal of our credentials or route
 	covers                   bool         // the rail keeps one outcome a key
 	noKeys                   bool         // the rail executes a key as often as it is sent
 	again                    bool         // the rail takes a key again that it has refused
@@ -84,7 +83,7 @@ func enqueued(policy payment.Policy, past *past) *model {
 	return &model{
 		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{}, answers: map[int]payment.State{},
 		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past,
-		filtered: map[int]bool{}, noKeys: policy.ResendOnUnknown != payment.ResendSameKey,
+		noKeys: policy.ResendOnUnknown != payment.ResendSameKey,
 		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
 	}
 }
@@ -134,7 +133,6 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 		if !noSend(result) {
 			m.spoken = result
 		}
-		m.filtered[answers] = m.filtered[answers] || result == payment.ResultRefusedRail
 		m.answers[answers] = state
 		m.sends[answers] = m.sends[answers] && !noSend(result)
 	}
@@ -158,12 +156,11 @@ func (m *model) number(c payment.Claim) int {
 
 // fast reports whether the answer to a claim goes in at the claim's number + 1. That an
 // inquiry found executed what some answer refused is weighed first, and so is that it found
-// refused what our credentials were refused for, or what was reported to be refused.
+// refused what was reported to be refused.
 func (m *model) fast(o payment.Outcome) bool {
 	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
 	reported := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
-	filtered := slices.Contains(slices.Collect(maps.Values(m.filtered)), true)
-	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && (filtered || reported)
+	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && reported
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -265,7 +262,6 @@ func (m *model) answeredAbout() {
 func (m *model) addLate(l late) {
 	m.rows++
 	m.notNow = m.notNow || refusalForNow(l.result)
-	m.filtered[l.claim] = m.filtered[l.claim] || l.result == payment.ResultRefusedRail
 	l.no = m.rows
 	m.lates = append(m.lates, l)
 	at := l.forgotten
@@ -351,26 +347,6 @@ func (m *model) refusedOut(claim int) bool {
 	return slices.ContainsFunc(m.words, func(n named) bool { return n.claim == claim && n.result == payment.ResultRefused && !n.executed })
 }
 
-// filteredSends counts the sends that were answered by a refusal of our credentials, where
-// the bank behind what filters the answers may have had them.
-func (m *model) filteredSends() int {
-	n := 0
-	if m.noKeys {
-		return n
-	}
-	for claim, is := range m.filtered {
-		if is && m.claimSent[claim] && !m.refusedOut(claim) {
-			n++
-		}
-	}
-	for _, l := range m.lates {
-		if l.claim == 0 && l.result == payment.ResultRefusedRail {
-			n++
-		}
-	}
-	return n
-}
-
 // standing is the last claim to send that no answer of its own has refused, the same of
 // those that a restore forgot, by their times, and the last row that tells of either.
 func (m *model) standing() (last int, lastForgotten time.Time, standing int) {
@@ -424,7 +400,6 @@ func (m *model) sent() int {
 	}
 	known := slices.Collect(maps.Keys(m.sends))
 	known = slices.DeleteFunc(known, func(claim int) bool { return !m.left(claim) })
-	sent += m.filteredSends()
 	for _, l := range m.lates {
 		asked := l.unknown && !l.forgotten.IsZero() && slices.Contains([]payment.Result{
 			payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultRefused,
@@ -462,8 +437,7 @@ func (m *model) late(o payment.Outcome, d payment.Decision, claim int, reported 
 	}
 	had, torn := m.rows, m.refusedAndExecuted(0)
 	whole := m.whole(o.Result, claim, reported) && (reported || claim > 0 || !doubts)
-	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts ||
-		o.Result == payment.ResultRefused && m.filteredSends() > 0
+	unsettled := (!m.waiting || m.waitsUnknown) && m.otherUnsettled(claim) || (refuses || spent) && m.restored || doubts
 	unsettled = unsettled && !executes && !whole
 	m.addLate(like)
 	switch {

@@ -105,8 +105,9 @@ func (c cell) met(doubt bool) end {
 		}
 		return parkedYet
 	case payment.ResultRefusedRail:
-		// What refused it may stand behind a bank that has executed, and would again.
-		if !c.shape.Dedupes() {
+		// What refused it may stand behind a bank that has executed: it is sent again by its
+		// key alone, and where the rail is asked, by its word that it knows of no such payment.
+		if !c.shape.Dedupes() || c.shape.Asked() && c.shape.NotFound != payment.NotFoundNotExecuted {
 			return parked
 		}
 		return paid

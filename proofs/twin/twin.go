@@ -66,11 +66,7 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.History, known bool, err error) {
 	rows, err := r.Looker.Query(ctx, `
 		SELECT a.attempt_id, a.attempt_no, a.state::text, coalesce(a.answers_attempt_no, 0), a.claimed_at, coalesce(a.result, ''),
-			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional,
-			EXISTS (
-				SELECT FROM railhead.payment_rail_profiles p
-				WHERE p.rail_type = a.rail_type AND p.version = a.profile_version AND p.profile ->> 'resend_on_unknown' = 'SAME_KEY'
-					AND (p.profile ->> 'refuses_before_processing')::boolean IS NOT TRUE)
+			coalesce(a.rail_reference, ''), coalesce(a.error_code, ''), a.outcome_unknown, a.provisional
 		FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no`, [16]byte(id))
 	if err != nil {
 		return h, false, err
@@ -78,7 +74,7 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	h.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r payment.Row, err error) {
 		var claimed *time.Time
 		err = row.Scan((*[16]byte)(&r.AttemptID), &r.No, &r.State, &r.Answers, &claimed, &r.Result, &r.Reference,
-			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional, &r.BehindFilter)
+			&r.ErrorCode, &r.OutcomeUnknown, &r.Provisional)
 		if claimed != nil {
 			r.ClaimedAt = *claimed
 		}
@@ -103,13 +99,14 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	err = r.Looker.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1),
 			railhead.server_is_settled(), railhead.send_may_be_forgotten($1), railhead.left_the_archive($1),
-			coalesce((p.profile ->> 'answer_covers_key')::boolean, false), coalesce((p.profile ->> 'refuses_before_processing')::boolean, false),
+			coalesce((p.profile ->> 'answer_covers_key')::boolean, false)
+				AND (railhead.rules_of_sends($1, l.profile_version) @> '[{"answer_covers_key": false}]') IS NOT TRUE,
 			railhead.rail_keeps_no_keys($1), railhead.judged_to($1, false), railhead.judged_to($1, true)
 		FROM (SELECT) one
 		LEFT JOIN railhead.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = 1
 		LEFT JOIN railhead.payment_rails l ON l.rail_type = a.rail_type
 		LEFT JOIN railhead.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.RefusesBeforeProcessing, &h.KeepsNoKeys, &h.JudgedTo, &h.JudgedExecutedTo)
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KeepsNoKeys, &h.JudgedTo, &h.JudgedExecutedTo)
 	return h, known, err
 }
 
@@ -132,7 +129,7 @@ func compare(rule payment.Late, verdict payment.Verdict, after payment.History, 
 		if want.State == payment.Parked && want.Answers == 0 || got.ClaimedAt.Equal(want.ClaimedAt) {
 			want.ClaimedAt = got.ClaimedAt
 		}
-		want.ErrorCode, want.BehindFilter = got.ErrorCode, got.BehindFilter
+		want.ErrorCode = got.ErrorCode
 		if got != want {
 			return fmt.Sprintf("the ledger appends %+v, the rule %+v", got, want)
 		}
