@@ -129,6 +129,22 @@ func TestSentAgainAfterAFilter(t *testing.T) {
 	same(t, "a day later", sameKey.WithDefaults().MaySend(second, 24*time.Hour), false)
 }
 
+// TestRefusalsBehindAFilterAreCounted: a relayer that hears the next one knows since when
+// the rail has refused the instruction, and does not take it for the first of many.
+func TestRefusalsBehindAFilterAreCounted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, keepsKeys)
+	first := d.claimOne(d.enqueue())
+	d.record(outcome(first, sameKey.WithDefaults().Decide(first, payment.Answer{Result: payment.ResultUnknown, RailRefused: true}), payment.ResultUnknown, ""))
+	same(t, "rows", d.rows(first.OutboxID), "DISPATCHING UNKNOWN(1)")
+	second := d.claimOne(first.OutboxID)
+	same(t, "refusals", second.RailRefusals, 1)
+	same(t, "since the claim", second.RailRefusedSince.After(first.ClaimedAt), true)
+	d.record(told(sameKey, second, payment.ResultUnknown, ""))
+	same(t, "refusals after silence", d.claimOne(first.OutboxID).RailRefusals, 1)
+}
+
 // TestOperatorBesideAFilter: an operator's evidence is not contradicted by what a filter said.
 func TestOperatorBesideAFilter(t *testing.T) {
 	t.Parallel()

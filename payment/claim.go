@@ -47,7 +47,7 @@ type Claim struct {
 	Replayed bool
 	// BusySince is when the rail first said that it was busy, of the last run of such
 	// answers; zero: it has not, or has said something else since. RailRefusals counts
-	// the answers REFUSED_RAIL since the instruction was enqueued or replayed, up to
+	// the refusals of our credentials or route since it was enqueued or replayed, up to
 	// MaxRailRefusals, and RailRefusedSince is when the first came.
 	BusySince, RailRefusedSince time.Time
 	RailRefusals                int

@@ -28,11 +28,14 @@ type Decision struct {
 // Answer is a result together with what the rules need to weigh it.
 type Answer struct {
 	Result     Result
-	SeenBefore bool          // the answer to a send says that the rail knows the key already
-	OthersPass bool          // REFUSED_RAIL is about this instruction: others passed since it was first refused so
-	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
-	RetryAfter time.Duration // the rail's own wish; 0: none
-	Spread     float64       // -1 to 1, for the jitter
+	SeenBefore bool // the answer to a send says that the rail knows the key already
+	// RailRefused is set where the answer to a send refused our credentials or route, and
+	// proves nothing by that: its row says so, and is counted with those that are REFUSED_RAIL.
+	RailRefused bool
+	OthersPass  bool          // REFUSED_RAIL is about this instruction: others passed since it was first refused so
+	Elapsed     time.Duration // since the claim, by the worker's monotonic clock
+	RetryAfter  time.Duration // the rail's own wish; 0: none
+	Spread      float64       // -1 to 1, for the jitter
 }
 
 // notSentCap bounds the wait after a send that never left, which has no ceiling
@@ -175,8 +178,11 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 func (p Policy) decideSilence(d Decision, c Claim, a Answer) Decision {
 	d.OutcomeUnknown = true
 	d = p.recover(d, c, a, Unknown)
-	if a.SeenBefore {
+	switch {
+	case a.SeenBefore:
 		d.ErrorCode = CodeSeenBefore
+	case a.RailRefused && d.ErrorCode == "":
+		d.ErrorCode = CodeRailRefused
 	}
 	return d
 }

@@ -103,6 +103,7 @@ func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Per
 	default:
 		permit.Settle(result)
 	}
+	result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
 	result.Result = l.profile.Proven(claim.Action, result.Result, result.FirstByte)
 	return result, heard
 }
@@ -207,7 +208,7 @@ func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment, by payment.T
 
 func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, othersPass bool, begun clock.Moment) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, SeenBefore: result.SeenBefore, OthersPass: othersPass, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
+		Result: result.Result, SeenBefore: result.SeenBefore, RailRefused: result.RailRefused, OthersPass: othersPass, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
 	})
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,

@@ -37,8 +37,8 @@ func TestAnswers(t *testing.T) {
 	}{
 		"503, which this rail calls transient": {railsim.Fault{Kind: railsim.StatusBefore, Status: 503}, "DISPATCHING FAILED/NEW_ID_NEEDED", 0, "FAILED pending"},
 		"429":                                  {railsim.Fault{Kind: railsim.StatusBefore, Status: 429}, "DISPATCHING RETRYABLE/RAIL_BUSY DISPATCHING DISPATCHED", 1, ""},
-		"404 of its route":                     {railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
-		"404 in the bank's own words":          {railsim.Fault{Kind: railsim.StatusBefore, Status: 404}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
+		"404 of its route":                     {railsim.Fault{Kind: railsim.StatusBefore, Status: 404, Plain: true}, "DISPATCHING UNKNOWN/RAIL_REFUSED DISPATCHING DISPATCHED", 1, ""},
+		"404 in the bank's own words":          {railsim.Fault{Kind: railsim.StatusBefore, Status: 404}, "DISPATCHING UNKNOWN/RAIL_REFUSED DISPATCHING DISPATCHED", 1, ""},
 		"500 and nothing done":                 {railsim.Fault{Kind: railsim.StatusBefore, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"500 after it was done":                {railsim.Fault{Kind: railsim.StatusAfter, Status: 500}, "DISPATCHING UNKNOWN DISPATCHING DISPATCHED", 1, ""},
 		"422, a business refusal":              {railsim.Fault{Kind: railsim.Refuse, Code: "AC04"}, "DISPATCHING FAILED", 0, "FAILED pending"},
@@ -181,7 +181,7 @@ func TestRefusedRoute(t *testing.T) {
 		facts        string
 		want, letter string
 	}{
-		"keyed":   {covering, strings.Repeat("DISPATCHING UNKNOWN ", 4) + "DISPATCHING UNKNOWN/RETRIES_EXHAUSTED PARKED/RETRIES_EXHAUSTED", "OUTCOME_UNKNOWN pending"},
+		"keyed":   {covering, strings.Repeat("DISPATCHING UNKNOWN/RAIL_REFUSED ", 4) + "DISPATCHING UNKNOWN/RETRIES_EXHAUSTED PARKED/RETRIES_EXHAUSTED", "OUTCOME_UNKNOWN pending"},
 		"before":  {covering + before, strings.Repeat(refused, 4) + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
 		"sooner":  {covering + before + `, "rail_refused": {"per_instruction": 2}`, refused + "DISPATCHING FAILED/RAIL_REFUSED_ONE", "FAILED pending"},
 		"never":   {`"resend_on_unknown": "NEVER"`, "DISPATCHING UNKNOWN/NO_SAFE_RECOVERY PARKED/NO_SAFE_RECOVERY", "OUTCOME_UNKNOWN pending"},

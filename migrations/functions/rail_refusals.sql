@@ -1,6 +1,6 @@
 -- rail_refusals(outbox_id uuid) -> timestamptz[]
---   When the rail refused our credentials, route or form (REFUSED_RAIL) in answer to a
---   call for this instruction, since it was enqueued or replayed: the first 100 times
+--   When the rail refused our credentials, route or form in answer to a call for this
+--   instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was enqueued or replayed: the first 100 times
 --   in order, which is as many as a profile may bear (payment.MaxRailRefusals).
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for a claim that is not the first.
@@ -11,7 +11,8 @@ AS $$
   SELECT ARRAY(
     SELECT a.completed_at
     FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1 AND a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL'
+    WHERE a.outbox_id = $1
+      AND (a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL' OR a.state = 'UNKNOWN' AND a.error_code = 'RAIL_REFUSED')
       AND a.attempt_no > coalesce((
         SELECT r.attempt_no
         FROM {cell}.payment_outbox_attempts r

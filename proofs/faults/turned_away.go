@@ -37,7 +37,8 @@ func turnedAwayFaults() []Fault {
 		{
 			Name: "poisoned_route", About: "both banks answer 404, with a page, to one instruction in a hundred, and two relayers serve them",
 			Adjust: func(o *Options) {
-				o.Wave, o.Relayers = 800, 2
+				// What a bank that keeps keys refuses so is sent again until max_sends.
+				o.Wave, o.Relayers, o.MaxSends, o.HealWithin = 800, 2, 4, 90*time.Second
 				unhurried(o)
 			},
 			Inject: poisonRoutes, Check: func(w *World, f Facts) { w.lettersOfThePoisoned(f) }, Quiet: true,
