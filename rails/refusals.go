@@ -10,8 +10,8 @@ import (
 // refusal speaks against the instruction where others passed since the rail first
 // refused it; else it may be the rail, and so many in a row of so many instructions
 // are. What they remember belongs to a process, and begins anew with each version of
-// the profile: others then have to pass once more. Sends and inquiries have one each. Not safe for concurrent use; the
-// guard's lock protects it.
+// the profile: others then have to pass once more. Sends and inquiries have one each. Not
+// safe for concurrent use; the guard's lock protects it.
 type refusals struct {
 	policy payment.RailRefusedPolicy
 	passed time.Time // of the last answer about a payment; zero: none yet
