@@ -77,6 +77,13 @@ func lane(rail string, free, oldest int) payment.Lane {
 	return payment.Lane{RailType: rail, Free: free, Oldest: oldest, ProfileVersion: 1, RenderVersion: "render/1"}
 }
 
+// inForce is the lane under the profile in force.
+func (d *desk) inForce(l payment.Lane) payment.Lane {
+	d.t.Helper()
+	l.ProfileVersion = d.ProfileInForce(l.RailType)
+	return l
+}
+
 // claim claims and returns what it got, by outbox_id.
 func (d *desk) claim(lanes ...payment.Lane) map[payment.ID]payment.Claim {
 	d.t.Helper()
@@ -107,9 +114,7 @@ func (d *desk) turn(turn payment.Turn) map[payment.ID]payment.Claim {
 func (d *desk) claimOne(id payment.ID) payment.Claim {
 	d.t.Helper()
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
-	inForce := lane("bank", 1, 1)
-	inForce.ProfileVersion = d.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
-	claims := d.claim(inForce)
+	claims := d.claim(d.inForce(lane("bank", 1, 1)))
 	claim, ok := claims[id]
 	if !ok {
 		d.t.Fatalf("claimed %d others instead of %s", len(claims), id)

@@ -122,7 +122,7 @@ func TestSentAgainAfterAFilter(t *testing.T) {
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
 	elsewhere := lane("bank", 1, 1)
 	elsewhere.RenderVersion = "render/2"
-	second := d.claim(elsewhere)[id]
+	second := d.claim(d.inForce(elsewhere))[id]
 	same(t, "its form", second.RenderVersion, first.RenderVersion)
 	same(t, "first sent", second.FirstSentAt.Equal(first.ClaimedAt), true)
 	same(t, "in the window", sameKey.WithDefaults().MaySend(second, 0), true)
@@ -262,7 +262,7 @@ func TestKeysKeptSince(t *testing.T) {
 		d.record(told(c.policy, first, payment.ResultUnknown, ""))
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, strings.Replace(keepsKeys, `{`, `{"retry": {"max_sends": 4}, `, 1))
 		d.do(`UPDATE railhead.payment_outbox_pending SET next_action = 'SEND', next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
-		second := d.claim(lane("bank", 2, 1))[id]
+		second := d.claim(d.inForce(lane("bank", 2, 1)))[id]
 		same(t, what+": the rules it was sent under", len(second.SentUnder), 1)
 		same(t, what+": sent again after five minutes", sameKey.WithDefaults().MaySend(second, 5*time.Minute), c.again)
 		found, err := d.exec.FindClaim(t.Context(), second.ClaimID)

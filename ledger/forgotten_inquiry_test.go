@@ -150,9 +150,9 @@ func TestRenderingOfAForgottenSend(t *testing.T) {
 	d.record(told(asksInVain, asked, payment.ResultNotFound, ""))
 	_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
 	d.must(err)
-	again := d.turn(payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "w", Lanes: []payment.Lane{
-		{RailType: "bank", Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/2"},
-	}}})[id]
+	elsewhere := lane("bank", 1, 1)
+	elsewhere.RenderVersion = "render/2"
+	again := d.claim(d.inForce(elsewhere))[id]
 	same(t, "rendering that is sent by", again.RenderVersion, "render/1")
 }
 
@@ -174,7 +174,7 @@ func TestNotFoundAfterARestore(t *testing.T) {
 	d.must(err)
 	take := func() payment.Claim {
 		d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
-		goesOn := lane("bank", 1, 1)
+		goesOn := d.inForce(lane("bank", 1, 1))
 		goesOn.GoesOn = true
 		return d.claim(goesOn)[id].Weigh(server.Suspensions)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -28,11 +29,12 @@ func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([
 func scanStale(row pgx.CollectableRow) (payment.StaleClaim, error) {
 	var targets claimTargets
 	var ageMs int64
+	var version pgtype.Int4
 	var found payment.StaleClaim
-	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID)...); err != nil {
+	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID, &version)...); err != nil {
 		return payment.StaleClaim{}, err
 	}
-	found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
+	found.Claim, found.Age, found.ProfileVersion = targets.value(), time.Duration(ageMs)*time.Millisecond, int(version.Int32)
 	return found, nil
 }
 

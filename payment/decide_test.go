@@ -305,20 +305,23 @@ func TestSentUnder(t *testing.T) {
 	p := keyedRail()
 	p.AnswerCoversKey, p.KeyWindow, p.Inquiry.Max, p.Retry.MaxSends = true, payment.Duration(time.Hour), 0, 9
 	p.IDAfterRefusal = payment.IDNew
-	same := payment.KeyRules{ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow, AnswerCoversKey: true}
-	never, shorter, ofEach := same, same, same
+	same := payment.KeyRules{ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow, AnswerCoversKey: true, Acceptance: payment.AcceptanceFinal}
+	never, shorter, ofEach, forNow, byAnswer := same, same, same, same, same
+	forNow.Acceptance, byAnswer.Acceptance = payment.AcceptanceProvisional, payment.AcceptanceByAnswer
 	never.ResendOnUnknown, shorter.KeyWindow, ofEach.AnswerCoversKey = payment.ResendNever, payment.Duration(time.Minute), false
 	for name, test := range map[string]struct {
-		under          []payment.KeyRules
-		resent, refuse bool
+		under                 []payment.KeyRules
+		resent, refuse, final bool
 	}{
-		"one profile":                 {nil, true, true},
-		"the same rules":              {[]payment.KeyRules{same}, true, true},
-		"no keys once":                {[]payment.KeyRules{same, never}, false, true},
-		"a shorter window once":       {[]payment.KeyRules{shorter, same}, false, true},
-		"an outcome of each send":     {[]payment.KeyRules{ofEach}, true, false},
-		"what could not be read":      {[]payment.KeyRules{{}}, false, false},
-		"the strictest of what holds": {[]payment.KeyRules{never, ofEach}, false, false},
+		"one profile":                 {nil, true, true, true},
+		"the same rules":              {[]payment.KeyRules{same}, true, true, true},
+		"no keys once":                {[]payment.KeyRules{same, never}, false, true, true},
+		"a shorter window once":       {[]payment.KeyRules{shorter, same}, false, true, true},
+		"an outcome of each send":     {[]payment.KeyRules{ofEach}, true, false, true},
+		"taken for now once":          {[]payment.KeyRules{same, forNow}, true, true, false},
+		"for now by its answer once":  {[]payment.KeyRules{byAnswer}, true, true, false},
+		"what could not be read":      {[]payment.KeyRules{{}}, false, false, false},
+		"the strictest of what holds": {[]payment.KeyRules{never, ofEach}, false, false, true},
 	} {
 		c := payment.Claim{
 			Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Minute), LastSentAt: noon.Add(-5 * time.Minute),
@@ -332,6 +335,9 @@ func TestSentUnder(t *testing.T) {
 		}
 		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefusedFinal}); (d.State == payment.Failed) != test.refuse {
 			t.Errorf("%s: after a refusal %s, want FAILED: %v", name, d.State, test.refuse)
+		}
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultAccepted}); (d.State == payment.Dispatched) != test.final {
+			t.Errorf("%s: accepted %s, want DISPATCHED: %v", name, d.State, test.final)
 		}
 		c.Action = payment.ActionInquire
 		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefused}); (d.State == payment.Failed) != test.refuse {

@@ -37,9 +37,10 @@ type History struct {
 	// CoversKey is set where the profile in force says answer_covers_key, and so did each
 	// that a send was made under.
 	CoversKey bool
-	// KeepsNoKeys is set where the profile in force says resend_on_unknown NEVER, or one that
-	// a send was made under: the rail executes a key as often as it is sent.
-	KeepsNoKeys bool
+	// KnowsKeysFor is how long the rail knows a key: the shortest key_window of the profile in
+	// force and of each that a send was made under, 0 where one says resend_on_unknown NEVER.
+	// Of two sends that lie further apart each may be executed.
+	KnowsKeysFor time.Duration
 	// Settled is set where the rows of the database are known to be all that was
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
@@ -306,16 +307,16 @@ func (h History) executions() []execution {
 	return all
 }
 
-// executedTwice reports whether two sends were executed, not under the same reference, on a
-// rail that keeps no keys, and one of the two was told after a row. own says that the row
+// executedTwice reports whether two sends were executed, not under the same reference, that
+// lie further apart than the rail knows a key, and one of the two was told after a row. own says that the row
 // DISPATCHED is the send's own answer, whatever was told while it was out.
 func (w *weighing) executedTwice(after int, own bool) bool {
 	h := w.now()
 	all := slices.DeleteFunc(h.executions(), func(e execution) bool { return e.byAnother && !own })
-	return h.KeepsNoKeys && slices.ContainsFunc(all, func(one execution) bool {
+	return slices.ContainsFunc(all, func(one execution) bool {
 		return slices.ContainsFunc(all, func(other execution) bool {
 			alike := one.Reference != "" && one.Reference == other.Reference
-			return !one.at.Equal(other.at) && max(one.No, other.No) > after && !alike
+			return one.at.After(other.at) && one.at.Sub(other.at) >= h.KnowsKeysFor && max(one.No, other.No) > after && !alike
 		})
 	})
 }
@@ -450,7 +451,12 @@ func (w *weighing) answerOpenClaim() Verdict {
 	// What the claim knew of, the outcome has weighed; but "no such payment" is not
 	// said of a send that was learned of while the inquiry was out.
 	foundNone := w.o.Result == ResultNotFound && d.Requeue && d.NextAction == ActionSend
-	doubted := (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
+	// A final refusal spoke for every send, as far as was known by which profiles they were made.
+	unheard := claim.OutcomeUnknown && d.State == Failed && !w.CoversKey && slices.ContainsFunc(w.Rows, func(r Row) bool {
+		return r.No > claim.No && r.State == LateOutcome &&
+			(r.Result.LeavesDoubt() || r.Answers == 0 && !r.ClaimedAt.IsZero() && r.Result.IsOfInquiry())
+	})
+	doubted := unheard || (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
 		foundNone && since(Result.ShowsPayment) != nil ||
 		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool { return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown })
 	taken := !claim.Provisional && since(func(r Result) bool { return r == ResultAccepted }) != nil
@@ -537,10 +543,7 @@ func (w *weighing) known() bool {
 		if w.executes { // what was judged, before a replay or by an operator, speaks again
 			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved || r.State == LateOutcome && r.Result == ResultExecuted) &&
 				(w.o.RailReference == "" || r.Reference == w.o.RailReference) &&
-				// Of two sends each may have been executed, where the rail keeps no keys.
-				(!w.KeepsNoKeys || !w.ofSend() || slices.ContainsFunc(w.executions(), func(e execution) bool {
-					return e.No == r.No && !e.byAnother && e.at.Equal(w.o.Claim.ClaimedAt)
-				}))
+				(!w.ofSend() || w.sameExecution(r))
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
 			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
@@ -551,6 +554,22 @@ func (w *weighing) known() bool {
 			(!w.refuses || !w.reported || w.sends(func(s Row) bool { return s.State == Dispatching && s.No > r.No }) == 0) &&
 			r.Reference == w.o.RailReference
 	})
+}
+
+// sameExecution reports whether the outcome of a send tells of the execution that a row does.
+// Of two sends each may have been executed, where the rail knew the key no more.
+func (w *weighing) sameExecution(r Row) bool {
+	told := false
+	for _, e := range w.executions() {
+		if e.No != r.No || e.byAnother {
+			continue
+		}
+		told = true
+		if apart := e.at.Sub(w.o.Claim.ClaimedAt).Abs(); apart == 0 || apart < w.KnowsKeysFor {
+			return true
+		}
+	}
+	return !told && w.KnowsKeysFor > 0
 }
 
 // unsettledSend reports whether some send, other than the one that the outcome

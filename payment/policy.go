@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,11 +49,12 @@ type Policy struct {
 	RefusesBeforeProcessing bool `json:"refuses_before_processing"`
 }
 
-// KeyRules are what a profile says of keys: what a rail keeps of a send.
+// KeyRules are what a profile says of keys: what a rail keeps of a send, and says of it again.
 type KeyRules struct {
-	ResendOnUnknown Resend   `json:"resend_on_unknown"`
-	KeyWindow       Duration `json:"key_window"`
-	AnswerCoversKey bool     `json:"answer_covers_key"`
+	Acceptance      Acceptance `json:"acceptance"`
+	ResendOnUnknown Resend     `json:"resend_on_unknown"`
+	KeyWindow       Duration   `json:"key_window"`
+	AnswerCoversKey bool       `json:"answer_covers_key"`
 }
 
 // under is the policy for an instruction that was sent under these rules, too. What a
@@ -60,6 +62,10 @@ type KeyRules struct {
 // all holds.
 func (p Policy) under(earlier []KeyRules) Policy {
 	for _, rules := range earlier {
+		// The stored answer to an earlier send says what it said then.
+		if p.Acceptance == AcceptanceFinal && rules.Acceptance != AcceptanceFinal {
+			p.Acceptance = cmp.Or(rules.Acceptance, AcceptanceProvisional)
+		}
 		if rules.ResendOnUnknown != ResendSameKey {
 			p.ResendOnUnknown = ResendNever
 		}

@@ -146,4 +146,6 @@ type StaleClaim struct {
 	Claim    Claim
 	Age      time.Duration // by the database's clock
 	WorkerID string
+	// ProfileVersion is the one that it was made by; 0: not known.
+	ProfileVersion int
 }

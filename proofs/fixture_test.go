@@ -133,9 +133,16 @@ func (l *life) claim(id payment.ID) payment.Claim {
 	if l.err != nil {
 		return payment.Claim{}
 	}
+	var version int
+	l.do(l.super, func(conn *pgx.Conn) error {
+		return conn.QueryRow(l.ctx, `SELECT profile_version FROM railhead.payment_rails WHERE rail_type = $1`, celltest.Bank).Scan(&version)
+	})
+	if l.err != nil {
+		return payment.Claim{}
+	}
 	result, err := l.executor.Turn(l.ctx, payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/1"}},
+		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version, RenderVersion: "render/1"}},
 	}})
 	switch {
 	case err != nil:

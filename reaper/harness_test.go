@@ -125,7 +125,7 @@ func (y *yard) enqueue(more ...string) payment.ID {
 // claim claims all that is due, as the worker named, by the profile in force.
 func (y *yard) claim(worker string) []payment.Claim {
 	y.t.Helper()
-	version := y.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
+	version := y.ProfileInForce("bank")
 	y.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE next_attempt_at < 'infinity'`)
 	result, err := y.exec.Turn(y.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: worker,

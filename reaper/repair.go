@@ -126,7 +126,7 @@ func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: found.Claim, Decision: decision,
 		ErrorMessage: "worker " + found.WorkerID + " did not answer for this claim",
-		WorkerID:     r.config.WorkerID, ProfileVersion: profile.Version,
+		WorkerID:     r.config.WorkerID, ProfileVersion: found.ProfileVersion,
 	}
 	if decision.Park {
 		outcome.ParkAttemptID = payment.NewID()

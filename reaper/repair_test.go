@@ -88,6 +88,7 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	y := newYard(t, patient)
 	r := y.reaper()
 	claim := y.claimOne("worker")
+	made := y.Int(`SELECT profile_version FROM railhead.payment_outbox_attempts`)
 	y.beat("worker", "running", time.Hour)
 	y.ApplyProfile("bank", asks)
 	y.age(10 * time.Second)
@@ -95,6 +96,7 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
 	y.age(17 * time.Second)
 	same(t, "past its call", y.once(r).Stale, 1)
+	same(t, "the profile of the answer", y.Int(`SELECT profile_version FROM railhead.payment_outbox_attempts WHERE answers_attempt_no = 1`), made)
 
 	// A longer one counts too: what it was applied for may hold of any call.
 	y = newYard(t, asks)

@@ -111,8 +111,8 @@ func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next pa
 		}
 	}
 	l.refreshed = time.Now()
-	// A lane that goes on with a profile of before, because the present one can't be
-	// opened, keeps the budget of before too.
+	// The calls of a profile of before, where the present one can't be opened, keep the
+	// budget of before too.
 	for _, one := range l.byRail {
 		if err := one.profile.CheckBudget(next); err != nil {
 			return errors.Join(append(all, fmt.Errorf("%w: %w", errBadLane, err))...)

@@ -28,20 +28,23 @@ func TestProfileChanges(t *testing.T) {
 		SELECT min(profile_version) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id)), version)
 }
 
-// TestBadProfileKeepsTheLane: one that can't be worked with changes nothing for
-// its own rail and nothing for others.
-func TestBadProfileKeepsTheLane(t *testing.T) {
+// TestBadProfileStopsItsLane: by one that can't be worked with nothing is sent, and by the one
+// before neither: what it takes for proof, or may send again, was changed. The next one that is
+// sound starts the lane.
+func TestBadProfileStopsItsLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	w.run(config())
 	w.seen.awaitCount(t, "breaker CLOSED", 1) // the lane is open under the good one
-	before := w.cell.Int(`SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank'`)
 	w.unweighed()
 	w.cell.ApplyProfile("bank", tooSlow)
 	w.awaitTurns(5)
 	id := w.enqueue("the one")
+	w.awaitTurns(5)
+	same(t, "states", w.states(id), "")
+	after := w.cell.ApplyProfile("bank", fastProfile)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
-	same(t, "profile version", w.cell.Int(`SELECT max(profile_version) FROM railhead.payment_outbox_attempts`), before)
+	same(t, "profile version", w.cell.Int(`SELECT max(profile_version) FROM railhead.payment_outbox_attempts`), after)
 }
 
 // tooSlow is a profile whose call would outlive its claim.

@@ -82,12 +82,12 @@ func (r *stream) upkeep(ctx context.Context) error {
 		if err := r.checkServer(ctx); err != nil {
 			return err
 		}
-		// A profile that can't be worked with keeps its lane as it was.
+		// A profile that can't be worked with stops its own lane: nothing is claimed by the one before.
 		if err := r.refreshLanes(ctx); err != nil {
 			if !errors.Is(err, errBadLane) {
 				return err
 			}
-			r.log.ErrorContext(ctx, "a profile in force can't be used; the lane goes on with the one before", "error", err)
+			r.log.ErrorContext(ctx, "a profile in force can't be used; its lane claims nothing until it can", "error", err)
 		}
 	}
 	if err := r.resolveDoubts(ctx); err != nil {

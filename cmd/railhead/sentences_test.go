@@ -374,7 +374,7 @@ func (w *teller) claim() string {
 	}
 	done, err := w.executor.Turn(w.Context(), payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2, ProfileVersion: 1, RenderVersion: "r1"}},
+		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(done.Claims) == 0 {

@@ -34,7 +34,7 @@ func (w worker) claim() []payment.Claim {
 	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() WHERE next_attempt_at > now()")
 	done, err := w.executor.Turn(w.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5, ProfileVersion: 1, RenderVersion: "r1"}},
+		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	if err != nil {
 		w.t.Fatal(err)

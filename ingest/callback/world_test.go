@@ -144,7 +144,7 @@ func (w *world) claim(id payment.ID) payment.Claim {
 	w.t.Helper()
 	result, err := w.exec.Turn(w.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "r1"}},
+		Lanes: []payment.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(w.rail), RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(result.Claims) != 1 || result.Claims[0].OutboxID != id {

@@ -159,6 +159,12 @@ func (c *Cell) ApplyProfile(railType, profileJSON string) int {
 	return c.Int("SELECT version FROM "+c.Schema+".apply_rail_profile($1, $2, 'set by a test')", railType, string(text))
 }
 
+// ProfileInForce is the version of the rail's profile, which claims are made by.
+func (c *Cell) ProfileInForce(railType string) int {
+	c.t.Helper()
+	return c.Int("SELECT profile_version FROM "+c.Schema+".payment_rails WHERE rail_type = $1", railType)
+}
+
 // SetTimeBudget puts a time budget in force as the superuser. Its version is the
 // cell's to give.
 func (c *Cell) SetTimeBudget(budget payment.TimeBudget) {

@@ -296,7 +296,7 @@ func TestRepairIsLinked(t *testing.T) {
 	id, caller := w.called("lost", celltest.Bank)
 	store := w.executor()
 	_, err := store.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "dead",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "r1"}}}})
+		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}}}})
 	w.must(err)
 	one, err := reaper.New(reaper.Config{
 		WorkerID: "reaper-1", Every: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Tracer: w.traces.Tracer(),

@@ -10,6 +10,9 @@
 -- $16 rail_type[] and $17 participant_id[]: who is set apart in which lane
 -- $18 goes_on[]: whether the lane is claimed although a suspension is open
 --
+-- A lane gets nothing by another profile than the one in force: what its worker takes for
+-- proof, or may send again, was changed.
+--
 -- The due test uses statement_timestamp(), which can be an index condition;
 -- clock_timestamp(), which can't, only stamps. Its lower end is what the claimer
 -- remembers of its last looks: rows that were claimed and can't be vacuumed yet
@@ -29,7 +32,8 @@ WITH lane AS MATERIALIZED (
       $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $18::boolean[])
     AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1, behind_2, goes_on)
   WHERE NOT EXISTS (
-    SELECT FROM {cell}.payment_rails r WHERE r.paused AND r.rail_type IN ('*', l.rail_type))
+    SELECT FROM {cell}.payment_rails r
+    WHERE r.rail_type IN ('*', l.rail_type) AND (r.paused OR r.profile_version <> l.profile_version))
     AND (l.goes_on OR NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))
 ),
 longest AS MATERIALIZED (
@@ -120,8 +124,7 @@ claimed AS (
   ORDER BY g.outbox_id
   RETURNING a.outbox_id, a.attempt_no, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
     a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.claimed_at, a.next_action, a.render_version,
-    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at,
-    a.profile_version
+    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at
 ),
 in_flight AS (
   INSERT INTO {cell}.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
@@ -140,8 +143,8 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(c.outbox_id, c.attempt_no) ELSE false END AS asked,
   CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id) ELSE false END AS replayed,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_busy_since(c.outbox_id) END AS busy_since,
-  CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id) END AS rail_refusals,
-  CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown THEN {cell}.rules_of_sends(c.outbox_id, c.profile_version)::text END AS sent_under,
+  CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id, c.next_action) END AS rail_refusals,
+  CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown THEN {cell}.rules_of_sends(c.outbox_id)::text END AS sent_under,
   c.next_attempt_at
 FROM claimed c
 LEFT JOIN LATERAL (

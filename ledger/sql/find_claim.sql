@@ -11,8 +11,8 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
   CASE WHEN a.next_action = 'SEND' AND a.outcome_unknown THEN {cell}.just_replayed(a.outbox_id) ELSE false END AS replayed,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_busy_since(a.outbox_id) END AS busy_since,
-  CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id) END AS rail_refusals,
-  CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown THEN {cell}.rules_of_sends(a.outbox_id, a.profile_version)::text END AS sent_under
+  CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id, a.next_action) END AS rail_refusals,
+  CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown THEN {cell}.rules_of_sends(a.outbox_id)::text END AS sent_under
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
 CROSS JOIN LATERAL (

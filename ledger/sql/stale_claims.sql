@@ -21,7 +21,7 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
   NULL AS sent_under, -- the claim that follows knows
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,
-  f.worker_id
+  f.worker_id, a.profile_version
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
 CROSS JOIN LATERAL (

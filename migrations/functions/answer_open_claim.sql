@@ -9,7 +9,8 @@
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed and executed_twice read.
+-- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed, executed_twice and
+--          rail_keeps_one_outcome read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -70,7 +71,11 @@ BEGIN
   -- of a send that was learned of while the inquiry was out, and not believed of what
   -- the rail has shown meanwhile to know (rail_has_seen).
   SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ({doubtful_results})
-      OR a.outcome_unknown AND NOT claim.outcome_unknown OR found_none AND a.result IN ({showing_results})), false),
+      OR a.outcome_unknown AND NOT claim.outcome_unknown OR found_none AND a.result IN ({showing_results})), false)
+      -- A final refusal spoke for every send, as far as was known by which profiles they were made.
+      OR claim.outcome_unknown AND o.state = 'FAILED' AND coalesce(bool_or(a.result IN ({doubtful_results})
+        OR a.answers_attempt_no IS NULL AND a.claimed_at IS NOT NULL AND a.result IN ({inquiry_results})), false)
+        AND NOT {cell}.rail_keeps_one_outcome(o.outbox_id),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a

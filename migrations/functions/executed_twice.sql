@@ -1,10 +1,10 @@
 -- executed_twice(outbox_id uuid, after_no integer, own boolean) -> boolean
 --   Whether two sends of an instruction were executed (executions_of), not under the same
---   reference, on a rail that executes a key as often as it is sent (resend_on_unknown
---   NEVER), and one of the two was told after the row after_no. own: the row DISPATCHED is
+--   reference, and lie further apart than the rail knows a key (rail_knows_keys_for),
+--   and one of the two was told after the row after_no. own: the row DISPATCHED is
 --   the send's own answer, whatever was told while it was out.
 --   payment.History has the same rule.
--- reads:   what executions_of and rail_keeps_no_keys read.   locks: nothing.
+-- reads:   what executions_of and rail_knows_keys_for read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.executed_twice(outbox_id uuid, after_no integer, own boolean) RETURNS boolean
 LANGUAGE sql STABLE
@@ -15,7 +15,7 @@ AS $$
   )
   SELECT EXISTS (
     SELECT FROM e one
-    JOIN e other ON other.claimed_at <> one.claimed_at
-    WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE)
-    AND {cell}.rail_keeps_no_keys($1)
+    JOIN e other ON other.claimed_at < one.claimed_at
+    WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE
+      AND one.claimed_at - other.claimed_at >= {cell}.rail_knows_keys_for($1))
 $$;

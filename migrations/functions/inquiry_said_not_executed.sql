@@ -1,28 +1,40 @@
 -- inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) -> boolean
 --   Whether the rail has just (15 minutes) answered an inquiry with "no such
---   payment", where its profile takes that as proof, the latest send was old
---   enough for it and the first one young enough, also of those that a restore forgot
+--   payment", where its profile and each since the one that it was asked under takes that
+--   as proof, the latest send was old enough for it and the first one young enough, also of those that a restore forgot
 --   or may have forgotten, no other word of a send came while
 --   or after it was asked, and the rail never said of a send that it knows the key
 --   already. payment.Policy.Recover has the same rule.
--- reads:   payment_outbox_attempts, and what rail_has_seen reads.   locks: nothing.   called by: replay_payment, require_rails_word.
+-- reads:   payment_outbox_attempts, payment_rail_profiles, and what rail_has_seen reads.   locks: nothing.
+-- called by: replay_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce($2 #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false) AND NOT {cell}.rail_has_seen($1) AND coalesce((
-    SELECT answer.result = 'NOT_FOUND'
+  SELECT NOT {cell}.rail_has_seen($1) AND coalesce((
+    SELECT answer.result = 'NOT_FOUND' AND rule.proves
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts late
         WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME' AND late.attempt_no > answer.answers_attempt_no
           AND late.result IN ({doubtful_results}, 'EXECUTED'))
       AND answer.completed_at > clock_timestamp() - interval '15 minutes'
-      AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= ($2 #>> '{inquiry,not_found_age}')::interval
+      AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= rule.age
       AND answer.completed_at - least($3, told.first_at, (
         SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s
-        WHERE $3 > s.known_until AND (s.accepted_at IS NULL OR $3 < s.accepted_at))) < ($2 #>> '{inquiry,not_found_until}')::interval
+        WHERE $3 > s.known_until AND (s.accepted_at IS NULL OR $3 < s.accepted_at))) < rule.until
     FROM {cell}.payment_outbox_attempts answer
     CROSS JOIN {cell}.forgotten_sends($1) told
+    CROSS JOIN LATERAL (
+      SELECT bool_and(coalesce(each.profile #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false)) AS proves,
+        max((each.profile #>> '{inquiry,not_found_age}')::interval) AS age,
+        min((each.profile #>> '{inquiry,not_found_until}')::interval) AS until
+      FROM (
+        SELECT $2 AS profile
+        UNION ALL
+        SELECT p.profile
+        FROM {cell}.payment_outbox_attempts asked
+        JOIN {cell}.payment_rail_profiles p ON p.rail_type = asked.rail_type AND p.version >= asked.profile_version
+        WHERE asked.outbox_id = $1 AND asked.attempt_no = answer.answers_attempt_no) each) rule
     WHERE answer.outbox_id = $1 AND answer.answers_attempt_no IS NOT NULL AND answer.state <> 'LATE_OUTCOME'
     ORDER BY answer.attempt_no DESC
     LIMIT 1), false)

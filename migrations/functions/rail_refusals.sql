@@ -1,10 +1,11 @@
--- rail_refusals(outbox_id uuid) -> timestamptz[]
---   When the rail refused our credentials, route or form in answer to a call for this
---   instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was enqueued or replayed: the first 100 times
---   in order, which is as many as a profile may bear (payment.MaxRailRefusals).
+-- rail_refusals(outbox_id uuid, next_action text) -> timestamptz[]
+--   When the rail refused our credentials, route or form in answer to such a call for this
+--   instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was enqueued
+--   or replayed: the first 100 times in order, which is as many as a profile may bear
+--   (payment.MaxRailRefusals). What is said of sends shows nothing of inquiries.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for a claim that is not the first.
-CREATE OR REPLACE FUNCTION {cell}.rail_refusals(outbox_id uuid) RETURNS timestamptz[]
+CREATE OR REPLACE FUNCTION {cell}.rail_refusals(outbox_id uuid, next_action text) RETURNS timestamptz[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -19,6 +20,7 @@ AS $$
         WHERE r.outbox_id = $1 AND r.state = 'REPLAYED'
         ORDER BY r.attempt_no DESC
         LIMIT 1), 0)
+      AND (SELECT c.next_action FROM {cell}.payment_outbox_attempts c WHERE c.outbox_id = $1 AND c.attempt_no = a.answers_attempt_no) = $2
     ORDER BY a.attempt_no
     LIMIT 100)
 $$;

@@ -42,6 +42,7 @@ DECLARE
   last_no   integer;
   last      {cell}.payment_outbox_attempts;
   still_unknown boolean;
+  knows_for interval; -- the rail a key
   whole     boolean; -- a refusal of the payment, not of one of its sends
   settled   boolean; -- no send of it can have been forgotten
   answer    text;
@@ -127,6 +128,7 @@ BEGIN
         RETURN answer;
       END IF;
 
+      knows_for := CASE WHEN executes AND of_send THEN {cell}.rail_knows_keys_for(o.outbox_id) END;
       IF refuses AND last.state = 'FAILED' AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
         AND NOT is_waiting AND NOT doubts AND NOT forgotten
         -- A reference that is new is kept: it may be called executed yet.
@@ -141,10 +143,12 @@ BEGIN
             -- What an operator recorded is not the rail's word.
             WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
-              -- Of two sends each may have been executed, where the rail keeps no keys.
-              AND (NOT of_send OR NOT {cell}.rail_keeps_no_keys(o.outbox_id) OR EXISTS (
-                SELECT FROM {cell}.executions_of(o.outbox_id) e
-                WHERE e.attempt_no = a.attempt_no AND NOT e.by_another AND e.claimed_at = o.claimed_at))
+              -- Of two sends each may have been executed, where the rail knew the key no more.
+              AND (NOT of_send OR (
+                SELECT coalesce(bool_or(e.claimed_at = o.claimed_at OR greatest(e.claimed_at - o.claimed_at, o.claimed_at - e.claimed_at) < knows_for),
+                  knows_for > interval '0s')
+                FROM {cell}.executions_of(o.outbox_id) e
+                WHERE e.attempt_no = a.attempt_no AND NOT e.by_another))
               -- What was judged, before a replay or by an operator, speaks again.
               AND a.attempt_no > coalesce((
                 SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r

@@ -7,8 +7,8 @@
 --   a key; that one a restore may have forgotten. Sends that a restore may have
 --   forgotten can't be counted. The rail keeps one outcome a key where the profile in
 --   force says so, and so did each that a send was made under.
--- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
---          send_may_be_forgotten, sends_of and rules_of_sends read.   locks: nothing.
+-- reads:   payment_outbox_attempts, and what send_may_be_forgotten, sends_of and
+--          rail_keeps_one_outcome read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE sql STABLE
@@ -17,16 +17,9 @@ AS $$
   SELECT NOT m.forgotten AND (
     -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
     SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
-  ) <= 1 OR EXISTS (
-    SELECT FROM {cell}.payment_outbox_keys k
-    CROSS JOIN LATERAL (
-      SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1) a
-    JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
-    JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
-    WHERE k.outbox_id = $1 AND (p.profile ->> 'answer_covers_key')::boolean
-      AND ({cell}.rules_of_sends($1, r.profile_version) @> '[{"answer_covers_key": false}]') IS NOT TRUE
-      AND NOT ($2 AND (m.forgotten OR EXISTS (
-        SELECT FROM {cell}.payment_outbox_attempts now
-        WHERE now.outbox_id = $1 AND now.result IN ({for_now_results})))))
+  ) <= 1 OR {cell}.rail_keeps_one_outcome($1)
+    AND NOT ($2 AND (m.forgotten OR EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts now
+      WHERE now.outbox_id = $1 AND now.result IN ({for_now_results}))))
   FROM (SELECT {cell}.send_may_be_forgotten($1) AS forgotten) m
 $$;

@@ -139,8 +139,7 @@ BEGIN
   -- operator answers for it.
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
   -- The strictest rule of the profiles that it was sent under holds.
-  sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id, (
-    SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = last.rail_type)), '[]') || profile;
+  sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
   key_window := (SELECT min((r ->> 'key_window')::interval) FROM jsonb_array_elements(sent_under) r);
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
     AND (clock_timestamp() - least(sends.first_at, told.first_at) < key_window - least(key_window / 10, interval '5 minutes')) IS NOT TRUE

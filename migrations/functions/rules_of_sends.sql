@@ -1,25 +1,61 @@
--- rules_of_sends(outbox_id uuid, version integer) -> jsonb
---   What the profiles that an instruction was sent under say of keys: an array of objects
---   with resend_on_unknown, key_window and answer_covers_key, each once; NULL where no
---   send was made under another version of the profile than this one. A rail's promise holds for the sends that
---   follow it, so that the strictest of these and of the profile in force is the rule.
--- reads:   payment_outbox_attempts, payment_rail_profiles, and what sends_of reads.   locks: nothing.
--- called by: executor, for a claim after a send; refusal_is_whole, rail_keeps_no_keys, replay_payment.
+-- rules_of_sends(outbox_id uuid) -> jsonb
+--   What the profiles say of keys that an instruction was sent under: an array of objects
+--   with acceptance, resend_on_unknown, key_window and answer_covers_key, each once, of every version from
+--   that of its oldest send to the one before that in force; NULL where no send was made under another
+--   than the one in force. A rail's promise holds for the sends that follow it, so that the
+--   strictest of these and of the profile in force is the rule. A send of which a restore forgot
+--   by which version it was made counts as made by the first; by one that is not known, as made to a
+--   rail that keeps nothing.
+-- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what sends_of reads.   locks: nothing.
+-- called by: executor, for a claim after a send; rail_keeps_one_outcome, rail_knows_keys_for, replay_payment.
 --          payment.Policy.Decide and MaySend apply them.
-CREATE OR REPLACE FUNCTION {cell}.rules_of_sends(outbox_id uuid, version integer) RETURNS jsonb
-LANGUAGE sql STABLE SECURITY DEFINER
+CREATE OR REPLACE FUNCTION {cell}.rules_of_sends(outbox_id uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT jsonb_agg(DISTINCT jsonb_build_object(
-    'resend_on_unknown', coalesce(p.profile ->> 'resend_on_unknown', 'NEVER'),
-    'key_window', coalesce(p.profile ->> 'key_window', '0s'),
-    'answer_covers_key', coalesce((p.profile ->> 'answer_covers_key')::boolean, false)))
-  FROM {cell}.sends_of($1) s
-  JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = s.attempt_no
-  JOIN {cell}.payment_rail_profiles p ON p.rail_type = a.rail_type AND p.version = a.profile_version
-  WHERE NOT s.denied AND (
-    SELECT true FROM {cell}.payment_outbox_attempts other
-    WHERE other.outbox_id = $1 AND other.profile_version <> $2
-      AND (other.state = 'DISPATCHING' OR other.state = 'LATE_OUTCOME')
-    LIMIT 1)
+DECLARE
+  rail     text;
+  in_force integer;
+  oldest   integer;
+  unknown  boolean; -- a version that this database does not know
+BEGIN
+  SELECT a.rail_type, r.profile_version INTO rail, in_force
+  FROM {cell}.payment_outbox_attempts a
+  JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
+  WHERE a.outbox_id = $1
+  ORDER BY a.attempt_no LIMIT 1;
+  -- Most were sent under one version alone, which costs one look.
+  PERFORM FROM {cell}.payment_outbox_attempts a
+  WHERE a.outbox_id = $1 AND a.profile_version IS DISTINCT FROM in_force
+    AND (a.state = 'DISPATCHING' OR a.state = 'LATE_OUTCOME') LIMIT 1;
+  IF NOT FOUND THEN
+    PERFORM FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.answers_attempt_no IS NULL LIMIT 1;
+    IF NOT FOUND OR in_force = 1 THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  -- What an inquiry tells of a send that is forgotten bears the inquiry's own version.
+  SELECT min(v.version), coalesce(bool_or(v.version > in_force), false) INTO oldest, unknown
+  FROM (
+    SELECT CASE WHEN s.forgotten AND (a.claimed_at IS NULL OR a.result IN ({inquiry_results})) THEN 1
+      ELSE coalesce(nullif(a.profile_version, 0), 1) END AS version
+    FROM {cell}.sends_of($1) s
+    JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = s.attempt_no
+    WHERE NOT s.denied) v;
+  IF oldest >= in_force AND NOT unknown THEN
+    RETURN NULL;
+  END IF;
+  RETURN (
+    SELECT jsonb_agg(DISTINCT jsonb_build_object(
+      'acceptance', coalesce(p.profile ->> 'acceptance', 'FINAL'),
+      'resend_on_unknown', coalesce(p.profile ->> 'resend_on_unknown', 'NEVER'),
+      'key_window', coalesce(p.profile ->> 'key_window', '0s'),
+      'answer_covers_key', coalesce((p.profile ->> 'answer_covers_key')::boolean, false)))
+    FROM (
+      SELECT p.profile FROM {cell}.payment_rail_profiles p
+      WHERE p.rail_type = rail AND p.version >= oldest AND p.version < in_force
+      UNION ALL
+      SELECT '{"acceptance": "PROVISIONAL"}' WHERE unknown) p);
+END
 $$;

@@ -12,10 +12,13 @@
 CREATE OR REPLACE FUNCTION {cell}.sends_of(
   outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT render_version text,
   OUT forgotten boolean, OUT executed boolean, OUT denied boolean) RETURNS SETOF record
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+#variable_conflict use_column
+BEGIN
   -- Looked up in lists and not row by row: an instruction may have thousands.
+  RETURN QUERY
   WITH a AS MATERIALIZED (
     SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
   ),
@@ -37,5 +40,6 @@ AS $$
   WHERE f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
     AND (f.result IN ('EXECUTED', {reached_results})
       OR f.claimed_at IS NOT NULL AND f.outcome_unknown AND f.result IN ({inquiry_results})
-      OR f.result = 'REFUSED' AND f.attempt_no < coalesce((SELECT min(c.attempt_no) FROM claim c WHERE NOT c.denied OR c.refused), 2147483647))
+      OR f.result = 'REFUSED' AND f.attempt_no < coalesce((SELECT min(c.attempt_no) FROM claim c WHERE NOT c.denied OR c.refused), 2147483647));
+END
 $$;

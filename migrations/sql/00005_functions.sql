@@ -46,7 +46,8 @@
 {include may_be_forgotten_until}
 {include send_may_be_forgotten}
 {include judged_to}
-{include rail_keeps_no_keys}
+{include rail_keeps_one_outcome}
+{include rail_knows_keys_for}
 {include refusal_is_whole}
 {include standing_sends}
 {include refused_and_executed}

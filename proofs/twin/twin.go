@@ -99,14 +99,8 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	err = r.Looker.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1),
 			railhead.server_is_settled(), railhead.send_may_be_forgotten($1), railhead.left_the_archive($1),
-			coalesce((p.profile ->> 'answer_covers_key')::boolean, false)
-				AND (railhead.rules_of_sends($1, l.profile_version) @> '[{"answer_covers_key": false}]') IS NOT TRUE,
-			railhead.rail_keeps_no_keys($1), railhead.judged_to($1, false), railhead.judged_to($1, true)
-		FROM (SELECT) one
-		LEFT JOIN railhead.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = 1
-		LEFT JOIN railhead.payment_rails l ON l.rail_type = a.rail_type
-		LEFT JOIN railhead.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KeepsNoKeys, &h.JudgedTo, &h.JudgedExecutedTo)
+			railhead.rail_keeps_one_outcome($1), (extract(epoch FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true)`,
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo)
 	return h, known, err
 }
 

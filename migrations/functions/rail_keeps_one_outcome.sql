@@ -1,0 +1,18 @@
+-- rail_keeps_one_outcome(outbox_id uuid) -> boolean
+--   Whether an answer to one send of the instruction speaks for all of them, by the profile
+--   in force and by each that a send was made under: answer_covers_key.
+-- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
+--          rules_of_sends reads.   locks: nothing.
+-- called by: refusal_is_whole, answer_open_claim.
+CREATE OR REPLACE FUNCTION {cell}.rail_keeps_one_outcome(outbox_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT coalesce((
+    SELECT (p.profile ->> 'answer_covers_key')::boolean
+      AND ({cell}.rules_of_sends($1) @> '[{"answer_covers_key": false}]') IS NOT TRUE
+    FROM (
+      SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1) a
+    JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
+    JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version), false)
+$$;
