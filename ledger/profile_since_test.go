@@ -134,6 +134,7 @@ func TestNotFoundBeforeTheProfile(t *testing.T) {
 		"no proof before":   {strings.Replace(inVain, "NOT_EXECUTED", "INCONCLUSIVE", 1), false},
 		"proof later":       {strings.Replace(inVain, `"1us"`, `"1h"`, 1), false},
 		"looked up shorter": {strings.Replace(inVain, `"24h"`, `"1us"`, 1), false},
+		"no bound before":   {strings.Replace(inVain, `, "not_found_until": "24h"`, "", 1), false},
 	} {
 		d := newDesk(t)
 		d.apply(c.before)

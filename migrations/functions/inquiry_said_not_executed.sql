@@ -25,7 +25,9 @@ AS $$
     FROM {cell}.payment_outbox_attempts answer
     CROSS JOIN {cell}.forgotten_sends($1) told
     CROSS JOIN LATERAL (
-      SELECT bool_and(coalesce(each.profile #>> '{inquiry,not_found}' = 'NOT_EXECUTED', false)) AS proves,
+      -- Of a version that says no age none is old enough.
+      SELECT bool_and(coalesce(each.profile #>> '{inquiry,not_found}' = 'NOT_EXECUTED'
+          AND each.profile #>> '{inquiry,not_found_age}' <> '' AND each.profile #>> '{inquiry,not_found_until}' <> '', false)) AS proves,
         max((each.profile #>> '{inquiry,not_found_age}')::interval) AS age,
         min((each.profile #>> '{inquiry,not_found_until}')::interval) AS until
       FROM (

@@ -10,7 +10,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   SELECT coalesce((
-    SELECT min(CASE WHEN rules.one ->> 'resend_on_unknown' = 'SAME_KEY' THEN (rules.one ->> 'key_window')::interval ELSE '0s' END)
+    SELECT min(CASE WHEN rules.one ->> 'resend_on_unknown' = 'SAME_KEY' THEN coalesce((rules.one ->> 'key_window')::interval, '0s') ELSE '0s' END)
     FROM (
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1) a
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type

@@ -140,7 +140,7 @@ BEGIN
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
   -- The strictest rule of the profiles that it was sent under holds.
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
-  key_window := (SELECT min((r ->> 'key_window')::interval) FROM jsonb_array_elements(sent_under) r);
+  key_window := (SELECT min(coalesce((r ->> 'key_window')::interval, '0s')) FROM jsonb_array_elements(sent_under) r);
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
     AND (clock_timestamp() - least(sends.first_at, told.first_at) < key_window - least(key_window / 10, interval '5 minutes')) IS NOT TRUE
   THEN
