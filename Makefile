@@ -85,7 +85,7 @@ clients-if-any:
 .PHONY: test
 test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
-	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $(PKG)
+	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
 
 .PHONY: money
 money: postgres ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
