@@ -275,19 +275,23 @@ func TestKeysKeptSince(t *testing.T) {
 // key window that it was sent under.
 func TestReplayedUnderAnotherWindow(t *testing.T) {
 	t.Parallel()
-	for _, window := range []string{"1h", "1ms"} {
+	profile := func(window string) string {
+		return strings.Replace(inVain, `"NEVER"`, `"SAME_KEY"`+window, 1)
+	}
+	const hour, moment, unsaid = `, "key_window": "1h"`, `, "key_window": "1ms"`, ""
+	for _, c := range []struct {
+		before, after string
+		again         bool
+	}{{hour, hour, true}, {moment, hour, false}, {hour, unsaid, false}, {unsaid, hour, false}} {
 		d := newDesk(t)
-		apply := func(window string) {
-			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"NEVER"`, `"SAME_KEY", "key_window": "`+window+`"`, 1))
-		}
-		apply(window)
+		d.apply(profile(c.before))
 		id := justNotFound(d)
-		apply("1h")
+		d.apply(profile(c.after))
 		_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
-		if window == "1h" {
+		if c.again {
 			d.must(err)
 		} else {
-			refusedWith(t, "sent under a window of "+window, err, "RH020", "its key window is over")
+			refusedWith(t, fmt.Sprintf("sent under %q, then %q", c.before, c.after), err, "RH020", "its key window is over")
 		}
 	}
 }

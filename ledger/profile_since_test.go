@@ -64,7 +64,7 @@ func TestForgottenUnderAnotherProfile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, by := range []string{"its worker", "an inquiry", "the reaper"} {
+	for _, by := range []string{"its worker", "an inquiry", "the reaper", "its worker, by a profile that is forgotten too"} {
 		for _, out := range []bool{false, true} {
 			d := newDesk(t)
 			d.apply(keepsKeys)
@@ -78,7 +78,7 @@ func TestForgottenUnderAnotherProfile(t *testing.T) {
 				ask.FirstSentAt, ask.ClaimedAt = ask.FirstSentAt.Add(-time.Minute), ask.ClaimedAt.Truncate(time.Microsecond)
 				o := told(asksInVain, ask, payment.ResultInProgress, "")
 				switch by {
-				case "its worker":
+				case "its worker", "its worker, by a profile that is forgotten too":
 					ask.Action, ask.OutcomeUnknown, ask.SendCount = payment.ActionSend, false, 0
 					o = told(sameKey, ask, payment.ResultUnknown, "")
 				case "the reaper":
@@ -86,8 +86,11 @@ func TestForgottenUnderAnotherProfile(t *testing.T) {
 					o = lost(sameKey, ask)
 				}
 				o.ProfileVersion = before
-				if by == "an inquiry" {
+				switch by {
+				case "an inquiry":
 					o.ProfileVersion = before + 1
+				case "its worker, by a profile that is forgotten too":
+					o.ProfileVersion = before + 9
 				}
 				late(d, o)
 			}

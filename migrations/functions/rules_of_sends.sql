@@ -1,11 +1,11 @@
 -- rules_of_sends(outbox_id uuid) -> jsonb
---   What the profiles say of keys that an instruction was sent under: an array of objects
---   with acceptance, resend_on_unknown, key_window and answer_covers_key, each once, of every version from
---   that of its oldest send to the one before that in force; NULL where no send was made under another
---   than the one in force. A rail's promise holds for the sends that follow it, so that the
---   strictest of these and of the profile in force is the rule. A send of which a restore forgot
---   by which version it was made counts as made by the first; by one that is not known, as made to a
---   rail that keeps nothing.
+--   What the profiles that an instruction was sent under say of keys: an array of objects
+--   with acceptance, resend_on_unknown, key_window and answer_covers_key, each once, of
+--   every version from that of its oldest send to the one before that in force; NULL where
+--   no send was made under another than the one in force. A rail's promise holds for the
+--   sends that follow it, so that the strictest of these and of the profile in force is the
+--   rule. A send of which a restore forgot by which version it was made counts as made by
+--   the first; one by a version that is not known, as made to a rail that keeps nothing.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what sends_of reads.   locks: nothing.
 -- called by: executor, for a claim after a send; rail_keeps_one_outcome, rail_knows_keys_for, replay_payment.
 --          payment.Policy.Decide and MaySend apply them.
