@@ -14,6 +14,8 @@ type Lane struct {
 	WorkerID       string `json:"worker_id"`
 	Host           string `json:"host"`
 	ProfileVersion int    `json:"profile_version"`
+	// ProfileInForce is the rail's: by another one a relayer claims nothing.
+	ProfileInForce int    `json:"profile_in_force"`
 	Slots          int    `json:"slots"` // the most calls that may be under way
 	Calls          int    `json:"calls"` // that were
 	Breaker        string `json:"breaker"`
@@ -33,10 +35,11 @@ const lanesMax = 1000
 
 func scanLane(row pgx.CollectableRow) (Lane, error) {
 	var l Lane
-	var version, slots, calls pgtype.Int4
+	var version, inForce, slots, calls pgtype.Int4
 	var open, stopped pgtype.Timestamptz
-	err := row.Scan(&l.RailType, &l.WorkerID, &l.Host, &version, &slots, &calls, &l.Breaker, &open, &l.Rate, &l.Suspended, &stopped)
-	l.ProfileVersion, l.Slots, l.Calls = int(version.Int32), int(slots.Int32), int(calls.Int32)
+	err := row.Scan(&l.RailType, &l.WorkerID, &l.Host, &version, &inForce, &slots, &calls, &l.Breaker, &open, &l.Rate, &l.Suspended, &stopped)
+	l.ProfileVersion, l.ProfileInForce = int(version.Int32), int(inForce.Int32)
+	l.Slots, l.Calls = int(slots.Int32), int(calls.Int32)
 	l.BreakerOpenUntil, l.StoppedUntil = orZero(open), orZero(stopped)
 	return l, err
 }
@@ -49,12 +52,14 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 		return []string{"no running relayer serves rail " + railType}
 	}
 	var opened, stopped time.Time
-	var open, suspended, halted, busy, slots int
+	var open, suspended, behind, halted, busy, slots int
 	var because string
 	for _, lane := range lanes {
 		switch {
 		case lane.Suspended != "":
 			suspended, because = suspended+1, lane.Suspended
+		case lane.ProfileVersion != lane.ProfileInForce:
+			behind++
 		case !lane.StoppedUntil.IsZero():
 			halted++
 			stopped = sooner(stopped, lane.StoppedUntil)
@@ -76,6 +81,10 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 	}
 	if suspended > 0 {
 		all = append(all, fmt.Sprintf("rail %s is not claimed on %s: %s", railType, of(suspended), because))
+	}
+	if behind > 0 {
+		all = append(all, fmt.Sprintf("rail %s is not claimed on %s, for want of version %d of its profile, which is in force: if that lasts, the relayer's log says why",
+			railType, of(behind), lanes[0].ProfileInForce))
 	}
 	if halted > 0 {
 		all = append(all, fmt.Sprintf("rows of rail %s could not be claimed on %s, which tries again at %s: its log says why", railType, of(halted), stopped.UTC().Format(time.TimeOnly)))

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ func TestWhyNotClaimed(t *testing.T) {
 	open := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at}
 	later := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at.Add(time.Minute)}
 	suspended := ledger.Lane{Slots: 64, Breaker: "OPEN", Suspended: "lanes are suspended since then"}
+	behind := ledger.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED", ProfileVersion: 3, ProfileInForce: 4}
 	stopped := ledger.Lane{Slots: 64, Breaker: "CLOSED", StoppedUntil: at}
 	for _, test := range []struct {
 		lanes []ledger.Lane
@@ -31,6 +33,8 @@ func TestWhyNotClaimed(t *testing.T) {
 		{[]ledger.Lane{later, open}, "breaker of rail wire is open on 2 of 2 relayers until 09:00:05"},
 		{[]ledger.Lane{open, busy}, "breaker of rail wire is open on 1 of 2 relayers until 09:00:05; all 64 slots of rail wire are busy on 1 of 2 relayers"},
 		{[]ledger.Lane{suspended}, "rail wire is not claimed on its only relayer: lanes are suspended since then"},
+		{[]ledger.Lane{behind}, "rail wire is not claimed on its only relayer, for want of version 4 of its profile, which is in force: if that lasts, the relayer's log says why"},
+		{[]ledger.Lane{behind, free}, ""},
 		{[]ledger.Lane{stopped}, "rows of rail wire could not be claimed on its only relayer, which tries again at 09:00:05: its log says why"},
 	} {
 		same(t, "why", strings.Join(ledger.WhyNotClaimed("wire", test.lanes), "; "), test.want)
@@ -63,23 +67,38 @@ func TestLanes(t *testing.T) {
 		_, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Status: status, Lanes: lanes})
 		d.must(err)
 	}
+	version := d.ProfileInForce("bank")
+	bank := func(calls int, suspended string) payment.LaneReport {
+		return payment.LaneReport{RailType: "bank", ProfileVersion: version, Slots: 4, Calls: calls, Breaker: "CLOSED", Suspended: suspended}
+	}
 	const none = "no running relayer serves rail bank"
 	same(t, "no relayer", why(), none)
 	beat("a", "running", payment.LaneReport{RailType: "other", Slots: 4, Breaker: "CLOSED"})
 	same(t, "one of another rail", why(), none)
-	beat("a", "running", payment.LaneReport{RailType: "bank", Slots: 4, Calls: 4, Breaker: "CLOSED"})
+	beat("a", "running", bank(4, ""))
 	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")
-	beat("b", "held", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED", Suspended: "lanes are suspended since then"})
+	beat("b", "held", bank(0, "lanes are suspended since then"))
 	if got := why(); !strings.HasPrefix(got, "rail bank is not claimed on 1 of 2 relayers: lanes are suspended since then") {
 		t.Errorf("got %q", got)
 	}
-	beat("b", "running", payment.LaneReport{RailType: "bank", Slots: 4, Breaker: "CLOSED"})
+	beat("b", "running", bank(0, ""))
 	same(t, "a free one beside it", why(), "")
+	d.apply(keepsKeys)
+	line, err := reader.Timeline(t.Context(), id)
+	d.must(err)
+	same(t, "both behind", strings.Join(line.NotClaimed, "; "), fmt.Sprintf(
+		"rail bank is not claimed on 2 of 2 relayers, for want of version %d of its profile, which is in force: if that lasts, the relayer's log says why", version+1))
+	same(t, "gauge while both are behind", d.relayersOf("bank"), 0)
+	version++
+	beat("a", "running", bank(4, ""))
+	same(t, "gauge while one is behind", d.relayersOf("bank"), 1)
+	beat("b", "running", bank(0, ""))
+	same(t, "in force again", why(), "")
 	beat("b", "stopped")
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = now() - interval '1 hour' WHERE name = 'a'`)
 	same(t, "stopped, and silent", why(), none)
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour'`)
-	line, err := reader.Timeline(t.Context(), id)
+	line, err = reader.Timeline(t.Context(), id)
 	d.must(err)
 	same(t, "not due", len(line.NotClaimed), 0)
 }

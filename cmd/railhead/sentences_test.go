@@ -61,6 +61,7 @@ var sentenceWords = map[string]string{
 	"none_free": `NOT EXISTS (SELECT FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
 		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds'
 		AND s.lane ->> 'rail_type' = 'bank' AND s.lane ->> 'breaker' = 'CLOSED' AND (s.lane ->> 'calls')::integer < (s.lane ->> 'slots')::integer
+		AND (s.lane ->> 'profile_version')::integer = (SELECT profile_version FROM railhead.payment_rails WHERE rail_type = 'bank')
 		AND NOT s.lane ? 'suspended' AND NOT s.lane ? 'stopped_ms')`,
 	"paused": `EXISTS (SELECT FROM (
 		SELECT CASE rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || rail_type END AS what FROM railhead.payment_rails WHERE paused
@@ -598,6 +599,15 @@ func (w *teller) beat() string {
 		"suspended": {RailType: celltest.Bank, Slots: 4, Breaker: "CLOSED", Suspended: "lanes are suspended by a test"},
 		"halted":    {RailType: celltest.Bank, Slots: 4, Breaker: "CLOSED", StoppedMS: 30_000},
 		"elsewhere": {RailType: "other", Slots: 4, Breaker: "CLOSED"},
+		"behind":    {RailType: celltest.Bank, Slots: 4, Breaker: "CLOSED"},
+	}
+	inForce := w.cell.ProfileInForce(celltest.Bank)
+	for what, lane := range lanes {
+		lane.ProfileVersion = inForce
+		if what == "behind" {
+			lane.ProfileVersion--
+		}
+		lanes[what] = lane
 	}
 	names := slices.Sorted(maps.Keys(lanes))
 	what := names[w.draw.IntN(len(names))]

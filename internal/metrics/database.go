@@ -123,7 +123,7 @@ func (d *Database) oldestHolder() time.Duration {
 
 var (
 	depth        = desc("outbox_pending_depth", "Instructions that wait in pending.", "rail")
-	railRelayers = desc("railhead_rail_relayers", "Running relayers that serve the rail.", "rail")
+	railRelayers = desc("railhead_rail_relayers", "Running relayers that serve the rail by the profile in force.", "rail")
 	oldestDue    = desc("oldest_pending_age_seconds", "How long the longest due instruction has been due.", "rail")
 	letters      = desc("dlq_depth", "Open dead letters.", "reason")
 	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the zombie threshold.")

@@ -1,14 +1,14 @@
 -- What waits, by rail, for gauges that are read every few seconds: an index-only
 -- count that ends at $1, and a probe a priority for the longest due row. The
 -- unknown ones have an index of their own. With it, how many running relayers serve
--- each rail.
+-- each rail by the profile in force.
 WITH lanes AS MATERIALIZED (
-  SELECT v.rail_type, v.worker_id FROM {cell}.v_lanes v
+  SELECT v.rail_type, v.worker_id, v.profile_version FROM {cell}.v_lanes v
 )
 SELECT r.rail_type, r.paused, r.paused AND r.paused_by_itself AS paused_by_itself, d.depth, u.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
     THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms,
-  (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type) AS relayers
+  (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type AND v.profile_version = r.profile_version) AS relayers
 FROM {cell}.payment_rails r
 CROSS JOIN LATERAL (
   SELECT count(*) AS depth
