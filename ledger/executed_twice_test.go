@@ -50,6 +50,27 @@ func TestTwoSendsExecuted(t *testing.T) {
 	}
 }
 
+// TestTwoSendsExecutedAfterAReport: what the rail reports of the payment hides no send's own
+// "accepted", where each send may have been executed.
+func TestTwoSendsExecutedAfterAReport(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.apply(sameSend)
+	rec := &twin.Recorder{Ledger: d.exec, Looker: d.super, Differs: func(x string) { t.Error(x) }}
+	late := func(o payment.Outcome) payment.Verdict {
+		v, err := rec.RecordLate(t.Context(), o)
+		d.must(err)
+		return v
+	}
+	first := d.replayed()
+	second := d.claimOne(first.OutboxID)
+	d.record(lost(never, second))
+	same(t, "the report", late(callback(first.OutboxID, payment.ResultExecuted, "")), payment.VerdictSettled)
+	same(t, "the first", late(told(never, first, payment.ResultAccepted, "")), payment.VerdictLate)
+	same(t, "the second", late(told(never, second, payment.ResultAccepted, "")), payment.VerdictConflict)
+	same(t, "letter", d.letter(first.OutboxID), "CONFLICT pending")
+}
+
 // TestOneReferenceAndNone are no two references.
 func TestOneReferenceAndNone(t *testing.T) {
 	t.Parallel()
