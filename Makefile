@@ -9,7 +9,7 @@ BIN := build/bin
 # What `make test` runs, and how: make test PKG=./ledger/... ARGS='-run Claim -v'
 PKG  ?= ./...
 ARGS ?=
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 30m
 # Major version of PostgreSQL, for example PG=18; empty is any that is found.
 PG ?=
 # Where the test server keeps its data; on a busy disk PG_ROOT=/dev/shm is several times faster, but flushes nothing.
@@ -73,7 +73,7 @@ prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
 	  { echo 'RAILHEAD_WITHOUT_PROMETHEUS=1 goes without the tests that need it' >&2; exit 1; })
 
 .PHONY: clients
-clients: ## Fetch the PostgreSQL clients of Node and Python for the examples of docs/ingest.md
+clients: ## Fetch the clients of Node and Python for the examples of docs/ingest.md, and what clients/typescript needs
 	@scripts/install-clients.sh >/dev/null
 
 # The examples in other languages are skipped where their clients can't be had; .ci/run asks for them.
@@ -83,7 +83,7 @@ clients-if-any:
 	  echo 'test: examples of docs/ingest.md in Node or Python will be skipped' >&2)
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
 	$(GO) build $(PKG)
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
 
@@ -91,6 +91,11 @@ test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter .
 money: postgres ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
 	@$(GO) build -trimpath -o $(BIN)/moneyrun ./proofs/moneyrun
 	@$(BIN)/moneyrun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
+
+.PHONY: api
+api: programs postgres ## Kill API, database and relayer under callers over HTTP whose answers are lost; count by the bank's ledger (PAYMENTS, SEED)
+	@$(GO) build -trimpath -o $(BIN)/apirun ./proofs/apirun
+	@$(BIN)/apirun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: offences
 offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see the proof that must notice
@@ -119,7 +124,7 @@ bench-build:
 	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
 
 .PHONY: bench
-bench: postgres bench-build ## Measure Railhead beside River, graphile-worker and bare SQL, about 50 min (MODES=drain,e2e ARGS=-quick)
+bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about 50 min (MODES=drain,e2e ARGS=-quick)
 	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
 
 .PHONY: bench-cores

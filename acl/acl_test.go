@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // services is every role that a login can be a member of.
 func services() []string {
 	return []string{
-		"railhead_ingest", "railhead_executor", "railhead_callbacks", "railhead_operator",
+		"railhead_ingest", "railhead_executor", "railhead_callbacks", "railhead_api", "railhead_operator",
 		"railhead_control", "railhead_readonly", "railhead_auditor",
 	}
 }

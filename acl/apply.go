@@ -28,16 +28,17 @@ const (
 
 // Apply brings roles and grants of a cell in line with the matrix: whatever the
 // matrix does not name is taken from everybody, PUBLIC included, and whatever it
-// names is given. It writes only what differs, in one transaction, so nobody ever
-// sees half a matrix; a crash leaves the grants as they were.
+// names is given. It writes only what differs, in one transaction, so no session
+// ever sees half a matrix; a crash leaves the grants as they were.
 //
 // It refuses, and changes nothing, while the schema lacks an object that the
-// matrix names (migrate first), or holds one that somebody else owns: its owner
+// matrix names (migrate first), or holds one that another role owns: that role
 // could have put anything in it, and a definer function must not get the owner's
 // rights by being adopted.
 //
-// It is idempotent and safe beside others of its kind, in this database and in
-// others of the cluster. The login must be a superuser, or hold railhead_owner.
+// It is idempotent and safe concurrently with others of its kind, in this
+// database and in others of the cluster. The login must be a superuser, or hold
+// railhead_owner.
 func Apply(ctx context.Context, conn Beginner, cell string) error {
 	m, err := Load()
 	if err != nil {
@@ -80,9 +81,9 @@ func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) e
 	if err != nil {
 		return err
 	}
-	// From PostgreSQL 16 the server itself makes whoever creates a role, unless a
-	// superuser, a member of it, and lets nobody but a superuser revoke that. Diff
-	// goes on reporting it; the grants need not wait for it.
+	// From PostgreSQL 16 the server itself makes the role that creates another a
+	// member of it, unless it is a superuser, and lets only a superuser revoke
+	// that. Diff goes on reporting it; the grants need not wait for it.
 	if err := asError(without(left, func(d Difference) bool { return d.Code == ExtraMember })); err != nil {
 		return fmt.Errorf("still there after %d passes: %w", passesMax, err)
 	}
@@ -93,8 +94,8 @@ func without(all []Difference, drop func(Difference) bool) []Difference {
 	return slices.DeleteFunc(slices.Clone(all), drop)
 }
 
-// retry repeats f while it loses to somebody who changed the same roles or
-// objects at the same moment. Each try looks anew, so that it meets what the
+// retry repeats f while it loses to another session that changed the same roles
+// or objects at the same moment. Each try looks anew, so that it meets what the
 // winner left, which is most often nothing to do.
 func retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
@@ -121,7 +122,7 @@ func lostRace(err error) bool {
 	}
 	switch pgErr.Code {
 	case "XX000", "40001", "40P01", // catalog row, serialization, deadlock
-		"23505", "42710": // the role was made beside us: not committed, committed
+		"23505", "42710": // another session made the role: not committed, committed
 		return true
 	}
 	return false

@@ -143,7 +143,7 @@ func loseTuple(t *testing.T, look, other, conn *pgx.Conn) {
 		t.Fatal(err)
 	}
 	if err := <-applied; err != nil {
-		t.Errorf("applying beside an ALTER ROLE: %v", err)
+		t.Errorf("applying during an ALTER ROLE: %v", err)
 	}
 	wantNoDifference(t, conn)
 }
@@ -238,7 +238,7 @@ func TestSQL(t *testing.T) {
 	rolledBack(t, conn, func(tx pgx.Tx) {
 		exec(t, tx, `ALTER FUNCTION railhead.record_late_outcome OWNER TO railhead_operator`)
 		if _, err := tx.Exec(t.Context(), body); sqlstate(err) != recorded {
-			t.Errorf("got %v; want the script to refuse an object of somebody else's", err)
+			t.Errorf("got %v; want the script to refuse an object that another role owns", err)
 		}
 	})
 	for _, g := range m.Grants {

@@ -28,8 +28,8 @@ var (
 // ErrNoCell is returned where the cell has no schema yet.
 var ErrNoCell = errors.New("the cell has no schema: migrate first")
 
-// entry is one privilege in the live catalog, or an object that nobody but its
-// owner holds anything on (no grantee). Names are quoted where SQL needs it.
+// entry is one privilege in the live catalog, or an object that no role but
+// its owner holds anything on (no grantee). Names are quoted where SQL needs it.
 type entry struct {
 	Kind      string
 	Name      string
@@ -85,7 +85,7 @@ func attributes() []attribute {
 	}
 }
 
-// memberEntry is one membership that nobody should have.
+// memberEntry is one membership that no role should have.
 type memberEntry struct{ Role, Member, Grantor string }
 
 // defaultEntry is one privilege that a new object would give away.

@@ -153,7 +153,7 @@ func (m Matrix) grantDifferences(entries []entry) []Difference {
 	return all
 }
 
-// excess is what is too much about one privilege that somebody holds.
+// excess is what is too much about one privilege that a role holds.
 func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 	g := Grant{Role: e.Grantee, Privilege: e.Privilege, Object: e.object()}
 	d := Difference{Object: g.Object, Grantee: g.Role, Privilege: g.Privilege}

@@ -79,7 +79,7 @@ func TestDiff(t *testing.T) {
 			},
 		},
 		{
-			"a grant to a role of nobody's", `CREATE ROLE "PUBLIC"; GRANT DELETE ON railhead.payment_outbox_keys TO "PUBLIC"`,
+			"a grant to a role without members", `CREATE ROLE "PUBLIC"; GRANT DELETE ON railhead.payment_outbox_keys TO "PUBLIC"`,
 			[]acl.Difference{{Code: acl.ExtraGrant, Object: table(keys), Grantee: `"PUBLIC"`, Privilege: "DELETE"}},
 		},
 		{

@@ -76,7 +76,7 @@ objects (kind, name) AS (
   LEFT JOIN pg_class c ON c.oid = t.typrelid
   WHERE t.typnamespace = to_regnamespace($1) AND t.typelem = 0 AND coalesce(c.relkind, 'c') = 'c'
 )
-SELECT trim(o.kind || ' ' || o.name) AS object, coalesce(h.role, 'nobody') AS role,
+SELECT trim(o.kind || ' ' || o.name) AS object, coalesce(h.role, 'no role') AS role,
   coalesce((
     SELECT string_agg(can, ', ' ORDER BY can_n)
     FROM (SELECT DISTINCT x.can, x.can_n FROM held x WHERE x.kind = o.kind AND x.name = o.name AND x.role = h.role) d), '') AS can
@@ -87,17 +87,17 @@ ORDER BY
   o.name COLLATE "C", h.role_n`
 
 // TestMatrixGolden holds everything that each role can do, as the server says
-// it, and every object that nobody can do anything with. Read its diff as you
+// it, and every object that no role can do anything with. Read its diff as you
 // would read a change of matrix.yaml: a new function or table shows up here even
-// if nobody thought of granting it.
+// if no grant of it was considered.
 func TestMatrixGolden(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/matrix.golden"
 	conn := admin(t)
 	var got string
 	rolledBack(t, conn, func(tx pgx.Tx) {
-		exec(t, tx, "SET LOCAL search_path = railhead; CREATE ROLE acl_anybody")
-		got = effective(t, tx, append(services(), "acl_anybody"))
+		exec(t, tx, "SET LOCAL search_path = railhead; CREATE ROLE acl_outsider")
+		got = effective(t, tx, append(services(), "acl_outsider"))
 	})
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -135,7 +135,7 @@ func effective(t testing.TB, tx pgx.Tx, roles []string) string {
 			object = l.Object
 			fmt.Fprintf(&b, "%s\n", object)
 		}
-		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %-20s%s", strings.Replace(l.Role, "acl_anybody", "PUBLIC", 1), l.Can), " "))
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %-20s%s", strings.Replace(l.Role, "acl_outsider", "PUBLIC", 1), l.Can), " "))
 	}
 	return b.String()
 }

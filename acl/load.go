@@ -124,7 +124,8 @@ func (m Matrix) check() []error {
 		if i > 0 && m.Grants[i-1].key() == g.key() {
 			errs = append(errs, fmt.Errorf("%s: granted twice", what))
 		}
-		// A column's grant beside one of the whole table says nothing and hides a mistake.
+		// A column's grant in addition to one of the whole table says nothing and hides a
+		// mistake.
 		if g.Object.Column != "" && slices.ContainsFunc(m.Grants, func(other Grant) bool {
 			return other.Role == g.Role && other.Privilege == g.Privilege && other.Object == g.Object.whole()
 		}) {

@@ -13,7 +13,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Owner != "railhead_owner" || len(m.Roles) != 8 {
+	if m.Owner != "railhead_owner" || len(m.Roles) != 9 {
 		t.Errorf("got owner %q and %d roles", m.Owner, len(m.Roles))
 	}
 }
@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 		{"no role", "to: [reader]\n    schema", "to: []\n    schema", "names no role"},
 		{"role twice in a group", "to: [reader]\n    schema", "to: [reader, reader]\n    schema", "granted twice"},
 		{"column twice", "UPDATE (a, b)", "UPDATE (a, a)", "granted twice"},
-		{"column beside the table", "SELECT: looks", "SELECT: looks\n        SELECT (a): looks", "whole object is granted already"},
+		{"column and the table", "SELECT: looks", "SELECT: looks\n        SELECT (a): looks", "whole object is granted already"},
 		{"grant to the owner", "to: [reader]\n    schema", "to: [owner]\n    schema", "needs no grant"},
 		{"PUBLIC", "to: [reader]\n    schema", "to: [PUBLIC]\n    schema", "unknown role"},
 		{"never, anywhere", "SELECT: looks", "TRUNCATE: empties", "never, because it empties"},

@@ -33,7 +33,7 @@ func EnsureLogin(ctx context.Context, conn Beginner, login, role, password strin
 	roles := m.roleNames()
 	switch {
 	case role == m.Owner:
-		err = errors.New("nobody is a member of " + m.Owner)
+		err = errors.New("no login may be a member of " + m.Owner)
 	case !slices.Contains(roles, role):
 		err = fmt.Errorf("no role %q in the matrix", role)
 	case slices.Contains(roles, login) || login == "":

@@ -85,12 +85,12 @@ func TestEnsureLoginRefuses(t *testing.T) {
 	t.Parallel()
 	conn := admin(t)
 	for _, test := range []struct{ name, login, role, password string }{
-		{"the owner", "acl_somebody", "railhead_owner", ""},
-		{"a role that is not ours", "acl_somebody", "pg_write_all_data", ""},
+		{"the owner", "acl_login", "railhead_owner", ""},
+		{"a role that is not ours", "acl_login", "pg_write_all_data", ""},
 		{"a role as a login", "railhead_readonly", "railhead_auditor", ""},
 		{"no name", "", "railhead_auditor", ""},
 		{"a superuser", "acl_root", "railhead_auditor", ""},
-		{"a password that needs SASLprep", "acl_somebody", "railhead_auditor", "pässword"},
+		{"a password that needs SASLprep", "acl_login", "railhead_auditor", "pässword"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rolledBack(t, conn, func(tx pgx.Tx) {

@@ -94,7 +94,7 @@ func (o Object) compare(other Object) int {
 		cmp.Compare(o.Column, other.Column))
 }
 
-// Role is a set of powers. Nobody logs in as one.
+// Role is a set of powers. No session logs in as one.
 type Role struct {
 	Name string
 	For  string
@@ -130,7 +130,7 @@ func (r Rule) forbids(g Grant) bool {
 		(len(r.To) == 0 || slices.Contains(r.To, g.Role))
 }
 
-// Matrix is who may do what in a cell. The zero value gives nobody anything.
+// Matrix is who may do what in a cell. The zero value gives no role anything.
 type Matrix struct {
 	Owner string // owns every object and has no members
 	Roles []Role // in the order of the file, the owner among them
@@ -148,8 +148,8 @@ func (m Matrix) roleNames() []string {
 	return names
 }
 
-// reasonAgainst says why nobody may ever have the grant; "" if only this matrix
-// does not name it.
+// reasonAgainst says why no role may ever have the grant; "" if only this
+// matrix does not name it.
 func (m Matrix) reasonAgainst(g Grant) string {
 	for _, rule := range m.Never {
 		if rule.forbids(g) {

@@ -11,8 +11,8 @@ import (
 // EnsureRoles makes the roles of the matrix where they are not there yet, and
 // gives them the attributes that it wants. Roles belong to the cluster and
 // migrations run as the owner role, so it comes before the first migration of
-// any cell. It is idempotent, and safe beside others of its kind in any database
-// of the cluster.
+// any cell. It is idempotent, and safe concurrently with others of its kind
+// in any database of the cluster.
 func EnsureRoles(ctx context.Context, conn Beginner) error {
 	m, err := Load()
 	if err != nil {

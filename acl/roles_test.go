@@ -71,20 +71,20 @@ func TestRoles(t *testing.T) {
 		{"railhead_executor", `DELETE FROM railhead.payment_outbox_attempts`, denied},
 		{"railhead_executor", `MERGE INTO railhead.payment_outbox_attempts a USING (VALUES (1)) v ON true WHEN MATCHED THEN DELETE`, denied},
 		{"railhead_executor", `INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.payment_outbox_attempts
-			ON CONFLICT (outbox_id, attempt_no) DO UPDATE SET actor = 'somebody else'`, denied},
+			ON CONFLICT (outbox_id, attempt_no) DO UPDATE SET actor = 'another login'`, denied},
 		{"railhead_executor", `SELECT FROM railhead.payment_outbox_attempts_default`, denied},
 		{"railhead_executor", `DELETE FROM railhead.payment_outbox_attempts_default`, denied},
 		{"railhead_executor", `ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER ALL`, denied},
 		{"railhead_executor", `INSERT INTO railhead.payment_outbox_keys SELECT * FROM railhead.payment_outbox_keys`, denied},
 		{"railhead_executor", `UPDATE railhead.payment_rails SET paused = false`, denied},
-		{"railhead_executor", `UPDATE railhead.payment_dead_letters SET note = 'resolved by nobody'`, denied},
+		{"railhead_executor", `UPDATE railhead.payment_dead_letters SET note = 'resolved without an act'`, denied},
 		{"railhead_executor", `DELETE FROM railhead.payment_dead_letters`, denied},
 		{"railhead_executor", `UPDATE railhead.outbox_heartbeats SET host = 'elsewhere'`, denied},
 		{"railhead_executor", `SELECT FROM railhead.participant_outbox_sequences`, denied},
 		{"railhead_executor", `SELECT railhead.ensure_attempt_partitions(4)`, ""},
 		{"railhead_executor", `SELECT railhead.pause_rail_in_trouble('sim', 'it refused our credentials')`, ""},
 		{"railhead_executor", `SELECT railhead.append_outbox_row(NULL, NULL, 1, NULL, 1, NULL, NULL, NULL)`, denied},
-		{"railhead_executor", `SELECT railhead.attach_attempt_partition('x', NULL, NULL)`, denied},
+		{"railhead_executor", `SELECT railhead.attach_attempt_partition('payment_outbox_attempts', 'x', NULL, NULL)`, denied},
 		{"railhead_executor", enqueue, denied},
 
 		{"railhead_callbacks", `SELECT railhead.timeline_accepted_at('1', 1)`, ""},
@@ -110,6 +110,36 @@ func TestRoles(t *testing.T) {
 		{"railhead_callbacks", `SELECT FROM railhead.supervisor_outbox_status`, denied},
 		{"railhead_callbacks", `SELECT FROM railhead.v_queue_health`, denied},
 		{"railhead_callbacks", enqueue, denied},
+
+		{"railhead_api", `SELECT railhead.api_token('a digest')`, ""},
+		{"railhead_api", `SELECT railhead.api_payments('a digest', NULL, '{}')`, "RH030"},
+		{"railhead_api", `SELECT railhead.api_list('a digest', NULL, 'p-1', 0, 1)`, "RH030"},
+		{"railhead_api", `SELECT railhead.api_attempts('a digest', NULL, gen_random_uuid(), 0, 1)`, "RH030"},
+		{"railhead_api", `SELECT railhead.api_cancel('a digest', NULL, gen_random_uuid(), 'why')`, "RH030"},
+		{"railhead_api", `SELECT railhead.api_note_uses('{}', '{}', '{}')`, ""},
+		{"railhead_api", `SELECT railhead.beat_api('n', 'h', 'v', 'running', '', 1000, now(), NULL, false)`, ""},
+		{"railhead_api", `SELECT railhead.hear_outcomes()`, ""},
+		{"railhead_api", `SELECT FROM railhead.payment_api_tokens`, denied},
+		{"railhead_api", `SELECT FROM railhead.payment_api_calls`, denied},
+		{"railhead_api", `SELECT FROM railhead.payment_api_uses`, denied},
+		{"railhead_api", `SELECT FROM railhead.payment_outbox_keys`, denied},
+		{"railhead_api", `SELECT FROM railhead.payment_outbox_pending`, denied},
+		{"railhead_api", `SELECT FROM railhead.supervisor_outbox_status`, denied},
+		{"railhead_api", `SELECT railhead.status_of_payments('{}')`, denied},
+		{"railhead_api", `SELECT railhead.require_api_token('a digest', NULL, 'READ', '')`, denied},
+		{"railhead_api", `SELECT railhead.create_api_token('a digest', 'n', '{p}', '{READ}', now(), 'r')`, denied},
+		{"railhead_api", `SELECT railhead.revoke_api_token('id', 'r')`, denied},
+		{"railhead_api", `SELECT railhead.cancel_payment(gen_random_uuid(), 'why')`, denied},
+		{"railhead_api", `SELECT railhead.payment_status('i-1', 'k-1')`, denied},
+		{"railhead_api", `SELECT railhead.suspend_outbox('n', 'ROWS_MISSING', 'a test', now())`, denied},
+		{"railhead_api", enqueue, denied},
+		{"railhead_api", enqueueBatch, denied},
+		{"railhead_operator", `SELECT railhead.api_tokens()`, ""},
+		{"railhead_operator", `SELECT railhead.revoke_api_token('id', 'r')`, "RH010"},
+		{"railhead_operator", `SELECT railhead.create_api_token('a digest', 'n', '{p}', '{READ}', now(), 'r')`, denied},
+		{"railhead_operator", `SELECT FROM railhead.payment_api_tokens`, denied},
+		{"railhead_auditor", `SELECT FROM railhead.payment_api_tokens`, denied},
+		{"railhead_ingest", `SELECT railhead.api_payments('a digest', NULL, '{}')`, denied},
 
 		{"railhead_operator", `SELECT FROM railhead.supervisor_outbox_status`, ""},
 		{"railhead_operator", `SELECT railhead.apply_rail_profile('sim', '{"acceptance": "PROVISIONAL"}', 'the rail changed')`, ""},
@@ -222,7 +252,7 @@ func TestTruncate(t *testing.T) {
 }
 
 // TestSequencesStayClosed is the ordinary accident: a DBA opens all tables to the
-// readers, and somebody applies the roles again.
+// readers, and another one applies the roles again.
 func TestSequencesStayClosed(t *testing.T) {
 	t.Parallel()
 	const read = `SELECT next_sequence_id FROM railhead.participant_outbox_sequences`
@@ -244,7 +274,7 @@ func TestSequencesStayClosed(t *testing.T) {
 	wantNoDifference(t, root)
 }
 
-// TestNewObjects gives nothing to anybody for what the owner makes after the
+// TestNewObjects gives no role anything on what the owner makes after the
 // roles were applied.
 func TestNewObjects(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func TestWhatDoesNotFitIsNoticed(t *testing.T) {
 		file, old, new string
 		want           string
 	}{
-		"a metric that nobody exports":       {RulesFile, "max by (cell) (stuck_dispatching_count)", "max by (cell) (stuck_dispatches)", "stuck_dispatches is not in docs/metrics.md"},
+		"a metric that is not exported":      {RulesFile, "max by (cell) (stuck_dispatching_count)", "max by (cell) (stuck_dispatches)", "stuck_dispatches is not in docs/metrics.md"},
 		"a metric misspelt in a window":      {RulesFile, "min_over_time(dlq_depth[15m])", "min_over_time(dlq_depths[15m])", "dlq_depths is not in docs/metrics.md"},
 		"a label that is not there":          {RulesFile, `railhead_rail_paused{by="itself"}`, `railhead_rail_paused{who="itself"}`, "has no label who"},
 		"a value that never comes":           {RulesFile, `status="stale"`, `status="dead"`, `never "dead"`},

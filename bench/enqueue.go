@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/bench/systems"
 )
 
-// enqueueAlone measures the producers' side with nobody working.
+// enqueueAlone measures the producers' side with no worker.
 func enqueueAlone(ctx context.Context, b *bench, system systems.System) error {
 	n := b.size.enqueues(system.Name())
 	return errors.Join(
@@ -159,7 +159,7 @@ func enqueueBySessions(ctx context.Context, b *bench, system systems.System) err
 func byPgbench(ctx context.Context, b *bench, system systems.System) error {
 	pgbench := b.plain.Program("pgbench")
 	if pgbench == "" {
-		b.skipOnce("mode pgbench: no pgbench beside this PostgreSQL")
+		b.skipOnce("mode pgbench: no pgbench next to this PostgreSQL")
 		return nil
 	}
 	return b.in(ctx, b.plain, system, systems.Options{Producers: 2}, func(db server.Database, session systems.Session) error {

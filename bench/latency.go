@@ -114,8 +114,8 @@ func pour(ctx context.Context, session systems.Session, tally *systems.Tally, fi
 }
 
 // held measures after a churn under a snapshot that another session keeps: what
-// was deleted since can't be vacuumed, and whoever scans from the start of the
-// queue walks over it.
+// was deleted since can't be vacuumed, and a scan from the start of the queue
+// walks over it.
 func held(ctx context.Context, b *bench, system systems.System) error {
 	o := systems.Options{Producers: producers, Sparse: true}
 	return b.in(ctx, b.plain, system, o, func(db server.Database, session systems.Session) error {

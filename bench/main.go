@@ -1,6 +1,5 @@
-// Command bench measures Railhead beside the queues that people would use
-// instead, and beside the bare SQL that no queue can beat, on one private
-// PostgreSQL in one run.
+// Command bench measures Railhead, the queues that people would use instead,
+// and the bare SQL that no queue can beat, on one private PostgreSQL in one run.
 package main
 
 import (

@@ -17,6 +17,7 @@ import (
 var selves = map[string]string{
 	"enqueue held": "enqueue free",
 	"two relayers": "one relayer",
+	"one waits":    "none waits",
 	"held p50":     "latency p50",
 	"held p99":     "latency p99",
 	"held CPU":     "latency CPU",
@@ -74,6 +75,7 @@ func targets() []figures.Target {
 	atMost("held CPU", figures.ToRiver, 0.2)
 	atLeast("enqueue held", figures.ToSelf, 0.7)
 	atLeast("two relayers", figures.ToSelf, 1)
+	atLeast("one waits", figures.ToSelf, 0.95)
 	atMost("lanes p99", figures.ToSelf, 1.2)
 	atMost("steady half 2 pending", figures.ToSelf, 1.2)
 	atLeast("replay", figures.ToSelf, 1)

@@ -7,7 +7,7 @@ type size struct {
 	drain    int           // payments preloaded
 	e2e      int           // payments from the producers
 	slow     int           // the same on the slow disk
-	enqueue  int           // enqueues with nobody working; a quarter of it of one participant
+	enqueue  int           // enqueues with no worker; a quarter of it of one participant
 	sessions []int         // that enqueue at once, each payment in a transaction of its own; three or more
 	latency  time.Duration // at latencyRate; half of it on the slow disk
 	churn    int           // payments under the held snapshot

@@ -36,9 +36,9 @@ func TestTwoReferences(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideAnExecution: that the payment was refused contradicts that it was
+// TestRefusalAndExecution: that the payment was refused contradicts that it was
 // executed, before or after it, and told once or twice.
-func TestRefusedBesideAnExecution(t *testing.T) {
+func TestRefusalAndExecution(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	first, second := thenClaimed(d)
@@ -143,7 +143,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	settled("by the next inquiry, as another", again.OutboxID)
 	again = asked()
 	word(again.OutboxID, payment.ResultExecuted, "ref-1", payment.VerdictConflict)
-	conflict("reported beside an inquiry", again.OutboxID)
+	conflict("reported during an inquiry", again.OutboxID)
 
 	// Told in the other order: the only send was refused, after all.
 	for _, reference := range []string{"ref-1", ""} {
@@ -253,7 +253,7 @@ func TestRefusedBeforeTheExecution(t *testing.T) {
 		one := d.claimOne(d.enqueue())
 		d.record(lost(asks, one))
 		inquiry := d.claimOne(one.OutboxID)
-		same(t, "beside an inquiry", d.late(told(asks, one, payment.ResultRefusedFinal, reference)), payment.VerdictLate)
+		same(t, "during an inquiry", d.late(told(asks, one, payment.ResultRefusedFinal, reference)), payment.VerdictLate)
 		executed := told(asks, inquiry, payment.ResultExecuted, "ref-1")
 		same(t, "the inquiry, "+reference, d.late(executed), payment.VerdictConflict)
 		same(t, "its letter", d.letter(one.OutboxID), "CONFLICT pending")

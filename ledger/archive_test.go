@@ -11,16 +11,17 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// appendOnly are the tables that nobody may change, the parent's partitions
+// appendOnly are the tables that no role may change, the parent's partitions
 // aside.
 var appendOnly = []string{
-	"payment_outbox_attempts", "payment_outbox_keys", "payment_operator_log", "payment_rail_profiles",
+	"payment_outbox_attempts", "payment_outbox_instructions", "payment_outbox_keys", "payment_operator_log", "payment_rail_profiles",
 }
 
 // partitions are the tables behind the archive, DEFAULT included.
 func (d *desk) partitions() []string {
 	d.t.Helper()
-	rows, err := d.super.Query(d.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'railhead.payment_outbox_attempts'::regclass`)
+	rows, err := d.super.Query(d.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits 
+		WHERE inhparent IN ('railhead.payment_outbox_attempts'::regclass, 'railhead.payment_outbox_instructions'::regclass)`)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func (d *desk) partitions() []string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if len(names) < 4 {
+	if len(names) < 8 {
 		d.t.Fatalf("only %d partitions", len(names))
 	}
 	return names
@@ -52,20 +53,22 @@ func TestExecutorCannotChangeTheArchive(t *testing.T) {
 	d := newDesk(t)
 	d.claimOne(d.enqueue())
 	conn := d.Conn(t, celltest.Relayer)
-	for _, table := range append(d.partitions(), "railhead.payment_outbox_attempts") {
-		wantState(t, conn, `UPDATE `+table+` SET state = 'DISPATCHED'`, "42501")
-		wantState(t, conn, `UPDATE `+table+` SET state = 'DISPATCHED' WHERE false`, "42501")
+	for _, table := range append(d.partitions(), "railhead.payment_outbox_attempts", "railhead.payment_outbox_instructions") {
+		wantState(t, conn, `UPDATE `+table+` SET outbox_id = outbox_id`, "42501")
+		wantState(t, conn, `UPDATE `+table+` SET outbox_id = outbox_id WHERE false`, "42501")
 		wantState(t, conn, `DELETE FROM `+table, "42501")
 		wantState(t, conn, `TRUNCATE `+table, "42501")
 	}
 	wantState(t, conn, `UPDATE railhead.payment_outbox_pending SET payload = '{}'`, "42501")
 	wantState(t, conn, `UPDATE railhead.payment_outbox_keys SET fingerprint = ''`, "42501")
+	wantState(t, conn, `INSERT INTO railhead.payment_outbox_instructions (outbox_id, priority, rail_type, headers, payload)
+		VALUES (gen_random_uuid(), 1, 'bank', '{}', '{}')`, "42501")
 }
 
-// TestNobodyChangesTheArchive tries the two whom no grant stops: the owner and
+// TestArchiveRefusesChanges tries the two whom no grant stops: the owner and
 // the superuser, on the parent and on every partition by its own name, with
 // rows and without.
-func TestNobodyChangesTheArchive(t *testing.T) {
+func TestArchiveRefusesChanges(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.claimOne(d.enqueue())

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -32,11 +34,16 @@ func (i *Ingest) Await(ctx context.Context, key Key) (payment.Status, error) {
 	if err != nil || status.Rests() {
 		return status, err
 	}
-	told, stop := i.outcomes.subscribe(status.OutboxID)
+	return i.outcomes.await(ctx, status, func(ctx context.Context) (payment.Status, error) { return i.Status(ctx, key) })
+}
+
+// await looks again after each word about an instruction, and every while, until it rests.
+func (o *outcomes) await(ctx context.Context, status payment.Status, look func(context.Context) (payment.Status, error)) (payment.Status, error) {
+	told, stop := o.subscribe(status.OutboxID)
 	defer stop()
 	for {
 		// Once more after the subscription: what was written before was not told.
-		next, err := i.Status(ctx, key)
+		next, err := look(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return status, ctx.Err()
@@ -47,7 +54,7 @@ func (i *Ingest) Await(ctx context.Context, key Key) (payment.Status, error) {
 			return status, nil
 		}
 		wait := awaitDeaf
-		if i.outcomes.hears() {
+		if o.hears() {
 			wait = awaitHearing
 		}
 		timer := time.NewTimer(wait)
@@ -74,6 +81,12 @@ type outcomes struct {
 	idle     *time.Timer
 	holding  bool // every outcome is told as long as this session lives
 	finished bool
+}
+
+func newOutcomes(pool *pgxpool.Pool, loaded statements) *outcomes {
+	return &outcomes{
+		config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["hear_outcomes"], waiting: make(map[payment.ID]map[chan struct{}]bool),
+	}
 }
 
 // subscribe gives a channel that has an element after each word about an instruction,
@@ -215,14 +228,15 @@ func (o *outcomes) hold(holding bool) {
 	}
 }
 
-func (o *outcomes) tell(outboxID string) {
-	id, err := payment.ParseID(outboxID)
-	if err != nil {
-		return // not ours: any login may notify
-	}
+// tell wakes those who wait for one of the instructions that a word names.
+func (o *outcomes) tell(outboxIDs string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	wake(o.waiting[id])
+	for each := range strings.SplitSeq(outboxIDs, " ") {
+		if id, err := payment.ParseID(each); err == nil { // else it is not ours: any login may notify
+			wake(o.waiting[id])
+		}
+	}
 }
 
 func wake(all map[chan struct{}]bool) {

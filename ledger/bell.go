@@ -35,14 +35,15 @@ type Bell struct {
 
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
-	session *pgx.Conn // the listening one, so that a deaf session can be closed
+	session *pgx.Conn     // the listening one, so that a deaf session can be closed
+	listens chan struct{} // closed, and made anew, when a session begins to listen
 }
 
-// selfTest marks the bells of Test; they wake nobody.
+// selfTest marks the bells of Test; they wake no relayer.
 const selfTest = "self-test "
 
-// bellReconnect is how long a broken listening session stays broken at the
-// least; pgxlisten's own default is a minute.
+// bellReconnect is how long a broken listening session stays broken at least;
+// pgxlisten's own default is a minute.
 const bellReconnect = 500 * time.Millisecond
 
 // NewBell prepares a listening session to config.URL. Test rings through ringer.
@@ -62,7 +63,7 @@ func NewBell(config Config, ringer *Executor, log *slog.Logger) (*Bell, error) {
 	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	return &Bell{
 		config: conn, channel: BellChannel(config.Cell), dozeSQL: loaded["bell_doze"], ringer: ringer, log: log,
-		waiting: make(map[string]chan struct{}),
+		waiting: make(map[string]chan struct{}), listens: make(chan struct{}),
 	}, nil
 }
 
@@ -81,14 +82,14 @@ func (b *Bell) Listen(ctx context.Context, ring func()) {
 		},
 	}
 	listener.Handle(b.channel, bellHandler{bell: b, ring: ring})
-	// Listen returns only when its context ends: it reconnects for ever.
+	// Listen returns only when its context ends: it reconnects without a bound.
 	if err := listener.Listen(ctx); err != nil && ctx.Err() == nil {
 		b.log.Error("listening ended; polling goes on", "error", err)
 	}
 }
 
-// Listening reports whether the session stands, as far as anybody knows: whether
-// it hears is for Test to find out.
+// Listening reports whether the session stands, as far as this process knows: whether it
+// hears is for Test to find out.
 func (b *Bell) Listening() bool { return b.listening.Load() }
 
 func (b *Bell) connect(ctx context.Context) (*pgx.Conn, error) {
@@ -127,28 +128,40 @@ func (h bellHandler) HandleNotification(_ context.Context, n *pgconn.Notificatio
 func (h bellHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
 	h.bell.listening.Store(true)
 	h.ring()
+	h.bell.mu.Lock()
+	defer h.bell.mu.Unlock()
+	close(h.bell.listens)
+	h.bell.listens = make(chan struct{})
 	return nil
 }
 
-// Test rings the bell and waits to hear it, until the context ends. A session
-// that does not hear is closed, so that a half-open one is replaced.
+// Test rings the bell and waits to hear it, until the context ends. It rings again for
+// a session that begins to listen meanwhile. A session that was there from the beginning
+// and does not hear is closed, so that a half-open one is replaced.
 func (b *Bell) Test(ctx context.Context) error {
 	id := payment.NewID().String()
 	heard := make(chan struct{})
 	b.mu.Lock()
 	b.waiting[id] = heard
+	session := b.session
 	b.mu.Unlock()
-	if _, err := b.ringer.pool.Exec(ctx, "SELECT pg_notify($1, $2)", b.channel, selfTest+id); err != nil {
-		b.forget(id)
-		return fmt.Errorf("ringing our own bell: %w", err)
-	}
-	select {
-	case <-heard:
-		return nil
-	case <-ctx.Done():
-		b.forget(id)
-		b.hangUp()
-		return fmt.Errorf("our own bell was not heard: %w", ctx.Err())
+	for {
+		b.mu.Lock()
+		listens := b.listens
+		b.mu.Unlock()
+		if _, err := b.ringer.pool.Exec(ctx, "SELECT pg_notify($1, $2)", b.channel, selfTest+id); err != nil {
+			b.forget(id)
+			return fmt.Errorf("ringing our own bell: %w", err)
+		}
+		select {
+		case <-heard:
+			return nil
+		case <-listens:
+		case <-ctx.Done():
+			b.forget(id)
+			b.hangUp(session)
+			return fmt.Errorf("our own bell was not heard: %w", ctx.Err())
+		}
 	}
 }
 
@@ -158,11 +171,12 @@ func (b *Bell) forget(id string) {
 	delete(b.waiting, id)
 }
 
-// hangUp breaks the listening session's socket; its reader then reconnects.
-func (b *Bell) hangUp() {
+// hangUp breaks the socket of a listening session, unless another has replaced it; its reader
+// then reconnects.
+func (b *Bell) hangUp(session *pgx.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.session != nil {
-		b.session.PgConn().Conn().Close() // an error means that it is closed already
+	if session != nil && session == b.session {
+		session.PgConn().Conn().Close() // an error means that it is closed already
 	}
 }

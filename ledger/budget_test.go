@@ -55,8 +55,8 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			StartWithin: wholeMS("start_within", time.Minute), RecordWithin: wholeMS("record_within", time.Minute),
 			Drain: wholeMS("drain", 10*time.Minute), HeartbeatStale: wholeMS("heartbeat_stale", time.Hour),
 		}
-		beside := rapid.IntRange(-3, 3).Draw(t, "beside the edge")
-		budget.Zombie = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) + time.Duration(beside)*time.Millisecond
+		off := rapid.IntRange(-3, 3).Draw(t, "off the edge")
+		budget.Zombie = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) + time.Duration(off)*time.Millisecond
 		set := func() error {
 			changes := make(map[string]time.Duration)
 			for _, s := range budget.Settings() {

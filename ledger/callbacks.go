@@ -63,16 +63,24 @@ func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (paym
 }
 
 // ByRailKey finds the instruction that a rail knows by a key. None is
-// payment.ErrNotFound: it was never sent from here, or a restore has forgotten it.
+// payment.ErrNotFound: it was never sent from here. It is payment.ErrMayBeForgotten while a
+// restore may have forgotten it.
 func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
-	found, err := readRows(ctx, c.executor, pgx.RowTo[pgtype.UUID], c.executor.sql["by_rail_key"], uuid(railKey))
+	type row struct {
+		ID      pgtype.UUID
+		Settled pgtype.Bool
+	}
+	found, err := readRows(ctx, c.executor, pgx.RowToStructByPos[row], c.executor.sql["by_rail_key"], uuid(railKey))
 	switch {
 	case err != nil:
 		return payment.ID{}, fmt.Errorf("looking for rail key %s: %w", payment.RailKey(railKey), err)
-	case !found[0].Valid:
+	case found[0].ID.Valid:
+		return payment.ID(found[0].ID.Bytes), nil
+	case !found[0].Settled.Bool:
+		return payment.ID{}, fmt.Errorf("rail key %s: %w", payment.RailKey(railKey), payment.ErrMayBeForgotten)
+	default:
 		return payment.ID{}, fmt.Errorf("%w with rail key %s", payment.ErrNotFound, payment.RailKey(railKey))
 	}
-	return payment.ID(found[0].Bytes), nil
 }
 
 // Headers are the trace context of the call that enqueued an instruction, as JSON.

@@ -43,7 +43,7 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if _, err := callbacks.Heartbeat(t.Context(), beat); !errors.Is(err, payment.ErrServerChanged) {
 		t.Errorf("a beat on another start of the server: %v", err)
 	}
-	if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+	if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true}); err != nil {
 		t.Fatal(err)
 	}
 	beat.Name, beat.Looked = "relayer-1", server.StartedAt

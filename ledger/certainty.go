@@ -81,6 +81,8 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	case !t.SuspendedAt.IsZero():
 		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: lanes are suspended since %s, compare with the rail",
 			t.SuspendedAt.UTC().Format(time.RFC3339))
+	case t.Unconfirmed:
+		return OutcomeUnknown, "the database may have forgotten a send of it: no relayer has confirmed that nothing is missing since the server was started or promoted"
 	case last != nil && last.State == payment.Dispatching:
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:

@@ -28,14 +28,14 @@ func TestClaimOnly(t *testing.T) {
 		t.Errorf("claimed %v", got)
 	}
 	same(t, "claimed again", len(only(ids[3:4])), 0)
-	same(t, "nobody is named", len(only([]payment.ID{})), 0)
+	same(t, "none is named", len(only([]payment.ID{})), 0)
 	same(t, "any", len(only(nil)), 2)
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = clock_timestamp() + interval '1 hour'`)
 	same(t, "not due", len(only(ids[2:3])), 0)
 }
 
-// TestDueIDs names the heads of each priority, and nobody whom a claim would
-// leave where he is: who is named may be set aside.
+// TestDueIDs names the heads of each priority, and none that a claim would leave
+// where it is: what is named may be set aside.
 func TestDueIDs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

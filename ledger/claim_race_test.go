@@ -46,8 +46,8 @@ func (d *desk) eventually(what string, so func() bool) {
 }
 
 // TestClaimOlderThanAnAppend has a claim whose snapshot is older than a row that
-// somebody appended under the pending row's lock. By its snapshot the number is
-// free; the row that it locks has changed, and is left to the next claim.
+// another session appended under the pending row's lock. By its snapshot the
+// number is free; the row that it locks has changed, and is left to the next claim.
 func TestClaimOlderThanAnAppend(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -25,7 +25,7 @@ func TestClaim(t *testing.T) {
 	same(t, "claim row", d.text(`
 		SELECT format('%s %s %s %s %s %s %s %s %s', payload, headers, priority, expires_at = '2100-01-01', enqueued_at IS NOT NULL,
 			next_attempt_at = '2000-01-01', next_action, send_count, render_version)
-		FROM railhead.payment_outbox_attempts`),
+		FROM railhead.v_outbox_attempts`),
 		`{"amount": "10.50", "currency": "EUR"} {"traceparent": "x"} 0 t t t SEND 0 render/1`)
 	if claim.AttemptNo != 1 || !claim.Intact() || claim.Action != payment.ActionSend || claim.Priority != 0 || claim.SequenceID != 1 {
 		t.Errorf("claim %+v", claim)

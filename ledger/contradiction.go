@@ -9,7 +9,7 @@ import (
 )
 
 // Contradiction says what of the rows can't be true together, of an instruction with a
-// CONFLICT: what the rail said of it twice, or what it said beside what is recorded.
+// CONFLICT: what the rail said of it twice, or what it said against what is recorded.
 func (t Timeline) Contradiction() string {
 	last := t.last()
 	recorded := "nothing"

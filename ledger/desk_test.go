@@ -207,7 +207,7 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 }
 
 // gapless insists that the rows of every instruction are numbered 1, 2, 3, ...,
-// and that nobody is recorded as executed twice.
+// and that no instruction is recorded as executed twice.
 func (d *desk) gapless() {
 	d.t.Helper()
 	bad := d.text(`

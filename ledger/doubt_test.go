@@ -14,7 +14,7 @@ func (d *desk) certainty(id payment.ID) ledger.Certainty {
 	line, err := openReader(d.t, d.Cell).Timeline(d.t.Context(), id)
 	d.must(err)
 	word, _ := line.Certainty()
-	same(d.t, "the caller's certainty", d.text(`SELECT railhead.payment_certainty($1)`, [16]byte(id)), string(word))
+	same(d.t, "the caller's certainty", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(word))
 	return word
 }
 

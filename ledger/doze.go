@@ -47,7 +47,7 @@ func (b *Bell) Dozing(ctx context.Context) error {
 	return nil
 }
 
-// Rouse lets enqueues be silent again, because somebody is awake to look.
+// Rouse lets enqueues be silent again, because a relayer is awake to look.
 func (b *Bell) Rouse(ctx context.Context) error {
 	if !b.dozing {
 		return nil

@@ -142,7 +142,7 @@ func TestExamples(t *testing.T) {
 		d := newDesk(t)
 		d.dispatching()
 		d.must(example(t.Context(), openIngest(t, d.Cell, 4)))
-		same(t, "paid", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHED' AND instruction_id = 'INV-9'`), 1)
+		same(t, "paid", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts WHERE state = 'DISPATCHED' AND instruction_id = 'INV-9'`), 1)
 	})
 	t.Run("js", func(t *testing.T) {
 		t.Parallel()

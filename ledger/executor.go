@@ -53,9 +53,9 @@ func (e *Executor) Pool() *pgxpool.Pool { return e.pool }
 // than ErrCommitUnknown nothing of it happened.
 //
 // Where nothing follows from any of the outcomes, which is nearly always, they go
-// in by the cheap statement. It fails with all that is beside it if one of them
-// finds its number taken; then the turn is made again with the statement that
-// tells such ones apart, and so are those after it while there are late ones.
+// in by the cheap statement. It fails, and all its outcomes with it, if one of them
+// finds its number taken; then the turn is made again with the statement that tells
+// such ones apart, and so are those after it while there are late ones.
 func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
 	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o) })
 	result, err := e.recordAndClaim(ctx, turn, plain)
@@ -124,8 +124,8 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, on
 	return claims, nil
 }
 
-// turn runs a claim of any number of lanes beside what queue and then do. Then is nil
-// where there is nothing to do before the commit, which goes along with the claim.
+// turn runs a claim of any number of lanes along with what queue and then do. Then is
+// nil where there is nothing to do before the commit, which goes along with the claim.
 func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
 	var looks []look
 	var claims []payment.Claim
@@ -221,8 +221,8 @@ func somethingFollows(o *payment.Outcome) bool {
 	return d.Park || d.Requeue || d.Reason != "" || o.Claim.Action == payment.ActionInquire
 }
 
-// FindClaim looks up what a claim of unknown commit has claimed and nobody has
-// answered. Empty: it did not commit; if it still does, the reaper has it.
+// FindClaim looks up what a claim of unknown commit has claimed, as far as it has no
+// answer. Empty: it did not commit; if it still does, the reaper has it.
 func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error) {
 	claims, err := readRows(ctx, e, scanClaim, e.sql["find_claim"], uuid(claimID))
 	if err != nil {
@@ -319,9 +319,33 @@ func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payme
 	return pulse, nil
 }
 
-// Rails reads the profiles in force.
+// Rails reads the profiles in force, and those that count as well while a suspension is open.
 func (e *Executor) Rails(ctx context.Context) ([]payment.RailRow, error) {
-	return readRails(ctx, e.pool, e.sql)
+	rails, err := readRails(ctx, e.pool, e.sql)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := e.pool.Query(ctx, e.sql["rules_while_suspended"])
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of suspended rails: %w", err)
+	}
+	var name string
+	var rules []byte
+	_, err = pgx.ForEachRow(rows, []any{&name, &rules}, func() error {
+		n := slices.IndexFunc(rails, func(r payment.RailRow) bool { return r.RailType == name })
+		if n < 0 { // made since
+			return nil
+		}
+		rails[n].Suspended, rails[n].DoubtedUnder = true, nil
+		if rules == nil {
+			return nil
+		}
+		return json.Unmarshal(rules, &rails[n].DoubtedUnder)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of suspended rails: %w", err)
+	}
+	return rails, nil
 }
 
 func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]payment.RailRow, error) {

@@ -56,9 +56,9 @@ func demoted(err error) bool {
 
 // idleMax is how long a transaction may be left idle between two statements
 // before the server ends it: a worker that was frozen, or cut off without a
-// word, in the middle of one must not keep its locks until somebody notices. No
-// healthy one is idle for more than its own next step. SET LOCAL, because a
-// setting of the session leaks to others behind a transaction pooler.
+// word, in the middle of one must not keep its locks until an operator
+// notices. No healthy one is idle for more than its own next step. SET LOCAL,
+// because a setting of the session leaks to others behind a transaction pooler.
 const idleMax = 5 * time.Second
 
 // beginQuery begins a transaction whatever the login has set; see bound.sql.

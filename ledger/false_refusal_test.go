@@ -129,9 +129,9 @@ func TestRefusedAndExecutedWhileOut(t *testing.T) {
 	same(t, "other reference, the execution by a worker: "+string(got+got2), d.letter(first.OutboxID), "CONFLICT pending")
 }
 
-// TestRefusalRepeatedBesideAnInquiry: the refusal of the first send, repeated before the
+// TestRefusalRepeatedDuringAnInquiry: the refusal of the first send, repeated before the
 // execution of the second is told, contradicts nothing, also while an inquiry is out.
-func TestRefusalRepeatedBesideAnInquiry(t *testing.T) {
+func TestRefusalRepeatedDuringAnInquiry(t *testing.T) {
 	t.Parallel()
 	policy := asks
 	policy.IDAfterRefusal = payment.IDSame

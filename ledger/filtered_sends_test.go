@@ -21,7 +21,7 @@ const keepsKeys = `{"resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_af
 // filtered is the answer to a send that what filters the answers has refused (403): the bank
 // behind it may have done anything.
 func filtered(policy payment.Policy, c payment.Claim) payment.Outcome {
-	return told(policy, c, policy.WithDefaults().Proven(payment.ActionSend, payment.ResultRefusedRail, true), "")
+	return told(policy, c, policy.WithDefaults().Proven(c, payment.ResultRefusedRail, true), "")
 }
 
 // afterFilter is an instruction that was sent to a rail of a profile, and answered so.
@@ -145,8 +145,8 @@ func TestRefusalsBehindAFilterAreCounted(t *testing.T) {
 	same(t, "refusals after silence", d.claimOne(first.OutboxID).RailRefusals, 1)
 }
 
-// TestOperatorBesideAFilter: an operator's evidence is not contradicted by what a filter said.
-func TestOperatorBesideAFilter(t *testing.T) {
+// TestOperatorAndAFilter: an operator's evidence is not contradicted by what a filter said.
+func TestOperatorAndAFilter(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, strings.Replace(keepsKeys, `{`, `{"answer_covers_key": true, `, 1))

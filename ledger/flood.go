@@ -14,12 +14,12 @@ import (
 // participant, and one that makes up more than one in floodShare of them is set
 // apart: within each priority the others come first, with all of a claim but one
 // slot in apartEvery, which are for those set apart, together with whatever the
-// others leave. So others wait behind nobody but each other, and a flood goes on
-// at a quarter of the rate at the least. Priorities stay what they are: urgent
-// rows of a flood come before normal ones of everybody, the oldest's share aside.
+// others leave. So others wait only behind each other, and a flood goes on at a
+// quarter of the rate or more. Priorities stay what they are: urgent rows of a
+// flood come before normal ones of everybody, the oldest's share aside.
 //
-// A lane that can take all that is due sets nobody apart, and pays nothing for
-// this; with one, a claim is two scans of the same index instead of one.
+// A lane that can take all that is due sets no participant apart, and pays
+// nothing for this; with one, a claim is two scans of the same index instead of one.
 type floodWatch struct {
 	apart []string
 	seen  map[string]int
@@ -34,7 +34,7 @@ const (
 	apartEvery  = 4
 )
 
-// see counts a full claim, and reports whether somebody else is set apart now.
+// see counts a full claim, and reports whether another participant is set apart now.
 func (f *floodWatch) see(found found, apart []string) bool {
 	if f.seen == nil {
 		f.seen = make(map[string]int)

@@ -166,8 +166,8 @@ func TestNotFoundAfterARestore(t *testing.T) {
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, profile)
 	policy := asks
 	policy.KeyWindow, policy.IDAfterRefusal, policy.Inquiry.Max = payment.Duration(72*time.Hour), payment.IDSame, 1
-	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at)
-		VALUES ('old', 'relayer', 'h', 'v', 'running', now() - interval '9 days', now() - interval '48 hours')`)
+	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+		VALUES ('old', 'relayer', 'h', 'v', 'running', now() - interval '9 days', now() - interval '48 hours', true)`)
 	id := d.enqueue()
 	d.suspend()
 	server, err := d.exec.CheckServer(t.Context())
@@ -186,9 +186,9 @@ func TestNotFoundAfterARestore(t *testing.T) {
 	refusedWith(t, "replay", err, "RH020", "")
 }
 
-// TestRefusedBesideAForgottenInquiry: the send that a forgotten inquiry asked about is
+// TestRefusedWithAForgottenInquiry: the send that a forgotten inquiry asked about is
 // counted, so that a word of the payment is not taken for that of its only send.
-func TestRefusedBesideAForgottenInquiry(t *testing.T) {
+func TestRefusedWithAForgottenInquiry(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	one := d.claimOne(d.enqueue())

@@ -341,12 +341,12 @@ func TestEndOfAGate(t *testing.T) {
 		}, "; "))
 }
 
-// TestGateBesideAnotherChange: what makes the rules of an enqueue again beside another change
+// TestGateDuringAnotherChange: what makes the rules of an enqueue again during another change
 // waits for that and keeps it, whichever of them was first.
-func TestGateBesideAnotherChange(t *testing.T) {
+func TestGateDuringAnotherChange(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
-	beside := func(first string, second func() error) {
+	during := func(first string, second func() error) {
 		t.Helper()
 		tx, err := d.Conn(t, "").Begin(t.Context())
 		d.must(err)
@@ -361,7 +361,7 @@ func TestGateBesideAnotherChange(t *testing.T) {
 		d.must(<-done)
 	}
 	conn := d.Conn(t, "")
-	beside(`SELECT railhead.close_enqueue('rail', 'bank', '`+why+`')`, func() error {
+	during(`SELECT railhead.close_enqueue('rail', 'bank', '`+why+`')`, func() error {
 		_, err := conn.Exec(t.Context(), `INSERT INTO railhead.payment_forbidden_keys VALUES ('iris_scan')`)
 		return err
 	})
@@ -369,7 +369,7 @@ func TestGateBesideAnotherChange(t *testing.T) {
 	if !errors.Is(err, payment.ErrEnqueueClosed) {
 		t.Errorf("closed before another change: %v", err)
 	}
-	beside(`INSERT INTO railhead.payment_forbidden_keys VALUES ('retina_scan')`, func() error {
+	during(`INSERT INTO railhead.payment_forbidden_keys VALUES ('retina_scan')`, func() error {
 		_, err := o.CloseEnqueue(t.Context(), theP1, why, time.Time{})
 		return err
 	})
@@ -383,10 +383,10 @@ func TestGateBesideAnotherChange(t *testing.T) {
 	}
 }
 
-// TestGateBesideAnEnqueue: the gate waits for no enqueue, and one that began before goes in;
+// TestGateDuringAnEnqueue: the gate waits for no enqueue, and one that began before goes in;
 // what repeats its key waits for it, and is told that it is known and not that nothing was
 // stored. So in a batch, and of a participant's very first instruction.
-func TestGateBesideAnEnqueue(t *testing.T) {
+func TestGateDuringAnEnqueue(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
 	for name, repeat := range map[string]func(payment.Instruction) (payment.Receipt, error){
@@ -427,7 +427,7 @@ func TestGateBesideAnEnqueue(t *testing.T) {
 				for d.Int(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
 					select {
 					case got := <-answered:
-						t.Fatalf("%s: answered beside the open transaction with %+v, %v", what, got.receipt, got.err)
+						t.Fatalf("%s: answered during the open transaction with %+v, %v", what, got.receipt, got.err)
 					case <-time.After(5 * time.Millisecond):
 					}
 				}

@@ -32,7 +32,7 @@ const (
 	// backOff is after how long what found no connection to wait with is sent with the others again.
 	backOff = 20 * time.Millisecond
 
-	// itemOverhead is what an instruction is reckoned with beside its payload and headers, in bytes.
+	// itemOverhead is what an instruction is reckoned with in addition to its payload and headers, in bytes.
 	itemOverhead = 512
 )
 
@@ -45,6 +45,14 @@ type Gathering struct {
 	Busy     int64 // of those, what came back because another transaction enqueued for their participant
 }
 
+// sender sends instructions that callers enqueue, as the role of its ledger.
+type sender interface {
+	// enqueueAlone sends one by a call that carries nothing else, unless departs says that its caller left.
+	enqueueAlone(ctx context.Context, a arriving, departs func() bool) (payment.Receipt, error)
+	// enqueueArrays sends several in a transaction of their own: see Ingest.enqueueArrays.
+	enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error)
+}
+
 // gatherer sends what callers enqueue one by one together, without a timer: what comes
 // while a call is on its way waits, and goes with the next one. A lone instruction goes
 // at once, by itself.
@@ -52,9 +60,9 @@ type Gathering struct {
 // A participant's instructions go in their order, by one call at a time. Those of one
 // whose row another transaction has locked wait for it apart, so that they keep no others.
 type gatherer struct {
-	ingest *Ingest
-	calls  int           // how many may be on their way at once
-	apart  chan struct{} // a slot for each call that may wait for a participant's row
+	to    sender
+	calls int           // how many may be on their way at once
+	apart chan struct{} // a slot for each call that may wait for a participant's row
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // by participant, those with something waiting or on its way
@@ -100,8 +108,8 @@ func (c *call) less() {
 	}
 }
 
-func newGatherer(ingest *Ingest, maxConns int) *gatherer {
-	return &gatherer{ingest: ingest, calls: maxConns, apart: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
+func newGatherer(to sender, maxConns int) *gatherer {
+	return &gatherer{to: to, calls: maxConns, apart: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
 }
 
 func (e *enqueueing) size() int {
@@ -351,7 +359,7 @@ func (g *gatherer) slot() bool {
 
 // sendAlone sends one by a call of its own, and answers its caller.
 func (g *gatherer) sendAlone(e *enqueueing) {
-	e.answer(g.ingest.enqueueAlone(e.ctx, e.arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 }))
+	e.answer(g.to.enqueueAlone(e.ctx, e.arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 }))
 }
 
 // waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
@@ -396,7 +404,7 @@ func (g *gatherer) waitApart(l *lane) {
 // one that is returned, of the same participant, is returned as well.
 func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
 	var sent []*enqueueing
-	answers, err := g.ingest.enqueueArrays(ctx, false, func() []arriving {
+	answers, err := g.to.enqueueArrays(ctx, false, func() []arriving {
 		sent = g.depart(some)
 		all := make([]arriving, len(sent))
 		for n, e := range sent {

@@ -113,7 +113,7 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE instruction_id = 'instruction-102'`); n != 0 {
 		var amount string
-		cell.QueryRow(`SELECT payload ->> 'amount' FROM railhead.payment_outbox_pending WHERE instruction_id = 'instruction-102'`, nil, &amount)
+		cell.QueryRow(`SELECT payload ->> 'amount' FROM railhead.v_outbox_pending WHERE instruction_id = 'instruction-102'`, nil, &amount)
 		t.Errorf("B went in after its caller left, with amount %s", amount)
 	}
 }
@@ -159,7 +159,7 @@ func TestFreedParticipantGoesOn(t *testing.T) {
 	all.Wait()
 }
 
-// TestWaitingBatchWaits: a batch that waits is refused for no participant that another call makes beside it.
+// TestWaitingBatchWaits: a batch that waits is refused for no participant that another call makes at the same time.
 func TestWaitingBatchWaits(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
@@ -271,7 +271,7 @@ func TestArraysNeverWaitForAKey(t *testing.T) {
 	select {
 	case err := <-done:
 		if ledger.SQLState(err) != "55P03" {
-			t.Errorf("beside the key: %v", err)
+			t.Errorf("while the key is enqueued: %v", err)
 		}
 	case <-time.After(2 * time.Second):
 		t.Errorf("waits for 2 s")
@@ -315,7 +315,7 @@ func TestNewParticipantsOfAnother(t *testing.T) {
 	})
 	pile(t, ingest, func() { defer all.Done(); ingest.Enqueue(t.Context(), of(99, "held", celltest.Bank)) }, others...)
 	d := <-took
-	if d > time.Second {
+	if d > 3*time.Second { // 60 waits of 10 ms each, on a busy machine; without the bound of a wait it takes as long as the transaction
 		t.Errorf("a free participant's took %s", d)
 	}
 	if _, err := ingest.Enqueue(t.Context(), of(3001, "free", celltest.Bank)); err != nil {
@@ -464,7 +464,11 @@ func TestGatheredInEveryMode(t *testing.T) {
 // TestGatheredStorm: callers leave, sessions are ended, transactions hold participants: every answer is true.
 func TestGatheredStorm(t *testing.T) {
 	t.Parallel()
-	for _, conns := range []int32{1, 2, 3, 4, 8} {
+	sizes := []int32{1, 2, 3, 4, 8}
+	if testing.Short() {
+		sizes = []int32{2}
+	}
+	for _, conns := range sizes {
 		t.Run(fmt.Sprint(conns), func(t *testing.T) {
 			cell := celltest.New(t)
 			ingest := openIngest(t, cell, conns)

@@ -108,7 +108,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	}
 	g.ClosedGates = make(map[GateScope]int64)
 	var live int64
-	var bounds []string
+	var attempts, instructions []string // the bounds of their partitions
 	err = r.lookWithin(ctx, timeout, func(batch *pgx.Batch) {
 		batch.Queue(r.sql["gauges_rails"], DepthMax, gaugeRailsMax).Query(collect(&g.Rails, scanRailGauges))
 		batch.Queue(r.sql["gauges_letters"], reasons, OpenLettersMax).Query(collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
@@ -124,7 +124,7 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		batch.Queue(r.sql["gauges_stuck"], StuckMax).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
 		batch.Queue(r.sql["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &bounds)
+			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &attempts, &instructions)
 		})
 		batch.Queue(r.sql["gauges_holders"], gaugeHoldersMax).Query(collect(&g.Holders, scanHolder))
 	})
@@ -132,12 +132,12 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		return Gauges{}, fmt.Errorf("reading gauges: %w", err)
 	}
 	estimateDepths(g.Rails, live)
-	g.MonthsAhead = monthsAhead(bounds, g.Now)
+	g.MonthsAhead = min(monthsAhead(attempts, g.Now), monthsAhead(instructions, g.Now))
 	return g, nil
 }
 
 // clock compares the two clocks. The database's is read halfway between the two
-// readings of ours, as far as anybody can tell.
+// readings of ours, as nearly as can be told.
 func (r *Reader) clock(ctx context.Context) (Gauges, error) {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {

@@ -228,7 +228,7 @@ func (h *honest) answer(s *atRail) {
 		s.flying = false
 		result = rapid.SampledFrom([]payment.Result{payment.ResultNotSent, payment.ResultRefusedLater}).Draw(h.T, "not sent")
 	case fate == "filter":
-		result = s.policy.Proven(payment.ActionSend, payment.ResultRefusedRail, true)
+		result = s.policy.Proven(payment.Claim{Action: payment.ActionSend}, payment.ResultRefusedRail, true)
 	case fate == "silence" || !s.arrived:
 	case s.outcome == "executed":
 		result = payment.ResultAccepted

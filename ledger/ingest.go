@@ -34,10 +34,7 @@ func OpenIngest(ctx context.Context, config Config) (*Ingest, error) {
 	}
 	i := &Ingest{
 		pool: pool, sql: loaded, schema: schemaCheck{cell: config.Cell},
-		outcomes: &outcomes{
-			config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["hear_outcomes"],
-			waiting: make(map[payment.ID]map[chan struct{}]bool),
-		},
+		outcomes: newOutcomes(pool, loaded),
 	}
 	i.gatherer = newGatherer(i, int(pool.Config().MaxConns))
 	return i, nil
@@ -108,8 +105,8 @@ func (i *Ingest) enqueueAlone(ctx context.Context, a arriving, departs func() bo
 // connection whose login is a member of railhead_ingest: the instruction exists
 // if and only if whatever else the caller wrote does. Nothing is retried: after
 // an error the transaction has to be rolled back, and after 40001 or 40P01 (see
-// SQLState) it may be run again as a whole. Until it ends, nobody else enqueues
-// for the same participant, so it should be short.
+// SQLState) it may be run again as a whole. Until it ends, no other transaction
+// enqueues for the same participant, so it should be short.
 func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
 	a, err := arrive(ctx, in)
 	if err == nil {

@@ -130,8 +130,8 @@ func arrays(t *testing.T, tx pgx.Tx, items []string, waits bool) []verdict {
 }
 
 // TestArraysAnswerAlike enqueues drawn items, many of them of the same instructions, one by one
-// and by one call, each in a transaction that is undone, beside what is known
-// already: verdicts, numbers and words are the same.
+// and by one call, each in a transaction that is undone, against what is known already: verdicts, numbers and words are
+// the same.
 func TestArraysAnswerAlike(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]bool{"one key": false, "second keys": true} {
@@ -299,8 +299,8 @@ func TestArraysNeverWait(t *testing.T) {
 	wantStream(t, cell, 5)
 }
 
-// TestArraysBesideANewParticipant: one whom another open transaction makes is refused, and the others go in.
-func TestArraysBesideANewParticipant(t *testing.T) {
+// TestArraysDuringANewParticipant: one whom another open transaction makes is refused, and the others go in.
+func TestArraysDuringANewParticipant(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 2)
@@ -316,7 +316,7 @@ func TestArraysBesideANewParticipant(t *testing.T) {
 		FROM railhead.enqueue_payment_outbox_arrays(ARRAY['a', 'b'], ARRAY['p1', 'p2'], ARRAY['k', 'k'], ARRAY['bank', 'bank'],
 		  array_fill('{"amount": "1", "currency": "EUR"}'::jsonb, ARRAY[2]))`).Scan(&said)
 	if err != nil || said != "RH015 PENDING" {
-		t.Errorf("beside the first row: %s, %v", said, err)
+		t.Errorf("during the first row: %s, %v", said, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -367,7 +367,7 @@ func TestArraysOfOddBounds(t *testing.T) {
 			continue
 		}
 		for instruction, due := range map[string]time.Time{"a": first, "b": second} {
-			if n := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE idempotency_key = $1 AND instruction_id = $2 AND next_attempt_at = $3`,
+			if n := cell.Int(`SELECT count(*) FROM railhead.v_outbox_pending WHERE idempotency_key = $1 AND instruction_id = $2 AND next_attempt_at = $3`,
 				name, instruction, due); n != 1 {
 				t.Errorf("%s: item %s is not due when it should", name, instruction)
 			}

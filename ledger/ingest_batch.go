@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/payment"
@@ -50,8 +51,10 @@ func unreadable(err error) bool {
 // arriving is an instruction as it is sent. Of in.Payload, which is the caller's, nothing is read after the call.
 type arriving struct {
 	in      payment.Instruction
-	payload *string // nil: none
-	headers string  // as JSON
+	payload *string        // nil: none
+	headers string         // as JSON
+	bearer  payment.Bearer // who shows a token, over HTTP
+	behalf  string         // the principal behind the bearer; empty: none
 }
 
 // arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
@@ -159,14 +162,21 @@ func argumentsOf(items []arriving) []any {
 // repetition. The answers are in the order of the items; an error is of all. Without waits an item whose participant
 // another transaction enqueues for is refused as payment.StateBusy.
 func (i *Ingest) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+	return enqueueArrays(ctx, i.pool, depart, func(conn *pgx.Conn, items []arriving) (pgx.Rows, error) {
+		return conn.Query(ctx, i.sql["enqueue_arrays"], append(argumentsOf(items), waits)...)
+	})
+}
+
+func enqueueArrays(ctx context.Context, pool *pgxpool.Pool, depart func() []arriving,
+	query func(*pgx.Conn, []arriving) (pgx.Rows, error)) ([]payment.ReceiptOrFault, error) {
 	var answers []payment.ReceiptOrFault
-	err := alone(ctx, i.pool, func(conn *pgx.Conn) error {
+	err := alone(ctx, pool, func(conn *pgx.Conn) error {
 		items := depart()
 		answers = make([]payment.ReceiptOrFault, len(items))
 		if len(items) == 0 {
 			return nil
 		}
-		rows, err := conn.Query(ctx, i.sql["enqueue_arrays"], append(argumentsOf(items), waits)...)
+		rows, err := query(conn, items)
 		if err != nil {
 			return err
 		}

@@ -111,10 +111,10 @@ func openRacing(t *testing.T, cell *celltest.Cell, conns int32) (*ledger.Ingest,
 	return ingest, lost
 }
 
-// TestBatchesBesideEachOther runs sixteen batches of a thousand at once, all over
+// TestConcurrentBatches runs sixteen batches of a thousand at once, all over
 // the same participants and partly of the same keys, in orders of their own. The
 // server has room for about 6,400 locks: an advisory lock per key would exhaust it.
-func TestBatchesBesideEachOther(t *testing.T) {
+func TestConcurrentBatches(t *testing.T) {
 	t.Parallel()
 	const batches, size, participants, shared = 16, 1000, 40, 100
 	cell := celltest.New(t)
@@ -154,10 +154,10 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestFirstCallsBesideEachOther: a batch that makes a participant waits for an
+// TestConcurrentFirstCalls: a batch that makes a participant waits for an
 // open transaction that makes another. A second batch of both must wait behind it
 // with nothing in its hands that the first one still needs.
-func TestFirstCallsBesideEachOther(t *testing.T) {
+func TestConcurrentFirstCalls(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest, lost := openRacing(t, cell, 6)
@@ -222,7 +222,7 @@ func TestFirstCallsBesideEachOther(t *testing.T) {
 }
 
 // TestCounterSetBack: a number that is taken is never given again, whatever
-// became of the counter; and nobody is told to retry for ever.
+// became of the counter; and no caller is told to retry without end.
 func TestCounterSetBack(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

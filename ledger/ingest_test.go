@@ -51,7 +51,7 @@ func TestEnqueue(t *testing.T) {
 	var due, expires time.Time
 	cell.QueryRow(`
 		SELECT priority, headers ->> 'traceparent', next_attempt_at, expires_at
-		FROM railhead.payment_outbox_pending WHERE sequence_id = 2`, nil, &priority, &trace, &due, &expires)
+		FROM railhead.v_outbox_pending WHERE sequence_id = 2`, nil, &priority, &trace, &due, &expires)
 	if priority != 0 || trace != "00-a-b-01" || due.Sub(whole.NotBefore).Abs() > time.Millisecond || expires.Sub(whole.ExpiresAt).Abs() > time.Millisecond {
 		t.Errorf("stored priority %d, trace %q, due %v, expires %v", priority, trace, due, expires)
 	}

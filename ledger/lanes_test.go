@@ -82,7 +82,7 @@ func TestLanes(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	beat("b", "running", bank(0, ""))
-	same(t, "a free one beside it", why(), "")
+	same(t, "a free one next to it", why(), "")
 	d.apply(keepsKeys)
 	line, err := reader.Timeline(t.Context(), id)
 	d.must(err)

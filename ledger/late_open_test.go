@@ -212,7 +212,7 @@ func TestCallbackAboutAnEarlierSend(t *testing.T) {
 	d.gapless()
 }
 
-// TestCallbackForAnUnknownInstruction is nobody's row.
+// TestCallbackForAnUnknownInstruction appends no row.
 func TestCallbackForAnUnknownInstruction(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

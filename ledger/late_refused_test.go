@@ -51,9 +51,9 @@ func TestLateRefusalOfASpentKey(t *testing.T) {
 	d.gapless()
 }
 
-// TestLateRefusalBesideAnOpenClaim: the same word comes while the next send is out,
+// TestLateRefusalDuringAnOpenClaim: the same word comes while the next send is out,
 // and that ends without an answer, or never left. The key is not sent a third time.
-func TestLateRefusalBesideAnOpenClaim(t *testing.T) {
+func TestLateRefusalDuringAnOpenClaim(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, rows string

@@ -13,7 +13,7 @@
 //	Executor.Turn       claims it: from here on it may have reached the rail
 //	(the rail is called)
 //	Executor.Turn       records the outcome: done, or back to pending, or to a person
-//	Executor.RecordLate the outcome of a claim that somebody else has answered
+//	Executor.RecordLate the outcome of a claim that another process has answered
 //	Executor.StaleClaims, Executor.Expire
 //	                    what a dead worker left, and what came too late
 package ledger

@@ -133,7 +133,7 @@ func (d *desk) alive(what string, conn *pgx.Conn, id payment.ID) {
 		SELECT coalesce(array_agg(a.state::text ORDER BY a.attempt_no), '{}'), count(a.payload),
 			count(*) FILTER (WHERE a.state = 'DISPATCHED'),
 			(SELECT count(*) FROM railhead.payment_outbox_pending p WHERE p.outbox_id = $1)
-		FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1`, [16]byte(id)).Scan(&states, &payloads, &executed, &pending)
+		FROM railhead.v_outbox_attempts a WHERE a.outbox_id = $1`, [16]byte(id)).Scan(&states, &payloads, &executed, &pending)
 	d.must(err)
 	var last payment.State
 	for n, word := range states {

@@ -83,7 +83,7 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	if filter.NewerThan == 0 {
 		filter.NewerThan = ListWindow
 		if filter.State == statePending {
-			filter.NewerThan = everWindow // whoever waits the longest matters most
+			filter.NewerThan = everWindow // what waits the longest matters most
 		}
 	}
 	if filter.Limit < 1 || filter.Limit > ListMax {

@@ -16,8 +16,8 @@ func TestLocksOfAnEnqueue(t *testing.T) {
 	d := newDesk(t)
 	conn := d.Conn(t, celltest.Ingest)
 	const enqueue = `SELECT railhead.enqueue_payment_outbox($1, 'p1', 'k', 'bank', '{"amount": "1.00", "currency": "EUR"}')`
-	for _, what := range []string{"the first of its participant", "another", "beside closed gates"} {
-		if what == "beside closed gates" {
+	for _, what := range []string{"the first of its participant", "another", "with closed gates"} {
+		if what == "with closed gates" {
 			d.do(`INSERT INTO railhead.payment_closed_gates (scope, name, closed_by, close_reason)
 				SELECT 'participant', lpad(n::text, 128, '0'), 'amy', repeat('why ', 100) FROM generate_series(1, 100) n`)
 		}

@@ -24,7 +24,7 @@ import (
 //	an enqueue, a requeue, a replay   due when written, seen when committed: as
 //	                                  old as its transaction is long
 //	a claim by another that failed    as old as the claim
-//	a row that somebody had locked    as old as the lock
+//	a row that another had locked     as old as the lock
 //	a rail or participant, resumed    as old as the pause
 //	a server clock set back           by as much
 //
@@ -104,7 +104,7 @@ func (l *laneLooks) plan(lane payment.Lane, now time.Time) look {
 	}
 	if l.whole.IsZero() || l.walked <= cheapLook || now.Sub(l.whole) >= min(time.Duration(l.walked)*wholeRest, wholeEvery) {
 		plan.begun = now
-		l.whole = now // others need not do the same beside this one
+		l.whole = now // others need not do the same during this one
 		return plan
 	}
 	plan.since, plan.behind = l.since, l.behind
@@ -134,7 +134,7 @@ func (l *laneLooks) learn(plan look, claims []payment.Claim, due []time.Time, en
 		}
 	}
 	if found.n < plan.lane.Free {
-		// Everything that was due, whoever's.
+		// Everything that was due, of every participant.
 		for p := range priorities {
 			l.since[p], l.behind[p] = end, end
 		}
@@ -162,14 +162,14 @@ func (l *laneLooks) learn(plan look, claims []payment.Claim, due []time.Time, en
 		}
 	}
 	if l.flood.see(found, plan.apart) {
-		// Somebody else is set apart: where the others' rows are is not known.
+		// Another participant is set apart: where the others' rows are is not known.
 		l.behind = earlier(l.since, l.behind)
 		l.since = [priorities]time.Time{}
 	}
 }
 
-// forget makes the next looks whole: what these have found is there again, or
-// nobody knows.
+// forget makes the next looks whole: what these have found is there again, or it
+// is not known.
 func (l *looks) forget(plans []look) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -145,7 +145,7 @@ func TestAFloodIsSetApart(t *testing.T) {
 	}
 }
 
-// TestManyAlikeAreNoFlood: nobody is set apart where nobody stands out.
+// TestManyAlikeAreNoFlood: no participant is set apart where none stands out.
 func TestManyAlikeAreNoFlood(t *testing.T) {
 	t.Parallel()
 	var f floodWatch

@@ -99,7 +99,7 @@ func TestWhatAppearsBehindTheLastLookIsFound(t *testing.T) {
 			d.do(`DELETE FROM railhead.payment_paused_participants`)
 			return id
 		},
-		"a row that somebody had locked": func(d *desk) payment.ID {
+		"a row that another had locked": func(d *desk) payment.ID {
 			id := d.enqueue()
 			tx, err := d.super.Begin(d.t.Context())
 			if err != nil {
@@ -204,10 +204,10 @@ func (d *desk) read(since string, free int) int {
 	return 0
 }
 
-// TestAFloodStarvesNobody: behind two thousand rows of one participant, the rows
+// TestAFloodStarvesNoOther: behind two thousand rows of one participant, the rows
 // of others that come later are claimed within a few turns, and the flood still
 // gets its quarter.
-func TestAFloodStarvesNobody(t *testing.T) {
+func TestAFloodStarvesNoOther(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.plant("flood", 2000, "1 minute")
@@ -233,7 +233,7 @@ func TestAFloodStarvesNobody(t *testing.T) {
 	if flooded < 2*turns {
 		t.Errorf("the flood had %d slots in %d turns of eight", flooded, turns)
 	}
-	// Nobody else waits: the flood has it all again.
+	// No other participant waits: the flood has it all again.
 	if n := len(d.claim(lane("bank", 8, 0))); n != 8 {
 		t.Errorf("claimed %d of a flood of 2000, has room for 8", n)
 	}

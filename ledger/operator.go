@@ -38,7 +38,7 @@ func (o *Operator) Rails(ctx context.Context) ([]payment.RailRow, error) {
 // ApplyRailProfile puts a profile in force as the rail's next version and makes
 // the rail if it is new. The profile in force again changes nothing: then
 // changed is false and version the one in force. The caller has validated the
-// profile; reason is for whoever reads the log later, and is required.
+// profile; reason is for the reader of the log, and is required.
 func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profileJSON []byte, reason string) (version int, changed bool, err error) {
 	err = o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.sql["apply_rail_profile"], railType, string(profileJSON), reason).Scan(&version, &changed)

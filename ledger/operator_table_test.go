@@ -112,7 +112,7 @@ var plights = map[string]func(d *desk) payment.ID{
 	},
 	"TAMPERED": func(d *desk) payment.ID {
 		id := d.enqueue()
-		d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(id))
+		d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 		d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 		return id
 	},
@@ -163,7 +163,7 @@ var asksInVain = func() payment.Policy {
 }()
 
 // inVain is the profile in force in these tests, with an age that no file may
-// have: nobody sends here, and the functions look at these fields alone.
+// have: nothing is sent here, and the functions look at these fields alone.
 const inVain = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME",
 	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us", "not_found_until": "24h"}}`
 

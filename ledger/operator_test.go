@@ -148,7 +148,7 @@ func TestResolveIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Taken back and then confirmed again: one row says DISPATCHED for ever.
+	// Taken back and then confirmed again: one row goes on saying DISPATCHED.
 	id := plights["CONFLICT after DISPATCHED"](d)
 	d.must(hands[7].do(o, t, id))
 	same(t, "another reference", d.late(callback(id, payment.ResultExecuted, "another")), payment.VerdictConflict)
@@ -157,7 +157,7 @@ func TestResolveIsRefused(t *testing.T) {
 	d.gapless()
 }
 
-// TestReasonsAndLogins: no act without a reason, and none by anybody else's login.
+// TestReasonsAndLogins: no act without a reason, and none by another operator's login.
 func TestReasonsAndLogins(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -264,7 +264,7 @@ func (d *desk) awaitLock() {
 		select {
 		case <-tick.C:
 		case <-d.t.Context().Done():
-			d.t.Fatal("nobody waits for a lock")
+			d.t.Fatal("no session waits for a lock")
 		}
 	}
 }

@@ -14,10 +14,7 @@ import (
 const StatusesMax = 1000
 
 // Key names an instruction as its caller does.
-type Key struct {
-	InstructionID  string
-	IdempotencyKey string
-}
+type Key = payment.Key
 
 // Status says what became of an instruction. It knows those that this login has
 // enqueued, or one that shares a role with it; of any other, and of one that was never
@@ -52,7 +49,8 @@ func (i *Ingest) Statuses(ctx context.Context, keys []Key) ([]*payment.Status, e
 	return found, nil
 }
 
-func eachStatus(rows pgx.Rows, found func(item int, status payment.Status)) error {
+// eachStatus reads a status from each row that has one, and what follows it into more.
+func eachStatus(rows pgx.Rows, found func(item int, status payment.Status), more ...any) error {
 	var item int
 	var id pgtype.UUID
 	var sequence, attempts pgtype.Int8
@@ -60,7 +58,7 @@ func eachStatus(rows pgx.Rows, found func(item int, status payment.Status)) erro
 	var state, certainty, errorCode, railCode, reference pgtype.Text
 	var person pgtype.Bool
 	into := []any{&item, &id, &sequence, &created, &state, &certainty, &attempts, &changed, &next, &errorCode, &railCode, &reference, &person}
-	_, err := pgx.ForEachRow(rows, into, func() error {
+	_, err := pgx.ForEachRow(rows, append(into, more...), func() error {
 		if id.Valid {
 			found(item, payment.Status{
 				OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time, State: state.String,

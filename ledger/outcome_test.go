@@ -47,6 +47,9 @@ func TestStatusOfEveryPlight(t *testing.T) {
 	for name, bring := range plights {
 		id := bring(d)
 		check(name, id)
+		if testing.Short() {
+			continue
+		}
 		for _, hand := range hands {
 			id := bring(d)
 			if hand.do(d.operator(), t, id) == nil {
@@ -151,9 +154,13 @@ func TestAwait(t *testing.T) {
 		want string
 	}{
 		"executed": {func(d *desk, id payment.ID) { d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1")) }, "DISPATCHED ACCEPTED false"},
-		"executed, beside one that is not": {func(d *desk, id payment.ID) {
+		"executed, with one that is not": {func(d *desk, id payment.ID) {
 			other := d.enqueue()
 			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"), told(sameKey, d.claimOne(other), payment.ResultUnknown, ""))
+		}, "DISPATCHED ACCEPTED false"},
+		"executed, with another": {func(d *desk, id payment.ID) {
+			other := d.enqueue()
+			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"), told(sameKey, d.claimOne(other), payment.ResultAccepted, "b-2"))
 		}, "DISPATCHED ACCEPTED false"},
 		"refused":   {func(d *desk, id payment.ID) { d.record(told(sameKey, d.claimOne(id), payment.ResultRefusedFinal, "")) }, "FAILED REFUSED true"},
 		"parked":    {func(d *desk, id payment.ID) { d.record(told(never, d.claimOne(id), payment.ResultUnknown, "")) }, "PARKED OUTCOME_UNKNOWN true"},
@@ -203,6 +210,62 @@ func TestAwait(t *testing.T) {
 				}
 			case <-time.After(20 * time.Second):
 				t.Fatal("it waits still")
+			}
+		})
+	}
+}
+
+// TestToldTogether: the outcomes of one turn are told in as few words as hold them, each once, whether or
+// not something follows from one of them.
+func TestToldTogether(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]payment.Result{"all executed": payment.ResultAccepted, "one is unknown": payment.ResultUnknown} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			ids := make(map[payment.ID]int)
+			for range 220 {
+				ids[d.enqueue()] = 0
+			}
+			hearing := d.Conn(t, celltest.Ingest)
+			if _, err := hearing.Exec(t.Context(), `SELECT railhead.hear_outcomes()`); err != nil {
+				t.Fatal(err)
+			}
+			var outcomes []payment.Outcome
+			for id, claim := range d.claim(d.inForce(lane("bank", 300, 300))) {
+				if len(outcomes) > 0 {
+					outcomes = append(outcomes, told(sameKey, claim, payment.ResultAccepted, claim.OutboxID.String()))
+				} else if outcomes = append(outcomes, told(sameKey, claim, more, "first")); more == payment.ResultUnknown {
+					delete(ids, id)
+				}
+			}
+			same(t, "claimed", len(outcomes), 220)
+			d.record(outcomes...)
+			if _, err := d.Conn(t, celltest.Ingest).Exec(t.Context(), `SELECT pg_notify('railhead.payment_outcomes', 'end')`); err != nil {
+				t.Fatal(err)
+			}
+			words := 0
+			for ; ; words++ {
+				word, err := hearing.WaitForNotification(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if word.Payload == "end" {
+					break
+				}
+				for each := range strings.SplitSeq(word.Payload, " ") {
+					id, err := payment.ParseID(each)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids[id]++
+				}
+			}
+			same(t, "words", words, (len(ids)+199)/200)
+			for id, times := range ids {
+				if times != 1 {
+					t.Errorf("%s was told %d times", id, times)
+				}
 			}
 		})
 	}

@@ -141,10 +141,10 @@ func scans(node any, leads map[string]string, nodes *int) []string {
 			*nodes++
 			table := fmt.Sprint(node["Relation Name"])
 			grows := strings.HasPrefix(table, "payment_outbox_pending") || strings.HasPrefix(table, "payment_outbox_attempts") ||
-				strings.HasPrefix(table, "payment_outbox_keys")
+				strings.HasPrefix(table, "payment_outbox_keys") || strings.HasPrefix(table, "payment_outbox_instructions")
 			index := fmt.Sprint(node["Index Name"])
 			grows = grows || kind == "Bitmap Index Scan" && (strings.HasPrefix(index, "payment_outbox_pending") ||
-				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys"))
+				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys") || strings.HasPrefix(index, "payment_outbox_instructions"))
 			condition, byIndex := node["Index Cond"]
 			byIndex = byIndex && leads[index] != "" && strings.Contains(fmt.Sprint(condition), leads[index])
 			_, byAddress := node["TID Cond"]

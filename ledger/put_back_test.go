@@ -193,9 +193,9 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 	}
 }
 
-// TestPutBackBesideAnOpenClaim: the answer that gives a payment back finds a row in
+// TestPutBackDuringAnOpenClaim: the answer that gives a payment back finds a row in
 // pending that was put back meanwhile. It is not taken for the payment's own.
-func TestPutBackBesideAnOpenClaim(t *testing.T) {
+func TestPutBackDuringAnOpenClaim(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		d := newDesk(t)
@@ -222,9 +222,9 @@ func TestPutBackBesideAnOpenClaim(t *testing.T) {
 	}
 }
 
-// TestPutBackBesideALetter: a row that was put back beside an open dead letter
+// TestPutBackWithAnOpenLetter: a row that was put back while a dead letter is open
 // changes nothing of what the letter says, and leaves with it.
-func TestPutBackBesideALetter(t *testing.T) {
+func TestPutBackWithAnOpenLetter(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	operator := d.operator()
@@ -295,9 +295,9 @@ func TestTwoForgottenSends(t *testing.T) {
 	same(t, "seen before", d.text(`SELECT railhead.rail_has_seen($1)::text`, [16]byte(id)), "true")
 }
 
-// TestPutBackClosedBesideItsWorker closes the letter of a row that was put back while
+// TestPutBackClosedDuringItsAnswer closes the letter of a row that was put back while
 // the worker of its claim gives the payment back: it still waits, and is not lost.
-func TestPutBackClosedBesideItsWorker(t *testing.T) {
+func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())

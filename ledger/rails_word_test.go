@@ -17,7 +17,7 @@ func TestForgedIsAskedAbout(t *testing.T) {
 	d.askable()
 	o := d.operator()
 	id := sentOnce(d).OutboxID
-	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(id))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 	d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 	same(t, "letter", d.letter(id), "TAMPERED pending")
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())

@@ -79,7 +79,7 @@ func TestTimeline(t *testing.T) {
 	}
 	waiting := look("PENDING", 0, ledger.NotSent)
 	if waiting.Amount != "10.50" || waiting.Currency != "EUR" || waiting.RailKey != cell.RailKey(receipt.OutboxID) ||
-		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority != 1 || waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
+		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority == nil || *waiting.Priority != 1 || waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
 		t.Errorf("head %+v, pending %+v", waiting, waiting.Pending)
 	}
 
@@ -123,10 +123,39 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestPriorityOfWhatIsGone: where no row says the priority any more, none is said, and
+// urgent least of all, which is 0.
+func TestPriorityOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	ingest, reader := openIngest(t, cell, 1), openReader(t, cell)
+	in := order(1)
+	in.Priority = payment.PriorityUrgent
+	receipt, err := ingest.Enqueue(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	priority := func() *int {
+		t.Helper()
+		line, err := reader.Timeline(t.Context(), receipt.OutboxID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line.Priority
+	}
+	if p := priority(); p == nil || *p != 0 {
+		t.Errorf("an urgent payment has the priority %v", p)
+	}
+	cell.Exec(`DELETE FROM railhead.payment_outbox_pending`)
+	if p := priority(); p != nil {
+		t.Errorf("a payment of which only the key is left has the priority %d", *p)
+	}
+}
+
 func TestFindNothing(t *testing.T) {
 	t.Parallel()
 	reader := openReader(t, celltest.New(t))
-	for _, reference := range []string{"", "nobody", payment.NewID().String(), "a\x00b", "\xff"} {
+	for _, reference := range []string{"", "unknown", payment.NewID().String(), "a\x00b", "\xff"} {
 		if found, err := reader.Find(t.Context(), reference); !errors.Is(err, payment.ErrNotFound) {
 			t.Errorf("%q: %+v, %v", reference, found, err)
 		}

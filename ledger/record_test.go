@@ -174,7 +174,7 @@ func TestWhatIsCarriedOn(t *testing.T) {
 			SELECT concat_ws(' ', first_sent_at IS NOT DISTINCT FROM $2, last_sent_at IS NOT DISTINCT FROM $3, coalesce(render_version, 'none'),
 				payload = '{"amount": "10.50", "currency": "EUR"}', headers, priority, expires_at = '2100-01-01', created_at::text = $4,
 				next_attempt_at - clock_timestamp() BETWEEN '80 s' AND '90 s', instruction_id, participant_id, sequence_id, rail_type)
-			FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id), orNull(first), orNull(last), created)
+			FROM railhead.v_outbox_pending WHERE outbox_id = $1`, [16]byte(id), orNull(first), orNull(last), created)
 		render := "none"
 		if !first.IsZero() {
 			render = "render/1"
@@ -267,14 +267,14 @@ func TestRecordIsRepeatable(t *testing.T) {
 	same(t, "fate", d.fate(claim.OutboxID, ""), "DISPATCHING UNKNOWN(1) PARKED, letter OUTCOME_UNKNOWN pending")
 }
 
-// TestOneLateOutcomeHarmsNobody: the rest of its turn goes in, also where the
+// TestOneLateOutcomeHarmsNoOther: the rest of its turn goes in, also where the
 // index of executions is what refuses it.
-func TestOneLateOutcomeHarmsNobody(t *testing.T) {
+func TestOneLateOutcomeHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	beaten, fine := firstSend(d), firstSend(d)
 	d.late(callback(beaten.OutboxID, payment.ResultExecuted, "ref"))
-	// The same number, and the one-DISPATCHED index beside it.
+	// The same number, and the one-DISPATCHED index as well.
 	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{
 		told(sameKey, beaten, payment.ResultAccepted, "ref"), told(sameKey, fine, payment.ResultAccepted, "ref"),
 	}})

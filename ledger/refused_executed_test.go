@@ -44,9 +44,9 @@ func TestRefusedAgain(t *testing.T) {
 	same(t, "executed after it", executed(only.OutboxID), payment.VerdictConflict)
 }
 
-// TestRefusedBesideAnEndOfOurs: an operator's evidence and an expiry are not the rail's
-// word, and what the rail says beside them is kept: it may contradict what it says later.
-func TestRefusedBesideAnEndOfOurs(t *testing.T) {
+// TestRefusedAfterAnEndOfOurs: an operator's evidence and an expiry are not the rail's
+// word, and what the rail says after them is kept: it may contradict what it says later.
+func TestRefusedAfterAnEndOfOurs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)
@@ -169,12 +169,12 @@ func TestRefusedWhereOneAnswerCoversAll(t *testing.T) {
 func TestRefusedWhereSendsMayBeForgotten(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	only, beside := d.claimOne(d.enqueue()), d.claimOne(d.enqueue())
+	only, other := d.claimOne(d.enqueue()), d.claimOne(d.enqueue())
 	d.suspend()
 	same(t, "executed", d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictIn)
 	same(t, "refused", d.late(told(sameKey, only, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
-	same(t, "proven while it is out", d.late(told(sameKey, beside, payment.ResultAccepted, "ref-2")), payment.VerdictIn)
-	same(t, "refused as well", d.late(told(sameKey, beside, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
+	same(t, "proven while it is out", d.late(told(sameKey, other, payment.ResultAccepted, "ref-2")), payment.VerdictIn)
+	same(t, "refused as well", d.late(told(sameKey, other, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
 }
 
 // TestRefusalOfAnotherSendKeepsTheDoubt: a refusal that may be of an earlier send does not
@@ -209,9 +209,9 @@ func TestRefusalAgreesWithTheOperator(t *testing.T) {
 	same(t, "the letter is closed", d.certainty(only.OutboxID), ledger.NotExecutedByEvidence)
 }
 
-// TestEvidenceBesideARefusalOfOneSend: of two sends, what the rail refused is one at most:
+// TestEvidenceAndARefusalOfOneSend: of two sends, what the rail refused is one at most:
 // the other rests on the operator's evidence, and so does what is said of the payment.
-func TestEvidenceBesideARefusalOfOneSend(t *testing.T) {
+func TestEvidenceAndARefusalOfOneSend(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}', 'a test')`)

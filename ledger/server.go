@@ -108,7 +108,7 @@ const identityKey = "railhead.server"
 func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Server) error {
 	checked := e.server.Load()
 	if checked == nil {
-		return nil // nobody asked yet, so nobody relies on it
+		return nil // no check was made yet, so nothing relies on it
 	}
 	want := *checked
 	if on.SystemIdentifier != "" {

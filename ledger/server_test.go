@@ -50,7 +50,7 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 
 // serverChanges moves an executor to another server between two checks, the way
 // a failover does: its connections break, and the pool makes new ones. Nothing
-// may be claimed there before somebody has looked at who it is.
+// may be claimed there before a check has found which server it is.
 func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	link := filepath.Join(t.TempDir(), "s")
 	leadTo := func(cell *celltest.Cell) {
@@ -125,8 +125,8 @@ func parse(t *testing.T, text string) *url.URL {
 	return parsed
 }
 
-// TestLocksElsewhere: whoever holds a row for a coffee break stops only those
-// who need that row, and those for a second.
+// TestLocksElsewhere: a session that holds a row for a coffee break stops only
+// those that need that row, and those for a second.
 func TestLocksElsewhere(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

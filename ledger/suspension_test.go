@@ -170,8 +170,8 @@ func TestKnownUntil(t *testing.T) {
 		return d.text(`SELECT coalesce((SELECT CASE WHEN known_until = '-infinity' THEN '-infinity' ELSE to_char(known_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') END FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
 	}
 	beat := func(name, started, ticked string) {
-		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at)
-			VALUES ($1, 'relayer', 'h', 'v', 'running', $2::timestamptz, $3::timestamptz)`, name, started, ticked)
+		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+			VALUES ($1, 'relayer', 'h', 'v', 'running', $2::timestamptz, $3::timestamptz, true)`, name, started, ticked)
 	}
 	here := d.text(`SELECT pg_postmaster_start_time()::text`)
 	beat("on this start", here, "2026-05-01 00:00Z")
@@ -181,6 +181,8 @@ func TestKnownUntil(t *testing.T) {
 
 	beat("older", "2025-12-01", "2026-01-01 00:00Z")
 	beat("newest", "2025-12-01", "2026-02-01 00:00Z")
+	beat("on a start that it did not vouch for", "2026-02-02", "2026-02-03 00:00Z")
+	d.do(`UPDATE railhead.outbox_heartbeats SET vouched = false WHERE server_started_at = '2026-02-02'`)
 	d.suspend()
 	same(t, "known until", known(), "2026-02-01 00:00")
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-03-01 00:00Z' WHERE name = 'newest'`)
@@ -214,6 +216,25 @@ func TestKnownUntil(t *testing.T) {
 	}
 	d.suspend()
 	same(t, "the tick before the start", known(), "2026-01-15 00:00")
+	d.accept()
+
+	// Another start, which no component has vouched for, was between.
+	d.do(`UPDATE railhead.outbox_heartbeats SET vouched = false, server_started_at = '2026-01-16', last_tick_at = '2026-01-17'`)
+	d.suspend()
+	same(t, "the tick before a start that was not vouched for", known(), "2026-01-15 00:00")
+	d.accept()
+	if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+		t.Fatal(err)
+	}
+	d.suspend()
+	same(t, "the same after a beat", known(), "2026-01-15 00:00")
+	d.accept()
+
+	// A clock that was ahead, and was put back: no key window begins in time to come, and no
+	// profile that is applied from now on was in force before.
+	beat("ahead", "2025-12-01", "2100-01-01 00:00Z")
+	d.suspend()
+	same(t, "known after it was opened", d.text(`SELECT (known_until > opened_at + interval '1 second')::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "false")
 }
 
 // TestHeartbeatOnAnotherStart is refused, so that it can't hide what is missing.

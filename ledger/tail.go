@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Happened is one row of the archive as somebody sees it who follows it.
+// Happened is one row of the archive as a follower of the archive sees it.
 type Happened struct {
 	OutboxID         payment.ID    `json:"outbox_id"`
 	InstructionID    string        `json:"instruction_id"`

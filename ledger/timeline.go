@@ -44,13 +44,16 @@ type Timeline struct {
 	// Pause is in force for its rail, its participant or everything, whether it waits or not.
 	Pause     *Pause    `json:"-"`
 	AgeMS     int64     `json:"age_ms"`
-	Priority  int       `json:"priority"`
+	Priority  *int      `json:"priority,omitempty"` // nil: no row of it says so any more
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	Now       time.Time `json:"now"` // database clock of this look
 	// SuspendedAt is since when a suspension is open: sends of it may be forgotten.
 	SuspendedAt time.Time `json:"suspended_at,omitzero"`
-	// Payload and Headers are the stored JSON. They stay out of JSON output unless
-	// somebody asks for them.
+	// Unconfirmed is set where no suspension is open, and no relayer has confirmed that nothing
+	// is missing since the server was started or promoted: the same may be so.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// Payload and Headers are the stored JSON. They stay out of JSON output unless the
+	// caller asks for them.
 	Payload json.RawMessage `json:"-"`
 	Headers json.RawMessage `json:"-"`
 
@@ -221,10 +224,10 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var enqueuedBy, rail, state, amount, currency, payload, headers, paused, by, reason pgtype.Text
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
-	var other pgtype.Bool
+	var other, unsettled pgtype.Bool
 	var expires, suspended, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended,
+		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended, &unsettled,
 		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
@@ -235,7 +238,11 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 		t.Amount = sum.Decimal()
 	}
 	t.Payload, t.Headers = json.RawMessage(payload.String), json.RawMessage(headers.String)
-	t.Priority, t.ExpiresAt, t.SuspendedAt = int(priority.Int16), orZero(expires), orZero(suspended)
+	if priority.Valid {
+		t.Priority = new(int(priority.Int16))
+	}
+	t.ExpiresAt, t.SuspendedAt = orZero(expires), orZero(suspended)
+	t.Unconfirmed = unsettled.Bool && !suspended.Valid
 	t.OtherPayload = other.Bool
 	if paused.Valid {
 		t.Pause = &Pause{What: paused.String, By: by.String, At: orZero(pausedAt), Reason: reason.String, Until: orZero(until)}

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// lockTimeout bounds what a statement waits for somebody's lock.
+// lockTimeout bounds what a statement waits for another session's lock.
 const lockTimeout = "1s"
 
 var idleTimeout = fmt.Sprintf("%dms", idleMax.Milliseconds())

@@ -37,8 +37,8 @@ func TestSpentBeforeAReplay(t *testing.T) {
 	same(t, "waits", strings.HasPrefix(d.waiting(claim.OutboxID), "SEND"), true)
 }
 
-// TestSpentBesideAReplayedSend: nor does it while the replayed send is out, and that does not leave.
-func TestSpentBesideAReplayedSend(t *testing.T) {
+// TestSpentDuringAReplayedSend: nor does it while the replayed send is out, and that does not leave.
+func TestSpentDuringAReplayedSend(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	claim := d.replayed()
@@ -98,7 +98,7 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 		t.Errorf("replayed under a key that the rail refused, and that wants a new id: %s", d.rows(id))
 	}
 	failed := answered(d, payment.ResultRefusedFinal)
-	same(t, "beside the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
+	same(t, "after the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
 // TestForgottenRefusalIsOfASend: a refusal of a forgotten send, which an inquiry repeats, does not end the replayed one.
@@ -153,7 +153,7 @@ func TestForgedAfterARefusal(t *testing.T) {
 	o := d.operator()
 	claim := d.claimOne(d.enqueue())
 	d.record(told(sameKey, claim, payment.ResultRefusedTransient, ""))
-	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
 	d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultTampered, ""))
 	e := notExecuted()
 	e.RailSilent = false
@@ -162,6 +162,30 @@ func TestForgedAfterARefusal(t *testing.T) {
 	if err != nil && asked != nil {
 		t.Errorf("resolve: %v\ninquire: %v", err, asked)
 	}
+}
+
+// TestForgedAfterARestore: what was stopped as forged, and by its rows was never sent, is asked
+// about by no inquiry, so that an operator's evidence ends it without one, also in the time in
+// which callers may repeat calls that a restore forgot.
+func TestForgedAfterARestore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
+	o := d.operator()
+	forged := plights["TAMPERED"](d)
+	d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
+	_, err := o.AcceptTimeline(t.Context(), why)
+	d.must(err)
+	_, err = o.InquirePayment(t.Context(), forged, why)
+	refusedWith(t, "inquire", err, "RH020", "only what is parked with an unknown outcome")
+	e := notExecuted()
+	e.RailSilent = false
+	_, err = o.ResolvePayment(t.Context(), forged, e)
+	refusedWith(t, "without a word", err, "RH020", "has not been within 15 minutes: it is not resolved")
+	e.RailSilent = true
+	_, err = o.ResolvePayment(t.Context(), forged, e)
+	d.must(err)
+	same(t, "letter", d.letter(forged), "FAILED acknowledged")
 }
 
 // TestCodeOfALateLetter: the code of a letter is the rail's where no other is, on whichever way it was opened.
@@ -182,13 +206,13 @@ func TestCodeOfALateLetter(t *testing.T) {
 	o.RailCode = "AC04"
 	same(t, "late", d.late(o), payment.VerdictSettled)
 	same(t, "late", code(claim.OutboxID), "AC04")
-	// Beside a late row, which makes the answer of an open claim slow.
+	// With a late row, which makes the answer of an open claim slow.
 	first, second := thenClaimed(d)
 	d.late(told(sameKey, first, payment.ResultUnknown, ""))
 	o = told(coversKey, second, payment.ResultRefusedFinal, "")
 	o.RailCode = "AC04"
 	d.late(o)
-	same(t, "beside a late row", code(first.OutboxID), "AC04")
+	same(t, "with a late row", code(first.OutboxID), "AC04")
 }
 
 // TestLongReasonOfAnEnd: the longest reason keeps nothing from ending.
@@ -244,7 +268,7 @@ func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 
 	claim := d.claimOne(d.enqueue())
 	d.record(told(sameKey, claim, payment.ResultUnknown, ""))
-	d.do(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.00"}' WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
+	d.do(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.00"}' FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(claim.OutboxID))
 	d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultTampered, ""))
 	_, err = o.InquirePayment(t.Context(), claim.OutboxID, why)
 	d.must(err)

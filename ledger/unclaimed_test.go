@@ -30,8 +30,8 @@ func TestEndedBeforeItWasClaimed(t *testing.T) {
 		end(id)
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
-		same(t, name+": what is shown", fmt.Sprintf("%s %s %d %v", line.Amount, line.Currency, line.Priority, line.ExpiresAt.IsZero()), "10.50 EUR 0 false")
-		same(t, name+": whole rows", d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts
+		same(t, name+": what is shown", fmt.Sprintf("%s %s %d %v", line.Amount, line.Currency, *line.Priority, line.ExpiresAt.IsZero()), "10.50 EUR 0 false")
+		same(t, name+": whole rows", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts
 			WHERE outbox_id = $1 AND headers = '{"traceparent": "x"}' AND enqueued_at IS NOT NULL AND next_action = 'SEND' AND send_count = 0`, [16]byte(id)), 1)
 		if line.State == string(payment.Failed) {
 			d.must(hands[4].do(o, t, id))
@@ -44,9 +44,9 @@ func TestEndedBeforeItWasClaimed(t *testing.T) {
 	// What a build before this one has ended so is not replayed, and says why.
 	id := d.enqueue()
 	same(t, "callback", d.late(callback(id, payment.ResultRefused, "")), payment.VerdictSettled)
-	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET payload = NULL WHERE outbox_id = $1`, [16]byte(id))
-	d.do(`ALTER TABLE railhead.payment_outbox_attempts ENABLE TRIGGER USER`)
+	d.do(`ALTER TABLE railhead.payment_outbox_instructions DISABLE TRIGGER USER`)
+	d.do(`DELETE FROM railhead.payment_outbox_instructions WHERE outbox_id = $1`, [16]byte(id))
+	d.do(`ALTER TABLE railhead.payment_outbox_instructions ENABLE TRIGGER USER`)
 	refusedWith(t, "replay without a payload", hands[4].do(o, t, id), "RH020", "no row has the payload")
 	d.gapless()
 }

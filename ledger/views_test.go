@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -36,7 +38,7 @@ func TestViews(t *testing.T) {
 	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
 		VALUES (gen_random_uuid(), 'i', 'p', 'bank', 'OUTCOME_UNKNOWN')`)
 	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
-		SELECT outbox_id, instruction_id, participant_id, rail_type, 'OUTCOME_UNKNOWN' FROM railhead.payment_outbox_pending WHERE outcome_unknown`)
+		SELECT outbox_id, instruction_id, participant_id, rail_type, 'OUTCOME_UNKNOWN' FROM railhead.v_outbox_pending WHERE outcome_unknown`)
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
 	for _, beat := range []payment.Heartbeat{
 		{Name: "a", Kind: "relayer", Host: "h", Version: "v", Status: "running"},
@@ -60,6 +62,14 @@ func TestViews(t *testing.T) {
 	status, err := openReader(t, cell).Status(t.Context())
 	if err != nil || len(status.Rails) != 1 || status.Rails[0].OutcomeUnknown != 2 {
 		t.Errorf("the status does not count 2 of unknown outcome: %+v, %v", status.Rails, err)
+	}
+	// As the view has it: each by its own time, and not by that of who looks.
+	fresh := make(map[string]ledger.Freshness)
+	for _, beat := range status.Heartbeats {
+		fresh[beat.Name] = beat.Freshness
+	}
+	if want := map[string]ledger.Freshness{"a": ledger.Fresh, "b": ledger.Warning, "c": ledger.Stopped}; !maps.Equal(fresh, want) {
+		t.Errorf("the status calls the components %v, want %v", fresh, want)
 	}
 	for _, login := range []string{celltest.Control, celltest.Readonly, celltest.Auditor, celltest.Operator} {
 		conn := cell.Conn(t, login)

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // TestDump compares the schema with the committed one, so that every change of
-// it shows up as a difference that somebody reviews.
+// it shows up as a difference to be reviewed.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)

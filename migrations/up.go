@@ -14,7 +14,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// OwnerRole owns everything in a cell. Nobody logs in as it.
+// OwnerRole owns everything in a cell. No session logs in as it.
 const OwnerRole = "railhead_owner"
 
 // Step is what became of one migration.
@@ -44,7 +44,7 @@ type Changes struct {
 // migration is refused with ErrOtherSchema, and left as it is.
 //
 // Concurrent calls wait for each other on goose's session lock, so it is safe from
-// any number of processes at once and beside running relayers. The login must be
+// any number of processes at once and while relayers run. The login must be
 // allowed to become railhead_owner and, for a new cell, to create a schema.
 func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, error) {
 	on, err := open(ctx, config, cell)
@@ -102,7 +102,7 @@ type opened struct {
 }
 
 // open connects as the owner and prepares goose. Each migration is one
-// transaction; its own clock stops it from waiting for a lock for ever.
+// transaction; its own lock_timeout bounds its waits for locks.
 func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*opened, error) {
 	all, err := All(cell)
 	if err != nil {
@@ -138,8 +138,8 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*opened, er
 	return &opened{db: db, provider: provider, locker: locker, all: all}, nil
 }
 
-// becomeOwner makes the schema if need be and takes the owner's role, so that
-// whoever migrates owns nothing.
+// becomeOwner makes the schema if need be and takes the owner's role, so that the
+// login that migrates owns nothing.
 func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 	var ownerThere, schemaThere bool
 	var quoted string

@@ -11,7 +11,7 @@ import (
 )
 
 // The sum was computed with sha256sum over the bytes bank-a, 0x1f, sepa, 0x1f,
-// {"amount": "10.50"}. It is stored for ever and so may never change.
+// {"amount": "10.50"}. It is stored and so may never change.
 func TestFingerprintIsFrozen(t *testing.T) {
 	sum := payment.Fingerprint("bank-a", "sepa", []byte(`{"amount": "10.50"}`))
 	if got := hex.EncodeToString(sum[:]); got != "d7f8042a94cad28d408612a33d6869d807a0bc5b5dab47036d7623b65384b587" {
@@ -70,9 +70,9 @@ func TestSinceFirstSend(t *testing.T) {
 		{"sent an hour before", payment.Claim{Action: payment.ActionSend, FirstSentAt: noon.Add(-time.Hour), SendCount: 1}, time.Hour + elapsed},
 		{"sent before a replay", payment.Claim{Action: payment.ActionSend, FirstSentAt: noon.Add(-time.Hour)}, time.Hour + elapsed},
 		{"asked an hour after", payment.Claim{Action: payment.ActionInquire, FirstSentAt: noon.Add(-time.Hour), SendCount: 1}, time.Hour + elapsed},
-		{"sent, nobody knows when", payment.Claim{Action: payment.ActionSend, SendCount: 1}, beyondAnyWindow},
-		{"unknown, nobody knows since when", payment.Claim{Action: payment.ActionSend, OutcomeUnknown: true}, beyondAnyWindow},
-		{"asked, nobody knows what was sent", payment.Claim{Action: payment.ActionInquire}, beyondAnyWindow},
+		{"sent, not known when", payment.Claim{Action: payment.ActionSend, SendCount: 1}, beyondAnyWindow},
+		{"unknown, not known since when", payment.Claim{Action: payment.ActionSend, OutcomeUnknown: true}, beyondAnyWindow},
+		{"asked, not known what was sent", payment.Claim{Action: payment.ActionInquire}, beyondAnyWindow},
 		{"sent after it was claimed: the clock stepped back", payment.Claim{Action: payment.ActionSend, FirstSentAt: noon.Add(time.Second), SendCount: 1}, beyondAnyWindow},
 	} {
 		test.claim.ClaimedAt = noon
@@ -92,7 +92,7 @@ func TestSinceLastSend(t *testing.T) {
 	}{
 		{"this is the latest send", payment.Claim{Action: payment.ActionSend, LastSentAt: noon.Add(-time.Hour)}, elapsed},
 		{"asked an hour after", payment.Claim{Action: payment.ActionInquire, LastSentAt: noon.Add(-time.Hour)}, time.Hour + elapsed},
-		{"asked, nobody knows what was sent", payment.Claim{Action: payment.ActionInquire}, elapsed},
+		{"asked, not known what was sent", payment.Claim{Action: payment.ActionInquire}, elapsed},
 	} {
 		test.claim.ClaimedAt = noon
 		if got := test.claim.SinceLastSend(elapsed); got != test.want {

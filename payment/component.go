@@ -32,6 +32,11 @@ type RailRow struct {
 	ProfileVersion int
 	Profile        []byte // JSON
 	Paused         bool   // itself, or everything
+	// Suspended is set while a suspension is open. DoubtedUnder is then what the versions
+	// of the profile before the one in force say of keys that were in force since the
+	// moment from which rows may be missing.
+	Suspended    bool
+	DoubtedUnder []KeyRules
 }
 
 // ComponentKinds lists the kinds of components that beat.

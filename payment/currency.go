@@ -10,7 +10,7 @@ import (
 
 // iso4217 is ISO 4217 list one of 2024-06-25 with the amendments up to 180 (22
 // September 2025: 176 XCG for ANG, 178 no CUC, 180 no BGN), without the codes that
-// have no minor unit (XXX, XAU and the like): nobody can be paid in those.
+// have no minor unit (XXX, XAU and the like): no payment can be made in those.
 // CLDR's digits differ from ISO's for 22 currencies, so none of its tables serve.
 //
 //go:embed iso4217.csv
@@ -42,5 +42,5 @@ func CurrencyOf(code string) (Currency, error) {
 }
 
 // Currencies gives every currency, for the table that the schema holds. The map
-// is the caller's own: nobody can change the digits of somebody else's money.
+// is the caller's own: no caller can change the digits that another reads.
 func Currencies() map[string]Currency { return maps.Clone(currencies()) }

@@ -73,7 +73,7 @@ func TestExponentsOfWellKnownCurrencies(t *testing.T) {
 	}
 }
 
-func TestCurrencyOfRefusesWhatNobodyCanBePaidIn(t *testing.T) {
+func TestCurrencyOfRefusesUnpayableCodes(t *testing.T) {
 	for _, code := range []string{"", "eur", "EU", "EURO", "XXX", "XTS", "XAU", "XDR", "DEM", "978"} {
 		if currency, err := payment.CurrencyOf(code); err == nil {
 			t.Errorf("%q is taken as %v", code, currency)
@@ -81,7 +81,7 @@ func TestCurrencyOfRefusesWhatNobodyCanBePaidIn(t *testing.T) {
 	}
 }
 
-// Whoever is given the table must not be able to change what others read.
+// A caller that is given the table must not be able to change what others read.
 func TestCurrenciesGivesACopy(t *testing.T) {
 	payment.Currencies()["EUR"] = payment.Currency{Code: "EUR", Exponent: 0}
 	if currency, _ := payment.CurrencyOf("EUR"); currency.Exponent != 2 {

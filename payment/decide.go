@@ -45,7 +45,7 @@ const notSentCap = 30 * time.Second
 // Decide turns the answer to a claim into rows, by the table "from result to
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
-	p = p.under(c.SentUnder)
+	p = p.Under(c.SentUnder)
 	d := Decision{
 		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,
@@ -73,9 +73,12 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		return p.decideInquiry(d, c, a)
 	}
 	switch a.Result {
-	case ResultCheckFailed:
-		return d.fail(CodeCheckFailed)
-	case ResultRenderChanged:
+	case ResultCheckFailed, ResultRenderChanged:
+		// What does not leave proves nothing of a send that was forgotten.
+		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent
+		if a.Result == ResultCheckFailed {
+			return d.fail(CodeCheckFailed)
+		}
 		return d.fail(CodeRenderChanged)
 	case ResultWindowClosed:
 		return d.park(Parked, c.lateCode(a.Elapsed), DeadOutcomeUnknown)
@@ -141,16 +144,23 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	return p.putOff(d, c, a, CodeRailBusy, wait)
 }
 
-// Proven is what a call proves on this rail by its result and whether a byte of it
+// Proven is what a call for a claim proves on this rail by its result and whether a byte of it
 // may have left. A refusal of our credentials or route that came in answer to a send
 // may come from what filters answers, behind the bank that has executed: it proves
 // nothing, unless the profile says that the rail refuses before it processes. That the
-// rail keeps keys makes the re-send harmless, and only as long as it keeps them.
-func (p Policy) Proven(action Action, result Result, firstByte bool) Result {
-	if result == ResultRefusedRail && firstByte && action == ActionSend && !p.RefusesBeforeProcessing {
+// rail keeps keys makes the re-send harmless, and only as long as it keeps them. And the
+// stored answer to a send that was made when every "yes" was provisional calls nothing executed.
+func (p Policy) Proven(c Claim, result Result, firstByte bool) Result {
+	switch {
+	case c.Action != ActionSend:
+		return result
+	case result == ResultRefusedRail && firstByte && !p.RefusesBeforeProcessing:
 		return ResultUnknown
+	case result == ResultExecuted && p.Acceptance == AcceptanceByAnswer && p.Under(c.SentUnder).Acceptance == AcceptanceProvisional:
+		return ResultAccepted
+	default:
+		return result
 	}
-	return result
 }
 
 func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
@@ -208,9 +218,9 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	if business {
 		a.RetryAfter = max(a.RetryAfter, time.Duration(p.BusinessRetry.Wait))
 	}
+	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
 	switch {
 	case code != "":
-		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
 		return d.fail(code)
 	case d.OutcomeUnknown:
 		return p.recover(d, c, a, Retryable)

@@ -32,7 +32,7 @@ type situation struct {
 }
 
 // age is what the claim says about its first and its latest earlier send; zero
-// is a time that nobody knows.
+// is a time that is not known.
 type age struct{ first, last time.Duration }
 
 // restored is what suspensions say of sends that no row knows.
@@ -189,9 +189,9 @@ func (s situation) expected() verdict {
 	if !s.asking() {
 		switch s.word {
 		case payment.ResultCheckFailed:
-			return v.failed("CHECK_FAILED")
+			return s.givenUp(v, "CHECK_FAILED")
 		case payment.ResultRenderChanged:
-			return v.failed("RENDER_CHANGED")
+			return s.givenUp(v, "RENDER_CHANGED")
 		case payment.ResultWindowClosed:
 			v.state, v.code, v.reason = payment.Parked, "KEY_WINDOW_CLOSED", payment.DeadOutcomeUnknown
 			if s.unknown && s.expires == overAlready {
@@ -214,8 +214,8 @@ func (s situation) expected() verdict {
 		return s.settled(v).failed("")
 	case "refused for funds":
 		// Sent again by the rule for it alone, where the rail takes the key.
+		v.unknown = v.unknown || s.restored == maybeSent
 		if !s.again || s.lastSend || s.sendsBefore() >= tableBusiness {
-			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("BUSINESS_REFUSED")
 		}
 		if v.unknown {
@@ -225,12 +225,11 @@ func (s situation) expected() verdict {
 	case "refused for now":
 		// It speaks for its own send alone: rails refuse for load before they look
 		// the key up. Only a rail that takes a refused key again is sent it again.
+		v.unknown = v.unknown || s.restored == maybeSent
 		switch {
 		case !s.again:
-			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("NEW_ID_NEEDED")
 		case s.lastSend:
-			v.unknown = v.unknown || s.restored == maybeSent
 			return v.failed("RETRIES_EXHAUSTED")
 		case v.unknown:
 			return s.inDoubt(v, payment.Retryable)
@@ -367,8 +366,8 @@ func (s situation) sinceLastSend() time.Duration {
 }
 
 // insideWindow: the ages of the table are minutes away from any edge of it. An
-// age that nobody knows is outside, and so is every age of a window that nobody
-// knows; a first send has no age yet.
+// age that is not known is outside, and so is every age of a window that is not
+// known; a first send has no age yet.
 func (s situation) insideWindow() bool {
 	if s.resend != payment.ResendSameKey {
 		return false
@@ -447,7 +446,7 @@ func situations(yield func(situation) bool) {
 	for _, r := range []resend{{payment.ResendNever, time.Hour}, {payment.ResendSameKey, 0}, {payment.ResendSameKey, time.Hour}} {
 		s.resend, s.window = r.resend, r.window
 		for _, s.action = range []payment.Action{payment.ActionSend, payment.ActionInquire} {
-			// What nobody doubts is not asked about, and what the rail took is not sent.
+			// What is not in doubt is not asked about, and what the rail took is not sent.
 			unknowns, provisionals := either, no
 			if s.asking() {
 				unknowns, provisionals = []bool{true}, either

@@ -256,13 +256,13 @@ func TestDecisionsFitTheLifecycleAndTheSchema(t *testing.T) {
 	})
 }
 
-// An inquiry of what nobody doubts is the one requeue that the schema refuses
+// An inquiry of what is not in doubt is the one requeue that the schema refuses
 // and that only an impossible claim can lead to.
 func TestOnlyDoubtIsAskedAbout(t *testing.T) {
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		possible := d.claim.Action == payment.ActionSend || d.claim.OutcomeUnknown
 		if possible && d.Requeue && d.NextAction == payment.ActionInquire && !d.OutcomeUnknown {
-			t.Fatal("asked about what nobody doubts")
+			t.Fatal("asked about what is not in doubt")
 		}
 	})
 }

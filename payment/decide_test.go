@@ -215,6 +215,8 @@ func TestRefusalsOfOneInstruction(t *testing.T) {
 func TestProven(t *testing.T) {
 	never, vouched, keyed := cardRail(), cardRail(), keyedRail()
 	vouched.RefusesBeforeProcessing = true
+	byAnswer := keyedRail()
+	byAnswer.Acceptance = payment.AcceptanceByAnswer
 	for _, test := range []struct {
 		policy    payment.Policy
 		action    payment.Action
@@ -230,9 +232,33 @@ func TestProven(t *testing.T) {
 		{keyed, payment.ActionSend, payment.ResultRefusedRail, true, payment.ResultUnknown},
 		{never, payment.ActionSend, payment.ResultRefusedLater, true, payment.ResultRefusedLater},
 		{never, payment.ActionSend, payment.ResultAccepted, true, payment.ResultAccepted},
+		{byAnswer, payment.ActionSend, payment.ResultExecuted, true, payment.ResultExecuted},
+		{byAnswer, payment.ActionInquire, payment.ResultExecuted, true, payment.ResultExecuted},
 	} {
-		if got := test.policy.Proven(test.action, test.result, test.firstByte); got != test.want {
+		if got := test.policy.Proven(payment.Claim{Action: test.action}, test.result, test.firstByte); got != test.want {
 			t.Errorf("%s of a %s with %s, first byte %v: %s, want %s", test.result, test.action, test.policy.ResendOnUnknown, test.firstByte, got, test.want)
+		}
+	}
+}
+
+// TestStoredAnswerOfAProvisionalRail: what a rail that says "executed" by its answers stored of a send that
+// it had taken for now was "taken", and ends nothing.
+func TestStoredAnswerOfAProvisionalRail(t *testing.T) {
+	p := keyedRail()
+	p.Acceptance, p.CallbackDeadline = payment.AcceptanceByAnswer, payment.Duration(time.Hour)
+	for acceptance, want := range map[payment.Acceptance]payment.State{
+		payment.AcceptanceProvisional: payment.Accepted, payment.AcceptanceByAnswer: payment.Dispatched, payment.AcceptanceFinal: payment.Dispatched,
+	} {
+		c := payment.Claim{
+			Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-time.Minute), LastSentAt: noon.Add(-time.Minute),
+			OutcomeUnknown: true, SendCount: 1,
+			SentUnder: []payment.KeyRules{{Acceptance: acceptance, ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow}},
+		}
+		if d := p.Decide(c, payment.Answer{Result: p.Proven(c, payment.ResultExecuted, true), Elapsed: time.Second}); d.State != want {
+			t.Errorf("sent under %s: %s, want %s", acceptance, d.State, want)
+		}
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultExecuted, Elapsed: time.Second}); (d.State == payment.Dispatched) != (want == payment.Dispatched) {
+			t.Errorf("sent under %s, by the bare word: %s", acceptance, d.State)
 		}
 	}
 }
@@ -280,7 +306,7 @@ func TestMaySend(t *testing.T) {
 		{"unknown, inside the window", keyed, unknown(sent(time.Hour)), true},
 		{"unknown, outside", keyed, unknown(sent(24 * time.Hour)), false},
 		{"unknown, rail without keys", card, unknown(sent(time.Second)), false},
-		{"unknown, nobody knows since when", keyed, unknown(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}), false},
+		{"unknown, not known since when", keyed, unknown(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}), false},
 		{"unknown, about to expire", keyed, expires(time.Second+1, unknown(sent(time.Hour))), true},
 		{"unknown, expired", keyed, expires(time.Second, unknown(sent(time.Hour))), false},
 		{"refused before, expired: the last look stops it", keyed, expires(0, sent(time.Hour)), true},
@@ -342,6 +368,26 @@ func TestSentUnder(t *testing.T) {
 		c.Action = payment.ActionInquire
 		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefused}); (d.State == payment.Failed) != test.refuse {
 			t.Errorf("%s: after an inquiry %s, want FAILED: %v", name, d.State, test.refuse)
+		}
+	}
+}
+
+// TestNothingLeftAfterARestore: what fails a check, or its rendering, is not sent. It is no proof that a send
+// that a restore may have forgotten was not executed.
+func TestNothingLeftAfterARestore(t *testing.T) {
+	for result, code := range map[payment.Result]string{
+		payment.ResultCheckFailed: payment.CodeCheckFailed, payment.ResultRenderChanged: payment.CodeRenderChanged,
+	} {
+		for _, forgotten := range []bool{false, true} {
+			want := payment.Failed
+			if forgotten {
+				want = payment.Parked
+			}
+			claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon, LastSentAt: noon, SendCount: 1, MaybeSent: forgotten}
+			d := instantRail().Decide(claim, payment.Answer{Result: result})
+			if d.State != want || d.ErrorCode != code || d.OutcomeUnknown != forgotten {
+				t.Errorf("%s, forgotten %t: %+v", result, forgotten, d)
+			}
 		}
 	}
 }

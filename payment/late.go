@@ -41,6 +41,11 @@ type History struct {
 	// force and of each that a send was made under, 0 where one says resend_on_unknown NEVER.
 	// Of two sends that lie further apart each may be executed.
 	KnowsKeysFor time.Duration
+	// AcceptedUnder is the weakest of what an accepted send means, by the profiles before the
+	// one in force that the sends were made under; empty: final.
+	AcceptedUnder Acceptance
+	// AcceptedWith is the same with the send that the outcome tells of, where a restore forgot it.
+	AcceptedWith Acceptance
 	// Settled is set where the rows of the database are known to be all that was
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
@@ -77,11 +82,11 @@ type Late struct {
 // the claim. What was stored once is not stored again. Everything else is appended.
 // Proof of execution ends what has not ended, and so does a refusal of the payment
 // that leaves no send without an answer; against an end that says otherwise it opens
-// a CONFLICT, and so does what the rail has refused and executed, beside the end that it
-// makes. A send without an answer, and an acceptance for now, are never dropped: what
-// waits is unknown from then on, and against an end they open a CONFLICT too. A refusal
-// after which the payment is not sent again ends a waiting send, by PARKED where some
-// send has no answer.
+// a CONFLICT, and so does what the rail has refused and executed, in addition to the
+// end that it makes. A send without an answer, and an acceptance for now, are never
+// dropped: what waits is unknown from then on, and against an end they open a CONFLICT
+// too. A refusal after which the payment is not sent again ends a waiting send, by
+// PARKED where some send has no answer.
 //
 // It panics on an outcome without an AttemptID, which would be taken for any row.
 func (h History) Late(o Outcome) Late {
@@ -102,6 +107,13 @@ func (h History) Late(o Outcome) Late {
 	w.forgotten = !w.reported && w.claimNo == 0
 	if w.forgotten && w.d.State == ZombieRequeue { // the reaper found its worker dead: it may have sent
 		w.d.State, w.weight = Unknown, ResultUnknown
+	}
+	// A send's own acceptance; that of the open claim answerOpenClaim weighs. What has ended is not
+	// undone by it.
+	open, ended := w.last != nil && w.last.State.IsClaim() && w.claimNo == w.last.No, w.last != nil && w.last.State.HasEnded() && !w.waits
+	if w.executes && w.ofSend() && w.d.CountsSend && !open && !ended && onlyTaken(h.AcceptedUnder, o.Result) {
+		w.executes, w.weight, w.o.Result = false, ResultAccepted, ResultAccepted
+		w.d.State, w.d.OutcomeUnknown, w.d.Provisional = Accepted, true, true
 	}
 	w.spent = endsKey(o.Result, w.d.ErrorCode)
 	w.settled = h.Settled
@@ -215,14 +227,15 @@ func (w *weighing) keepWaiting() {
 	w.out.Waiting = &next
 }
 
-// contradicts reports whether the outcome can't be true beside the end that is
-// recorded: two executions with two references, an execution of what was called
-// failed, what the rail refused and executed, a refusal of the payment or of the last send
-// that may have been executed, the last send turned away or not made of what an
-// operator's evidence calls executed, a payment that is taken for now or in progress, and
-// was ended otherwise than by the rail's word for the whole of it (an operator's evidence
-// is none), a send without an answer that became known after the end. A send that was
-// known is weighed in a final refusal; one that was forgotten, in nothing.
+// contradicts reports whether the outcome can't be true together with the end that is
+// recorded: two executions with two references, an execution of what was called failed, what
+// the rail refused and executed, a refusal of the payment or of the last send that may have
+// been executed, the last send turned away or not made of what an operator's evidence calls
+// executed, a payment that is taken for now or in progress, and was ended otherwise than by
+// the rail's word for the whole of it (an operator's evidence is none), a send without an
+// answer that became known after the end. A send that was known is weighed in a final
+// refusal; one that was forgotten, in nothing: the acceptance of another, if it was made
+// when acceptances were for now, may be what the rail had said of it.
 func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
@@ -239,12 +252,38 @@ func (w *weighing) contradicts() bool {
 		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalIsWhole(false) || w.noneStands(false)
 	case w.last.State == Dispatched && w.last.Answers == 0 && w.byEvidenceAlone() && w.o.Result.DeniesSend():
 		return w.noneStands(true)
+	case w.doubts && w.forgotten && w.restsOnAcceptance(w.AcceptedWith):
+		return true
 	case w.doubts && !w.counts():
 		return notPaid && (w.claimNo == 0 || w.last.Result != ResultRefused || w.last.ErrorCode == CodeResolved)
 	case w.counts():
 		return notPaid && (w.claimNo == 0 || !w.last.Result.Refuses())
 	}
 	return false
+}
+
+// restsOnAcceptance reports whether the payment is called executed by what sends were answered
+// alone, in time or late, though by what acceptances meant when they were made that is no last
+// word: no report says so too, nor an answer to an inquiry that is known.
+func (w *weighing) restsOnAcceptance(under Acceptance) bool {
+	h := w.now()
+	last := h.lastState()
+	if last.State != Dispatched || last.ErrorCode == CodeResolved {
+		return false
+	}
+	result := last.Result
+	for _, r := range h.Rows {
+		if r.Result != ResultExecuted || r.ErrorCode == CodeResolved {
+			continue
+		}
+		if r.Answers == 0 && r.ClaimedAt.IsZero() || r.Answers > 0 && h.Rows[r.Answers-1].State == Inquiring {
+			return false
+		}
+		if r.State == LateOutcome { // which of the two words of BY_ANSWER it was no row keeps
+			result = ResultAccepted
+		}
+	}
+	return result == ResultAccepted && onlyTaken(under, result)
 }
 
 // knownReference reports whether the outcome has no reference, or that of a refusal
@@ -418,7 +457,12 @@ func (w *weighing) answerOpenClaim() Verdict {
 		return nil
 	}
 	proof := since(func(r Result) bool { return r == ResultExecuted })
-	// A refusal of the payment came since; beside an inquiry, one before the proof that
+	if w.executes && proof == nil && !w.reported && claim.State == Dispatching && onlyTaken(w.AcceptedUnder, w.o.Result) {
+		w.executes = false
+		w.o.Result = ResultAccepted
+		d.State, d.Requeue, d.NextAction, d.Delay, d.OutcomeUnknown, d.Provisional = Accepted, true, ActionInquire, 0, true, true
+	}
+	// A refusal of the payment came since; during an inquiry, one before the proof that
 	// repeats the refusal of a send is none.
 	refused := slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.No > claim.No && r.State == LateOutcome && r.Result == ResultRefused &&
@@ -441,7 +485,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 		// A refusal that speaks for the payment contradicts it, and so does one of the last
 		// send that may have been executed.
 		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || refused || twoReferences(proof.Reference) ||
-			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, false) {
+			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, false) || w.restsOnAcceptance(w.AcceptedUnder) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
 		}
@@ -489,7 +533,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 			reference = cmp.Or(reference, proof.Reference)
 		}
 		// A report of a send that is out is the proof itself.
-		if refused && (proof != nil || w.reported && claim.State == Dispatching) || proof != nil && twoReferences(reference) ||
+		if refused && (proof != nil || w.reported && claim.State == Dispatching) || proof != nil && (twoReferences(reference) || w.restsOnAcceptance(w.AcceptedUnder)) ||
 			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, !w.reported) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
@@ -513,6 +557,19 @@ func (w *weighing) answerOpenClaim() Verdict {
 		}
 	}
 	return VerdictIn
+}
+
+// onlyTaken reports whether a send's own "yes" is no last word, by what acceptances meant when
+// the sends were made, as far as that is known by now.
+func onlyTaken(acceptance Acceptance, result Result) bool {
+	switch acceptance {
+	case AcceptanceProvisional:
+		return true
+	case AcceptanceByAnswer:
+		return result == ResultAccepted
+	default:
+		return false
+	}
 }
 
 // endsKey reports whether a refusal for now is of a send that is not repeated under
@@ -569,7 +626,24 @@ func (w *weighing) sameExecution(r Row) bool {
 			return true
 		}
 	}
-	return !told && w.KnowsKeysFor > 0
+	return !told && w.KnowsKeysFor > w.span()
+}
+
+// span is how far apart the sends are, with the one that the outcome answers.
+func (w *weighing) span() time.Duration {
+	first, last := w.o.Claim.ClaimedAt, w.o.Claim.ClaimedAt
+	for _, r := range w.Rows {
+		if r.ClaimedAt.IsZero() || w.sends(func(send Row) bool { return send.No == r.No }) == 0 && !r.executedForgotten() {
+			continue
+		}
+		if r.ClaimedAt.Before(first) {
+			first = r.ClaimedAt
+		}
+		if r.ClaimedAt.After(last) {
+			last = r.ClaimedAt
+		}
+	}
+	return last.Sub(first)
 }
 
 // unsettledSend reports whether some send, other than the one that the outcome

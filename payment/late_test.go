@@ -204,7 +204,7 @@ func TestRefusalOfThePayment(t *testing.T) {
 }
 
 // TestLateUnderARefusedReference: what the rail executes under the reference that it has
-// refused since the last send opens a CONFLICT, beside the end that it makes.
+// refused since the last send opens a CONFLICT, in addition to the end that it makes.
 func TestLateUnderARefusedReference(t *testing.T) {
 	t.Parallel()
 	const (

@@ -12,7 +12,7 @@ const plainKeysMax = 32
 
 // isPlain reports whether a text is sound beyond doubt, as nearly every payload
 // is: one JSON value without an escape, shallow, and no object with many keys or
-// with one twice. False says nothing but that somebody has to look closely.
+// with one twice. False says nothing but that the text has to be looked at closely.
 func isPlain(text []byte) bool {
 	return bytes.IndexByte(text, '\\') < 0 && json.Valid(text) && plainMembers(text, func(int, []byte, []byte) {})
 }
@@ -85,8 +85,8 @@ func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
 
 // PayloadAmount reads the amount of a payload as the database has checked it: the
 // members "amount" and "currency" of its outermost object, by exactly these names.
-// An "Amount" beside them is the caller's own affair. The payload is the text of a
-// jsonb; whether it is JSON at all is not looked at again.
+// An "Amount" in addition to them is the caller's own affair. The payload is the
+// text of a jsonb; whether it is JSON at all is not looked at again.
 func PayloadAmount(payload []byte) (Amount, error) {
 	var amount, currency string
 	if bytes.IndexByte(payload, '\\') < 0 && len(payload) > 0 && payload[0] == '{' &&

@@ -57,13 +57,13 @@ type KeyRules struct {
 	AnswerCoversKey bool       `json:"answer_covers_key"`
 }
 
-// under is the policy for an instruction that was sent under these rules, too. What a
+// Under is the policy for an instruction that was sent under these rules, too. What a
 // rail promises of its keys it promises of the sends that follow: the strictest rule of
 // all holds.
-func (p Policy) under(earlier []KeyRules) Policy {
+func (p Policy) Under(earlier []KeyRules) Policy {
 	for _, rules := range earlier {
 		// The stored answer to an earlier send says what it said then.
-		if p.Acceptance == AcceptanceFinal && rules.Acceptance != AcceptanceFinal {
+		if rules.Acceptance.strictness() < p.Acceptance.strictness() {
 			p.Acceptance = cmp.Or(rules.Acceptance, AcceptanceProvisional)
 		}
 		if rules.ResendOnUnknown != ResendSameKey {
@@ -138,6 +138,18 @@ const (
 	AcceptanceProvisional Acceptance = "PROVISIONAL"
 	AcceptanceByAnswer    Acceptance = "BY_ANSWER"
 )
+
+// strictness orders what a "yes" may mean: the less it settles the lower.
+func (a Acceptance) strictness() int {
+	switch a {
+	case AcceptanceFinal:
+		return 2
+	case AcceptanceByAnswer:
+		return 1
+	default:
+		return 0
+	}
+}
 
 // IDAfterRefusal says what a rail wants after a refusal.
 type IDAfterRefusal string
@@ -292,8 +304,8 @@ func (i InquiryPolicy) validate() []error {
 		return all
 	}
 	if i.NotFound != NotFoundInconclusive && i.NotFound != NotFoundNotExecuted {
-		refuse("the rail can be asked but inquiry.not_found is %q: say INCONCLUSIVE or NOT_EXECUTED, "+
-			"or nobody knows what \"no such payment\" proves", i.NotFound)
+		refuse("the rail can be asked but inquiry.not_found is %q: say INCONCLUSIVE or NOT_EXECUTED; "+
+			"without it, what \"no such payment\" proves is not known", i.NotFound)
 	}
 	if i.NotFound == NotFoundNotExecuted && i.NotFoundAge <= 0 {
 		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_age: a rail that has not indexed the " +
@@ -352,7 +364,7 @@ func (p Policy) usableWindow() time.Duration {
 
 // MayResend reports whether a same-key re-send may start this long after the
 // first send that may have reached the rail. A negative age is no age: a clock
-// stepped back, and nobody knows how much of the window is left.
+// stepped back, and how much of the window is left is not known.
 func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend >= 0 && sinceFirstSend < p.usableWindow()
 }
@@ -363,7 +375,7 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 // executed; never where the rail took the instruction already. Where the rail knows no
 // keys, a send that an operator asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
-	p = p.under(c.SentUnder)
+	p = p.Under(c.SentUnder)
 	switch {
 	case c.Provisional:
 		return false

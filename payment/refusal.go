@@ -17,7 +17,11 @@ const (
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateBusy          = "RH015" // another transaction enqueues for the participant
+	StateNoPayload     = "RH016" // no row has the payload of what was to be claimed
 	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
+	StateToken         = "RH030" // the token of a call over HTTP is not in force
+	StateForbidden     = "RH031" // the token is not for this act or participant
+	StateSecondKeys    = "RH032" // the cell allows second keys, and takes nothing over HTTP
 )
 
 // Refusal is one of the SQLSTATEs of class RH.
@@ -45,10 +49,14 @@ var refusals = []Refusal{
 	{StatePutBack, ErrPutBack, "the row was put back in pending, and does not wait there"},
 	{StateEnqueueClosed, ErrEnqueueClosed, "an operator has closed enqueue for the rail, the participant or everything"},
 	{StateBusy, ErrBusy, "another transaction enqueues for the participant, and the call was not to wait"},
+	{StateNoPayload, ErrNoPayload, "no row has the payload of the instruction: it is not claimed"},
 	{StateNotAllowed, ErrNotAllowed, "the state of the instruction does not allow the act"},
 	{"RH021", nil, "reserved: the act needs an approval"},
 	{"RH022", nil, "reserved: the approver is the one who asked"},
 	{"RH023", nil, "reserved: the request was decided or has expired"},
+	{StateToken, ErrToken, "over HTTP: the token is not known, has expired, was revoked, or is bound to another certificate"},
+	{StateForbidden, ErrForbidden, "over HTTP: the token is not for this act or participant"},
+	{StateSecondKeys, ErrSecondKeys, "over HTTP: the cell allows second keys, and takes nothing that way"},
 }
 
 // Refusals lists every SQLSTATE of class RH in order, those that are reserved

@@ -78,8 +78,8 @@ func (r Result) ReachedRail() bool {
 // profile says whether it is.
 func (r Result) MayExecute() bool { return r == ResultExecuted || r == ResultAccepted }
 
-// NamesPayment reports whether what the rail calls the payment by, beside this word, is
-// good to ask by: beside another word it may be another payment's.
+// NamesPayment reports whether what the rail calls the payment by, along with this word,
+// is good to ask by: along with another word it may be another payment's.
 func (r Result) NamesPayment() bool { return r == ResultAccepted || r == ResultInProgress }
 
 // ShowsPayment reports whether the rail shows by this word that it knows the payment.

@@ -1,6 +1,9 @@
 package payment
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Suspension is a time in which the database may have forgotten what was
 // committed, from when a service noticed until an operator had compared with the
@@ -42,6 +45,11 @@ func (s Server) OpenSuspension() (Suspension, bool) {
 		}
 	}
 	return Suspension{}, false
+}
+
+// Has reports whether this suspension is among the latest, open or not.
+func (s Server) Has(id ID) bool {
+	return slices.ContainsFunc(s.Suspensions, func(each Suspension) bool { return each.ID == id })
 }
 
 // HasAccepted reports whether an operator has ended this suspension.
@@ -107,6 +115,10 @@ type Remembered struct {
 	OutboxID  ID        `json:"outbox_id,omitzero"`
 	AttemptNo int       `json:"attempt_no,omitempty"`
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+	// What operators had accepted: when the server and its timeline were, and the suspensions
+	// that had ended. Their times may be of a clock that was ahead.
+	AcceptedAt time.Time `json:"accepted_at,omitzero"`
+	Accepted   []ID      `json:"accepted,omitempty"`
 }
 
 // Recall is what the database says to what a component remembers.

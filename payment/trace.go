@@ -12,9 +12,9 @@ const (
 )
 
 // TraceContext reads the caller's W3C trace context from the headers of an
-// instruction: traceparent, and tracestate if there is one. Whoever may enqueue
-// writes them, so that what is no trace context to the letter counts as none:
-// both come back empty. What comes back can be sent as HTTP headers.
+// instruction: traceparent, and tracestate if there is one. A caller that may
+// enqueue writes them, so that what is no trace context to the letter counts as
+// none: both come back empty. What comes back can be sent as HTTP headers.
 func TraceContext(headers []byte) (parent, state string) {
 	if len(headers) <= len("{}") {
 		return "", ""

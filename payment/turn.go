@@ -12,7 +12,7 @@ type Lane struct {
 	// DISPATCHING means "may have reached the rail".
 	Free int
 	// Oldest of them go to the rows that are longest due, whatever their
-	// priority, so that urgent ones never starve bulk for ever.
+	// priority, so that urgent ones never starve bulk.
 	Oldest         int
 	ProfileVersion int
 	RenderVersion  string
@@ -72,7 +72,7 @@ var (
 	// ErrCommitUnknown: the transaction may or may not have committed. Outcomes
 	// are recorded again (the ledger knows its own rows); a claim is looked up.
 	ErrCommitUnknown = errors.New("it is not known whether the transaction committed")
-	// ErrLockTimeout: somebody else holds a lock that the turn needs.
+	// ErrLockTimeout: another session holds a lock that the turn needs.
 	ErrLockTimeout = errors.New("a lock was not to be had in time")
 	// ErrConflict: the idempotency key was used with other content (RH001).
 	ErrConflict = errors.New("the idempotency key was used with other content")
@@ -80,6 +80,8 @@ var (
 	ErrInvalid = errors.New("the instruction is refused")
 	// ErrNotFound: no such instruction (RH010).
 	ErrNotFound = errors.New("no such instruction")
+	// ErrMayBeForgotten: there is none, and the database may have forgotten one.
+	ErrMayBeForgotten = errors.New("no such instruction, and the database may have forgotten some")
 	// ErrNotAllowed: the state of the instruction does not allow the act (RH020).
 	ErrNotAllowed = errors.New("the state of the instruction does not allow it")
 	// ErrContended: the instruction can't be appended to now, because others keep
@@ -95,6 +97,15 @@ var (
 	// ErrBusy: nothing was stored, because too much waits already, or another transaction enqueues for the
 	// participant (RH015); the same call may be repeated.
 	ErrBusy = errors.New("busy")
+	// ErrNoPayload: no row has the payload of an instruction that waits, as when its month
+	// of instructions was detached. It is set aside, not claimed (RH016).
+	ErrNoPayload = errors.New("no row has the payload of the instruction")
+	// ErrToken: the token of a call over HTTP is not in force (RH030). Nothing was done.
+	ErrToken = errors.New("the token is not in force")
+	// ErrForbidden: the token is not for this act or participant (RH031). Nothing was done.
+	ErrForbidden = errors.New("the token is not for this")
+	// ErrSecondKeys: the cell allows second keys, and takes nothing over HTTP (RH032).
+	ErrSecondKeys = errors.New("the cell allows second keys")
 	// ErrServerChanged: after a failover or a restore this is another server than
 	// the one that was checked. Nothing was claimed on it.
 	ErrServerChanged = errors.New("the server is another one than before")

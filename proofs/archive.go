@@ -10,7 +10,7 @@ import (
 // instructionFiles how.
 var (
 	instructionTables = []string{
-		"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts",
+		"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts", "v_outbox_pending", "v_outbox_attempts",
 		"payment_dead_letters", "payment_outbox_claims", "payment_operator_log",
 	}
 	instructionFiles = []string{
@@ -36,41 +36,49 @@ func archiveProofs() []Proof {
 			Name: "attempt-numbers", Promise: appendOnly,
 			Shows:    "The rows of every instruction are numbered 1, 2, 3, ... without a gap or a double",
 			Expected: "attempt_no = 1 to n, and pending counts no further",
+			Counts:   "rows of the archive and of pending",
 		}, proveNumbers),
 		overInstructions(Proof{
 			Name: "transitions", Promise: appendOnly,
 			Shows:    "Every row may follow the one before it; what only a person's evidence allows has that person's act in the log",
 			Expected: "legal transitions only",
+			Counts:   "rows of the archive",
 		}, proveTransitions),
 		overInstructions(Proof{
 			Name: "answers", Promise: appendOnly,
 			Shows:    "Every outcome answers the claim before it, no claim is answered twice, and what answers none is of a kind that does not",
 			Expected: "one answer a claim",
+			Counts:   "rows of the archive",
 		}, proveAnswers),
 		overInstructions(Proof{
 			Name: "evidence", Promise: silence,
 			Shows:    "Nothing is called executed, failed or safe to send again without evidence; an unknown outcome stays unknown until there is some",
 			Expected: "a result that proves it, or a person's act, at every certainty",
+			Counts:   "rows of the archive and of pending",
 		}, proveEvidence),
 		overInstructions(Proof{
 			Name: "operator-acts", Promise: appendOnly,
 			Shows:    "Every cancellation, replay, inquiry asked for and resolution in the archive is an act in the operator log, and the other way round",
 			Expected: "as many rows as acts",
+			Counts:   "acts",
 		}, proveActs),
 		overInstructions(Proof{
 			Name: "one-dispatched", Promise: paidOnce,
 			Shows:    "No instruction is recorded as executed twice",
 			Expected: "at most one DISPATCHED row an instruction",
+			Counts:   "instructions",
 		}, proveOneDispatched),
 		overInstructions(Proof{
 			Name: "terminal", Promise: paidOnce,
 			Shows:    "What has ended, waits for a person or is claimed has no row in pending from which it could be sent again",
 			Expected: "no pending row after an end, a dead letter or an open claim",
+			Counts:   "instructions",
 		}, proveTerminal),
 		overInstructions(Proof{
 			Name: "nothing-lost", Promise: nothingLost,
 			Shows:    "Every instruction waits, is in flight and young, has ended, or lies in the dead letters, and some row has its payload",
 			Expected: "no instruction anywhere else, and none without a payload",
+			Counts:   "instructions",
 		}, proveNothingLost),
 	}
 }

@@ -18,13 +18,15 @@ func contentProofs() []Proof {
 			Name: "identity", Promise: paidOnce,
 			Shows:    "Every row of pending and archive names the instruction, key, participant and number that the registry has under its outbox_id",
 			Expected: "no row that differs, none that the registry does not know",
+			Counts:   "rows of the archive and of pending",
 		}, proveIdentity),
 		{
 			Name: "fingerprints", Promise: paidOnce,
-			Shows: "Amount, payee and all else in every waiting and every claimed row are what was enqueued: the fingerprint is recomputed here, " +
-				"over the stored text, and by the database",
+			Shows: "Amount, payee and all else of every instruction, and of what every waiting and every claimed row makes of it, are what was enqueued: " +
+				"the fingerprint is recomputed here, over the stored text, and by the database",
 			Expected: "three equal fingerprints a row",
-			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"},
+			Counts:   "payloads",
+			Reads:    []string{"payment_outbox_keys", "payment_outbox_instructions", "v_outbox_pending", "v_outbox_attempts"},
 			Executes: []string{"payment_outbox_fingerprint"}, Statements: []string{"sql/fingerprints.sql"},
 			Ledger: true, page: proveFingerprints, script: violations("fingerprints"),
 		},
@@ -33,6 +35,7 @@ func contentProofs() []Proof {
 			Shows: "The key by which a rail de-duplicates an instruction is the one that follows from its caller's key: it is derived here, " +
 				"so that a repeated enqueue which a restore forgot is known to the rail",
 			Expected: "every stored rail key is the derived one",
+			Counts:   "rail keys",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_settings"}, Statements: []string{"sql/rail_keys.sql"},
 			Ledger: true, page: proveRailKeys, script: violations("rail_keys"),
 		},
@@ -40,6 +43,7 @@ func contentProofs() []Proof {
 			Name: "idempotency", Promise: paidOnce,
 			Shows:    "One instruction_id and idempotency_key stand for one outbox_id, in the registry, in pending and in the archive",
 			Expected: "no pair with two",
+			Counts:   "pairs of keys",
 			Reads:    []string{"payment_outbox_keys", "payment_outbox_pending", "payment_outbox_attempts"}, Statements: []string{"sql/idempotency.sql"},
 			Ledger: true, page: proveIdempotency, script: violations("idempotency"),
 		},
@@ -91,7 +95,7 @@ func proveFingerprints(ctx context.Context, s *session, tx pgx.Tx, p page, t *ta
 	var payload, recomputed, registered []byte
 	_, err = pgx.ForEachRow(rows, []any{&source, &id, &no, &participant, &rail, &payload, &recomputed, &registered}, func() error {
 		t.rows++
-		where := "pending"
+		where := source
 		if no > 0 {
 			where = fmt.Sprintf("row %d (%s)", no, source)
 		}

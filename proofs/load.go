@@ -79,7 +79,7 @@ func (l *loader) pending() ([]any, func()) {
 	var w waiting
 	return []any{
 		&id, &w.InstructionID, &w.IdempotencyKey, &w.ParticipantID, &w.SequenceID, &w.rail,
-		&w.attemptCount, &w.outcomeUnknown, &w.aside,
+		&w.attemptCount, &w.outcomeUnknown, &w.aside, &w.payload,
 	}, func() { l.of(id).pending = new(w) }
 }
 

@@ -14,15 +14,18 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 	if i.pending == nil && len(i.rows) > 0 && !slices.ContainsFunc(i.rows, func(r row) bool { return r.payload }) {
 		t.offend("%s: none of its %d rows has its payload", i.id, len(i.rows))
 	}
+	if i.pending != nil && !i.pending.payload {
+		t.offend("%s waits in pending and its payload is nowhere", i.id)
+	}
 	switch {
 	case i.pending != nil:
 		if i.pending.aside && !i.letter.open() {
-			t.offend("%s is set aside in pending and nobody is told", i.id)
+			t.offend("%s is set aside in pending and has no open dead letter", i.id)
 		}
 	case last == nil && i.key == nil:
 		t.offend("%s has a dead letter, a claim or an act, and neither a registry row nor an attempt", i.id)
 	case last == nil && i.retired:
-		// Its month has left the archive; the registry remembers it for ever.
+		// Its month has left the archive; the registry still has it.
 	case last == nil:
 		t.offend("%s (instruction %s, number %d of %s) is in the registry and nowhere else",
 			i.id, i.key.InstructionID, i.key.SequenceID, i.key.ParticipantID)

@@ -31,6 +31,7 @@ type Proof struct {
 	Promise  string // the promise that it is about, in the words of docs/audit.md
 	Shows    string // one sentence
 	Expected string
+	Counts   string   // what one of its rows is, where its statements do not say that themselves
 	Reads    []string // tables that the login must be able to read; table.column where one column is enough
 	Executes []string // functions that it must be able to execute
 	// Statements are the files under sql/ that it runs.
@@ -50,7 +51,7 @@ type Proof struct {
 }
 
 // The promises, as docs/audit.md numbers them. Roles come before all: the others
-// hold because nobody may do otherwise.
+// hold because no role may do otherwise.
 const (
 	roles       = "0 roles"
 	nothingLost = "1 nothing is lost"
@@ -117,14 +118,15 @@ type tally struct {
 	shown    int
 	notes    []string
 	logins   []string // as login=role; all of them, for the auditor to compare
-	noted    int      // notes in all, those beyond notesShown included
+	noted    int      // notes in all, those beyond notesKept included
 }
 
 const (
 	// offencesShown bounds how many offences of one proof a report names.
 	offencesShown = 20
-	// notesShown bounds its notes. A report says how many more there are.
-	notesShown = 30
+	// notesKept bounds its notes. A report says how many more there are. It is high, because
+	// each may be the one resolution among many that was false.
+	notesKept = 10_000
 )
 
 func (t *tally) offend(format string, args ...any) {
@@ -136,7 +138,7 @@ func (t *tally) offend(format string, args ...any) {
 
 func (t *tally) note(text string) {
 	t.noted++
-	if len(t.notes) < notesShown {
+	if len(t.notes) < notesKept {
 		t.notes = append(t.notes, plain(text))
 	}
 }

@@ -83,22 +83,28 @@ func TestPrintedStops(t *testing.T) {
 		if len(proof.Reads) == 0 && !proof.Tries {
 			continue // of the catalog, which every login may read
 		}
-		text, err := proof.SQL(proofs.Options{Cell: migrations.DefaultCell})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), psql(t), "--no-psqlrc", "--quiet", db.URL(celltest.Ingest))
-		cmd.Stdin = strings.NewReader(text)
-		out, err := cmd.CombinedOutput()
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 {
-			t.Errorf("%s: psql ended with %v: %s", proof.Name, err, out)
-		}
+		stopsByHand(t, db.URL(celltest.Ingest), proof)
+	}
+}
+
+// stopsByHand insists that psql ends with its code for an error.
+func stopsByHand(t testing.TB, url string, proof proofs.Proof) {
+	t.Helper()
+	text, err := proof.SQL(proofs.Options{Cell: migrations.DefaultCell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), psql(t), "--no-psqlrc", "--quiet", url)
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 {
+		t.Errorf("%s: psql ended with %v: %s", proof.Name, err, out)
 	}
 }
 
 // Names that prove draws anew for each run, and ages, which differ from run to run.
 var (
-	drawn = regexp.MustCompile(`railhead_prove_(nobody_)?(by_hand|[a-z0-9]{12})`)
+	drawn = regexp.MustCompile(`railhead_prove_(outsider_)?(by_hand|[a-z0-9]{12})`)
 	aged  = regexp.MustCompile(`is open for \d+ s`)
 )
 

@@ -18,7 +18,7 @@ type Status string
 const (
 	Passed Status = "PASSED"
 	Failed Status = "FAILED"
-	NotRun Status = "NOT_RUN" // the login lacks a right, or nobody asked for it
+	NotRun Status = "NOT_RUN" // the login lacks a right, or it was not asked for
 	Empty  Status = "EMPTY"   // there was nothing to look at
 )
 

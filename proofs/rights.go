@@ -21,19 +21,19 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "public", Promise: roles,
-			Shows:    "PUBLIC holds nothing in the cell, and nobody can plant an object in it or, as PUBLIC, anywhere else in the database",
+			Shows:    "PUBLIC holds nothing in the cell, and no role but the owner can plant an object in it or, as PUBLIC, anywhere else in the database",
 			Expected: "no privilege of PUBLIC, no CREATE", Statements: []string{"sql/public.sql"},
 			whole: judged("public"), script: judgement("public", nil),
 		},
 		{
 			Name: "owners", Promise: roles,
-			Shows:    "Every object of the cell belongs to the owner role, as which nobody runs",
+			Shows:    "Every object of the cell belongs to the owner role, as which no login runs",
 			Expected: "no other owner", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, every object with its owner", acl.WrongOwner), script: differences(acl.WrongOwner),
 		},
 		{
 			Name: "defaults", Promise: roles,
-			Shows:    "An object that is made tomorrow gives nothing to anybody",
+			Shows:    "An object that is made tomorrow gives no role anything",
 			Expected: "no default privilege", Statements: []string{matrixComparison},
 			whole: differing("%d privileges of %d roles, none by default", acl.DefaultGrant), script: differences(acl.DefaultGrant),
 		},
@@ -45,7 +45,7 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "members", Promise: roles,
-			Shows:    "Every login of a role is a member of that one alone, openly, and nobody reaches the owner or, through a predefined role, all data",
+			Shows:    "Every login of a role is a member of that one alone, openly, and no login reaches the owner or, through a predefined role, all data",
 			Expected: "one role a login, inherited, not to be passed on; no master key", Statements: []string{matrixComparison, "sql/members.sql"},
 			whole: proveMembers, script: memberships,
 		},
@@ -63,7 +63,7 @@ func rightsProofs() []Proof {
 		},
 		{
 			Name: "replica-mode", Promise: appendOnly,
-			Shows:    "Nobody but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens what is committed",
+			Shows:    "No role but a superuser can turn triggers off by session_replication_role, or starts with a setting that weakens what is committed",
 			Expected: "no such grant, no such setting", Statements: []string{"sql/replica_mode.sql"},
 			whole: judged("replica_mode"), script: judgement("replica_mode", nil),
 		},

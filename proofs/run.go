@@ -151,7 +151,7 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 	case sqlstate(err) == insufficientPrivilege:
 		r.Status, r.Seen = NotRun, plain("not run: needs more rights: "+err.Error())
 	case sqlstate(err) == lockNotAvailable:
-		r.Status, r.Seen = NotRun, plain("not run: somebody else held a lock: "+err.Error())
+		r.Status, r.Seen = NotRun, plain("not run: another session held a lock: "+err.Error())
 	case err != nil:
 		r.Status, r.Seen = Failed, plain("it could not be run: "+err.Error())
 		r.Offences = max(1, r.Offences)
@@ -165,7 +165,7 @@ func (s *session) result(p Proof, t tally, took time.Duration, err error) Result
 	default:
 		r.Status, r.Seen = Passed, t.seen
 		if r.Seen == "" {
-			r.Seen = fmt.Sprintf("%d rows, no offence", t.rows)
+			r.Seen = fmt.Sprintf("%d %s, no offence", t.rows, p.Counts)
 		}
 	}
 	return r

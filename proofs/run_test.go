@@ -64,7 +64,7 @@ func auditor(t *testing.T, db *pgtest.DB) {
 			t.Errorf("%s is %s: %v", result.Name, result.Status, result.First)
 		}
 	}
-	want(t, "not run", notRun, []string{"verbs", "append-only", "sequence-next"})
+	want(t, "not run", notRun, []string{"verbs", "append-only", "tokens", "sequence-next"})
 }
 
 // auditorsSettings proves as a login that is set to read and write SQL in other ways.

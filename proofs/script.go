@@ -199,6 +199,13 @@ func everyChange(matrix acl.Matrix, o Options) (string, error) {
 	).Replace(statement("sql/parts/try_append_only.sql", o.Cell)), nil
 }
 
+// everyToken makes the attempts of tokens.
+func everyToken(_ acl.Matrix, o Options) (string, error) {
+	return strings.NewReplacer(
+		"{plant}", inlined(statement("sql/tokens_plant.sql", o.Cell)), "{attempts}", inlined(statement("sql/tokens.sql", o.Cell)),
+	).Replace(statement("sql/parts/try_tokens.sql", o.Cell)), nil
+}
+
 // states are those that something holds of, as they stand in a list of SQL.
 func states(holds func(payment.State) bool) string {
 	var all []payment.State

@@ -23,8 +23,8 @@ var (
 	ErrNoCell = errors.New("the database has no such cell: check the name, then railhead migrate up")
 )
 
-// lockTimeout ends a proof that waits for somebody else's lock; whoever waits
-// for ACCESS EXCLUSIVE makes everybody behind it wait too.
+// lockTimeout ends a proof that waits for another session's lock; a session that
+// waits for ACCESS EXCLUSIVE makes all behind it wait too.
 const lockTimeout = "5s"
 
 // session is one connection that proves. It can't write: whatever is tried is

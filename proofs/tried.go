@@ -35,10 +35,18 @@ func triedProofs() []Proof {
 			RunAs: asSuperuser, script: tried(everyChange),
 			whole: proveAppendOnly,
 		},
+		{
+			Name: "tokens", Promise: roles,
+			Shows: "With the login of the HTTP API and without a token nothing can be enqueued, read or cancelled, and with one participant's token " +
+				"nothing of another, nor with one that has expired, was revoked or is for another act",
+			Expected: "nothing but by the participant's own token", Statements: []string{"sql/tokens_plant.sql", "sql/tokens.sql"}, Tries: true,
+			RunAs: asSuperuser, script: tried(everyToken),
+			whole: proveTokens,
+		},
 	}
 }
 
-// attempt is one statement that somebody tries.
+// attempt is one statement that a role tries.
 type attempt struct {
 	Verb, Kind, Name, Col, Statement string
 	Partition                        bool
@@ -78,9 +86,9 @@ func (a attempt) holds(state string) bool {
 	case a.want == recorded:
 		return state == "P0001"
 	case a.want == allowed:
-		return state == "" || state == lockNotAvailable // held by somebody else: the right was there
+		return state == "" || state == lockNotAvailable // held by another session: the right was there
 	case a.Kind == "view":
-		// A view that is no simple one refuses by kind, before anybody asks who.
+		// A view that is no simple one refuses by kind, before the role is looked at.
 		return slices.Contains([]string{insufficientPrivilege, "55000", "42809", "0A000"}, state)
 	default:
 		return state == insufficientPrivilege
@@ -118,7 +126,7 @@ func (s *session) wanted(a attempt) verdict {
 	case "COPY FROM":
 		return when(held("INSERT", a.Col))
 	case "LOCK":
-		// The server's rule: whoever may change or empty the table as a whole.
+		// The server's rule: a role that may change or empty the table as a whole.
 		return when(held("UPDATE", "") || held("DELETE", "") || held("TRUNCATE", ""))
 	case "CREATE":
 		return refused // schema and database: no grant of it is ever in a matrix
@@ -156,7 +164,7 @@ func origin(file string, args func(*session) []any, among func(attempt) bool) fu
 // tryAll makes attempts as every role and as a login without any.
 func (s *session) tryAll(ctx context.Context, t *tally, among func(attempt) bool) error {
 	return s.try(ctx, t, func(tx pgx.Tx, suffix string) ([]attempt, error) {
-		outsider, scratch := "railhead_prove_nobody_"+suffix, "railhead_prove_"+suffix
+		outsider, scratch := "railhead_prove_outsider_"+suffix, "railhead_prove_"+suffix
 		_, err := tx.Exec(ctx, fmt.Sprintf("CREATE ROLE %s; CREATE SCHEMA %s; GRANT USAGE, CREATE ON SCHEMA %[2]s TO PUBLIC", outsider, scratch))
 		if err != nil {
 			return nil, fmt.Errorf("preparing the attempts: %w", err)
@@ -200,6 +208,22 @@ func proveAppendOnly(ctx context.Context, s *session, t *tally) error {
 			all = append(all, a)
 		}
 		return all, nil
+	})
+}
+
+// proveTokens calls as the role of the HTTP API, by tokens that are made for it.
+func proveTokens(ctx context.Context, s *session, t *tally) error {
+	return s.try(ctx, t, func(tx pgx.Tx, _ string) ([]attempt, error) {
+		if err := tx.Conn().PgConn().Exec(ctx, s.sql("tokens_plant")).Close(); err != nil {
+			return nil, fmt.Errorf("making tokens to try: %w", err)
+		}
+		all, err := s.attempts(ctx, tx, "tokens")
+		for n := range all {
+			if all[n].role = "railhead_api"; all[n].Verb == "CALL OWN" {
+				all[n].want = allowed
+			}
+		}
+		return all, err
 	})
 }
 

@@ -124,6 +124,7 @@ type waiting struct {
 	attemptCount   int
 	outcomeUnknown bool
 	aside          bool // never due again by itself
+	payload        bool // it carries one, or payment_outbox_instructions has it
 }
 
 type letter struct{ reason, status string }

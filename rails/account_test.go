@@ -78,7 +78,7 @@ func TestABA(t *testing.T) {
 	for number, good := range map[string]bool{
 		"021000021": true, "011401533": true, "091000019": true, "322271627": true,
 		"021000022": false, "000000000": false, "02100002": false, "0210000210": false, "02100002a": false, "": false,
-		"130000006": false, // right sum, a first pair that nobody has
+		"130000006": false, // right sum, a first pair that no bank has
 	} {
 		if got := CheckABA(number) == nil; got != good {
 			t.Errorf("%q: %v, want %v", number, got, good)

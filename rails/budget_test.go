@@ -12,7 +12,7 @@ import (
 
 // TestNoAcceptedBudgetReachesTheZombieThreshold draws budgets of a cell and
 // profiles of a rail far beyond what is sensible. Whatever is accepted leaves a
-// worker the time to start, send, record and drain before anybody may take its
+// worker the time to start, send, record and drain before a reaper may take its
 // claim; and what would leave it that time is not refused for it.
 func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
 		needed := budget.StartWithin + profile.SendBudget() + budget.RecordWithin + budget.Drain
 		// Around the edge, by as much as one of the parts.
 		parts := []time.Duration{time.Millisecond, budget.StartWithin, profile.SendBudget(), budget.RecordWithin, budget.Drain}
-		budget.Zombie = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "beside the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
+		budget.Zombie = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "off the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
 		switch err := profile.CheckBudget(budget); {
 		case err == nil && needed >= budget.Zombie:
 			t.Fatalf("a worker needs %s and its claim may be taken after %s", needed, budget.Zombie)

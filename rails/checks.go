@@ -12,8 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
-// Checks are made before sending: what they refuse can't be right for the rail,
-// whoever sends it and however often.
+// Checks are made before sending: what they refuse can't be right for the rail, by any
+// worker and however often it is sent.
 type Checks struct {
 	// Currencies that the rail takes; empty: any.
 	Currencies []string `json:"currencies,omitempty"`

@@ -12,8 +12,8 @@ import (
 // hidden stands for what an instruction says.
 const hidden = "[payload]"
 
-// Bounds of what is looked for: shorter words would blank any sentence, and
-// nobody is known by them alone.
+// Bounds of what is looked for: shorter words would blank any sentence, and no
+// person is known by them alone.
 const (
 	hiddenMin  = 4 // characters
 	hiddenMost = 20_000

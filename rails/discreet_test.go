@@ -17,7 +17,7 @@ func TestDiscreet(t *testing.T) {
 		"HTTP 200": "HTTP 200",
 		"HTTP 422: account DE89370400440532013000 of Müller & Söhne is closed": "HTTP 422: account [payload] of [payload] is closed",
 		"MÜLLER unknown":                     "[payload] unknown",
-		"sum 8642.31 EUR too high":           "sum [payload] EUR too high", // three letters are nobody's
+		"sum 8642.31 EUR too high":           "sum [payload] EUR too high", // three letters name no person
 		"sum 864231":                         "sum [payload]",
 		"sum 8642,31":                        "sum [payload]",
 		"deep is 123456":                     "deep is [payload]", // a field's name is no value

@@ -67,7 +67,7 @@ var (
 
 // NewGuard makes the guard that a profile asks for. OnChange hears every change
 // of the breaker, in order and outside of all locks; it may call the guard. Nil:
-// nobody listens.
+// changes are not told.
 func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
@@ -211,8 +211,8 @@ func (g *Guard) note(from, to BreakerState) {
 	}
 }
 
-// tell passes noted changes on, without any lock. Whoever finds another already
-// telling leaves it to them, so that the order is kept and the hook may call
+// tell passes noted changes on, without any lock. A call that finds another already
+// telling leaves it to that one, so that the order is kept and the hook may call
 // the guard.
 func (g *Guard) tell() {
 	g.mu.Lock()

@@ -70,7 +70,7 @@ func TestSlotsAreBounded(t *testing.T) {
 		t.Errorf("%d permits after two ended, want 2", len(more))
 	}
 	if none := g.Reserve(0); none != nil {
-		t.Error("permits for nobody")
+		t.Error("permits where none were asked for")
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWhatCounts(t *testing.T) {
 		payment.ResultExecuted: success, payment.ResultRefused: success, payment.ResultInProgress: success, payment.ResultNotFound: success,
 		payment.ResultUnknown: failure, payment.ResultUnavailable: failure, payment.ResultNotSent: failure, payment.ResultRefusedRail: failure,
 		payment.ResultCheckFailed: nothing, payment.ResultTampered: nothing, payment.ResultWindowClosed: nothing, payment.ResultRenderChanged: nothing,
-		"a word that nobody knows": failure,
+		"a word that is not known": failure,
 	}
 	for _, word := range append(payment.SendResults(), payment.InquiryResults()...) {
 		if _, ok := table[word]; !ok {

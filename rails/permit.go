@@ -117,8 +117,8 @@ func (g *Guard) heard(result payment.Result, success bool, p *Permit) {
 }
 
 // overdue counts a half-open probe without an answer as failed, so that the
-// breaker opens and probes again later: by itself it would wait for ever. The
-// slot stays taken until the call is really over.
+// breaker opens and probes again later: by itself it would wait without a bound.
+// The slot stays taken until the call is really over.
 func (p *Permit) overdue() {
 	g := p.guard
 	defer g.tell()

@@ -187,7 +187,8 @@ func FuzzParseProfile(f *testing.F) {
 }
 
 // TestStoredProfileWithoutNotFoundUntil: a profile of an older version that takes "no
-// such payment" as proof for ever is refused, with the sentence that says what to add.
+// such payment" as proof without a time limit is refused, with the sentence that says
+// what to add.
 func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
 	_, err := ParseProfile([]byte(`{"rail_type": "bank", "acceptance": "FINAL",
 		"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "1m"}}`))

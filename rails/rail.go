@@ -1,6 +1,6 @@
 // Package rails is the border to the payment rails: what an adapter must do,
 // the versioned facts about a rail (Profile), the codes it answers with, and the
-// guard that keeps a slow or broken rail from hurting anybody else.
+// guard that keeps a slow or broken rail from hurting other rails.
 //
 // Adapters are sub-packages. They never decide what becomes of an instruction:
 // they say what an answer proves, in the words of package payment, and the
@@ -78,7 +78,7 @@ type Send struct {
 	// BeforeFirstByte is asked right before the first byte, on another
 	// goroutine, and must be quick. An error ends the send as NOT_SENT. Nil: yes.
 	BeforeFirstByte func() error
-	// OnPhase hears how far the send has come, on any goroutine. Nil: nobody listens.
+	// OnPhase hears how far the send has come, on any goroutine. Nil: phases are not told.
 	OnPhase func(Phase)
 }
 
@@ -142,7 +142,7 @@ type Result struct {
 	// result may be UNKNOWN all the same: the rail's own word for it is in no table.
 	RailRefused bool
 	// Unlisted is set where the rail's code was in no table. It is counted and
-	// alerted on: somebody has to class it.
+	// alerted on: an operator has to class it.
 	Unlisted bool
 	// FirstByte is set where a byte of the request may have left.
 	FirstByte bool

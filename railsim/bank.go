@@ -201,7 +201,7 @@ func (b *Bank) Records() ([]Record, error) {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	defer f.Close()
-	// What lies past the durable length is being written: nobody was told of it yet.
+	// What lies past the durable length is being written: no caller was told of it yet.
 	records := []Record{}
 	_, err = scanLedger(io.LimitReader(f, length), func(r Record) error {
 		records = append(records, r)

@@ -50,7 +50,7 @@ func (r Replay) validate() error {
 	return fmt.Errorf("replay %q is not one of %q", r, Replays())
 }
 
-// Draw is what a fault rule's probability is drawn by, beside the seed and the rule's place in the list.
+// Draw is what a fault rule's probability is drawn by, in addition to the seed and the rule's place in the list.
 type Draw string
 
 const (

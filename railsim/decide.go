@@ -7,7 +7,7 @@ import (
 )
 
 // decide judges a payment that begin put in flight, and returns when the decision is durable. An error means that
-// the ledger is broken: nobody knows what is on disk, so nobody is told anything, and the key stays in flight.
+// the ledger is broken: what is on disk is not known, so no caller is told anything, and the key stays in flight.
 func (b *Bank) decide(p *payment, act Fault) error {
 	b.mu.Lock()
 	b.lastID++
@@ -49,8 +49,8 @@ func (b *Bank) judge(p *payment, act Fault) (Kind, refusal) {
 }
 
 // write moves the money if kind says so, and queues the record. Both happen under mu, which the caller holds, so that
-// the order of the file is the order in which balances changed. Nobody may be told before the journal is durable up
-// to the returned length; a crash before that leaves neither record nor movement.
+// the order of the file is the order in which balances changed. No caller may be told before the journal is durable
+// up to the returned length; a crash before that leaves neither record nor movement.
 func (b *Bank) write(p *payment, kind Kind, why refusal) (Record, int64, error) {
 	r := p.record(kind, why, b.cfg.Now())
 	r.Seq = b.lastSeq + 1

@@ -1,6 +1,6 @@
 // Package railsim is a simulated bank: real state, real durability, and faults that can be switched. It is the
 // independent witness of money in proofs, so it shares no code with the product and imports none of it. Whatever the
-// bank says or fails to say over the wire, its ledger file is the truth: each record was on disk before anybody was
+// bank says or fails to say over the wire, its ledger file is the truth: each record was on disk before any caller was
 // told of it, and only an EXECUTED record moved money.
 //
 // In process: [New], [Bank.Serve], [Bank.Close]. As a process: cmd/railsim. Offline: [ReadLedger], [Summarise].

@@ -12,8 +12,8 @@ import (
 
 var errJournalClosed = errors.New("ledger is closed")
 
-// journal is the append-only file behind the ledger. Lines are queued in order and made durable in groups: whoever
-// waits first writes and syncs for all that are queued, and the others wait for that one sync.
+// journal is the append-only file behind the ledger. Lines are queued in order and made durable in groups: the call
+// that waits first writes and syncs for all that are queued, and the others wait for that one sync.
 type journal struct {
 	file *os.File
 
@@ -24,11 +24,11 @@ type journal struct {
 	end     int64      // length of the file in bytes once the queue is written
 	durable int64      // length in bytes that is known to be on disk
 	syncing bool
-	err     error // the first write or sync error; it never heals, because nobody knows what the disk holds then
+	err     error // the first write or sync error; it never heals, because what the disk holds then is not known
 }
 
 // openJournal opens or creates the file, gives every whole line to replay, and cuts off a torn last line. A torn line
-// was never durable, so nobody was answered on its strength. One process at a time may hold a ledger.
+// was never durable, so no caller was answered on its strength. One process at a time may hold a ledger.
 func openJournal(path string, replay func(Record) error) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

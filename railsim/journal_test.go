@@ -98,7 +98,8 @@ func TestOneBankPerLedger(t *testing.T) {
 	}
 }
 
-// After a write error nobody is told that anything executed, and the bank stays dumb until it is started anew.
+// After a write error no caller is told that anything executed, and the bank stays dumb until it is started
+// anew.
 func TestBrokenLedgerSilencesTheBank(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	bank, err := New(Config{LedgerPath: path})

@@ -24,7 +24,7 @@ const (
 	Refused Kind = "REFUSED"
 )
 
-// Record is one line of the ledger file: a fact that was on disk before anybody was told of it.
+// Record is one line of the ledger file: a fact that was on disk before any caller was told of it.
 type Record struct {
 	// Seq numbers the lines of one file 1, 2, 3, ... without a gap.
 	Seq int64 `json:"seq"`

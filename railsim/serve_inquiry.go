@@ -86,5 +86,5 @@ func (b *Bank) inquire(p *payment, key string, act Fault) answer {
 // wrongID has the form of a bank id and is none.
 const wrongID = idPrefix + "999999999999"
 
-// other makes somebody else's key or reference of one.
+// other makes another payment's key or reference of one.
 func other(name string) string { return name + "-other" }

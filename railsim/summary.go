@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// maxListed bounds the lists of names in a Summary. The counts beside them are always complete.
+// maxListed bounds the lists of names in a Summary. The counts next to them are always
+// complete.
 const maxListed = 100
 
 // Summary is what a ledger amounts to. It is compared with the database of the client under proof.
@@ -23,7 +24,7 @@ type Summary struct {
 	// DistinctKeys and DistinctReferences count over executions only.
 	DistinctKeys       int `json:"distinct_keys"`
 	DistinctReferences int `json:"distinct_references"`
-	// Doubled counts references with more than one execution: somebody was paid twice.
+	// Doubled counts references with more than one execution: a payment was made twice.
 	Doubled int `json:"doubled"`
 	// DoubledReferences names the doubled references, sorted, at most 100 of them.
 	DoubledReferences []string `json:"doubled_references,omitempty"`

@@ -13,7 +13,7 @@ import (
 // Config says how a reaper works. The zero value of every field but WorkerID is
 // its default.
 type Config struct {
-	WorkerID string // names this process start, unique for ever
+	WorkerID string // names this process start, and is never used again
 	Host     string
 	Version  string
 	// Every is the time between turns; default 5 s.

@@ -24,7 +24,7 @@ func TestExpire(t *testing.T) {
 	same(t, "fate", y.fate(id), "FAILED/EXPIRED, letter EXPIRED pending")
 	same(t, "the row that it took out", y.text(`
 		SELECT concat_ws(' ', attempt_no, payload, headers, priority, expires_at IS NOT NULL, enqueued_at IS NOT NULL, next_action, send_count, answers_attempt_no IS NULL)
-		FROM railhead.payment_outbox_attempts`), `1 {"amount": "10.50", "currency": "EUR"} {"traceparent": "x"} 2 t t SEND 0 t`)
+		FROM railhead.v_outbox_attempts`), `1 {"amount": "10.50", "currency": "EUR"} {"traceparent": "x"} 2 t t SEND 0 t`)
 	same(t, "what has time", y.fate(later), "SEND sends=0")
 	same(t, "again", y.once(r).Expired, 0)
 }
@@ -97,13 +97,13 @@ func TestExpiryInBatches(t *testing.T) {
 }
 
 // TestPoisonRowDoesNotStopExpiry: one that the archive refuses is left to a
-// person, the others end; where none can be ended nobody is blamed.
+// person, the others end; where none can be ended no row is blamed.
 func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	bad := y.enqueue()
 	y.do(expireAll)
-	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (instruction_id <> 'instruction-1') NOT VALID`)
+	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (outbox_id <> '` + bad.String() + `') NOT VALID`)
 	r := y.reaper()
 	result, err := r.RunOnce(t.Context())
 	if err == nil || result.SetAside != 0 {
@@ -119,7 +119,7 @@ func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	same(t, "the bad one", y.fate(bad), "SEND sends=0, letter UNCLAIMABLE pending")
 	same(t, "the other", y.fate(other), "FAILED/EXPIRED, letter EXPIRED pending")
 
-	// It is in nobody's way from now on.
+	// It holds up no other from now on.
 	third := y.enqueue()
 	y.do(expireAll + ` WHERE expires_at IS NULL`)
 	same(t, "expired", y.once(r).Expired, 1)

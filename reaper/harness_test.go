@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // The rails of the tests. Calls take 1.7 s at the most, so that no claim younger
-// than 2.2 s (start within half a second) is anybody's but its worker's.
+// than 2.2 s (start within half a second) is taken from its worker.
 const (
 	timeouts = `"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`
 	sameKey  = `{"resend_on_unknown": "SAME_KEY", "key_window": "24h", ` + timeouts + `}`
@@ -157,8 +157,8 @@ func (y *yard) age(by time.Duration) {
 // beat says that a worker was alive so long ago.
 func (y *yard) beat(worker, status string, ago time.Duration) {
 	y.t.Helper()
-	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, stale_after_ms, last_tick_at)
-		VALUES ($1, 'relayer', 'host', 'v', $2, 10000, clock_timestamp() - make_interval(secs => $3))
+	y.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, vouched, stale_after_ms, last_tick_at)
+		VALUES ($1, 'relayer', 'host', 'v', $2, true, 10000, clock_timestamp() - make_interval(secs => $3))
 		ON CONFLICT (name) DO UPDATE SET status = excluded.status, last_tick_at = excluded.last_tick_at`, worker, status, ago.Seconds())
 }
 

@@ -2,6 +2,7 @@ package reaper_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,11 @@ func monthOf(months int) string {
 	return "payment_outbox_attempts_" + month.Format("y2006m01")
 }
 
+// ofAttempts are the partitions of payment_outbox_attempts that a turn has made.
+func ofAttempts(result reaper.Result) []string {
+	return slices.DeleteFunc(slices.Clone(result.Partitions), func(name string) bool { return !strings.HasPrefix(name, "payment_outbox_attempts_") })
+}
+
 // plantRow puts a row into the archive whose outbox_id was made in the middle of
 // a month from this one.
 func (y *yard) plantRow(months int) {
@@ -35,11 +41,11 @@ func (y *yard) rowsIn(partition string) int {
 	return y.Int(`SELECT count(*) FROM railhead.` + partition)
 }
 
-// guarded insists that every partition refuses changes by its own name, and that
-// nobody but through the parent has any right to it.
-func (y *yard) guarded() {
+// guarded insists that every partition of a table refuses changes by its own name, and that
+// no role but through the parent has any right to it.
+func (y *yard) guarded(parent string) {
 	y.t.Helper()
-	rows, err := y.super.Query(y.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'railhead.payment_outbox_attempts'::regclass`)
+	rows, err := y.super.Query(y.t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ('railhead.' || $1)::regclass`, parent)
 	if err != nil {
 		y.t.Fatal(err)
 	}
@@ -48,7 +54,7 @@ func (y *yard) guarded() {
 		y.t.Fatal(err)
 	}
 	for _, name := range names {
-		for _, sql := range []string{`UPDATE %s SET attempt_no = 9`, `DELETE FROM %s`, `TRUNCATE %s`} {
+		for _, sql := range []string{`UPDATE %s SET outbox_id = outbox_id`, `DELETE FROM %s`, `TRUNCATE %s`} {
 			sql = fmt.Sprintf(sql, name)
 			if _, err := y.super.Exec(y.t.Context(), sql); ledger.SQLState(err) != "P0001" {
 				y.t.Errorf("%s: %v", sql, err)
@@ -63,12 +69,12 @@ func TestPartitionsAhead(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
 	r := y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })
-	same(t, "made", strings.Join(y.once(r).Partitions, " "), strings.Join([]string{monthOf(4), monthOf(5), monthOf(6)}, " "))
+	same(t, "made", strings.Join(ofAttempts(y.once(r)), " "), strings.Join([]string{monthOf(4), monthOf(5), monthOf(6)}, " "))
 	same(t, "made again", len(y.once(y.reaper(func(c *reaper.Config) { c.MonthsAhead = 6 })).Partitions), 0)
 	y.plantRow(6)
 	same(t, "rows there", y.rowsIn(monthOf(6)), 1)
 	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 0)
-	y.guarded()
+	y.guarded("payment_outbox_attempts")
 }
 
 // TestUsedDefault: what fell into DEFAULT stays where it is and becomes the
@@ -99,7 +105,7 @@ func TestUsedDefault(t *testing.T) {
 			same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 0)
 			same(t, "rows where they were", y.rowsIn(c.holds), len(c.months))
 			same(t, "rows in all", y.rowsIn("payment_outbox_attempts"), len(c.months)+1)
-			y.guarded()
+			y.guarded("payment_outbox_attempts")
 			for _, month := range c.months {
 				if _, err := y.super.Exec(t.Context(), `INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.`+c.holds); ledger.SQLState(err) != "23505" {
 					t.Errorf("the fence of month %d: %v", month, err)
@@ -124,8 +130,33 @@ func TestDefaultAroundOtherMonths(t *testing.T) {
 	y.plantRow(-1)
 	y.plantRow(7)
 	result := y.once(y.reaper(func(c *reaper.Config) { c.MonthsAhead = 5 }))
-	same(t, "made", strings.Join(result.Partitions, " "), monthOf(4)+" "+monthOf(5))
+	same(t, "made", strings.Join(ofAttempts(result), " "), monthOf(4)+" "+monthOf(5))
 	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 2)
+}
+
+// TestMonthsOfInstructions are made with those of the attempts: ahead of time, and of
+// what the DEFAULT partition holds.
+func TestMonthsOfInstructions(t *testing.T) {
+	t.Parallel()
+	month := func(months int) string { return strings.Replace(monthOf(months), "attempts", "instructions", 1) }
+	y := newYard(t, sameKey)
+	plant := func(months int) {
+		y.do(`INSERT INTO railhead.payment_outbox_instructions (outbox_id, priority, rail_type, headers, payload)
+			SELECT railhead.uuidv7_floor(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => $1, days => 14)),
+				1, 'bank', '{}', '{}'`, months)
+	}
+	plant(5)
+	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_instructions_default"), 1)
+	ahead := func(c *reaper.Config) { c.MonthsAhead = 6 }
+	same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), strings.Join([]string{
+		monthOf(4), monthOf(5), monthOf(6), "payment_outbox_instructions_default", month(4), month(6),
+	}, " "))
+	same(t, "rows in their month", y.rowsIn(month(5)), 1)
+	plant(6)
+	same(t, "rows of the next", y.rowsIn(month(6)), 1)
+	y.do(`ALTER TABLE railhead.payment_outbox_instructions DETACH PARTITION railhead.payment_outbox_instructions_default`)
+	same(t, "attached again", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), "payment_outbox_instructions_default")
+	y.guarded("payment_outbox_instructions")
 }
 
 // TestPartitionsThatCantBeMade keep nothing else from being done.
@@ -154,7 +185,7 @@ func TestPartitionsThatCantBeMade(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "made afterwards", len(y.once(r).Partitions), 2)
+	same(t, "made afterwards", len(ofAttempts(y.once(r))), 2)
 }
 
 // detachDefault is what an operator may do, or a restore of single tables.
@@ -178,10 +209,10 @@ func TestDetachedDefault(t *testing.T) {
 		t.Parallel()
 		y := newYard(t, sameKey)
 		y.detachDefault()
-		same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "),
+		same(t, "made", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "),
 			strings.Join([]string{"payment_outbox_attempts_default", monthOf(4), monthOf(5), monthOf(6)}, " "))
 		same(t, "attached", y.hasDefault(), true)
-		y.guarded()
+		y.guarded("payment_outbox_attempts")
 		y.plantRow(9)
 		same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 1)
 	})
@@ -196,27 +227,27 @@ func TestDetachedDefault(t *testing.T) {
 		same(t, "rows in their month", y.rowsIn(monthOf(5)), 1)
 		same(t, "attached", y.hasDefault(), true)
 		same(t, "made again", len(y.once(y.reaper(ahead)).Partitions), 0)
-		y.guarded()
+		y.guarded("payment_outbox_attempts")
 	})
 	t.Run("with rows of a month that has a partition", func(t *testing.T) {
 		t.Parallel()
 		y := newYard(t, sameKey)
 		y.plantRow(5)
 		y.detachDefault()
-		y.do(`SELECT railhead.attach_attempt_partition($1, date_trunc('month', now() + make_interval(months => 5)), date_trunc('month', now() + make_interval(months => 6)))`, monthOf(5))
-		same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), monthOf(4)+" "+monthOf(6))
+		y.do(`SELECT railhead.attach_attempt_partition('payment_outbox_attempts', $1, date_trunc('month', now() + make_interval(months => 5)), date_trunc('month', now() + make_interval(months => 6)))`, monthOf(5))
+		same(t, "made", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "), monthOf(4)+" "+monthOf(6))
 		same(t, "attached", y.hasDefault(), false)
 		same(t, "rows in the detached table", y.rowsIn("payment_outbox_attempts_default"), 1)
 		// As the warning says.
 		y.do(`INSERT INTO railhead.payment_outbox_attempts SELECT * FROM railhead.payment_outbox_attempts_default`)
 		y.do(`ALTER TABLE railhead.payment_outbox_attempts_default RENAME TO done_with`)
-		same(t, "made then", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), "payment_outbox_attempts_default")
+		same(t, "made then", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "), "payment_outbox_attempts_default")
 		same(t, "rows in their month", y.rowsIn(monthOf(5)), 1)
 	})
 }
 
 // TestIDsOfNoMonth: an outbox_id that is no UUIDv7 of these times is refused; one
-// that is there all the same stays in DEFAULT, and so do rows beside it whose month
+// that is there all the same stays in DEFAULT, and so do rows next to it whose month
 // has no partition. Every other month is made.
 func TestIDsOfNoMonth(t *testing.T) {
 	t.Parallel()
@@ -231,7 +262,7 @@ func TestIDsOfNoMonth(t *testing.T) {
 	y.do(far)
 	y.plantRow(5)
 	ahead := func(c *reaper.Config) { c.MonthsAhead = 6 }
-	same(t, "made", strings.Join(y.once(y.reaper(ahead)).Partitions, " "), monthOf(4)+" "+monthOf(6))
+	same(t, "made", strings.Join(ofAttempts(y.once(y.reaper(ahead))), " "), monthOf(4)+" "+monthOf(6))
 	same(t, "made again", len(y.once(y.reaper(ahead)).Partitions), 0)
 	same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), 2)
 }

@@ -1,10 +1,10 @@
 // Package reaper repairs what a dead worker left, ends what has expired, and
 // keeps the archive's partitions ahead.
 //
-// Any number of reapers may run beside each other and beside a worker that only
-// looked dead: the row that a repair appends is the fence, and who appends
-// first, owns what follows. A repair never says that a payment failed: nobody
-// knows what the dead worker has sent, so it counts as unknown.
+// Any number of reapers may run concurrently, and concurrently with a worker
+// that only looked dead: the row that a repair appends is the fence, and who
+// appends first, owns what follows. A repair never says that a payment failed:
+// what the dead worker has sent is not known, so it counts as unknown.
 package reaper
 
 import (
@@ -62,7 +62,7 @@ type Store interface {
 type Observer interface {
 	Repaired(outcome payment.Outcome) // an open claim was answered
 	// Weighed is told of a repair that was not needed: late evidence ended the
-	// claim (SETTLED), or somebody else has answered it.
+	// claim (SETTLED), or another process has answered it.
 	Weighed(outcome payment.Outcome, verdict payment.Verdict)
 	Expired(n int)
 	Turn(result Result, d time.Duration) // one turn that worked
@@ -85,7 +85,7 @@ type Result struct {
 	Suspended  bool // nothing expires: the database may have forgotten sends
 	Stale      int  // open claims found due
 	Repaired   int  // answered by this reaper
-	Outrun     int  // answered by somebody else meanwhile
+	Outrun     int  // answered by another process meanwhile
 	Proven     int  // ended by late evidence of execution
 	Closed     int  // rows of finished claims removed
 	Expired    int

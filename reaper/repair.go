@@ -46,7 +46,7 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 // record appends the repairs. A commit of unknown result needs no care: what
 // went in is not stale in the next turn.
 //
-// A claim that can't be repaired, because somebody's open transaction holds it,
+// A claim that can't be repaired, because another open transaction holds it,
 // holds up no other: what fails together is tried in halves, the younger one
 // first, for what is stuck has been so for long.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {

@@ -109,7 +109,7 @@ func TestStaleByItsOwnProfile(t *testing.T) {
 	same(t, "fate", y.fate(claim.OutboxID), "DISPATCHING")
 }
 
-// TestLostIsUnknown: nobody knows what a dead worker has sent. What follows is
+// TestLostIsUnknown: what a dead worker has sent is not known. What follows is
 // the profile's to say.
 func TestLostIsUnknown(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestUnreadableProfileParks(t *testing.T) {
 }
 
 // TestLateEvidenceIsWeighedFirst: proof of execution ends a claim as executed,
-// whoever died on it; a refusal of an earlier send does not.
+// whichever worker died on it; a refusal of an earlier send does not.
 func TestLateEvidenceIsWeighedFirst(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -269,8 +269,8 @@ func TestReapersAndALateWorker(t *testing.T) {
 	same(t, "claims in flight", y.inFlight(), 0)
 }
 
-// TestOneStuckRepair: somebody's open transaction on one instruction keeps nobody
-// else from being repaired or expired.
+// TestOneStuckRepair: an open transaction on one instruction keeps no other from
+// being repaired or expired.
 func TestOneStuckRepair(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
@@ -308,18 +308,18 @@ func TestOneStuckRepair(t *testing.T) {
 	same(t, "in flight", y.inFlight(), 0)
 }
 
-// TestOneRefusedRepair: a repair that the archive does not take is nobody
-// else's trouble.
+// TestOneRefusedRepair: a repair that the archive does not take stops no other.
 func TestOneRefusedRepair(t *testing.T) {
 	t.Parallel()
 	y := newYard(t, sameKey)
+	var refused payment.ID
 	for range 4 {
-		y.enqueue()
+		refused = y.enqueue()
 	}
 	y.claim("worker")
 	y.age(time.Minute)
 	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test
-		CHECK (instruction_id <> 'instruction-2' OR state <> 'ZOMBIE_REQUEUE') NOT VALID`)
+		CHECK (outbox_id <> '` + refused.String() + `' OR state <> 'ZOMBIE_REQUEUE') NOT VALID`)
 	result, err := y.reaper().RunOnce(t.Context())
 	if err == nil {
 		t.Error("the turn says that all went well")

@@ -27,7 +27,7 @@ func endCycle(span trace.Span, result Result, err error) {
 }
 
 // noteRepair leaves a span for each repair that is in, linked to the trace of
-// whoever enqueued.
+// the caller that enqueued.
 func (r *Reaper) noteRepair(ctx context.Context, outcome payment.Outcome) {
 	if r.config.Tracer == nil {
 		return

@@ -133,7 +133,7 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 		}
 	}
 	// Answers are worth waiting for: try until the drain time is over, and for
-	// RecordWithin at the least.
+	// at least RecordWithin.
 	until = maxTime(until, time.Now().Add(r.budget.finishing().record))
 	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
 		r.triedNever()

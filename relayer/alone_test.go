@@ -36,7 +36,7 @@ func TestRecordedThoughTheClaimWaits(t *testing.T) {
 	for _, id := range ids {
 		w.awaitStates(id, "DISPATCHING DISPATCHED")
 	}
-	same(t, "rows of the one that nobody can claim", w.states(waits), "")
+	same(t, "rows of the one that can't be claimed", w.states(waits), "")
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestTampered(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	id := w.enqueue("the one")
 	fine := w.enqueue("another")
-	w.do(`UPDATE railhead.payment_outbox_pending SET payload = jsonb_set(payload, '{amount}', '"9999.00"') WHERE outbox_id = $1`, [16]byte(id))
+	w.do(`UPDATE railhead.payment_outbox_pending p SET payload = jsonb_set(i.payload, '{amount}', '"9999.00"') FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`, [16]byte(id))
 	w.run(config())
 	w.awaitStates(id, "DISPATCHING PARKED/TAMPERED")
 	w.awaitStates(fine, "DISPATCHING DISPATCHED")
@@ -223,7 +223,7 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	same(t, "executions", w.executions(id), 1)
 }
 
-// TestPanicIsNoAnswer: before the first byte nothing left, after it nobody knows.
+// TestPanicIsNoAnswer: before the first byte nothing left, after it that is not known.
 func TestPanicIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

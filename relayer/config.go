@@ -13,7 +13,7 @@ import (
 // Config says how a relayer works. The zero value of every field but WorkerID
 // is its default.
 type Config struct {
-	// WorkerID names this process start, unique for ever.
+	// WorkerID names this process start, and is never used again.
 	WorkerID string
 	Host     string
 	Version  string

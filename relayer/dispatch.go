@@ -104,7 +104,7 @@ func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Per
 		permit.Settle(result)
 	}
 	result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
-	result.Result = l.profile.Proven(claim.Action, result.Result, result.FirstByte)
+	result.Result = l.profile.Proven(claim, result.Result, result.FirstByte)
 	return result, heard
 }
 

@@ -209,9 +209,9 @@ func TestRefusedRoute(t *testing.T) {
 	}
 }
 
-// TestNobodyListens: what can't be dialled was never sent. The breaker opens, and
+// TestNoListener: what can't be dialled was never sent. The breaker opens, and
 // while it is open no attempt is burnt.
-func TestNobodyListens(t *testing.T) {
+func TestNoListener(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "breaker": {"minimum_requests": 2, "open_for": "1h"}`))
 	listening := w.url

@@ -40,8 +40,8 @@ func TestEveryEnqueueWakesASleeper(t *testing.T) {
 	}
 }
 
-// TestALongTransactionIsNotMissed: it enqueued while nobody slept, so it does
-// not ring, and commits after the relayer would have liked to sleep.
+// TestALongTransactionIsNotMissed: it enqueued while no relayer slept, so it
+// does not ring, and commits after the relayer would have liked to sleep.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -83,7 +83,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 	}
 	defer bell.Close(t.Context())
 	if w.enqueue("silent"); rang() {
-		t.Error("nobody sleeps and the bell was rung")
+		t.Error("no relayer sleeps and the bell was rung")
 	}
 	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
 		t.Fatal(rings, err)
@@ -98,7 +98,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 	}
 	defer second.Close(t.Context())
 	if rings, others, err := second.Doze(t.Context()); err != nil || rings || !others {
-		t.Errorf("beside a sleeper: %v, %v, %v; want the bell to be another's", rings, others, err)
+		t.Errorf("with a sleeper: %v, %v, %v; want the bell to be another's", rings, others, err)
 	}
 	if err := bell.Rouse(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 	}
 	enqueueIn(t, tx, "open")
 	if rings, others, err := bell.Doze(t.Context()); err != nil || rings || others {
-		t.Errorf("beside an open silent enqueue: %v, %v, %v", rings, others, err)
+		t.Errorf("during an open silent enqueue: %v, %v, %v", rings, others, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestASleeperThatDiesGivesTheBellBack(t *testing.T) {
 	w.cell.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sleeper'")
 	w.seen.await(t, func() error {
 		if err := bell.Dozing(t.Context()); err == nil {
-			return errors.New("the session is gone and nobody noticed")
+			return errors.New("the session is gone and that was not noticed")
 		}
 		return nil
 	})

@@ -17,12 +17,12 @@ const (
 	laneStopMax  = 30 * time.Second // doubled each time up to this
 	poisonHeads  = 3                // heads of each priority that must fail before the lane is at fault
 	putBackHeads = 500              // heads of each priority that are looked at for rows that were put back
-	stuckMax     = 5                // outcomes that may wait for somebody's lock in one turn
+	stuckMax     = 5                // outcomes that may wait for another session's lock in one turn
 )
 
 // fallBack runs after a turn that did not work: outcomes in hand are recorded
 // alone first, and one by one if they fail together; then each lane is claimed
-// alone, in halves, so that one row that can't be claimed stops nobody else.
+// alone, in halves, so that one row that can't be claimed stops no other.
 func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
 	if err := r.recordAlone(ctx); err != nil {
@@ -57,7 +57,7 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 }
 
 // recordAlone records without claiming: first everything, then one by one. What
-// does not go in alone goes by the slow path, later: it must hold up nobody.
+// does not go in alone goes by the slow path, later: it must hold up no other.
 func (r *stream) recordAlone(ctx context.Context) error {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	if len(outcomes) == 0 {
@@ -135,7 +135,7 @@ func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only
 // isolate finds out whether single rows are at fault, by claiming each of those
 // that a claim takes first alone. If one can be claimed, or works says that others
 // could, those that could not are set aside for a person; if none can, the lane is
-// at fault, and why comes back. A row that somebody else holds says neither: the
+// at fault, and why comes back. A row that another session holds says neither: the
 // next turn looks again. One that was put back after its end is set aside in any
 // case: the fault is its own.
 func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation, works bool) error {

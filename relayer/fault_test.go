@@ -91,7 +91,7 @@ func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment
 // and insists that all were.
 func (w *world) closeClaims() {
 	w.t.Helper()
-	w.awaitText("0", `SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE instruction_id NOT LIKE 'bad%'`)
+	w.awaitText("0", `SELECT count(*)::text FROM railhead.v_outbox_pending WHERE instruction_id NOT LIKE 'bad%'`)
 	w.seen.await(w.t, func() error {
 		if _, err := w.store.CloseClaims(w.t.Context(), nil); err != nil {
 			return err
@@ -244,9 +244,9 @@ func (w *world) kill(sessions int) {
 	}
 }
 
-// TestNobodysFault: what the server says of itself is no row's fault. Nobody is
+// TestServersFault: what the server says of itself is no row's fault. No row is
 // set aside, and no lane stops for it.
-func TestNobodysFault(t *testing.T) {
+func TestServersFault(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{
 		"shut down": "57P01", "starting up": "57P03", "cancelled": "57014", "link lost": "08006", "too many connections": "53300",

@@ -20,7 +20,7 @@ type way int
 const (
 	lostBefore way = iota // nothing happened
 	lostAfter             // it happened, and the answer was lost
-	lostMidway            // nothing happened, and nobody can tell
+	lostMidway            // nothing happened, and that is not known
 )
 
 func (w way) String() string { return [...]string{"lost before", "lost after", "lost midway"}[w] }

@@ -23,7 +23,7 @@ type flight struct {
 // crew are the goroutines that make calls. One that has made its call waits for
 // the next, with the stack that it has grown: most of what a new one costs.
 type crew struct {
-	calls chan func() // unbuffered: taken by whoever waits
+	calls chan func() // unbuffered: taken by one that waits
 	idle  atomic.Int32
 }
 

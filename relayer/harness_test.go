@@ -40,7 +40,7 @@ type world struct {
 	asks string
 	// wrap, if set, stands between the relayer and its rail.
 	wrap    func(rails.Rail) rails.Rail
-	others  map[string]rails.Rail // rails beside the bank
+	others  map[string]rails.Rail // rails other than the bank
 	keys    sync.Map              // rail keys by outbox id
 	profile string
 }
@@ -112,7 +112,7 @@ func (w *world) setBudget(change func(*payment.TimeBudget)) {
 	w.cell.SetTimeBudget(b)
 }
 
-// oneStream is a relayer in which nothing can be done beside what is stuck.
+// oneStream is a relayer in which nothing can be done while a turn is stuck.
 func oneStream() relayer.Config {
 	c := config()
 	c.Streams = 1
@@ -272,7 +272,7 @@ func (w *world) letter(id payment.ID) string {
 	return w.text(`SELECT coalesce((SELECT reason || ' ' || status FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(id))
 }
 
-// nothingLeft waits until nobody waits and no claim is in flight.
+// nothingLeft waits until no instruction waits and no claim is in flight.
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	w.awaitText("0 0", `SELECT format('%s %s', (SELECT count(*) FROM railhead.payment_outbox_pending), (SELECT count(*) FROM railhead.payment_outbox_claims))`)

@@ -1,6 +1,7 @@
 package relayer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,14 +26,26 @@ type lane struct {
 	profile rails.Profile
 	rail    rails.Rail
 	guard   *rails.Guard
+	read    []byte // the profile as it was read
 	paused  bool
-	calls   *atomic.Int64 // under way, those of the profile before included
-	turns   int           // for the share of the oldest
-	more    bool          // as far as is known, more is due than was taken
-	most    int           // that the next turn takes, at least askFirst
-	left    bool          // the last turn took all that it asked for, and did not ask for all that it could
-	stopped time.Time     // not claimed before: its rows can't be claimed
-	stops   int           // in a row, since a row of it could be claimed
+	// outdated is set where another profile is in force under this one's number, and could
+	// not be opened.
+	outdated bool
+	// suspended is set where the row was read while a suspension was open; rules are then
+	// those that sends may have been made under which the database may have forgotten.
+	suspended bool
+	rules     []payment.KeyRules
+	// wentBack is set where the database has forgotten a profile that this process knew. It
+	// stays: a suspension may be opened after the row was read, and one that is gone may have
+	// been forgotten too.
+	wentBack bool
+	calls    *atomic.Int64 // under way, those of the profile before included
+	turns    int           // for the share of the oldest
+	more     bool          // as far as is known, more is due than was taken
+	most     int           // that the next turn takes, at least askFirst
+	left     bool          // the last turn took all that it asked for, and did not ask for all that it could
+	stopped  time.Time     // not claimed before: its rows can't be claimed
+	stops    int           // in a row, since a row of it could be claimed
 }
 
 // lanes are the rails that this process serves, by name.
@@ -40,6 +53,7 @@ type lanes struct {
 	mu        sync.Mutex
 	byRail    map[string]*lane
 	notServed map[string]bool
+	forgotten map[string]bool // rails that were served, of which the database has no row any more
 	refreshed time.Time
 }
 
@@ -94,7 +108,7 @@ func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next pa
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byRail == nil {
-		l.byRail, l.notServed = make(map[string]*lane), make(map[string]bool)
+		l.byRail, l.notServed, l.forgotten = make(map[string]*lane), make(map[string]bool), make(map[string]bool)
 	}
 	var all []error
 	seen := make(map[string]bool, len(rows))
@@ -108,6 +122,7 @@ func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next pa
 		if !seen[name] {
 			closeRail(old.rail)
 			delete(l.byRail, name)
+			l.forgotten[name] = true
 		}
 	}
 	l.refreshed = time.Now()
@@ -125,9 +140,11 @@ func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next pa
 func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next payment.TimeBudget) error {
 	l := &r.lanes
 	current := l.byRail[row.RailType]
-	if current != nil && current.profile.Version == row.ProfileVersion {
-		current.paused = row.Paused
-		return nil
+	if current != nil {
+		current.note(row)
+		if current.profile.Version == row.ProfileVersion && !current.outdated {
+			return nil
+		}
 	}
 	profile, err := rails.ParseProfile(row.Profile)
 	if err != nil {
@@ -165,11 +182,23 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next pay
 		closeRail(current.rail)
 		calls = current.calls
 	}
-	l.byRail[row.RailType] = &lane{profile: profile, rail: rail, guard: guard, calls: calls, paused: row.Paused}
+	opened := &lane{profile: profile, rail: rail, guard: guard, calls: calls, read: row.Profile,
+		wentBack: l.forgotten[row.RailType] || current != nil && current.wentBack}
+	opened.note(row)
+	l.byRail[row.RailType] = opened
+	delete(l.forgotten, row.RailType)
 	r.watch.Breaker(row.RailType, guard.State())
 	r.log.InfoContext(ctx, "serving rail", "rail_type", row.RailType, "profile_version", row.ProfileVersion,
 		"concurrency", guard.Limit(), "render_version", rail.RenderVersion())
 	return nil
+}
+
+// note takes what a row says of a lane in addition to a new profile. A restore may have
+// given the number of its profile to another.
+func (one *lane) note(row payment.RailRow) {
+	one.paused, one.suspended, one.rules = row.Paused, row.Suspended, row.DoubtedUnder
+	one.outdated = row.ProfileVersion == one.profile.Version && !bytes.Equal(row.Profile, one.read)
+	one.wentBack = one.wentBack || one.outdated || row.ProfileVersion < one.profile.Version
 }
 
 func closeRail(rail rails.Rail) {
@@ -274,8 +303,11 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		one.left = false
-		claimed, goesOn := r.guard.Allows(one.profile.Policy)
-		if claimed && !one.paused && !now.Before(one.stopped) {
+		claimed, goesOn := r.guard.Allows(one.profile.Policy.Under(one.rules))
+		if goesOn && (!one.suspended || one.wentBack) {
+			claimed = false // by what sends that may be forgotten were made is not known
+		}
+		if claimed && !one.paused && !one.outdated && !now.Before(one.stopped) {
 			reserved[name] = &reservation{lane: one, server: server, budget: budget, goesOn: goesOn, most: max(one.most, askFirst)}
 		}
 	}
@@ -289,7 +321,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	}
 	for name, each := range reserved {
 		if len(each.permits) == 0 {
-			each.lane.more = true // nobody looked
+			each.lane.more = true // no look was made
 			delete(reserved, name)
 			continue
 		}
@@ -321,7 +353,7 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 }
 
 // left reports whether the last turn may have left something that it could have
-// taken: nobody rings for that, and no answer has to come first.
+// taken: no bell rings for that, and no answer has to come first.
 func (l *lanes) left() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

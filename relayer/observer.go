@@ -52,7 +52,7 @@ type Failure string
 // The kinds of failure.
 const (
 	FailedLink          Failure = "link"         // the server could not be worked with
-	FailedLock          Failure = "lock_timeout" // somebody else holds a lock
+	FailedLock          Failure = "lock_timeout" // another session holds a lock
 	FailedServer        Failure = "server_changed"
 	FailedRefused       Failure = "refused" // the server refused what it was given
 	FailedCommitUnknown Failure = "commit_unknown"
@@ -99,7 +99,7 @@ type LaneState struct {
 	Breaker  rails.BreakerState
 	// Rate is how many calls a second may be started now; 0: there is no bound.
 	Rate float64
-	Held bool // not claimed: a failover that nobody accepted, or rows that can't be claimed
+	Held bool // not claimed: a failover that was not accepted, or rows that can't be claimed
 }
 
 // Lanes says how every rail is served. It never waits for the database.
@@ -171,8 +171,7 @@ func (r *Relayer) Bell() BellState {
 	}
 }
 
-// Silent is an Observer that hears nothing. Whoever wants to hear some of it
-// embeds it.
+// Silent is an Observer that hears nothing. A type that wants to hear some of it embeds it.
 type Silent struct{}
 
 // Bell implements Observer, as do all that follow.

@@ -18,16 +18,16 @@ type pacer struct {
 	failures int
 	skipWait bool
 	dozing   bool // every enqueue rings: nothing has to be looked for
-	beside   bool // the bell is another relayer's, which may give it back unheard
+	taken    bool // the bell is another relayer's, which may give it back unheard
 }
 
 const (
 	// unrungWait is how soon a relayer looks again while something was enqueued
 	// silently and is not committed yet.
 	unrungWait = 25 * time.Millisecond
-	// besideWait is how soon it does while the bell is another relayer's. That one
+	// takenWait is how soon it does while the bell is another relayer's. That one
 	// serves other rails, perhaps, and gives the bell back when it is busy with them.
-	besideWait = 250 * time.Millisecond
+	takenWait = 250 * time.Millisecond
 	// againWait is how soon it does after a bell that led to nothing: another
 	// relayer was faster, or a long transaction has enqueued with a due time that
 	// only a whole look finds.
@@ -105,12 +105,12 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 		return
 	case r.bellDeaf():
 		limit = min(limit, deafWait)
-	case !asleep && !p.beside:
+	case !asleep && !p.taken:
 		limit = min(limit, unrungWait)
 	case p.again:
 		limit = min(limit, againWait)
-	case p.beside:
-		limit = min(limit, besideWait)
+	case p.taken:
+		limit = min(limit, takenWait)
 	}
 	if wake := r.lanes.wakeIn(); wake > 0 {
 		limit = min(limit, max(wake, time.Millisecond))
@@ -120,7 +120,7 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
-		// An answer to record. Whoever enqueues meanwhile rings.
+		// An answer to record. An enqueue meanwhile rings.
 		p.look = !asleep || r.lanes.backlog()
 	case <-timer.C:
 		p.verify = true
@@ -151,21 +151,21 @@ func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 		}
 		p.dozing = false
 	}
-	if p.beside && !p.verify {
+	if p.taken && !p.verify {
 		return false, false
 	}
-	was := p.beside
+	was := p.taken
 	rings, others, err := dozer.Doze(ctx)
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "can't sleep by the bell: polling faster", "error", err)
 	}
-	p.dozing, p.beside = rings, others
+	p.dozing, p.taken = rings, others
 	return rings, rings || others && !was
 }
 
 // rouse lets enqueues be silent: this relayer looks by itself.
 func (p *pacer) rouse(ctx context.Context, r *stream) {
-	p.beside = false
+	p.taken = false
 	dozer, ok := r.bell.(Dozer)
 	if !ok || !p.dozing {
 		return
@@ -203,7 +203,7 @@ func (p *pacer) after(claimed int, err error, r *stream) {
 	p.failures = 0
 	p.again = p.rung && claimed == 0
 	if p.again {
-		claimed = 1 // enqueues ring, whoever claims them
+		claimed = 1 // enqueues ring, whichever relayer claims them
 	}
 	r.flow.add(claimed, time.Now())
 	// More outcomes than one turn records: go on.

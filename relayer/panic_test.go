@@ -77,7 +77,7 @@ func TestPanicSaysNothing(t *testing.T) {
 			said := log.String() + w.text(`SELECT string_agg(concat_ws(' ', error_message, error_code, rail_code), ' ')
 				FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(id))
 			if !strings.Contains(said, "panicked") {
-				t.Errorf("nobody says that it panicked: %s", said)
+				t.Errorf("nothing says that it panicked: %s", said)
 			}
 			for _, mark := range []string{"10.50", "creditor", "debtor"} {
 				if strings.Contains(said, mark) {

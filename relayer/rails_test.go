@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// second adds a rail beside the bank, with the bank's profile.
+// second adds a rail to the bank, with the bank's profile.
 func (w *world) second(name string, rail *hesitant) {
 	w.t.Helper()
 	w.cell.ApplyProfile(name, w.profile)
@@ -19,7 +19,7 @@ func (w *world) second(name string, rail *hesitant) {
 	w.others = map[string]rails.Rail{name: rail}
 }
 
-// silentRail has nobody behind it.
+// silentRail has no bank behind it.
 type silentRail struct{}
 
 func (silentRail) RenderVersion() string { return "silent/1" }

@@ -18,7 +18,7 @@ var traced = payment.Claim{
 func TestNoTracerCostsNothing(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() { noSpan(ctx) }); n != 0 {
-		t.Errorf("%v allocations for a span that nobody wants", n)
+		t.Errorf("%v allocations for a span that is not wanted", n)
 	}
 }
 

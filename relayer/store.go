@@ -54,7 +54,7 @@ type Bell interface {
 	Test(ctx context.Context) error
 }
 
-// Dozer is a Bell that is rung only while somebody sleeps. Its methods are
+// Dozer is a Bell that is rung only while a relayer sleeps. Its methods are
 // called by one goroutine.
 type Dozer interface {
 	// Doze makes every enqueue ring from now on, and reports whether it does. If

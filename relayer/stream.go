@@ -64,7 +64,7 @@ func (r *stream) unrecorded() int {
 	return n
 }
 
-// triedNever makes every late outcome due: nobody comes back for them.
+// triedNever makes every late outcome due: there is no later turn for them.
 func (r *stream) triedNever() {
 	for n := range r.late {
 		r.late[n].at = time.Time{}

@@ -37,8 +37,8 @@ func badDay() []railsim.Fault {
 }
 
 // TestTogether runs relayers, one of which loses commits and one of which dies
-// half way, beside two reapers, on one queue and a bank that has a bad day. The
-// bank's ledger says who was paid; ours must say the same, or that nobody knows.
+// half way, along with two reapers, on one queue and a bank that has a bad day.
+// The bank's ledger says who was paid; ours must say the same, or that it is not known.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -170,7 +170,7 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
 		// A restore has forgotten the instruction itself. There is nowhere to write
-		// this but here, for whoever compares with the rails.
+		// this but here, for the person who compares with the rails.
 		r.log.ErrorContext(ctx, "the outcome of an instruction that the database does not know", "outbox_id", outcome.Claim.OutboxID,
 			"instruction_id", outcome.Claim.InstructionID, "participant_id", outcome.Claim.ParticipantID,
 			"rail_type", outcome.Claim.RailType, "result", outcome.Result, "rail_reference", outcome.RailReference)

@@ -13,7 +13,7 @@
 set -euo pipefail
 umask 022
 
-# npm versions never change once published, and npm checks their digest. They carry "beta" for ever.
+# npm versions never change once published, and npm checks their digest. They go on carrying "beta".
 declare -A npm_version=(
   [15]=15.18.0-beta.17
   [16]=16.14.0-beta.17

@@ -1,6 +1,6 @@
 -- What new objects would give to others than their owner $1: the owner's defaults
--- in the whole database (the built-in ones where none are written), and anybody's
--- inside the cell $2, which can only add.
+-- in the whole database (the built-in ones where none are written), and any
+-- role's inside the cell $2, which can only add.
 WITH kinds (objtype, builtin, noun) AS (
   VALUES ('r'::"char", 'r'::"char", 'TABLES'), ('S', 's', 'SEQUENCES'), ('f', 'f', 'ROUTINES'), ('T', 'T', 'TYPES'), ('n', 'n', 'SCHEMAS')
 ),

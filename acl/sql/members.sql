@@ -1,5 +1,5 @@
--- Memberships that nobody should have: anybody's in the owner $1, and those of
--- the roles $2 in any other role, predefined ones included.
+-- Memberships that no role should have: any role's in the owner $1, and those
+-- of the roles $2 in any other role, predefined ones included.
 SELECT
   quote_ident(pg_get_userbyid(m.roleid)) AS role,
   quote_ident(pg_get_userbyid(m.member)) AS member,

@@ -1,6 +1,6 @@
--- Every object of the cell $1, columns included, with each privilege that
--- somebody other than its owner holds; an object that nobody holds anything on is
--- one row without a grantee. An access list that was never written stands for the
+-- Every object of the cell $1, columns included, with each privilege that a role
+-- other than its owner holds; an object that no role holds anything on is one row
+-- without a grantee. An access list that was never written stands for the
 -- built-in default, which for functions and types includes PUBLIC.
 WITH space AS (
   SELECT n.oid, n.nspname, quote_ident(n.nspname) AS quoted, n.nspowner, n.nspacl
@@ -46,8 +46,8 @@ objects (kind, name, col, ident, owner, partition, row_type, acl) AS (
   ) args
   UNION ALL
   -- Types of one's own, and the row types of tables. Arrays follow their element.
-  -- The row type of a partition made since is let be while nobody has written its
-  -- access list: default privileges don't reach row types, and partitions are
+  -- The row type of a partition made since is let be while its access list was
+  -- never written: default privileges don't reach row types, and partitions are
   -- made while no DBA is near.
   SELECT
     'type', t.typname::text, '', s.quoted || '.' || quote_ident(t.typname), t.typowner,

@@ -19,7 +19,7 @@ BEGIN
 END
 $acl$;
 
--- New objects give nothing to anybody. Without IN SCHEMA: that form only adds.
+-- New objects give no role anything. Without IN SCHEMA: that form only adds.
 DO $acl$
 DECLARE
   given record;
@@ -34,7 +34,7 @@ BEGIN
 END
 $acl$;
 
--- Nobody is a member of the owner, and none of these roles is a member of anything.
+-- No role is a member of the owner, and none of these roles is a member of anything.
 DO $acl$
 DECLARE
   membership record;

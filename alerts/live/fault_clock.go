@@ -18,7 +18,7 @@ import (
 var errNoFaketime = errors.New("no libfaketime here: run scripts/install-faketime.sh")
 
 // startAhead starts a cell of its own whose database server's clock runs ahead,
-// and a reaper of it. The machine's own clock is nobody's to move, and Go
+// and a reaper of it. The machine's own clock must not be moved, and Go
 // programs ask the kernel directly: so it is the server that lives in the future.
 func (w *world) startAhead(ctx context.Context) error {
 	library, err := exec.CommandContext(ctx, filepath.Join(w.root, "scripts/install-faketime.sh"), "--find").Output()

@@ -35,6 +35,14 @@ func componentFaults() []fault {
 			heal:   func(ctx context.Context, w *world) error { return w.start(ctx, "callbacks") },
 		},
 		{
+			name: "RailheadAPIFailing", about: "the login of the HTTP API may not log in any more, while callers ask", wants: page("RailheadAPIFailing"),
+			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.apiWithoutDatabase(ctx) },
+			heal: func(ctx context.Context, w *world) error {
+				_, err := w.admin.Exec(ctx, `ALTER ROLE railhead_api_login LOGIN`)
+				return err
+			},
+		},
+		{
 			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs", wants: page("RailheadStuckDispatching"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				if err := w.stop("reaper"); err != nil {

@@ -93,7 +93,7 @@ func TestEveryRuleHasItsFault(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotExplainedIsStray judges alerts that fired beside a fault's own.
+// TestWhatIsNotExplainedIsStray judges alerts that fired in addition to a fault's own.
 func TestWhatIsNotExplainedIsStray(t *testing.T) {
 	t.Parallel()
 	f := fault{name: "A", wants: []string{"A/page"}}

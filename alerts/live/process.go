@@ -45,7 +45,7 @@ func startProcess(dir, name, binary string, env []string, args ...string) (*proc
 	return p, nil
 }
 
-// clean leaves out what would lead a child to somebody else's installation.
+// clean leaves out what would lead a child to another installation.
 func clean(environ []string) []string {
 	var kept []string
 	for _, kv := range environ {

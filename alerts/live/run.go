@@ -49,7 +49,7 @@ var ErrNotAsItShould = errors.New("the alerts did not do what they should")
 //go:embed explained.yaml
 var explainedText []byte
 
-// explained are, by fault, the alerts that fire besides its own, and why.
+// explained are, by fault, the alerts that fire in addition to its own, and why.
 func explained() (map[string]map[string]string, error) {
 	all := make(map[string]map[string]string)
 	err := yaml.UnmarshalWithOptions(explainedText, &all, yaml.Strict())
@@ -272,8 +272,8 @@ func (o Options) runbooks(ctx context.Context, w *world, f fault, vars []string,
 }
 
 // looks runs a command that must end well and print something. A scrape that came
-// too late on a busy machine leaves a gap of a second: whoever sees nothing looks
-// again.
+// too late on a busy machine leaves a gap of a second: a look that finds nothing
+// is repeated.
 func (w *world) looks(ctx context.Context, vars []string, command string) error {
 	for range 4 {
 		said, err := w.shell(ctx, vars, command)

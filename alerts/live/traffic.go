@@ -3,6 +3,10 @@ package live
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -54,5 +58,51 @@ func (w *world) flow(ctx context.Context, rail string, n int) (stop func() error
 	return func() error {
 		cancel()
 		return <-ended
+	}
+}
+
+// apiWithoutDatabase starts an API, takes its login away, and has it asked until the fault is healed.
+func (w *world) apiWithoutDatabase(ctx context.Context) error {
+	addrFile := filepath.Join(w.dir, "api-callers.addr")
+	if err := w.start(ctx, "api", "RAILHEAD_API_URL="+w.url("api"), "RAILHEAD_API_ADDR_FILE="+addrFile); err != nil {
+		return err
+	}
+	addr, err := os.ReadFile(addrFile)
+	if err != nil {
+		return err
+	}
+	if _, err := w.admin.Exec(ctx, `ALTER ROLE railhead_api_login NOLOGIN`); err != nil {
+		return err
+	}
+	if _, err := w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.usename = 'railhead_api_login'`); err != nil {
+		return err
+	}
+	asking, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- ask(asking, "http://"+strings.TrimSpace(string(addr))+"/v1/instructions") }()
+	w.during(func() error {
+		stop()
+		return <-ended
+	})
+	return nil
+}
+
+// ask asks ten times a second until the context ends, whatever the answer is.
+func ask(ctx context.Context, url string) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			answer.Body.Close()
+		}
 	}
 }

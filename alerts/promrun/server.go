@@ -82,8 +82,8 @@ func DataDir(dir string) string { return filepath.Join(dir, "tsdb") }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
-// FreeAddr is an address on which nobody listens at this moment, for programs
-// that can't say which port they got.
+// FreeAddr is an address on which no process listens at this moment, for
+// programs that can't say which port they got.
 func FreeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func FreeAddr() (string, error) {
 
 func (s *Server) targetsFile() string { return filepath.Join(s.dir, "targets.json") }
 
-// Target is somebody who is scraped. An empty cell is no label.
+// Target is a process that is scraped. An empty cell is no label.
 type Target struct{ Addr, Cell string }
 
 // SetTargets says who is scraped, by the name that becomes the label instance.

@@ -41,7 +41,7 @@ type Row struct {
 	Values []float64 `json:"values"` // in the order of the rounds
 
 	// Ratios are the median of the ratios of each round, this system's figure by
-	// the other's; null where the other was not measured beside it.
+	// the other's; null where the other was not measured along with it.
 	RatioRiver *float64 `json:"ratio_river"`
 	RatioFloor *float64 `json:"ratio_floor"`
 	// RatioSelf is against this system's own figure under plain conditions.

@@ -156,7 +156,7 @@ func (s *Server) Create(ctx context.Context, name, template string) (Database, e
 	return Database{Name: name, server: s}, nil
 }
 
-// Drop removes it, with whoever is still connected.
+// Drop removes it, and ends the sessions that are still connected.
 func (d Database) Drop(ctx context.Context) error {
 	return d.server.as(ctx, "postgres", func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{d.Name}.Sanitize()+" WITH (FORCE)")

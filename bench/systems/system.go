@@ -26,7 +26,7 @@ type System interface {
 // Options of one run.
 type Options struct {
 	Producers int // connections that enqueue at once
-	Workers   int // relayers or clients that work beside each other; 0 is 1
+	Workers   int // relayers or clients that work concurrently; 0 is 1
 	// Sparse says that work comes seldom, so that a system that can be woken by
 	// the database should be.
 	Sparse bool

@@ -88,7 +88,7 @@ func IsOutside(session Session) bool {
 	return ok && one.Outside()
 }
 
-// lookEvery is how often the database is asked for outcomes that nobody tells of.
+// lookEvery is how often the database is asked for outcomes that no notification tells of.
 const lookEvery = 2 * time.Millisecond
 
 // AwaitIn waits until n outcomes are durable; it asks the database where the

@@ -46,7 +46,7 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	store, err := ledger.OpenCallbacks(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: 8, Tracer: s.traces.Postgres()})
+	store, err := ledger.OpenCallbacks(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -81,7 +81,7 @@ func (c *callbacks) Run(ctx context.Context) error {
 	c.receiver.Register(mux)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: c.settings.StoreTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: 2*c.settings.StoreTimeout + 10*time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	c.log.InfoContext(ctx, "taking callbacks", "addr", listener.Addr().String())
 	served := make(chan error, 1)

@@ -11,7 +11,7 @@ import (
 )
 
 // config is how a command's login reaches the cell. One command needs one
-// connection, and a second one for what it looks up beside it.
+// connection, and a second one for what it looks up meanwhile.
 func (s settings) config(url string) ledger.Config {
 	return ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-cli", MaxConns: 2}
 }
@@ -50,7 +50,7 @@ func withLedger[T interface{ Close() }](ctx context.Context, variable string, ow
 }
 
 // adminConfig is how migrate and roles connect: not through package ledger, which
-// speaks for services, but as whoever may change the schema.
+// speaks for services, but as a login that may change the schema.
 func adminConfig() (*pgx.ConnConfig, string, error) {
 	s, err := readSettings()
 	if err != nil {

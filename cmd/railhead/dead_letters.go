@@ -88,12 +88,24 @@ func writeLetterGroups(cmd *cobra.Command, groups []ledger.LetterGroup, cutShort
 	}
 	rows := make([][]cell, 0, len(groups))
 	for _, g := range groups {
-		rows = append(rows, []cell{
-			{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
-			{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)}, {text: orDash(oneLine(g.Currency))},
-		})
+		rows = append(rows, groupCells(g))
 	}
 	return o.table([]string{"REASON", "ERROR", "RAIL", "LETTERS", "OLDEST", "AMOUNT", "CURRENCY"}, rows)
+}
+
+func groupCells(g ledger.LetterGroup) []cell {
+	return []cell{
+		{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
+		{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)}, {text: orDash(oneLine(g.Currency))},
+	}
+}
+
+func letterCells(l ledger.Letter) []cell {
+	return []cell{
+		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
+		{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
+		{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
+	}
 }
 
 func writeLetters(o output, letters []ledger.Letter, limit int) error {
@@ -105,11 +117,7 @@ func writeLetters(o output, letters []ledger.Letter, limit int) error {
 	}
 	rows := make([][]cell, 0, len(letters))
 	for _, l := range letters {
-		rows = append(rows, []cell{
-			{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
-			{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
-			{text: orDash(strings.TrimSpace(l.Amount + " " + oneLine(l.Currency)))},
-		})
+		rows = append(rows, letterCells(l))
 	}
 	if err := o.table([]string{"OUTBOX ID", "REASON", "ERROR", "STATUS", "RAIL", "INSTRUCTION", "AGE", "AMOUNT"}, rows); err != nil {
 		return err

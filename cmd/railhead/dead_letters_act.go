@@ -26,7 +26,7 @@ func letterTriageCommand(word, done string, to ledger.Triage, short string) *cob
 					return err
 				}
 				return act{Act: "TRIAGE", OutboxID: id, Before: before, Now: string(to), Changed: before != string(to)}.
-					write(cmd, "%s: %s, was %s", done, id, before)
+					write(cmd, triaged(done, id, before))
 			})
 		},
 	}
@@ -59,7 +59,7 @@ func letterReplayCommand() *cobra.Command {
 					return err
 				}
 				return act{Act: "REPLAY", OutboxID: id, AttemptNo: number, Now: string(payment.Replayed), Changed: true}.
-					write(cmd, "back in pending: %s, row %d", id, number)
+					write(cmd, replayed(id, number))
 			})
 		},
 	}
@@ -77,7 +77,7 @@ func letterResolveCommand() *cobra.Command {
 		Long: "End what is parked with an unknown outcome, or what contradicts itself, by evidence from the rail: the\n" +
 			"true outcome is appended as DISPATCHED or FAILED with your login. A FAILED one keeps its dead letter, to be\n" +
 			"replayed or closed.\n\n" +
-			"Where the rail can be asked, --not-executed wants its answer beside the evidence, from the last 15 minutes: payment\n" +
+			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the evidence: payment\n" +
 			"inquire. One that proves it is enough, \"executed\" refuses the act (exit code 9), and any other passes with --rail-silent\n" +
 			"alone, which is in the row, in the log and in the notes of railhead prove.\n\n" + idHelp,
 		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
@@ -105,7 +105,7 @@ func letterResolveCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return act{Act: "RESOLVE", OutboxID: id, Now: string(state), Changed: true}.write(cmd, "resolved: %s is %s", id, state)
+				return act{Act: "RESOLVE", OutboxID: id, Now: string(state), Changed: true}.write(cmd, resolved(id, state))
 			})
 		},
 	}

@@ -18,9 +18,9 @@ func devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "dev", Short: "Run a whole installation on this machine and pay a sample",
 		Long: "Run a whole installation on this machine: a private PostgreSQL (or the server that DATABASE_URL names),\n" +
-			"schema and roles, the simulated bank, a relayer and a reaper as processes of their own. Enqueues a\n" +
+			"schema and roles, the simulated bank, a relayer, a reaper and the HTTP API as processes of their own. Enqueues a\n" +
 			"sample of instructions, shows how they are paid, compares the database with the bank's own ledger, and\n" +
-			"stays up until Ctrl-C, with a login for each role and the fault switches of the bank printed. With --once\n" +
+			"stays up until Ctrl-C, with a login for each role, a token of the API and the fault switches of the bank printed. With --once\n" +
 			"it ends there: 0 if every instruction was dispatched and executed exactly once, 8 if not.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ func devCommand() *cobra.Command {
 	flags.BoolVar(&options.Once, "once", false, "end when the sample is paid")
 	flags.StringVar(&options.Dir, "dir", "build/run", "where data, ledger and logs stay between runs")
 	flags.StringVar(&options.Evidence, "evidence", "build/evidence/run", "where the evidence of this run goes")
-	flags.StringVar(&options.Bank, "bank", "", "the simulated bank's binary; by default railsim beside this one")
+	flags.StringVar(&options.Bank, "bank", "", "the simulated bank's binary; by default railsim in the folder of this one")
 	flags.IntVar(&options.Instructions, "instructions", 1000, "how many instructions to pay, 1 to 100000")
 	flags.IntVar(&options.Participants, "participants", 50, "of how many participants")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest that paying them may take")

@@ -37,8 +37,8 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 }
 
 // leaving is a reader that is left behind in the middle of a read when the
-// context ends: a terminal or a pipe may never say another word. Whoever leaves
-// is about to end the process.
+// context ends: a terminal or a pipe may never say another word. A caller that
+// leaves it is about to end the process.
 type leaving struct {
 	ctx  context.Context
 	from io.Reader

@@ -111,7 +111,7 @@ func TestEnqueueByFlags(t *testing.T) {
 	golden(t, "enqueue_json", who.want(exitOK, append(flags, "-o", "json")...).out)
 	var payload, headers string
 	var priority int
-	cell.QueryRow("SELECT payload::text, headers::text, priority FROM railhead.payment_outbox_pending", nil, &payload, &headers, &priority)
+	cell.QueryRow("SELECT payload::text, headers::text, priority FROM railhead.v_outbox_pending", nil, &payload, &headers, &priority)
 	if payload != `{"payee": "x", "amount": "10.50", "currency": "EUR"}` || headers != `{"traceparent": "00-a-b-01"}` || priority != 0 {
 		t.Errorf("stored %s, %s, %d", payload, headers, priority)
 	}

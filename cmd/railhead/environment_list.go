@@ -24,10 +24,11 @@ func connectionVariables() variables {
 			{"RAILHEAD_RELAYER_URL", "DATABASE_URL", "relayer: a member of railhead_executor"},
 			{"RAILHEAD_REAPER_URL", "DATABASE_URL", "reaper: a member of railhead_executor"},
 			{"RAILHEAD_CALLBACKS_URL", "DATABASE_URL", "callbacks: a member of railhead_callbacks"},
+			{"RAILHEAD_API_URL", "DATABASE_URL", "api: a member of railhead_api; it needs direct sessions, to hear outcomes"},
 			{"RAILHEAD_LISTEN_URL", "RAILHEAD_RELAYER_URL", "a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
 			{"RAILHEAD_METRICS_URL", "the component's own", "the gauges of /metrics that come from the database: a member of railhead_readonly. " +
-				"Callbacks have none of them without it"},
-			{"DATABASE_URL", "", "each of the first eight that is not set; for dev the server to use instead of a private one"},
+				"Callbacks and api have none of them without it"},
+			{"DATABASE_URL", "", "each of the first nine that is not set; for dev the server to use instead of a private one"},
 		},
 	}
 }
@@ -70,7 +71,7 @@ func libpqVariables() variables {
 func processVariables() variables {
 	return variables{
 		title: "The installation and its processes",
-		about: "Settings of relayer, reaper and callbacks, unless the text says more.",
+		about: "Settings of relayer, reaper, callbacks and api, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
@@ -81,6 +82,13 @@ func processVariables() variables {
 			{"RAILHEAD_HTTP_ADDR_FILE", "", "file that the bound address is written to"},
 			{"RAILHEAD_CALLBACKS_ADDR", "127.0.0.1:0", "callbacks: address that rails report to; port 0 is any free one"},
 			{"RAILHEAD_CALLBACKS_ADDR_FILE", "", "callbacks: file that the bound address is written to"},
+			{"RAILHEAD_API_ADDR", "127.0.0.1:0", "api: address that callers reach; port 0 is any free one"},
+			{"RAILHEAD_API_ADDR_FILE", "", "api: file that the bound address is written to"},
+			{"RAILHEAD_API_CERT_FILE", "", "api: its certificate, in PEM, read again when it changes; without it TLS has to be in front of it"},
+			{"RAILHEAD_API_KEY_FILE", "", "api: the certificate's key"},
+			{"RAILHEAD_API_CLIENT_CA_FILE", "", "api: certificates that sign those of clients; without it a client's certificate is known by the token that is bound to its key"},
+			{"RAILHEAD_API_CONNECTIONS", "1000", "api: connections of callers at once; more wait"},
+			{"RAILHEAD_API_DATABASE_CONNECTIONS", "8", "api: connections to the database, 1 to 100, in addition to one that hears outcomes"},
 			{"RAILHEAD_DATABASE_SIZE_LIMIT", "0", "bytes that the database's disk can hold, for the alert before it is full; 0: not known"},
 			{"RAILHEAD_LOG_LEVEL", "info", "debug, info, warn or error"},
 			{"RAILHEAD_LOG_FORMAT", "by terminal", "text or json; by default text on a terminal, else json"},

@@ -92,8 +92,8 @@ func codeOf(err error) int {
 	}
 }
 
-// unreachable reports whether there was no server to talk to, it went away, or
-// it takes nobody in.
+// unreachable reports whether there was no server to talk to, it went away, or it
+// takes no connection.
 func unreachable(err error, state string) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

@@ -53,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 	zero := one("k9", "0")
 	zero[2] = "i9"
 	asIngest := command{t: t, env: []string{"DATABASE_URL=" + cell.URL(celltest.Ingest)}}
-	nobody := command{t: t, env: []string{"DATABASE_URL=" + cell.URL("railhead_nobody")}}
+	unknown := command{t: t, env: []string{"DATABASE_URL=" + cell.URL("railhead_unknown")}}
 	away := command{t: t, env: []string{"DATABASE_URL=postgres://x@127.0.0.1:1/x?connect_timeout=5"}}
 	folder := command{t: t, env: []string{"PGHOST=" + t.TempDir()}}
 	for _, test := range []struct {
@@ -85,7 +85,7 @@ func TestExitCodes(t *testing.T) {
 		{sound, exitNotFound, "no such instruction", []string{"payment", "show", "nothing"}},
 		{sound, exitNotFound, "rail list", []string{"rail", "codes", "nothing"}},
 		{asIngest, exitDenied, "roles apply", []string{"status"}},
-		{nobody, exitDenied, "", []string{"status"}},
+		{unknown, exitDenied, "", []string{"status"}},
 		{sound, exitConflict, "RH001", one("k1", "2.00")},
 		{sound, exitConflict, "RH007", one("k2", "1.00")},
 		{away, exitUnreachable, "Check that the server runs", []string{"status"}},

@@ -66,7 +66,7 @@ func sayReady(w http.ResponseWriter, probes map[string]probe) {
 	fmt.Fprintln(w, "ready")
 }
 
-// writeWhole replaces a file in one step, so that nobody reads half of it.
+// writeWhole replaces a file in one step, so that no reader sees half of it.
 func writeWhole(name, text string) error {
 	draft := name + ".new"
 	if err := os.WriteFile(draft, []byte(text), 0o644); err != nil {

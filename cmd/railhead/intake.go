@@ -97,7 +97,7 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 				case ledger.GateRail, ledger.GateCell:
 					done.RailType = gates[0].Name
 				}
-				return done.write(cmd, "%s", said)
+				return done.write(cmd, said)
 			})
 		},
 	}

@@ -73,7 +73,7 @@ func TestIntake(t *testing.T) {
 		t.Errorf("listed %+v", listed)
 	}
 	if said := who.want(exitOK, "intake", "open", "bank", "--reason", "x").out; !strings.HasPrefix(said, "enqueue for rail bank opened; everything is closed by ") {
-		t.Errorf("opened beside everything: %q", said)
+		t.Errorf("opened while everything is closed: %q", said)
 	}
 	if claims := works.claim(); len(claims) != 1 {
 		t.Errorf("behind closed gates %d were claimed, want the one that was enqueued before", len(claims))

@@ -70,7 +70,7 @@ func rootCommand() *cobra.Command {
 	flags.String("cell", "", "the schema of the installation; by default RAILHEAD_CELL, else "+migrations.DefaultCell)
 	root.AddCommand(
 		migrateCommand(), rolesCommand(), railCommand(), timelineCommand(),
-		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), proveCommand(), versionCommand(),
+		withProgress(enqueueCommand()), paymentCommand(), deadLetterCommand(), participantCommand(), intakeCommand(), tokenCommand(), settingsCommand(), statusCommand(), withProgress(logCommand()), proveCommand(), versionCommand(),
 		exitCodesTopic(), environmentTopic(),
 	)
 	for _, service := range serviceCommands() {

@@ -44,7 +44,7 @@ type marked struct {
 	callback []byte
 }
 
-// syncBuffer is written by somebody while others read.
+// syncBuffer is written by one goroutine while others read.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -218,16 +218,16 @@ func TestNothingMarkedComesOut(t *testing.T) {
 	t.Parallel()
 	m := newMarked(t)
 
-	// Nobody takes these.
+	// These are refused.
 	m.badEnqueues()
 	// A worker that died with a claim in hand.
 	m.enqueue("dead-worker", celltest.Bank)
 	newWorker(t, m.cell).claim()
-	// A payload that somebody changed behind the ledger's back.
+	// A payload that was changed behind the ledger's back.
 	m.enqueue("tampered", "marked", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
-	m.cell.Exec(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"amount": "9999.99"}', next_attempt_at = now() WHERE instruction_id = 'tampered'`)
+	m.cell.Exec(`UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"amount": "9999.99"}', next_attempt_at = now() FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = (SELECT k.outbox_id FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'tampered')`)
 	m.enqueue("expires", "marked", "--not-before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "--expires-at", time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339))
-	m.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 s' WHERE instruction_id = 'expires'`)
+	m.cell.Exec(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 s' WHERE outbox_id = (SELECT k.outbox_id FROM railhead.payment_outbox_keys k WHERE k.instruction_id = 'expires')`)
 
 	services := []*exec.Cmd{
 		m.serve("run", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "run")),
@@ -247,7 +247,7 @@ func TestNothingMarkedComesOut(t *testing.T) {
 	m.await("the rail that refuses us is paused", `SELECT count(*) FROM railhead.payment_rails WHERE paused`, 1)
 	m.await("taken for now", `SELECT count(*) FROM railhead.payment_outbox_attempts WHERE state = 'ACCEPTED'`, 1)
 	m.callbacks(m.addr("callbacks"))
-	m.await("nobody waits but who can't be sent", `SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type NOT IN ('locked', 'bank')`, 0)
+	m.await("nothing waits but what can't be sent", `SELECT count(*) FROM railhead.payment_outbox_pending WHERE rail_type NOT IN ('locked', 'bank')`, 0)
 	m.await("nothing is in flight", `SELECT count(*) FROM railhead.payment_outbox_claims`, 0)
 	m.await("the dead worker's claim was repaired", `SELECT (count(*) > 0)::int FROM railhead.payment_outbox_attempts WHERE state = 'ZOMBIE_REQUEUE'`, 1)
 	m.await("it was tampered with", `SELECT count(*) FROM railhead.payment_dead_letters WHERE reason = 'TAMPERED'`, 1)
@@ -345,7 +345,7 @@ func (m *marked) callbacks(url string) {
 	m.call(url, "e10", says(key, "REFUSED"), true) // and it is a contradiction
 }
 
-// people look at it all, and act; then nobody but who asked sees a mark.
+// people look at it all, and act; then a mark is shown only to a command that asked for it.
 func (m *marked) people() {
 	m.t.Helper()
 	m.sees(m.who.run("dead-letter", "acknowledge", "refuse-1", "--reason", "looked at"))

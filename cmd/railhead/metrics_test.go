@@ -33,11 +33,15 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 		"relayer":   {"claim_batches_total", `railhead_build_info{component="relayer"`, `dispatch_latency_ms_count{rail="bank"}`},
 		"reaper":    {"railhead_reaper_cycles_total", `railhead_build_info{component="reaper"`},
 		"callbacks": {`railhead_callbacks_total{rail="bank"`, `railhead_build_info{component="callbacks"`},
+		"api":       {`railhead_api_answers_total{class="2xx",operation="enqueue"} 0`, `railhead_build_info{component="api"`},
 		"run":       {"claim_batches_total", "railhead_reaper_cycles_total", `component="reaper"`, `component="relayer"`},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			login, more := celltest.Relayer, []string(nil)
+			if kind == "api" { // whose login reads no table either
+				login, more = celltest.API, []string{"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly)}
+			}
 			if kind == "callbacks" { // whose login reads no table
 				login, more = celltest.Callbacks, []string{"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly)}
 			}
@@ -61,10 +65,28 @@ func TestCallbacksOfAnotherRole(t *testing.T) {
 	}
 }
 
+// TestAPIOfAnotherRole: with another role's login nothing could be taken. It ends, and says
+// which role it takes; and where one key could be two payments it does not start.
+func TestAPIOfAnotherRole(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := command{t: t, env: []string{"RAILHEAD_API_URL=" + cell.URL(celltest.Ingest)}}
+	if got := who.want(exitDenied, "api"); !strings.Contains(got.errors, "RAILHEAD_API_URL takes a member of railhead_api") {
+		t.Errorf("it says %s", got.errors)
+	}
+	cell.Exec("UPDATE railhead.payment_outbox_settings SET allow_second_key = true")
+	who = command{t: t, env: []string{"RAILHEAD_API_URL=" + cell.URL(celltest.API)}}
+	if got := who.want(exitUsage, "api"); !strings.Contains(got.errors, "second keys") {
+		t.Errorf("it says %s", got.errors)
+	}
+	who.env = append(who.env, "RAILHEAD_API_CERT_FILE=api.pem")
+	who.want(exitUsage, "api")
+}
+
 // TestMetricsWithoutADatabase: a component that can't reach its database says so.
 func TestMetricsWithoutADatabase(t *testing.T) {
 	t.Parallel()
-	url := start(t, "reaper", "postgres://nobody@127.0.0.1:1/nowhere")
+	url := start(t, "reaper", "postgres://unknown@127.0.0.1:1/nowhere")
 	awaitMetrics(t, url, "railhead_database_up 0", "railhead_database_stats_age_seconds", `railhead_reaper_cycles_total{result="failed"}`)
 }
 

@@ -28,7 +28,7 @@ func migrateUpCommand() *cobra.Command {
 			"and views it changed. A cell with a newer migration than this binary has is refused.\n\n" +
 			"Components refuse at their start a cell that another build has migrated, and say what to run. Those that run\n" +
 			"go on: migrate, apply the roles, then restart them one by one with the new binary.\n\n" +
-			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, beside running relayers:\n" +
+			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
 			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -116,7 +116,7 @@ func migrateStatusCommand() *cobra.Command {
 func migrateSQLCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sql", Short: "Print the SQL of every migration, with the cell's name in place",
-		Long: "Print the SQL of every migration, with the cell's name in place, for whoever reads it before it runs.\n" +
+		Long: "Print the SQL of every migration, with the cell's name in place, to be read before it runs.\n" +
 			"It needs no database.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -16,20 +16,50 @@ type act struct {
 	Act           string     `json:"act"`
 	RailType      string     `json:"rail_type,omitempty"`
 	ParticipantID string     `json:"participant_id,omitempty"`
+	TokenID       string     `json:"token_id,omitempty"`
 	OutboxID      payment.ID `json:"outbox_id,omitzero"`
-	AttemptNo     int        `json:"attempt_no,omitempty"` // of the row that it appended
+	AttemptNo     int        `json:"attempt_no,omitempty"` // of the last row of the instruction
 	Before        string     `json:"before,omitempty"`     // what it was until now
 	Now           string     `json:"now"`
 	Changed       bool       `json:"changed"`
 }
 
 // write says what was done: one line for people, one document for programs.
-func (a act) write(cmd *cobra.Command, format string, args ...any) error {
+func (a act) write(cmd *cobra.Command, said string) error {
 	o := outputOf(cmd)
 	if o.json {
 		return o.document(a)
 	}
-	return o.text(format+"\n", args...)
+	return o.text("%s\n", said)
+}
+
+// What acts on one instruction say that they did.
+
+func triaged(done string, id payment.ID, before string) string {
+	return fmt.Sprintf("%s: %s, was %s", done, id, before)
+}
+
+// replayed names the row behind which it waits: its REPLAYED row, or the last one of what was
+// set aside, which may have none.
+func replayed(id payment.ID, row int) string {
+	if row == 0 {
+		return fmt.Sprintf("back in pending: %s, never claimed", id)
+	}
+	return fmt.Sprintf("back in pending: %s, row %d", id, row)
+}
+
+func resolved(id payment.ID, state payment.State) string {
+	return fmt.Sprintf("resolved: %s is %s", id, state)
+}
+
+func cancelled(id payment.ID, row int) string { return fmt.Sprintf("cancelled: %s, row %d", id, row) }
+
+func putOut(id payment.ID, row int) string {
+	return fmt.Sprintf("put out for one inquiry: %s, row %d", id, row)
+}
+
+func dueChanged(id payment.ID, due ledger.DueChange) string {
+	return fmt.Sprintf("due at %s: %s, was due at %s", clock(due.Is), id, clock(due.Was))
 }
 
 // needReason adds the flag that every act of an operator wants.

@@ -64,7 +64,7 @@ func TestPauses(t *testing.T) {
 		t.Errorf("JSON says %+v, want %+v", done, want)
 	}
 	who.want(exitNotFound, "rail", "pause", "bnak", "--reason", "x")
-	who.want(exitNotFound, "participant", "pause", "nobody", "--reason", "x")
+	who.want(exitNotFound, "participant", "pause", "unknown", "--reason", "x")
 	who.want(exitUsage, "rail", "pause", "bank")
 	who.want(exitUsage, "rail", "pause", "--reason", "x")
 	who.want(exitUsage, "rail", "pause", "bank", "--everything", "--reason", "x")

@@ -103,6 +103,8 @@ func TestNextStep(t *testing.T) {
 			Now: now.Add(time.Second), ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", Pause: &ledger.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
 			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
+			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
 			Now: now, ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim sets it aside as UNCLAIMABLE; no running relayer serves rail wire": {

@@ -58,7 +58,7 @@ func participantSwitch(word, short, long string, do func(ctx context.Context, op
 				if err != nil {
 					return err
 				}
-				return done.write(cmd, "%s", said)
+				return done.write(cmd, said)
 			})
 		},
 	}

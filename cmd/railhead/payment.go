@@ -107,6 +107,8 @@ func nextStep(line ledger.Timeline) string {
 		said := fmt.Sprintf("the reaper ends it as EXPIRED: it is over since %s, and is not claimed any more", clock(line.ExpiresAt))
 		if !line.SuspendedAt.IsZero() {
 			said += "; not before the suspension since " + clock(line.SuspendedAt) + " is ended"
+		} else if line.Unconfirmed {
+			said += "; not before a relayer has confirmed that nothing is missing since the server was started or promoted"
 		}
 		return said
 	case p != nil && p.Pause != nil:

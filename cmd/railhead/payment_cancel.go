@@ -22,7 +22,7 @@ func paymentCancelCommand() *cobra.Command {
 					return err
 				}
 				return act{Act: "CANCEL", OutboxID: id, AttemptNo: number, Before: "PENDING", Now: string(payment.Cancelled), Changed: true}.
-					write(cmd, "cancelled: %s, row %d", id, number)
+					write(cmd, cancelled(id, number))
 			})
 		},
 	}

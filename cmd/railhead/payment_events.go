@@ -35,6 +35,10 @@ func eventsOf(line ledger.Timeline) []event {
 		if row.State.IsClaim() {
 			claims[row.AttemptNo] = row.State
 		}
+		// What answered before is in a row of its own: this one is what follows from all that is known.
+		if n > 0 && row.AnswersAttemptNo > 0 && row.AnswersAttemptNo == line.Attempts[n-1].AnswersAttemptNo && row.State.HasEnded() {
+			delete(claims, row.AnswersAttemptNo)
+		}
 		all = append(all, event{
 			At: row.CreatedAt, AttemptNo: row.AttemptNo, What: whatOf(row, claims[row.AnswersAttemptNo]),
 			By: cmp.Or(row.WorkerID, row.Actor), row: row, note: row.ErrorMessage,
@@ -60,7 +64,7 @@ func whatOf(row *ledger.AttemptRow, answered payment.State) string {
 		return "claimed to be sent"
 	case row.State == payment.Inquiring:
 		return "claimed to be asked about"
-	case row.State == payment.LateOutcome && strings.HasPrefix(row.ErrorMessage, "by callback "):
+	case isReport(row) && (row.State == payment.LateOutcome || row.AnswersAttemptNo > 0):
 		return "callback of the rail"
 	case row.State == payment.LateOutcome:
 		return "an outcome came late"
@@ -89,6 +93,13 @@ func whatOf(row *ledger.AttemptRow, answered payment.State) string {
 	}
 }
 
+// isReport tells what the rail reported by itself from the answers to claims and from
+// operators' acts: these have the version of the profile that they went by, or no word of the rail.
+func isReport(row *ledger.AttemptRow) bool {
+	result := payment.Result(row.Result)
+	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused || result == payment.ResultAccepted)
+}
+
 func writeEvents(o output, line ledger.Timeline) error {
 	if line.Earlier {
 		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
@@ -98,20 +109,25 @@ func writeEvents(o output, line ledger.Timeline) error {
 	all := eventsOf(line)
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
-		cells := []cell{{text: clock(e.At)}, {text: "-"}, {text: e.What}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"},
-			{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.note), 100))}}
-		if a := e.row; a != nil {
-			cells[1], cells[3] = cell{text: strconv.Itoa(a.AttemptNo)}, cell{string(a.State), toneOfState(string(a.State))}
-			cells[4].text, cells[5].text = orDash(a.Result), orDash(oneLine(saidCodes(a.ErrorCode, a.RailCode)))
-			if a.LatencyMS != nil {
-				cells[6].text = strconv.Itoa(int(*a.LatencyMS)) + "ms"
-			}
-			cells[8].text = orDash(oneLine(a.RailReference))
-		}
-		rows = append(rows, cells)
+		rows = append(rows, e.cells())
 	}
 	if err := o.text("\n"); err != nil {
 		return err
 	}
 	return o.table([]string{"TIME", "ROW", "WHAT", "STATE", "RESULT", "CODE", "LATENCY", "BY", "REFERENCE", "MESSAGE"}, rows)
+}
+
+// cells are what the table shows of an event.
+func (e event) cells() []cell {
+	cells := []cell{{text: clock(e.At)}, {text: "-"}, {text: e.What}, {text: "-"}, {text: "-"}, {text: "-"}, {text: "-"},
+		{text: orDash(oneLine(e.By))}, {text: "-"}, {text: orDash(bounded(oneLine(e.note), 100))}}
+	if a := e.row; a != nil {
+		cells[1], cells[3] = cell{text: strconv.Itoa(a.AttemptNo)}, cell{string(a.State), toneOfState(string(a.State))}
+		cells[4].text, cells[5].text = orDash(a.Result), orDash(oneLine(saidCodes(a.ErrorCode, a.RailCode)))
+		if a.LatencyMS != nil {
+			cells[6].text = strconv.Itoa(int(*a.LatencyMS)) + "ms"
+		}
+		cells[8].text = orDash(oneLine(a.RailReference))
+	}
+	return cells
 }

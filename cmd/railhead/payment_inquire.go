@@ -24,7 +24,7 @@ func paymentInquireCommand() *cobra.Command {
 					return err
 				}
 				return act{Act: "INQUIRE", OutboxID: id, AttemptNo: number, Before: string(payment.Parked), Now: string(payment.Unknown), Changed: true}.
-					write(cmd, "put out for one inquiry: %s, row %d", id, number)
+					write(cmd, putOut(id, number))
 			})
 		},
 	}

@@ -87,6 +87,6 @@ func reschedule(cmd *cobra.Command, reference, name string, due time.Time, reaso
 		if o.json {
 			return o.document(dueAct{act{Act: name, OutboxID: id, Now: "PENDING", Changed: !changed.Is.Equal(changed.Was)}, changed})
 		}
-		return o.text("due at %s: %s, was due at %s\n", clock(changed.Is), id, clock(changed.Was))
+		return o.text("%s\n", dueChanged(id, changed))
 	})
 }

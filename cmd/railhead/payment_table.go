@@ -22,8 +22,8 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 		{"money", o.paint(moneyWords(word), toneOfMoney(word)) + ": " + oneLine(why)},
 		{"next", nextStep(line)},
 	}
-	if line.Priority != payment.PriorityNormal.Number() {
-		head = append(head, [2]string{"priority", map[int]string{0: "urgent", 2: "bulk"}[line.Priority]})
+	if p := line.Priority; p != nil && *p != payment.PriorityNormal.Number() {
+		head = append(head, [2]string{"priority", map[int]string{0: "urgent", 2: "bulk"}[*p]})
 	}
 	if !line.ExpiresAt.IsZero() {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})

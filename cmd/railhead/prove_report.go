@@ -14,6 +14,9 @@ import (
 // seenMax bounds what a table shows of a result; the report has it whole.
 const seenMax = 110
 
+// notesShown bounds what a table shows of a proof's notes; the report has all of them.
+const notesShown = 30
+
 func toneOf(status proofs.Status) tone {
 	switch status {
 	case proofs.Passed:
@@ -104,6 +107,10 @@ func remarks(report proofs.Report) string {
 		for n, note := range p.Notes {
 			if n == 0 {
 				fmt.Fprintf(&text, "\n%s notes:\n", p.Name)
+			}
+			if n == notesShown {
+				fmt.Fprintf(&text, "  and %d more, which are in the report: --report FILE or -o json\n", len(p.Notes)-n)
+				break
 			}
 			fmt.Fprintf(&text, "  %s\n", note)
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// TestProve goes the way of an auditor: run, file, check; then somebody helps
+// TestProve goes the way of an auditor: run, file, check; then a superuser helps
 // himself in psql.
 func TestProve(t *testing.T) {
 	t.Parallel()
@@ -88,6 +89,22 @@ func TestProveNotRun(t *testing.T) {
 	as(celltest.Ingest).want(exitProof, "prove", "-o", "json")
 	as(celltest.Auditor).want(exitProof, "prove", "run", "sequence-next")
 	as(celltest.Auditor).want(exitProof, "prove", "run", "verbs")
+}
+
+// TestNotesOfMany: a table that leaves notes out says how many, and where they are.
+func TestNotesOfMany(t *testing.T) {
+	t.Parallel()
+	report := proofs.Report{Proofs: []proofs.Result{{Name: "evidence", Status: proofs.Passed}}}
+	of := func(notes int) string {
+		report.Proofs[0].Notes = slices.Repeat([]string{"resolved"}, notes)
+		return remarks(report)
+	}
+	if said := of(30); strings.Count(said, "  resolved\n") != 30 || strings.Contains(said, "more") {
+		t.Errorf("of 30 notes: %s", said)
+	}
+	if said := of(33); strings.Count(said, "  resolved\n") != 30 || !strings.HasSuffix(said, "  and 3 more, which are in the report: --report FILE or -o json\n") {
+		t.Errorf("of 33 notes: %s", said)
+	}
 }
 
 func TestProveJSON(t *testing.T) {

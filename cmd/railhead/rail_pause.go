@@ -80,7 +80,7 @@ func railSwitch(word, short, long string, do func(ctx context.Context, operator 
 				if err != nil {
 					return err
 				}
-				return done.write(cmd, "%s", said)
+				return done.write(cmd, said)
 			})
 		},
 	}

@@ -16,7 +16,14 @@ func remedy(line ledger.Timeline) string {
 	}
 	said := remedyOnceSettled(line)
 	for _, refused := range []string{"dead-letter replay ", "dead-letter close ", "payment cancel "} {
-		if !line.SuspendedAt.IsZero() && strings.Contains(said, "railhead "+refused) {
+		if !strings.Contains(said, "railhead "+refused) {
+			continue
+		}
+		if line.Unconfirmed {
+			return "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
+				"cancelled or closed. Start one, or wait some seconds, and look again\n" + said
+		}
+		if !line.SuspendedAt.IsZero() {
 			return "lanes are suspended since " + clock(line.SuspendedAt) + ", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
 				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --reason WHY\n" + said
 		}

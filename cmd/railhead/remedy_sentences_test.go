@@ -25,7 +25,8 @@ var sentenceScenes = []func(*teller){
 		w.record(w.outcome(*w.held, payment.ResultNotSent))
 		w.lose()
 	},
-	(*teller).forge, (*teller).overtake, (*teller).askAgain, (*teller).suspend,
+	(*teller).forge, (*teller).overtake, (*teller).askAgain, (*teller).suspend, (*teller).setBudget,
+	(*teller).doubtAndSetAside, (*teller).doubtAndForge,
 }
 
 // step does what has to be possible.
@@ -66,15 +67,39 @@ func (w *teller) lose() {
 	w.look("set aside, and removed")
 }
 
+const forgery = `UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"creditor": "another"}'
+	FROM railhead.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id AND p.outbox_id = $1`
+
 // forge changes what is sent, which an operator then finds not to be executed.
 func (w *teller) forge() {
-	w.cell.Exec(`UPDATE railhead.payment_outbox_pending SET payload = payload || '{"creditor": "another"}' WHERE outbox_id = $1`, [16]byte(w.id))
+	w.cell.Exec(forgery, [16]byte(w.id))
 	w.step(w.claim)
 	w.record(w.outcome(*w.held, payment.ResultTampered))
 	w.look("forged")
 	_, err := w.operator.ResolvePayment(w.Context(), w.id, ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
 	w.must(err)
 	w.look("resolved as not executed")
+}
+
+// doubtAndSetAside sets aside what may have been paid, where the rail lets it wait.
+func (w *teller) doubtAndSetAside() {
+	w.step(w.claim)
+	w.record(w.outcome(*w.held, payment.ResultUnknown))
+	if w.setAside() != "" {
+		w.look("unknown, and set aside")
+	}
+}
+
+// doubtAndForge changes what may have been paid before it is sent again, where the rail
+// lets it be.
+func (w *teller) doubtAndForge() {
+	w.step(w.claim)
+	w.record(w.outcome(*w.held, payment.ResultUnknown))
+	w.cell.Exec(forgery, [16]byte(w.id))
+	if w.claim() == string(payment.ActionSend) {
+		w.record(w.outcome(*w.held, payment.ResultTampered))
+		w.look("unknown, and forged")
+	}
 }
 
 // overtake looks at what has expired before the reaper does.
@@ -94,6 +119,10 @@ func (w *teller) obey(line ledger.Timeline) {
 	var first []string
 	if strings.Contains(said, "railhead timeline accept") {
 		first = append(first, `SELECT railhead.accept_timeline('a test')`)
+	}
+	if strings.Contains(said, "no relayer has confirmed") { // one starts, and does
+		w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
+		defer w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = false`)
 	}
 	if strings.Contains(said, "resume that") {
 		first = append(first, `SELECT railhead.resume_rail('*', 'a test'), railhead.resume_rail('bank', 'a test')`, `SELECT railhead.resume_participant('p', 'a test')`)

@@ -51,6 +51,14 @@ func serviceCommands() []*cobra.Command {
 				"a member of railhead_callbacks; the secrets are those of RAILHEAD_RAILS_FILE.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "callbacks") },
 		},
+		{
+			Use: "api", Short: "Take instructions over HTTP, and say what became of them",
+			Long: "Take instructions over HTTP on RAILHEAD_API_ADDR, by tokens (railhead token create), and say what became of\n" +
+				"them: docs/openapi.json describes it. Connects by RAILHEAD_API_URL as a member of railhead_api. Give it\n" +
+				"RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE, or put TLS in front of it: tokens go over the wire.\n" +
+				"SIGTERM accepts no more, and lets requests under way get their answers. Any number may run.",
+			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "api") },
+		},
 		devCommand(),
 	}
 }
@@ -64,7 +72,7 @@ type component interface {
 // makers wire each kind of component to its own login.
 func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error) {
 	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error){
-		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks,
+		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI,
 	}
 }
 
@@ -142,7 +150,7 @@ func runAll(ctx context.Context, s settings, components map[string]component, da
 	return nil
 }
 
-// newWorkerID names a process start, unique for ever.
+// newWorkerID names a process start and is never used again.
 func newWorkerID(kind string) string {
 	host, err := os.Hostname()
 	if err != nil {

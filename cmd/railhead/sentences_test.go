@@ -37,14 +37,14 @@ type sentence struct {
 
 // sentenceRows is what the SQL of a sentence sees of instruction $1.
 const sentenceRows = `
-	WITH a AS MATERIALIZED (SELECT * FROM railhead.payment_outbox_attempts WHERE outbox_id = $1),
+	WITH a AS MATERIALIZED (SELECT * FROM railhead.v_outbox_attempts WHERE outbox_id = $1),
 	l AS (SELECT * FROM a WHERE state <> 'LATE_OUTCOME' ORDER BY attempt_no DESC LIMIT 1),
-	p AS (SELECT * FROM railhead.payment_outbox_pending WHERE outbox_id = $1),
+	p AS (SELECT * FROM railhead.v_outbox_pending WHERE outbox_id = $1),
 	d AS (SELECT *, status NOT IN ('manual_replay', 'resolved') AS open FROM railhead.payment_dead_letters WHERE outbox_id = $1),
 	k AS (SELECT * FROM railhead.payment_outbox_keys WHERE outbox_id = $1),
 	g AS (SELECT * FROM railhead.payment_operator_log WHERE outbox_id = $1),
 	r AS (SELECT v.profile FROM railhead.payment_rails b JOIN railhead.payment_rail_profiles v ON v.rail_type = b.rail_type AND v.version = b.profile_version WHERE b.rail_type = 'bank')
-	SELECT coalesce((`
+	SELECT ARRAY[`
 
 // sentenceWords are what the book's SQL says more than once.
 var sentenceWords = map[string]string{
@@ -55,6 +55,11 @@ var sentenceWords = map[string]string{
 		FROM railhead.payment_outbox_claims f CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m (id, no)
 		JOIN railhead.payment_outbox_attempts t ON t.outbox_id = m.id AND t.attempt_no = m.no
 		WHERE NOT EXISTS (SELECT FROM railhead.payment_outbox_attempts x WHERE x.outbox_id = m.id AND x.attempt_no > m.no AND x.state <> 'LATE_OUTCOME')) AS flights`,
+	// What the table shows of a row in addition to its words.
+	"cells": `coalesce(nullif(a.worker_id, ''), a.actor) = '{by}' AND a.attempt_no = {row} AND a.state::text = '{state}' AND date_trunc('milliseconds', a.created_at) = '{at}'
+		AND coalesce(CASE WHEN a.error_code IS DISTINCT FROM 'RESOLVED' THEN a.result END, '-') = '{result}' AND coalesce(a.rail_reference, '-') = '{reference}'
+		AND coalesce(nullif(concat_ws('/', a.error_code, CASE WHEN a.rail_code IS DISTINCT FROM a.error_code THEN a.rail_code END), ''), '-') = '{code}'
+		AND coalesce(a.latency_ms || 'ms', '-') = '{latency}' AND starts_with(replace(coalesce(nullif(a.error_message, ''), '-'), E'\n', ' '), rtrim('{said}', '.'))`,
 	// What relayers that run said last of the rails that they serve.
 	"lanes": `(SELECT h.last_tick_at, s.lane FROM railhead.outbox_heartbeats h CROSS JOIN LATERAL jsonb_array_elements(h.lanes) AS s (lane)
 		WHERE h.kind = 'relayer' AND h.status = 'running' AND h.last_tick_at > clock_timestamp() - interval '15 seconds') AS lanes`,
@@ -148,7 +153,12 @@ type teller struct {
 	held      *payment.Claim
 	claims    []payment.Claim
 	story     []string
+	told      map[string]bool // what was held to rows that never change
+	unchecked []saidSentence  // of this look
 }
+
+// saidSentence is a sentence that was printed, and the SQL that has to be true.
+type saidSentence struct{ place, text, says, holds string }
 
 // sentenceProfiles are the rails of the histories: those that can't be asked and those
 // that can, with an id for one send and for many.
@@ -160,7 +170,7 @@ var sentenceProfiles = map[string]string{
 }
 
 // TestSentences: what payment show and dead-letter show say of an instruction is true of
-// its rows, sentence by sentence, whatever became of it.
+// its rows, sentence by sentence and line by line, whatever became of it.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	b := readBook(t)
@@ -228,6 +238,7 @@ func tellHistories(t *testing.T, b *book, name, profile string) {
 			return
 		}
 		one := w
+		one.told = make(map[string]bool)
 		one.draw = rand.New(rand.NewPCG(uint64(n), uint64(len(name))))
 		if one.tell(n); t.Failed() {
 			b.untrue.Store(true)
@@ -245,6 +256,7 @@ func (w *teller) tell(n int) {
 	if w.draw.IntN(5) == 0 {
 		in.NotBefore = time.Now().Add(time.Hour)
 	}
+	in.Priority = []payment.Priority{payment.PriorityNormal, payment.PriorityUrgent, payment.PriorityBulk}[n%3]
 	receipt, err := w.ingest.Enqueue(w.Context(), in)
 	if err != nil {
 		w.Fatal(err)
@@ -264,7 +276,7 @@ func (w *teller) tell(n int) {
 func (w *teller) wander() {
 	steps := map[string]func() string{
 		"claim": w.claim, "answer": w.answer, "die": w.die, "come late": w.comeLate, "call back": w.callBack,
-		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "close": w.close, "inquire": w.inquire, "reschedule": w.reschedule,
+		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "triage": w.triage, "inquire": w.inquire, "reschedule": w.reschedule,
 		"expire": w.expire, "set aside": w.setAside, "pause": w.pause, "beat": w.beat,
 	}
 	var names []string
@@ -298,20 +310,24 @@ func (w *teller) look(step string) {
 	for _, why := range line.NotClaimed {
 		w.hold("status", oneLine(why))
 	}
+	w.lookAtStory(line)
 	if line.DeadLetter != nil {
 		w.hold("opened", openingLine(line.DeadLetter))
 	}
 	if line.DeadLetter.Open() {
 		w.hold("remedy", remedy(line))
+		w.check()
 		w.obey(line)
 	}
 	if w.draw.IntN(12) == 0 {
 		w.lookAtStatus()
+		w.lookAtLetters()
 	}
+	w.check()
 }
 
-// hold finds a sentence that is printed somewhere in the book, and asks the rows whether
-// it is so.
+// hold finds a sentence that is printed somewhere in the book, and has check ask the rows
+// whether it is so.
 func (w *teller) hold(place, text string) {
 	w.Helper()
 	s, holds := w.book.find(place, text)
@@ -319,15 +335,32 @@ func (w *teller) hold(place, text string) {
 		w.Errorf("after %s, %s: the book has no such sentence: %q", strings.Join(w.story, "; "), place, text)
 		return
 	}
-	var is bool
-	if err := w.looker.QueryRow(w.Context(), sentenceRows+holds+`), false)`, [16]byte(w.id)).Scan(&is); err != nil {
-		w.Fatalf("%s: %s: %v", place, s.Says, err)
+	w.unchecked = append(w.unchecked, saidSentence{place, text, s.Says, holds})
+}
+
+// check asks the rows about all that was said since it was called last, at once.
+func (w *teller) check() {
+	w.Helper()
+	all := w.unchecked
+	if w.unchecked = nil; len(all) == 0 {
+		return
 	}
-	if !is {
+	holds := make([]string, 0, len(all))
+	for _, one := range all {
+		holds = append(holds, "coalesce(("+one.holds+"), false)")
+	}
+	var are []bool
+	if err := w.looker.QueryRow(w.Context(), sentenceRows+strings.Join(holds, ", ")+`]`, pgx.QueryExecModeExec, w.id.String()).Scan(&are); err != nil {
+		w.Fatalf("%+v: %v", all, err)
+	}
+	for n, one := range all {
+		if are[n] {
+			continue
+		}
 		var rows string
 		w.cell.QueryRow(`SELECT coalesce(string_agg(concat_ws('/', state, nullif(answers_attempt_no, 0), result, error_code, rail_reference, CASE WHEN outcome_unknown THEN 'unknown' END), ' ' ORDER BY attempt_no), '')
 			FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, []any{[16]byte(w.id)}, &rows)
-		w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), place, text, holds, rows)
+		w.Errorf("after %s, %s says %q, which is not so: %s\nrows: %s", strings.Join(w.story, "; "), one.place, one.text, one.holds, rows)
 	}
 }
 
@@ -491,10 +524,15 @@ func (w *teller) callBack() string {
 	return fmt.Sprintf("%s: %s", o.Result, verdict)
 }
 
-// act is an operator's, which the state may not allow.
-func (w *teller) act(what string, err error) string {
+// act is an operator's, which the state may not allow. What the command says that it did
+// is held to the rows.
+func (w *teller) act(what, says string, err error) string {
 	w.Helper()
 	if err == nil {
+		w.story = append(w.story, "the act "+what)
+		w.hold("act", says)
+		w.check()
+		w.story = w.story[:len(w.story)-1]
 		return what
 	}
 	if !errors.Is(err, payment.ErrNotAllowed) && !errors.Is(err, payment.ErrNotFound) {
@@ -504,23 +542,30 @@ func (w *teller) act(what string, err error) string {
 }
 
 func (w *teller) cancel() string {
-	_, err := w.operator.CancelPayment(w.Context(), w.id, "a test")
-	return w.act("done", err)
+	row, err := w.operator.CancelPayment(w.Context(), w.id, "a test")
+	return w.act("done", cancelled(w.id, row), err)
 }
 
 func (w *teller) replay() string {
-	_, err := w.operator.ReplayPayment(w.Context(), w.id, time.Time{}, "a test")
-	return w.act("done", err)
+	row, err := w.operator.ReplayPayment(w.Context(), w.id, time.Time{}, "a test")
+	return w.act("done", replayed(w.id, row), err)
 }
 
-func (w *teller) close() string {
-	_, err := w.operator.TriageDeadLetter(w.Context(), w.id, ledger.Close, "a test")
-	return w.act("done", err)
+func (w *teller) triage() string {
+	to, done := ledger.Acknowledge, "acknowledged"
+	switch w.draw.IntN(4) {
+	case 0:
+		to, done = ledger.Escalate, "escalated"
+	case 1, 2:
+		to, done = ledger.Close, "closed"
+	}
+	before, err := w.operator.TriageDeadLetter(w.Context(), w.id, to, "a test")
+	return w.act(done, triaged(done, w.id, before), err)
 }
 
 func (w *teller) inquire() string {
-	_, err := w.operator.InquirePayment(w.Context(), w.id, "a test")
-	return w.act("done", err)
+	row, err := w.operator.InquirePayment(w.Context(), w.id, "a test")
+	return w.act("done", putOut(w.id, row), err)
 }
 
 func (w *teller) resolve() string {
@@ -529,8 +574,8 @@ func (w *teller) resolve() string {
 	if w.draw.IntN(2) == 0 {
 		e.Executed, e.RailSilent, e.RailReference, what = true, false, w.reference(), "executed"
 	}
-	_, err := w.operator.ResolvePayment(w.Context(), w.id, e)
-	return w.act(what, err)
+	state, err := w.operator.ResolvePayment(w.Context(), w.id, e)
+	return w.act(what, resolved(w.id, state), err)
 }
 
 func (w *teller) expire() string {
@@ -552,28 +597,64 @@ func (w *teller) setAside() string {
 // pause looks while the rail, everything or the participant is paused.
 func (w *teller) pause() string {
 	pause, resume, what := w.operator.PauseRail, w.operator.ResumeRail, celltest.Bank
+	words := railWords(what)
 	switch w.draw.IntN(3) {
 	case 0:
-		what = "*"
+		what, words = "*", railWords("*")
 	case 1:
-		pause, resume, what = w.operator.PauseParticipant, w.operator.ResumeParticipant, "p"
+		pause, resume, what, words = w.operator.PauseParticipant, w.operator.ResumeParticipant, "p", "participant p"
 	}
 	var until time.Time
 	if w.draw.IntN(2) == 0 {
 		until = time.Now().Add(time.Hour)
 	}
-	_, err := pause(w.Context(), what, "a test", until)
+	changed, err := pause(w.Context(), what, "a test", until)
 	w.must(err)
 	w.look("paused " + what)
+	w.hold("act", paused(words, changed, w.pauseOf(what)))
+	if w.draw.IntN(3) == 0 {
+		changed, err = pause(w.Context(), what, "once more", until)
+		w.must(err)
+		w.hold("act", paused(words, changed, w.pauseOf(what)))
+	}
+	w.check()
 	gate := []ledger.Gate{{Scope: ledger.GateRail, Name: celltest.Bank}, {Scope: ledger.GateCell, Name: ledger.Everything}, {Scope: ledger.GateParticipant, Name: "p"}}[len(w.story)%3]
-	_, err = w.operator.CloseEnqueue(w.Context(), gate, "a test", until)
+	changed, err = w.operator.CloseEnqueue(w.Context(), gate, "a test", until)
 	w.must(err)
+	w.hold("act", gateClosed(gate, changed, w.closedGate(gate)))
 	w.lookAtStatus()
-	_, err = w.operator.OpenEnqueue(w.Context(), gate, "a test")
-	w.must(err)
-	_, err = resume(w.Context(), what, "a test")
-	w.must(err)
+	for range 2 { // the second finds it open
+		changed, err = w.operator.OpenEnqueue(w.Context(), gate, "a test")
+		w.must(err)
+		w.hold("act", gateOpened(gate, changed, w.closedGate(everythingGate)))
+		w.check()
+	}
+	for range 2 {
+		changed, err = resume(w.Context(), what, "a test")
+		w.must(err)
+		w.hold("act", resumed(words, changed, w.pauseOf("*")))
+		w.check()
+	}
 	return "resumed"
+}
+
+// pauseOf is the pause in force of what pause named.
+func (w *teller) pauseOf(what string) *ledger.Pause {
+	w.Helper()
+	find := w.reader.RailPause
+	if what == "p" {
+		find = w.reader.ParticipantPause
+	}
+	pause, err := find(w.Context(), what)
+	w.must(err)
+	return pause
+}
+
+func (w *teller) closedGate(gate ledger.Gate) *ledger.ClosedGate {
+	w.Helper()
+	closed, err := w.reader.ClosedGate(w.Context(), gate)
+	w.must(err)
+	return closed
 }
 
 // reschedule changes when what waits is due.
@@ -582,12 +663,11 @@ func (w *teller) reschedule() string {
 	if w.draw.IntN(2) == 0 {
 		due = time.Now().Add(time.Hour)
 	}
-	_, err := w.operator.ReschedulePayment(w.Context(), w.id, due, "a test")
+	changed, err := w.operator.ReschedulePayment(w.Context(), w.id, due, "a test")
 	if errors.Is(err, payment.ErrNotAllowed) {
 		return "refused"
 	}
-	w.must(err)
-	return "rescheduled"
+	return w.act("rescheduled", dueChanged(w.id, changed), err)
 }
 
 // beat is a relayer's: it serves the rail or another one, is busy, stopped or silent.
@@ -611,7 +691,7 @@ func (w *teller) beat() string {
 	}
 	names := slices.Sorted(maps.Keys(lanes))
 	what := names[w.draw.IntN(len(names))]
-	h := payment.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Lanes: []payment.LaneReport{lanes[what]}}
+	h := payment.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true, Lanes: []payment.LaneReport{lanes[what]}}
 	if w.draw.IntN(4) == 0 {
 		h.Status, what = "stopped", "stopped"
 	}
@@ -624,11 +704,27 @@ func (w *teller) beat() string {
 	return h.Name + " " + what
 }
 
-// suspend looks while lanes are suspended.
+// suspend looks while no relayer has confirmed that nothing is missing, and while lanes are suspended.
 func (w *teller) suspend() {
 	w.step(w.setAside)
+	w.step(w.beat)
+	w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = false`)
+	w.look("unconfirmed")
+	w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
 	w.cell.Exec(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
 	w.look("suspended")
-	_, err := w.operator.AcceptTimeline(w.Context(), "a test")
+	server, err := w.operator.AcceptTimeline(w.Context(), "a test")
 	w.must(err)
+	w.hold("act", accepted(server))
+	w.check()
+}
+
+// setBudget changes the cell's claim timeout, and then sets what is in force.
+func (w *teller) setBudget() {
+	for _, zombie := range []time.Duration{4 * time.Minute, 4 * time.Minute} {
+		version, changed, err := w.operator.SetTimeBudget(w.Context(), map[string]time.Duration{"zombie": zombie}, "a test")
+		w.must(err)
+		w.hold("act", budgetSet(version, changed))
+		w.check()
+	}
 }

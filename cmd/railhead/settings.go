@@ -28,8 +28,9 @@ type settings struct {
 	OperatorURL  string `env:"RAILHEAD_OPERATOR_URL"`  // a member of railhead_operator
 	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
 	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_callbacks
+	APIURL       string `env:"RAILHEAD_API_URL"`       // a member of railhead_api
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks
+	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks and api
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
@@ -40,6 +41,14 @@ type settings struct {
 	// The endpoint for callbacks, apart from health: rails reach it.
 	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
 	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here
+	// The HTTP API, apart from health: callers reach it.
+	APIAddr           string `env:"RAILHEAD_API_ADDR" envDefault:"127.0.0.1:0"`
+	APIFile           string `env:"RAILHEAD_API_ADDR_FILE"` // the bound address is written here
+	APICertFile       string `env:"RAILHEAD_API_CERT_FILE"`
+	APIKeyFile        string `env:"RAILHEAD_API_KEY_FILE"`
+	APIClientCAFile   string `env:"RAILHEAD_API_CLIENT_CA_FILE"`
+	APIConns          int32  `env:"RAILHEAD_API_DATABASE_CONNECTIONS" envDefault:"8"`
+	APIConnectionsMax int    `env:"RAILHEAD_API_CONNECTIONS" envDefault:"1000"`
 
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
@@ -61,7 +70,7 @@ type settings struct {
 	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN"`
 	Drain          time.Duration `env:"RAILHEAD_DRAIN"`
 	HeartbeatStale time.Duration `env:"RAILHEAD_HEARTBEAT_STALE"`
-	// DatabaseSizeLimit is what the disk can hold, in bytes; 0: nobody has said.
+	// DatabaseSizeLimit is what the disk can hold, in bytes; 0: not known.
 	DatabaseSizeLimit int64 `env:"RAILHEAD_DATABASE_SIZE_LIMIT"`
 
 	traces *export.Traces // where a component's spans go

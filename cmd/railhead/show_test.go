@@ -89,7 +89,7 @@ func TestPaymentShow(t *testing.T) {
 
 	bare := who.want(exitOK, "payment", "show", "INV-7", "-o", "json").out
 	if strings.Contains(bare, "payee") || strings.Contains(seen.String(), "payee") {
-		t.Error("the payload is shown to somebody who did not ask for it")
+		t.Error("the payload is shown to a caller that did not ask for it")
 	}
 	if strings.Contains(seen.String(), "\x1b") {
 		t.Error("a rail's message reaches the terminal with its control characters")

@@ -24,6 +24,7 @@ func (w *teller) lookAtStatus() {
 	for _, said := range statusSays(w.T, text.String()) {
 		w.hold("status", said)
 	}
+	w.check()
 }
 
 // statusSays gives the lines of status, and each cell of its tables with the name of its row

@@ -115,11 +115,7 @@ func settingsSetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				said := "is in force: components take it with their next heartbeat"
-				if !changed {
-					said = "is in force and stays: nothing differs"
-				}
-				return act{Act: "SET_TIME_BUDGET", Now: strconv.Itoa(version), Changed: changed}.write(cmd, "time budget: version %d %s", version, said)
+				return act{Act: "SET_TIME_BUDGET", Now: strconv.Itoa(version), Changed: changed}.write(cmd, budgetSet(version, changed))
 			})
 		},
 	}
@@ -151,4 +147,13 @@ func readChanges(args []string) (map[string]time.Duration, error) {
 		}
 	}
 	return changes, errors.Join(faults...)
+}
+
+// budgetSet says what a change of the time budget did.
+func budgetSet(version int, changed bool) string {
+	said := "is in force: components take it with their next heartbeat"
+	if !changed {
+		said = "is in force and stays: nothing differs"
+	}
+	return fmt.Sprintf("time budget: version %d %s", version, said)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 func timelineCommand() *cobra.Command {
@@ -32,11 +35,16 @@ func timelineAcceptCommand() *cobra.Command {
 						"system_identifier": server.SystemIdentifier, "timeline": server.Timeline,
 					})
 				}
-				return o.text("accepted: system %s, timeline %d\n", server.SystemIdentifier, server.Timeline)
+				return o.text("%s\n", accepted(server))
 			})
 		},
 	}
 	command.Flags().StringVar(&reason, "reason", "", "what was compared with the rails")
 	must(command.MarkFlagRequired("reason"))
 	return command
+}
+
+// accepted says on which server sending may go on.
+func accepted(server payment.Server) string {
+	return fmt.Sprintf("accepted: system %s, timeline %d", server.SystemIdentifier, server.Timeline)
 }

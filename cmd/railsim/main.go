@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 }
 
 // announce writes the bound address so that a reader of the file sees all of it or no file: the connection is already
-// listened on, so whoever finds the file can connect.
+// listened on, so a process that finds the file can connect.
 func announce(path, addr string) error {
 	if path == "" {
 		return nil

@@ -38,7 +38,7 @@ type silent struct{}
 func (silent) Received(string, string)                   {}
 func (silent) Recorded(payment.Outcome, payment.Verdict) {}
 
-// What was made of a callback, for the Observer, beside the ledger's verdicts.
+// What was made of a callback, for the Observer, in addition to the ledger's verdicts.
 const (
 	Unsigned   = "UNSIGNED"
 	Unreadable = "UNREADABLE"
@@ -47,12 +47,17 @@ const (
 	Failed     = "NOT_RECORDED"
 )
 
+// Recordings is how many callbacks are recorded concurrently. The store should have two connections
+// more, for heartbeats.
+const Recordings = 6
+
 // Receiver answers POST /callbacks/{rail_type}.
 type Receiver struct {
 	readers  map[string]*callback.Reader
 	store    Store
 	workerID string
 	timeout  time.Duration
+	turns    chan struct{}
 	watch    Observer
 	log      *slog.Logger
 	// Tracer makes the span of each callback, if it is set before the first one.
@@ -62,7 +67,7 @@ type Receiver struct {
 	Suspended func() bool
 }
 
-// New takes the readers by rail. Timeout bounds one recording.
+// New takes the readers by rail. Timeout bounds the wait of a callback for its turn, and then its recording.
 func New(readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer, log *slog.Logger) (*Receiver, error) {
 	if len(readers) == 0 {
 		return nil, errors.New("no rail is configured for callbacks: give one a callback section")
@@ -73,7 +78,7 @@ func New(readers map[string]*callback.Reader, store Store, workerID string, time
 	if watch == nil {
 		watch = silent{}
 	}
-	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout, watch: watch, log: log}, nil
+	return &Receiver{readers: readers, store: store, workerID: workerID, timeout: timeout, turns: make(chan struct{}, Recordings), watch: watch, log: log}, nil
 }
 
 // Register adds the endpoint to a mux.
@@ -124,19 +129,27 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
+// errNoTurn is a callback that waited for its turn in vain.
+var errNoTurn = errors.New("too many callbacks at once")
+
 // record makes the evidence durable before it answers. The rail may hang up
-// meanwhile: the recording has its own deadline.
+// meanwhile: the recording has its own deadline, which begins with its turn. A recording
+// that is cut off takes its connection with it, and the first one on a new connection takes
+// much longer: if the wait counted, a crowd of callbacks would leave new connections alone.
 func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType string, event callback.Event) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), r.timeout)
-	defer cancel()
+	ctx := context.WithoutCancel(request.Context())
+	var outboxID payment.ID
 	var outcome payment.Outcome
 	var verdict payment.Verdict
-	outboxID, err := r.store.ByRailKey(ctx, event.RailKey)
-	if err == nil {
+	err := r.inTurn(ctx, func(ctx context.Context) (err error) {
+		if outboxID, err = r.store.ByRailKey(ctx, event.RailKey); err != nil {
+			return err
+		}
 		outcome = r.outcome(railType, outboxID, event)
 		r.nameInstruction(ctx, outboxID, event)
 		verdict, err = r.store.RecordLate(ctx, outcome)
-	}
+		return err
+	})
 	endRecord(ctx, verdict, err)
 	forgotten := errors.Is(err, payment.ErrNotFound) && r.Suspended != nil && r.Suspended()
 	switch {
@@ -162,6 +175,21 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		r.log.Log(ctx, level, say, "rail_type", railType, "outbox_id", outboxID, "result", event.Result, "rail_reference", event.Reference, "verdict", verdict)
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// inTurn waits for one of the turns, and gives do the timeout from then on.
+func (r *Receiver) inTurn(ctx context.Context, do func(context.Context) error) error {
+	wait := time.NewTimer(r.timeout)
+	defer wait.Stop()
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+	case <-wait.C:
+		return errNoTurn
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	return do(ctx)
 }
 
 func (r *Receiver) outcome(railType string, outboxID payment.ID, event callback.Event) payment.Outcome {

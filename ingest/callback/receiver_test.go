@@ -29,7 +29,7 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t)
 	id := w.enqueue()
 	w.claim(id)
-	wrong := "whsec_" + base64.StdEncoding.EncodeToString([]byte("somebody else signs by this one"))
+	wrong := "whsec_" + base64.StdEncoding.EncodeToString([]byte("another sender signs by this one"))
 	for _, c := range []struct {
 		what   string
 		answer *http.Response
@@ -185,7 +185,7 @@ func TestFaultyCallbacks(t *testing.T) {
 		{railsim.Fault{Kind: railsim.CallbackWrongReference}, []string{callback.Unreadable, callback.Unreadable}, "DISPATCHING ACCEPTED(1), INQUIRE"},
 		{railsim.Fault{Kind: railsim.CallbackBadSignature}, []string{callback.Unsigned, callback.Unsigned}, "DISPATCHING ACCEPTED(1), INQUIRE"},
 	} {
-		w := newWorld(t) // the bank goes on calling back what nobody takes
+		w := newWorld(t) // the bank goes on calling back what is not taken
 		c.fault.Probability = 1
 		w.must(w.bank.SetFaults(c.fault))
 		receipt := w.enqueueAs("one")
@@ -197,7 +197,7 @@ func TestFaultyCallbacks(t *testing.T) {
 		want := "DISPATCHED"
 		switch {
 		case strings.Contains(c.story, "CONFLICT"):
-			want = "CONFLICT" // nobody pays it again while a person compares
+			want = "CONFLICT" // no caller pays it again while a person compares
 		case strings.Contains(c.story, "INQUIRE"):
 			want = "ACCEPTED"
 		}
@@ -273,6 +273,24 @@ func TestNew(t *testing.T) {
 			t.Errorf("worker %q without a timeout was taken", worker)
 		}
 	}
+}
+
+// TestUnknownPaymentBeforeALook: nor is it answered as unknown on a server that was started and that no
+// relayer has compared, whatever this endpoint has found when it looked last.
+func TestUnknownPaymentBeforeALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	unknown := saysKey(payment.RailKey(payment.NewID()), "EXECUTED", "RS1")
+	w.cell.Exec(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status) VALUES ('relayer-1', 'relayer', 'h', 'v', 'running')`)
+	if answer := w.post(w.rail, "evt_1", unknown); answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("no relayer has compared: %s", answer.Status)
+	}
+	w.hears(callback.Failed)
+	w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
+	if answer := w.post(w.rail, "evt_1", unknown); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("one has: %s", answer.Status)
+	}
+	w.hears(callback.NotOurs)
 }
 
 // TestUnknownPaymentWhileSuspended: a payment that the database may have forgotten is

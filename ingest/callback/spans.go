@@ -11,7 +11,7 @@ import (
 )
 
 // headersStore is a Store that knows the headers of an instruction, and so the
-// trace of whoever enqueued it.
+// trace of the caller that enqueued it.
 type headersStore interface {
 	Headers(ctx context.Context, outboxID payment.ID) ([]byte, error)
 }
@@ -27,7 +27,7 @@ func (r *Receiver) begin(ctx context.Context, railType string) (context.Context,
 }
 
 // nameInstruction says which instruction a callback is about, once its signature
-// was found good, and links to the trace of whoever enqueued it.
+// was found good, and links to the trace of the caller that enqueued it.
 func (r *Receiver) nameInstruction(ctx context.Context, outboxID payment.ID, event callback.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

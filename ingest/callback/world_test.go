@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // shape is a rail that takes for now, can't be asked, does not de-duplicate, and
-// calls back: its callback is all that anybody will ever hear.
+// calls back: its callback is all that will ever be heard of it.
 var shape = simrail.Shape{Acceptance: payment.AcceptanceProvisional, Resend: payment.ResendNever}
 
 // world is a cell, the receiver in front of it, and a simulated bank that calls it.
@@ -70,6 +70,9 @@ func (w *world) Recorded(payment.Outcome, payment.Verdict) {}
 
 func (w *world) Received(railType, what string) { w.heard <- what }
 
+// recordingTimeout bounds the receiver's waits.
+const recordingTimeout = 2 * time.Second
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t), rail: shape.RailType(), heard: make(chan string, 100)}
@@ -105,7 +108,7 @@ func newWorld(t *testing.T) *world {
 	// Another rail of the same cell, with the same secret: a careless bank.
 	readers[celltest.Bank] = readers[w.rail]
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	receiver, err := callback.New(readers, w.store, "callbacks-1", 2*time.Second, w, log)
+	receiver, err := callback.New(readers, w.store, "callbacks-1", recordingTimeout, w, log)
 	w.must(err)
 	receiver.Suspended = w.suspended.Load
 	receiver.Register(mux)

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,7 @@ const (
 	Relayer   = "railhead_relayer_login"
 	Reaper    = "railhead_reaper_login"
 	Callbacks = "railhead_callback_login"
+	API       = "railhead_api_login"
 	Operator  = "railhead_operator_login"
 	Control   = "railhead_control_login"
 	Readonly  = "railhead_readonly_login"
@@ -53,6 +55,7 @@ func Logins() map[string]string {
 		Relayer:   "railhead_executor",
 		Reaper:    "railhead_executor",
 		Callbacks: "railhead_callbacks",
+		API:       "railhead_api",
 		Operator:  "railhead_operator",
 		Control:   "railhead_control",
 		Readonly:  "railhead_readonly",
@@ -74,6 +77,9 @@ type Cell struct {
 	*pgtest.DB
 	Schema string // the name of the cell
 	t      testing.TB
+
+	mu   sync.Mutex
+	idle []*pgx.Conn // of the superuser
 }
 
 // New makes a cell on the server that the test binary shares.
@@ -83,7 +89,7 @@ func New(t testing.TB) *Cell {
 	if err != nil {
 		t.Fatalf("template of a cell: %v", err)
 	}
-	return &Cell{DB: pgtest.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+	return on(t, pgtest.New(t, pgtest.From(tpl)))
 }
 
 // InLocale makes a cell in a database that sorts and folds text by an ICU locale,
@@ -95,7 +101,7 @@ func InLocale(t testing.TB, locale string) *Cell {
 		t.Fatalf("template of a cell: %v", err)
 	}
 	tpl.Locale = locale
-	return &Cell{DB: pgtest.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+	return on(t, pgtest.New(t, pgtest.From(tpl)))
 }
 
 // On makes a cell on a server of the test's own, to be halted and killed.
@@ -105,13 +111,20 @@ func On(t testing.TB, cluster *pgtest.Cluster) *Cell {
 	if err != nil {
 		t.Fatalf("template of a cell: %v", err)
 	}
-	return &Cell{DB: cluster.New(t, pgtest.From(tpl)), Schema: migrations.DefaultCell, t: t}
+	return on(t, cluster.New(t, pgtest.From(tpl)))
 }
 
-// Exec runs a statement as the superuser, on a connection of its own.
+func on(t testing.TB, db *pgtest.DB) *Cell {
+	c := &Cell{DB: db, Schema: migrations.DefaultCell, t: t}
+	t.Cleanup(c.disconnect)
+	return c
+}
+
+// Exec runs a statement as the superuser, on a connection that Exec and QueryRow
+// share: what a statement changes of its session may last or not.
 func (c *Cell) Exec(sql string, args ...any) {
 	c.t.Helper()
-	err := c.withConn(c.URL(""), func(conn *pgx.Conn) error {
+	err := c.withSuper(func(conn *pgx.Conn) error {
 		_, err := conn.Exec(c.t.Context(), sql, args...)
 		return err
 	})
@@ -120,10 +133,10 @@ func (c *Cell) Exec(sql string, args ...any) {
 	}
 }
 
-// QueryRow reads one row as the superuser, on a connection of its own.
+// QueryRow reads one row as the superuser, on a connection of [Cell.Exec].
 func (c *Cell) QueryRow(sql string, args []any, into ...any) {
 	c.t.Helper()
-	err := c.withConn(c.URL(""), func(conn *pgx.Conn) error {
+	err := c.withSuper(func(conn *pgx.Conn) error {
 		return conn.QueryRow(c.t.Context(), sql, args...).Scan(into...)
 	})
 	if err != nil {
@@ -174,13 +187,50 @@ func (c *Cell) SetTimeBudget(budget payment.TimeBudget) {
 		budget.HeartbeatStale.Milliseconds())
 }
 
-func (c *Cell) withConn(url string, do func(*pgx.Conn) error) (err error) {
-	conn, err := pgx.Connect(c.t.Context(), url)
+// withSuper keeps connections for the next statement: to open one takes longer
+// than most statements.
+func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
+	conn, err := c.takeSuper()
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(c.t.Context()))) }()
-	return do(conn)
+	err = do(conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+	return err
+}
+
+// takeSuper passes over connections that have ended: some tests terminate every
+// session, or restart the server.
+func (c *Cell) takeSuper() (*pgx.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.idle) > 0 {
+		conn := c.idle[len(c.idle)-1]
+		c.idle = c.idle[:len(c.idle)-1]
+		if conn.Ping(c.t.Context()) == nil {
+			return conn, nil
+		}
+	}
+	config, err := pgx.ParseConfig(c.URL(""))
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is prepared: tests change tables and functions under it.
+	config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+	return pgx.ConnectConfig(c.t.Context(), config)
+}
+
+// disconnect ends the superuser's sessions before the database goes.
+func (c *Cell) disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		if err := conn.Close(context.WithoutCancel(c.t.Context())); err != nil && !conn.IsClosed() {
+			c.t.Errorf("closing a connection of the superuser: %v", err)
+		}
+	}
 }
 
 // Canonical is a profile with its defaults, in the form that the database stores.

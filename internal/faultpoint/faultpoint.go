@@ -1,6 +1,6 @@
 // Package faultpoint names the moments at which crash tests stop a process.
 //
-// A service calls Reach where a crash leaves something that somebody else has
+// A service calls Reach where a crash leaves something that another process has
 // to repair. In an ordinary build Reach does nothing and costs nothing. In a
 // build with the tag faultpoint it tells the proof that started the process
 // where it is, over the unix socket that EnvSocket names, and waits there to be

@@ -4,7 +4,7 @@ package faultpoint
 
 import "time"
 
-// Enabled reports whether this build tells anybody of its points.
+// Enabled reports whether this build tells a proof of its points.
 const Enabled = false
 
 // Reach does nothing in this build.

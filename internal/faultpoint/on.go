@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Enabled reports whether this build tells anybody of its points.
+// Enabled reports whether this build tells a proof of its points.
 const Enabled = true
 
 // listening is what the environment asks to be told.
@@ -29,8 +29,8 @@ var listening = sync.OnceValue(func() map[Point]bool {
 })
 
 // Reach tells the proof that the point is reached, and returns once it may go
-// on. Every call has a connection of its own, so that calls on many goroutines
-// wait beside each other. A proof that is gone holds nobody up.
+// on. Every call has a connection of its own, so that calls on many goroutines wait
+// concurrently. A proof that is gone holds no call up.
 func Reach(p Point) {
 	if !listening()[p] {
 		return

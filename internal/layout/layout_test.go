@@ -3,16 +3,19 @@
 package layout
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/railhead-pay/railhead/"
@@ -27,6 +30,7 @@ var mayImport = map[string][]string{
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
 	"ingest":     {"payment", "rails"},
+	"client":     {"payment"},
 	"migrations": {"payment"},
 	"acl":        {},
 }
@@ -51,14 +55,14 @@ func TestImports(t *testing.T) {
 			other, _, _ := strings.Cut(ours, "/")
 			switch {
 			case other == "cmd":
-				t.Errorf("%s imports %s: nobody imports cmd", file, ours)
+				t.Errorf("%s imports %s: no package imports cmd", file, ours)
 			case other == tree, !listed:
 			case !slices.Contains(allowed, other) && !slices.Contains(allowed, ours) && !isHook(ours):
 				t.Errorf("%s imports %s: %s may import only %v", file, ours, tree, allowed)
 			}
 		}
 	})
-	for _, tree := range []string{"payment", "railsim", "rails", "ledger", "relayer", "reaper", "migrations", "acl", "cmd"} {
+	for _, tree := range []string{"payment", "railsim", "rails", "ledger", "relayer", "reaper", "migrations", "acl", "client", "cmd"} {
 		if !seen[tree] {
 			t.Errorf("%s has no Go file: the rule looks at nothing", tree)
 		}
@@ -122,7 +126,7 @@ func walk(t *testing.T, visit func(file string)) {
 			return err
 		}
 		if entry.IsDir() {
-			if name == "build" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "." {
+			if name == "build" || path.Base(name) == "node_modules" || strings.HasPrefix(name, ".") && name != "." {
 				return fs.SkipDir
 			}
 			return nil
@@ -146,4 +150,26 @@ func importsOf(t *testing.T, file string) []string {
 		imports = append(imports, strings.Trim(each.Path.Value, `"`))
 	}
 	return imports
+}
+
+// commitsRead is how many of the last commits are held to the form of a subject.
+const commitsRead = 30
+
+// TestCommits: the subjects of the last commits are `area: imperative`, in at most 72 characters. A tree
+// without its history, as in an archive, has none to read.
+func TestCommits(t *testing.T) {
+	if _, err := os.Stat("../../.git"); err != nil {
+		t.Skip("there is no history in this tree")
+	}
+	log, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "log", "--no-merges", fmt.Sprintf("-%d", commitsRead), "--format=%h %s").Output()
+	if err != nil {
+		t.Fatalf("git log: %v", err)
+	}
+	form := regexp.MustCompile(`^[a-z][a-z0-9 .,/_-]*: [a-z].*[^.]$`)
+	for line := range strings.Lines(string(log)) {
+		commit, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !form.MatchString(subject) || utf8.RuneCountInString(subject) > 72 {
+			t.Errorf("commit %s: %q has to be `area: imperative` in at most 72 characters", commit, subject)
+		}
+	}
 }

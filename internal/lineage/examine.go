@@ -15,8 +15,19 @@ type finding struct {
 	wait   string
 }
 
-// look is what a guard knows of a look besides the facts.
+// suspends says what to suspend for. Where this guard misses nothing itself, and waits for no
+// other, it takes over what is open: that may have been opened on another start of the server,
+// and an operator can accept only what was compared on this one. It is never accepted otherwise.
+func (f finding) suspends(open payment.Suspension, suspended bool) (cause payment.SuspensionCause, detail string) {
+	if f.cause == "" && f.wait == "" && suspended {
+		return open.Cause, open.Detail
+	}
+	return f.cause, f.detail
+}
+
+// look is what a guard knows of a look in addition to the facts.
 type look struct {
+	vanished  bool          // a suspension that it saw open is not there, and no operator has accepted the server since
 	compared  bool          // this start of the server was passed before, by this guard or by an operator
 	remembers bool          // this guard has a memory at all
 	met       time.Duration // since it first saw this start; recovery may last longer than any silence
@@ -39,6 +50,8 @@ func examine(server payment.Server, memory payment.Remembered, recall payment.Re
 	case memory.LogPosition > server.LogPosition:
 		return finding{cause: payment.CauseLogWentBack, detail: fmt.Sprintf(
 			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}
+	case look.vanished:
+		return finding{cause: payment.CauseRowsMissing, detail: "a suspension that no operator has ended is not there any more"}
 	case recall.BeatsMissing:
 		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
 			"%d heartbeats of %s were confirmed and are not there", memory.Beats, memory.Name)}

@@ -10,7 +10,7 @@ import (
 // facts is one cell of the truth table: what a look may find, each by itself.
 type facts struct {
 	accepted, memory, otherSystem, otherTimeline, longerLog bool
-	beats, claim                                            bool // are missing
+	beats, claim, vanished                                  bool // are missing
 	compared, vouched, known, outdated, awaited             bool
 	met                                                     time.Duration
 }
@@ -42,7 +42,7 @@ func (f facts) examine() finding {
 	if f.awaited {
 		recall.Awaited, recall.AwaitedFor = []string{"relayer-2", "relayer-3"}, awaitedFor
 	}
-	return examine(server, memory, recall, look{compared: f.compared, remembers: f.memory, met: f.met})
+	return examine(server, memory, recall, look{vanished: f.vanished, compared: f.compared, remembers: f.memory, met: f.met})
 }
 
 // expected says what must be found. It goes from the weakest reason to the
@@ -67,7 +67,7 @@ func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
 		found bool
 		cause payment.SuspensionCause
 	}{
-		{f.claim || f.beats, payment.CauseRowsMissing},
+		{f.claim || f.beats || f.vanished, payment.CauseRowsMissing},
 		{f.memory && f.longerLog, payment.CauseLogWentBack},
 		{!f.accepted || f.memory && f.otherTimeline, payment.CauseNewTimeline},
 		{f.memory && f.otherSystem, payment.CauseNewServer},
@@ -82,14 +82,14 @@ func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
 // TestExamine goes through every combination of facts.
 func TestExamine(t *testing.T) {
 	t.Parallel()
-	const bits = 12
+	const bits = 13
 	found := make(map[payment.SuspensionCause]int)
 	for n := range 1 << bits {
 		is := func(bit int) bool { return n>>bit&1 == 1 }
 		for _, met := range []time.Duration{0, patience, awaitedFor, awaitedFor + patience - 1, awaitedFor + patience} {
 			f := facts{
 				accepted: is(0), memory: is(1), otherSystem: is(2), otherTimeline: is(3), longerLog: is(4), beats: is(5), claim: is(6),
-				compared: is(7), vouched: is(8), known: is(9), outdated: is(10), awaited: is(11), met: met,
+				compared: is(7), vouched: is(8), known: is(9), outdated: is(10), awaited: is(11), vanished: is(12), met: met,
 			}
 			got := f.examine()
 			cause, waits := f.expected()

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type Guard struct {
 	looked     clock.Moment       // when that was
 	passed     bool               // nothing was found missing on that server, in that start of it
 	open       *payment.Suspension
+	said       payment.Server // the start of the server on which this guard has opened it, or taken it over
 	met        payment.Server // the start of the server that was looked at last
 	metAt      clock.Moment   // and when it was first
 	beatenAt   clock.Moment   // when a heartbeat was confirmed last
@@ -98,7 +100,8 @@ func (g *Guard) Look(ctx context.Context) error {
 	met := g.metAt.Age()
 	// By name as well: the server's clock may be behind the one of SeenAt.
 	accepted := g.open != nil && server.HasAccepted(g.open.ID)
-	if accepted || remembers && acceptedSince(server, memory.SeenAt) {
+	vanished := g.open != nil && !server.Has(g.open.ID) && !acceptedSince(server, g.open.OpenedAt, memory)
+	if accepted || remembers && acceptedSince(server, memory.SeenAt, memory) {
 		// An operator has compared since: it proves nothing any more.
 		memory, g.own, remembers = payment.Remembered{}, payment.Remembered{}, false
 	}
@@ -115,17 +118,20 @@ func (g *Guard) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared = compared || accepted || acceptedSince(server, server.StartedAt)
-	finding := examine(server, memory, recall, look{compared: compared, remembers: remembers, met: met})
-	if finding.cause != "" && !(suspended && g.told(open, server)) {
-		if err := g.store.Suspend(ctx, g.config.Name, finding.cause, finding.detail, server.Now); err != nil {
-			g.hold(finding.detail)
+	compared = compared || accepted || acceptedSince(server, server.StartedAt, payment.Remembered{})
+	finding := examine(server, memory, recall, look{vanished: vanished, compared: compared, remembers: remembers, met: met})
+	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.told(open, server)) {
+		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {
+			g.hold(detail)
 			return err
 		}
-		g.log.ErrorContext(ctx, "lanes suspended: the database may have forgotten what was committed", "cause", finding.cause, "detail", finding.detail,
-			"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+		g.say(server)
+		if finding.cause != "" {
+			g.log.ErrorContext(ctx, "lanes suspended: the database may have forgotten what was committed", "cause", cause, "detail", detail,
+				"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+		}
 		if server, err = g.store.CheckServer(ctx); err != nil {
-			g.hold(finding.detail)
+			g.hold(detail)
 			return err
 		}
 		open, suspended = server.OpenSuspension()
@@ -134,12 +140,18 @@ func (g *Guard) Look(ctx context.Context) error {
 	return nil
 }
 
-// told reports whether the suspension that is open was opened on this start of
-// the server, so that what this guard found is said already.
+// told reports whether this guard has opened the suspension that is open on this start of
+// the server, or has taken it over: what it found is said already.
 func (g *Guard) told(open payment.Suspension, server payment.Server) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.open != nil && g.open.ID == open.ID && g.server.Same(server)
+	return g.open != nil && g.open.ID == open.ID && g.said.Same(server)
+}
+
+func (g *Guard) say(server payment.Server) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.said = server
 }
 
 func (g *Guard) hold(why string) {
@@ -176,17 +188,16 @@ func (g *Guard) settle(ctx context.Context, server payment.Server, open payment.
 }
 
 // acceptedSince reports whether an operator has compared and accepted the server
-// after a moment, or the cell was made after it.
-func acceptedSince(server payment.Server, at time.Time) bool {
-	if server.AcceptedAt.After(at) {
+// after a moment, or the cell was made after it. An acceptance that was known before, or
+// whose time is yet to come, may be of before it: a clock that was ahead has dated it.
+func acceptedSince(server payment.Server, at time.Time, known payment.Remembered) bool {
+	since := func(accepted time.Time) bool { return accepted.After(at) && !accepted.After(server.Now) }
+	if since(server.AcceptedAt) && !server.AcceptedAt.Equal(known.AcceptedAt) {
 		return true
 	}
-	for _, s := range server.Suspensions {
-		if s.AcceptedAt.After(at) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(server.Suspensions, func(s payment.Suspension) bool {
+		return since(s.AcceptedAt) && !slices.Contains(known.Accepted, s.ID)
+	})
 }
 
 // Beat is the heartbeat that the service may send now: one on a start of the

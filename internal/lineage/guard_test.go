@@ -21,10 +21,11 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type ledger struct {
 	server payment.Server
 	recall payment.Recall
-	asked  payment.Remembered // what Recall was asked for last
-	opened []payment.SuspensionCause
-	before string // the call that fails before it has an effect
-	after  string // the call that fails after it
+	asked  payment.Remembered        // what Recall was asked for last
+	opened []payment.SuspensionCause // anew, or taken over
+	openOn payment.Server            // the start of the server on which the last one was
+	before string                    // the call that fails before it has an effect
+	after  string                    // the call that fails after it
 	calls  int
 }
 
@@ -55,17 +56,23 @@ func (l *ledger) Recall(_ context.Context, _ string, memory payment.Remembered) 
 	return recall, err
 }
 
-// Suspend opens a suspension, unless one is open.
+// Suspend opens a suspension, unless one is open; one of another start is taken over.
 func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCause, detail string, _ time.Time) error {
 	return l.fails("Suspend", func() {
+		_, open := l.server.OpenSuspension()
+		if open && l.openOn.Same(l.server) {
+			return
+		}
 		l.opened = append(l.opened, cause)
-		if _, open := l.server.OpenSuspension(); !open {
+		if !open {
 			l.suspend(cause, detail)
 		}
+		l.openOn = l.server
 	})
 }
 
 func (l *ledger) suspend(cause payment.SuspensionCause, detail string) {
+	l.openOn = l.server
 	l.server.Suspensions = append([]payment.Suspension{{
 		ID: payment.NewID(), Cause: cause, Detail: detail, KnownUntil: noon.Add(-time.Minute), OpenedAt: l.server.Now,
 	}}, l.server.Suspensions...)
@@ -242,7 +249,7 @@ func TestMemoryFromAFile(t *testing.T) {
 		"an outdated memory":     {func(l *ledger) { l.recall.Known, l.recall.Outdated = true, true }, payment.CauseNoMemory},
 		"accepted since": {func(l *ledger) {
 			l.server.Timeline = 2
-			l.server.AcceptedAt = noon.Add(time.Second)
+			l.server.AcceptedAt, l.server.Now = noon.Add(time.Second), noon.Add(2*time.Second)
 		}, ""},
 		"accepted since, and started again": {func(l *ledger) {
 			l.server.Timeline, l.recall.Known = 2, true
@@ -291,6 +298,32 @@ func TestSuspendedByAnother(t *testing.T) {
 	}
 }
 
+// TestTakenOver: where the server is started while a suspension is open, and nothing more is missing, it is
+// taken over, once, because an operator can accept what was compared on this start alone. While others are
+// awaited that may miss something, it is not.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, keep(t, remembered(l)))
+	look(t, g)
+	l.suspend(payment.CauseLogWentBack, "another noticed")
+	look(t, g)
+	l.restart(time.Minute)
+	l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor = true, []string{"relayer-2"}, time.Hour
+	look(t, g)
+	if len(l.opened) != 0 {
+		t.Errorf("another is awaited: opened %v", l.opened)
+	}
+	l.recall.Awaited = nil
+	for range 2 {
+		look(t, g)
+		is(t, "started again", g, false, true, false)
+		if len(l.opened) != 1 || l.opened[0] != payment.CauseLogWentBack {
+			t.Errorf("started again: opened %v", l.opened)
+		}
+	}
+}
+
 // TestAcceptedByAClockThatIsBehind: the clock of the restored server may be behind
 // that of the one before. An acceptance ends the suspension all the same.
 func TestAcceptedByAClockThatIsBehind(t *testing.T) {
@@ -331,6 +364,28 @@ func TestRestoredTwice(t *testing.T) {
 	if len(l.opened) != 2 {
 		t.Errorf("opened %v", l.opened)
 	}
+}
+
+// TestSuspensionVanishes: that a suspension is not there any more is no acceptance: the rows went back over
+// it, and it is opened again, unless an operator has accepted the server since.
+func TestSuspensionVanishes(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	g := guard(t, l, keep(t, remembered(l)))
+	l.suspend(payment.CauseLogWentBack, "another noticed")
+	look(t, g)
+	is(t, "suspended", g, false, true, false)
+	l.server.Suspensions = nil
+	look(t, g)
+	is(t, "forgotten, and not ended", g, false, true, false)
+	if len(l.opened) != 1 || l.opened[0] != payment.CauseRowsMissing {
+		t.Errorf("opened %v", l.opened)
+	}
+	l.server.Suspensions = nil
+	l.server.Now = l.server.Now.Add(time.Minute)
+	l.server.AcceptedAt = l.server.Now
+	look(t, g)
+	is(t, "forgotten, and the server accepted since", g, true, true, true)
 }
 
 // TestOwnBeats: an earlier process of the same name counts, and a row that was

@@ -64,6 +64,12 @@ func (g *Guard) remember(ctx context.Context, server payment.Server) {
 	g.memory, g.fresh = g.own, true
 	g.memory.SystemIdentifier, g.memory.Timeline = server.SystemIdentifier, server.Timeline
 	g.memory.LogPosition, g.memory.SeenAt = server.LogPosition, server.Now
+	g.memory.AcceptedAt, g.memory.Accepted = server.AcceptedAt, nil
+	for _, s := range server.Suspensions {
+		if !s.Open() {
+			g.memory.Accepted = append(g.memory.Accepted, s.ID)
+		}
+	}
 	if changed || time.Since(g.saved) >= saveEvery {
 		g.keep(ctx)
 	}

@@ -1,6 +1,7 @@
 package localrun
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -27,6 +28,7 @@ var offers = []offer{
 	{"auditor", "railhead_auditor_login", "RAILHEAD_AUDITOR_URL", "Proves the promises: railhead prove."},
 	{"metrics", "railhead_metrics_login", "RAILHEAD_METRICS_URL", "Reads the gauges of /metrics."},
 	{"callbacks", "railhead_callback_login", "RAILHEAD_CALLBACKS_URL", "Records what a rail reports later."},
+	{"api", "railhead_api_login", "RAILHEAD_API_URL", "Enqueues over HTTP, by tokens."},
 	{"relayer", "railhead_relayer_login", "RAILHEAD_RELAYER_URL", "Claims and sends payments."},
 	{"reaper", "railhead_reaper_login", "RAILHEAD_REAPER_URL", "Repairs what a dead relayer left."},
 	{"control", "railhead_control_login", "RAILHEAD_AUDITOR_URL", "Runs the proofs of the sequences."},
@@ -42,7 +44,11 @@ var switches = []struct{ name, rules, effect string }{
 
 // explain prints how to go on by hand: lines to copy, each below a comment that
 // says what it is for.
-func (i *installation) explain() {
+func (i *installation) explain(ctx context.Context) error {
+	token, err := i.token(ctx)
+	if err != nil {
+		return err
+	}
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "\n# Logins, for psql or for the variable that is named.\n")
 	shown := offers
@@ -66,8 +72,19 @@ RAILHEAD_READER_URL='%s' \
   %s payment show my-1
 
 `, i.printedURL("railhead_ingest_login"), i.Cell, i.printedURL("railhead_readonly_login"), nearPath(i.Railhead))
+	fmt.Fprintf(out, `# The same over HTTP, with the outcome. The token is for participant-01 and p1, for a day.
+RAILHEAD_API=http://%s
+RAILHEAD_TOKEN=%s
+curl -sS "$RAILHEAD_API/v1/instructions" -H "Authorization: Bearer $RAILHEAD_TOKEN" \
+  -H 'Content-Type: application/json' -H 'Idempotency-Key: my-2-key' -H 'Prefer: wait=20' \
+  -d '{"instruction_id": "my-2", "participant_id": "participant-01", "rail_type": "bank",
+       "payload": {"amount": "10.50", "currency": "EUR",
+         "debtor": {"account": "me"}, "creditor": {"account": "you"}}}'
+
+`, i.apiAddr, token)
 	fmt.Fprint(i.Out, out.String())
 	i.say("it stays up; Ctrl-C stops it")
+	return nil
 }
 
 // printedURL is loginURL without what the socket of a private server makes

@@ -77,7 +77,7 @@ func (r *running) read() {
 		if quoted, ok := strings.CutPrefix(line, "'postgres://"); ok {
 			r.logins[name] = "postgres://" + strings.TrimSuffix(quoted, "'")
 		}
-		if strings.HasPrefix(line, "curl ") {
+		if strings.HasPrefix(line, "curl -X PUT ") {
 			r.curls[name] = line
 		}
 	}
@@ -117,6 +117,7 @@ func TestPrintedLines(t *testing.T) {
 	}
 	t.Run("logins", r.logIn)
 	t.Run("enqueue and show", r.enqueueAndShow)
+	t.Run("over HTTP", r.overHTTP)
 	t.Run("switches", r.turnSwitches)
 }
 
@@ -183,6 +184,21 @@ func (r *running) enqueueAndShow(t *testing.T) {
 	}
 }
 
+// overHTTP runs the printed call, twice: the second time nothing is enqueued.
+func (r *running) overHTTP(t *testing.T) {
+	begin := slices.IndexFunc(r.printed, func(line string) bool { return strings.HasPrefix(line, "RAILHEAD_API=") })
+	end := slices.IndexFunc(r.printed, func(line string) bool { return strings.HasSuffix(line, "}}}'") })
+	if begin < 0 || end < begin {
+		t.Fatal("no call was printed")
+	}
+	for _, replayed := range []string{"false", "true"} {
+		said := shell(t, strings.Join(r.printed[begin:end+1], "\n"))
+		if !strings.Contains(said, `"state":"DISPATCHED"`) || !strings.Contains(said, `"replayed":`+replayed) {
+			t.Errorf("the call printed:\n%s", said)
+		}
+	}
+}
+
 // turnSwitches pays under each switch and waits for what the archive says of the
 // first send; what was busy is paid when the bank is normal again.
 func (r *running) turnSwitches(t *testing.T) {
@@ -205,9 +221,9 @@ func (r *running) turnSwitches(t *testing.T) {
 		}
 	}
 	const (
-		first = `SELECT EXISTS (SELECT FROM railhead.payment_outbox_attempts
+		first = `SELECT EXISTS (SELECT FROM railhead.v_outbox_attempts
 			WHERE instruction_id = $1 AND attempt_no = 2 AND state || ' ' || result = '`
-		ended = `SELECT EXISTS (SELECT FROM railhead.payment_outbox_attempts WHERE instruction_id = $1 AND state = 'DISPATCHED')`
+		ended = `SELECT EXISTS (SELECT FROM railhead.v_outbox_attempts WHERE instruction_id = $1 AND state = 'DISPATCHED')`
 	)
 	for _, each := range []struct{ name, first string }{
 		{"lose", "UNKNOWN UNKNOWN"}, {"refuse", "FAILED REFUSED_BUSINESS"},

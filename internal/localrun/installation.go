@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
@@ -27,6 +29,8 @@ type installation struct {
 	bankAddr  string
 	relayer   *process
 	reaper    *process
+	api       *process
+	apiAddr   string
 	reader    *ledger.Reader
 	// passwords of the logins, on the server of DATABASE_URL.
 	passwords map[string]string
@@ -158,13 +162,35 @@ func (i *installation) startServices(ctx context.Context) error {
 	if i.relayer, err = start("relayer", "RAILHEAD_RELAYER_URL", "railhead_relayer_login"); err != nil {
 		return err
 	}
-	i.reaper, err = start("reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login")
+	if i.reaper, err = start("reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login"); err != nil {
+		return err
+	}
+	addrFile := filepath.Join(i.Dir, "api-callers.addr")
+	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile)
+	if i.api, err = start("api", "RAILHEAD_API_URL", "railhead_api_login"); err != nil {
+		return err
+	}
+	i.apiAddr, err = i.api.awaitFile(ctx, addrFile)
 	return err
+}
+
+// token makes a token of the HTTP API for this run.
+func (i *installation) token(ctx context.Context) (string, error) {
+	conn, err := pgx.Connect(ctx, i.admin)
+	if err != nil {
+		return "", fmt.Errorf("connecting as administrator: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	token, _, err := ledger.CreateToken(ctx, conn, i.Cell, ledger.NewToken{
+		Name: "make run", Participants: []string{"participant-01", "p1"}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead, payment.VerbCancel},
+		ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "printed by a local run",
+	})
+	return token, err
 }
 
 func (i *installation) stopServices() error {
 	var all []error
-	for _, each := range []*process{i.relayer, i.reaper} {
+	for _, each := range []*process{i.api, i.relayer, i.reaper} {
 		if each != nil {
 			all = append(all, each.stop(20*time.Second))
 		}

@@ -1,5 +1,5 @@
 // Package localrun is `make run`: a whole installation on one machine, with a
-// private PostgreSQL, the simulated bank, and relayer and reaper as processes of
+// private PostgreSQL, the simulated bank, and relayer, reaper and API as processes of
 // their own, each with its own database login. It pays a sample of instructions
 // and compares what the database says with what the bank's ledger says.
 package localrun
@@ -77,7 +77,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := i.conclude(ctx, summary); err != nil {
 		i.say("%v", err)
 	}
-	i.explain()
+	if err := i.explain(ctx); err != nil {
+		return err
+	}
 	<-ctx.Done()
 	i.say("stopping: draining what is in flight")
 	return nil

@@ -23,7 +23,7 @@ type Source interface {
 type DatabaseConfig struct {
 	Every     time.Duration // between readings, at least 10 ms; 0 is 5 s
 	Timeout   time.Duration // of one reading; 0 is 5 s
-	SizeLimit int64         // bytes that the disk can hold; 0: nobody has said
+	SizeLimit int64         // bytes that the disk can hold; 0: not known
 	Query     ledger.GaugeQuery
 }
 

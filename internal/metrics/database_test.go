@@ -103,12 +103,12 @@ func TestScrapeDoesNotWait(t *testing.T) {
 		}
 		err := e.want(map[string]float64{"railhead_database_up": 0, "railhead_database_stats_age_seconds": 2})
 		if err != nil || e.types["dlq_depth"] != "" {
-			t.Errorf("%v; what nobody has read is exported: %v", err, e.types["dlq_depth"] != "")
+			t.Errorf("%v; what was never read is exported: %v", err, e.types["dlq_depth"] != "")
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if ended.Load() == 0 {
-			t.Error("the reading goes on for ever")
+			t.Error("the reading does not end")
 		}
 	})
 }

@@ -28,8 +28,8 @@ type Set struct {
 	commitUnknown prometheus.Counter
 }
 
-// New makes the metrics of a process that runs these components: relayer, reaper
-// or callbacks.
+// New makes the metrics of a process that runs these components: relayer, reaper,
+// callbacks or api.
 func New(version string, components ...string) *Set {
 	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
 	s.registry.MustRegister(
@@ -79,6 +79,12 @@ func (s *Set) counters(name, help string, labels ...string) *prometheus.CounterV
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	s.registry.MustRegister(c)
 	return c
+}
+
+func (s *Set) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	s.registry.MustRegister(g)
+	return g
 }
 
 func (s *Set) gauges(name, help string, labels ...string) *prometheus.GaugeVec {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/metrics"
@@ -41,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t)}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	set := metrics.New("v1", "relayer", "reaper", "callbacks")
+	set := metrics.New("v1", "relayer", "reaper", "callbacks", "api")
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -78,6 +79,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
+	var _ api.Observer = set.API()
 	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)

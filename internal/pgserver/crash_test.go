@@ -101,7 +101,7 @@ func TestForeignServerIsLeftAlone(t *testing.T) {
 	pid := orphan(t, old, "-D", old.data, "-c", "work_mem=2MB")
 
 	if _, err := Start(t.Context(), Options{TempRoot: root, DataDir: old.data}); !errors.Is(err, ErrInUse) {
-		t.Errorf("start beside a server of somebody else: %v, want ErrInUse", err)
+		t.Errorf("start on the data of another process's server: %v, want ErrInUse", err)
 	}
 	if _, alive := lookup(pid); !alive {
 		t.Error("the other server was stopped")
@@ -208,7 +208,7 @@ func TestWatch(t *testing.T) {
 	h.kill()
 	wantGone(t, "watched process", h.PID)
 
-	// Ended in order, the watch harms nobody.
+	// Ended in order, the watch signals no process.
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestAsNormalUser(t *testing.T) {
 		t.Log("every test of this run is one of a normal user")
 		return
 	}
-	const nobody = 65534
+	const unprivileged = 65534
 	root := tempRoot(t)
 	exe := filepath.Join(root, "helper") // go test keeps its binary in a folder of root alone
 	self, err := os.Executable()
@@ -251,16 +251,16 @@ func TestAsNormalUser(t *testing.T) {
 		h := startHelper(t, "serve", func(cmd *exec.Cmd) {
 			cmd.Path, cmd.Dir = exe, root
 			cmd.Env = append(cmd.Env, rootEnv+"="+root, dataEnv+"="+filepath.Join(root, "mine", "pg"), "HOME=/nonexistent")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 		})
-		if h.UID != nobody {
+		if h.UID != unprivileged {
 			t.Fatalf("helper runs as %d", h.UID)
 		}
 		fi, err := os.Stat(h.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid != nobody {
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid != unprivileged {
 			t.Error("data folder is not the user's")
 		}
 		h.kill()

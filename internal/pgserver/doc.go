@@ -2,9 +2,10 @@
 //
 // A server is a child of the process that starts it and never outlives it. It listens on a unix socket
 // inside a folder of mode 0700 that belongs to the account the server runs as. That folder is the whole
-// access control: local authentication is "trust", because whoever can reach the socket could read the
-// data files as well. TCP is off unless [Options].TCP asks for a loopback address, and TCP always wants a
-// password (scram-sha-256), because a loopback port is open to every account of the machine.
+// access control: local authentication is "trust", because an account that can reach the socket could
+// read the data files as well. TCP is off unless [Options].TCP asks for a loopback address, and TCP
+// always wants a password (scram-sha-256), because a loopback port is open to every account of the
+// machine.
 //
 // PostgreSQL refuses to run as root, so for root the package drops to an unprivileged account, for the
 // processes of PostgreSQL only.
@@ -15,5 +16,5 @@
 //     shell does. One that survived even this is found by the next [Start] on the same data folder and stopped.
 //   - Temporary folders (rh-* below the temporary root): removed by the next Start of the same account. The
 //     owner holds a file lock on them, so a live server is never mistaken for a leftover.
-//   - A half-made data folder: initdb works beside the final path, and the rename is its last step.
+//   - A half-made data folder: initdb works next to the final path, and the rename is its last step.
 package pgserver

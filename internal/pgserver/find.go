@@ -144,7 +144,7 @@ func pathDir() []string {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(p); err == nil {
-		p = real // initdb lies beside the real file, not always beside the link
+		p = real // initdb lies next to the real file, not always next to the link
 	}
 	return []string{filepath.Dir(p)}
 }

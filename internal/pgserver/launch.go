@@ -18,7 +18,7 @@ const (
 	logTailBytes = 2048 // of the log, quoted when a start goes wrong
 
 	// afterCrash is how long a start is repeated while the processes of a killed server still hold its shared
-	// memory; PostgreSQL refuses to start beside them.
+	// memory; PostgreSQL refuses to start while they run.
 	afterCrash = 5 * time.Second
 
 	// killRounds bounds how often we look for processes of a killed server.

@@ -26,8 +26,8 @@ const (
 // life that a pid in a file is not (pids come back).
 type fileLock struct{ f *os.File }
 
-// lockFile locks path exclusively without waiting, creating it if need be. The error is ErrInUse when someone
-// else holds it.
+// lockFile locks path exclusively without waiting, creating it if need be. The error is ErrInUse when another
+// process holds it.
 func lockFile(path string) (fileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

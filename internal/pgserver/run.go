@@ -60,7 +60,7 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 		return 0, fmt.Errorf("starting %s: %w", argv[0], err)
 	}
 	group := -cmd.Process.Pid
-	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // usually there is nobody left
+	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // usually no process is left
 
 	done := ctx.Done()
 	var kill <-chan time.Time

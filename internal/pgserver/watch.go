@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// watchScript reads from a pipe that nobody ever writes to. The read ends when the last writer, our process, is
-// gone, by whatever death.
+// watchScript reads from a pipe that no process ever writes to. The read ends when the last writer, our
+// process, is gone, by whatever death.
 const watchScript = `read -r _; kill -"$1" "$0"`
 
 // startWatch starts a shell that sends sig to pid once this process has died: the stand-in for the parent-death
@@ -32,7 +32,7 @@ func startWatch(pid int, sig syscall.Signal) (end func(), err error) {
 		return nil, fmt.Errorf("starting the watch over process %d: %w", pid, err)
 	}
 	return func() {
-		// Kill before the pipe closes, or the shell would signal a pid that may be somebody else's by now.
+		// Kill before the pipe closes, or the shell would signal a pid that may be another process's by now.
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		w.Close()

@@ -144,7 +144,7 @@ func (db *DB) Pool(t testing.TB, user string) *pgxpool.Pool {
 	t.Cleanup(func() {
 		closed := make(chan struct{})
 		go func() {
-			pool.Close() // waits for acquired connections, for ever
+			pool.Close() // waits for acquired connections, without a bound
 			close(closed)
 		}()
 		select {

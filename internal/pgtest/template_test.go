@@ -164,6 +164,6 @@ func TestTemplateRefusesConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), u, "SELECT 1"); err == nil {
-		t.Error("the template lets somebody in, who could change it for all tests")
+		t.Error("the template lets a login in, which could change it for all tests")
 	}
 }

@@ -114,6 +114,9 @@ func (i *installation) read(out io.Reader) {
 		if strings.HasPrefix(line, "'postgres://") {
 			i.logins[name] = strings.Trim(line, "'")
 		}
+		if strings.HasPrefix(line, "RAILHEAD_API=") || strings.HasPrefix(line, "RAILHEAD_TOKEN=") {
+			i.env = append(i.env, line)
+		}
 		if found := switched.FindStringSubmatch(line); found != nil {
 			i.bank = found[1]
 		}
@@ -141,6 +144,9 @@ func (i *installation) inDatabase(name string) []string {
 	var env []string
 	for _, each := range i.env {
 		variable, text, _ := strings.Cut(each, "=")
+		if variable == "RAILHEAD_API" || variable == "RAILHEAD_TOKEN" {
+			continue // of the database that make run has
+		}
 		parsed, err := url.Parse(text)
 		if err != nil {
 			i.t.Fatal(err)

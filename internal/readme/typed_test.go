@@ -56,7 +56,7 @@ type desk struct {
 // begin with an empty one.
 const newDatabase = "payments"
 
-// fresh are the blocks that are typed beside an installation of their own, by page.
+// fresh are the blocks that are typed with an installation of their own, by page.
 var fresh = map[string]bool{"docs/rails.md": true}
 
 // firstInstallation begins the block that makes that installation.

@@ -68,7 +68,7 @@ func (s Shape) TakesAgain() bool { return !s.CoversKey }
 func (s Shape) Provisional() bool { return s.Acceptance == payment.AcceptanceProvisional }
 
 // CallsBack reports whether the rail reports by itself: where it takes for now
-// and can't be asked, somebody has to say the last word.
+// and can't be asked, its callback has to say the last word.
 func (s Shape) CallsBack() bool { return s.Provisional() && !s.Asked() }
 
 // Speed is how fast a rail is given up, asked and sent to again.

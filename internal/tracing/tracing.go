@@ -59,8 +59,8 @@ const IDsMax = 100
 // None is the span of who makes none.
 var None trace.Span = noop.Span{}
 
-// Caller is the span of whoever enqueued, by the headers of the instruction. It
-// is not valid where they have none, or something that is no trace context.
+// Caller is the span of the caller that enqueued, by the headers of the
+// instruction. It is not valid where they have none, or something that is no trace context.
 func Caller(headers []byte) trace.SpanContext {
 	parent, state := payment.TraceContext(headers)
 	if parent == "" {

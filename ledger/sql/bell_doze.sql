@@ -8,4 +8,4 @@ SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS taken,
     WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted AND l.objsubid = 1
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
       AND l.classid = ((k.key >> 32) & 4294967295)::oid AND l.objid = (k.key & 4294967295)::oid
-      AND l.pid <> pg_backend_pid()) AS beside
+      AND l.pid <> pg_backend_pid()) AS taken_by_another

@@ -10,6 +10,10 @@
 -- $16 rail_type[] and $17 participant_id[]: who is set apart in which lane
 -- $18 goes_on[]: whether the lane is claimed although a suspension is open
 --
+-- Participant, rail and payload are what the fingerprint covers: the first two are those
+-- of the pending row, and so is a payload that an older row carries. Who the caller is
+-- to the rail, and under which key, is the registry's word.
+--
 -- A lane gets nothing by another profile than the one in force: what its worker takes for
 -- proof, or may send again, was changed.
 --
@@ -19,8 +23,8 @@
 -- lie before it. What is committed there late is found by the next look without
 -- it (see ledger's looks). = ANY (ARRAY(...)) keeps the delete a scan of named
 -- rows whatever the statistics say; a join would not. An address is that of the
--- row as this statement's snapshot sees it: what somebody changed since has
--- another one, and is left to the next claim.
+-- row as this statement's snapshot sees it: what another session changed since
+-- has another one, and is left to the next claim.
 WITH lane AS MATERIALIZED (
   SELECT l.rail_type, l.free, l.oldest, l.profile_version, l.render_version, l.fair,
     l.since_0, l.since_1, l.since_2, l.behind_0, l.behind_1, l.behind_2,
@@ -132,8 +136,9 @@ in_flight AS (
   FROM claimed c
   HAVING count(*) > 0
 )
-SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruction_id, c.participant_id, c.sequence_id,
-  c.idempotency_key, c.rail_type, c.payload::text, c.headers::text,
+SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, coalesce(k.instruction_id, c.instruction_id, ''),
+  c.participant_id, coalesce(k.sequence_id, c.sequence_id, 0), coalesce(k.idempotency_key, c.idempotency_key, ''), c.rail_type,
+  coalesce(c.payload, i.payload, {cell}.refuse_without_payload(c.outbox_id))::text, coalesce(c.headers, i.headers, '{}')::text,
   k.fingerprint, k.rail_key,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
   c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
@@ -144,8 +149,12 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, c.instruc
   CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id) ELSE false END AS replayed,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_busy_since(c.outbox_id) END AS busy_since,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id, c.next_action) END AS rail_refusals,
-  CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown THEN {cell}.rules_of_sends(c.outbox_id)::text END AS sent_under,
+  CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown OR c.enqueued_at < (SELECT {cell}.forgotten_calls_until())
+    THEN {cell}.rules_of_sends(c.outbox_id)::text END AS sent_under,
   c.next_attempt_at
 FROM claimed c
 LEFT JOIN LATERAL (
-  SELECT r.fingerprint, r.rail_key FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = c.outbox_id LIMIT 1) k ON true
+  SELECT r.instruction_id, r.sequence_id, r.idempotency_key, r.fingerprint, r.rail_key
+  FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = c.outbox_id LIMIT 1) k ON true
+LEFT JOIN LATERAL (
+  SELECT o.payload, o.headers FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = c.outbox_id LIMIT 1) i ON true

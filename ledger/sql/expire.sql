@@ -4,14 +4,18 @@
 -- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
 WITH due AS MATERIALIZED (
-  SELECT p.outbox_id
-  FROM {cell}.payment_outbox_pending p
-  WHERE p.expires_at <= statement_timestamp() AND NOT p.outcome_unknown
-    AND (SELECT {cell}.server_is_settled())
-    AND p.next_attempt_at < 'infinity' AND ($3::uuid[] IS NULL OR p.outbox_id = ANY ($3::uuid[]))
-  ORDER BY p.expires_at
+  SELECT e.outbox_id
+  FROM {cell}.payment_rails r
+  CROSS JOIN LATERAL (
+    SELECT p.outbox_id
+    FROM {cell}.payment_outbox_pending p
+    WHERE p.rail_type = r.rail_type AND p.expires_at <= statement_timestamp() AND NOT p.outcome_unknown
+      AND (SELECT {cell}.server_is_settled())
+      AND p.next_attempt_at < 'infinity' AND ($3::uuid[] IS NULL OR p.outbox_id = ANY ($3::uuid[]))
+    ORDER BY p.expires_at
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED) e
   LIMIT $2
-  FOR UPDATE SKIP LOCKED
 ),
 gone AS (
   DELETE FROM {cell}.payment_outbox_pending p

@@ -28,13 +28,13 @@ CROSS JOIN LATERAL (
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = f.outbox_id)
   UNION ALL
-  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, a.created_at
+  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''), coalesce(a.sequence_id, 0), a.created_at
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = f.outbox_id
    ORDER BY a.attempt_no
    LIMIT 1)
   UNION ALL
-  (SELECT p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, p.created_at
+  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0), p.created_at
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = f.outbox_id)
   UNION ALL

@@ -1,8 +1,8 @@
 -- The claim rows of one claim statement that are still open: what a worker asks
 -- after a commit of unknown result. No rows: it did not commit (or, if it still
 -- does, the reaper has it). $1 claim_id
-SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
-  a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
+SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
+  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, coalesce(a.payload::text, ''), coalesce(a.headers, '{}')::text,
   k.fingerprint, k.rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
@@ -12,11 +12,12 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
   CASE WHEN a.next_action = 'SEND' AND a.outcome_unknown THEN {cell}.just_replayed(a.outbox_id) ELSE false END AS replayed,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_busy_since(a.outbox_id) END AS busy_since,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id, a.next_action) END AS rail_refusals,
-  CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown THEN {cell}.rules_of_sends(a.outbox_id)::text END AS sent_under
+  CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown OR a.enqueued_at < (SELECT {cell}.forgotten_calls_until())
+    THEN {cell}.rules_of_sends(a.outbox_id)::text END AS sent_under
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
 CROSS JOIN LATERAL (
-  SELECT t.* FROM {cell}.payment_outbox_attempts t
+  SELECT t.* FROM {cell}.v_outbox_attempts t
   WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
   LIMIT 1) a
 LEFT JOIN LATERAL (

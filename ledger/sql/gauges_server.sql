@@ -1,4 +1,5 @@
--- The server's own numbers. A partition that never held a row has no page.
+-- The server's own numbers. A partition that never held a row has no page. The last two
+-- columns are the bounds of the archive's partitions.
 -- What expires soon counts once it has waited for half a minute: those who give
 -- every payment a minute to live shall not be woken by each.
 -- $1 how many that expire soon are looked at, at most
@@ -8,20 +9,29 @@ SELECT clock_timestamp() AS now,
   pg_stat_get_dead_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_dead,
   (SELECT count(*)
     FROM (
-      SELECT p.created_at FROM {cell}.payment_outbox_pending p
-      WHERE p.expires_at <= statement_timestamp() + interval '15 minutes' AND NOT p.outcome_unknown
-        AND p.next_attempt_at < 'infinity'
+      SELECT e.created_at
+      FROM {cell}.payment_rails r
+      CROSS JOIN LATERAL (
+        SELECT p.created_at FROM {cell}.payment_outbox_pending p
+        WHERE p.rail_type = r.rail_type AND p.expires_at <= statement_timestamp() + interval '15 minutes' AND NOT p.outcome_unknown
+          AND p.next_attempt_at < 'infinity'
+        LIMIT $1) e
       LIMIT $1) w
     WHERE w.created_at <= statement_timestamp() - interval '30 seconds') AS expiring_soon,
   coalesce((
-    SELECT CASE WHEN pg_relation_size(c.oid) = 0 THEN 0
-      ELSE greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 1) END
+    SELECT sum(CASE WHEN pg_relation_size(c.oid) = 0 THEN 0
+      ELSE greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 1) END)
     FROM pg_partitioned_table t
     JOIN pg_class c ON c.oid = t.partdefid
-    WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass), 0)::bigint AS default_rows,
+    WHERE t.partrelid IN ('{cell}.payment_outbox_attempts'::regclass, '{cell}.payment_outbox_instructions'::regclass)), 0)::bigint AS default_rows,
   EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended,
   ARRAY(
     SELECT pg_get_expr(c.relpartbound, c.oid)
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = '{cell}.payment_outbox_attempts'::regclass) AS bounds
+    WHERE i.inhparent = '{cell}.payment_outbox_attempts'::regclass) AS attempts,
+  ARRAY(
+    SELECT pg_get_expr(c.relpartbound, c.oid)
+    FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = '{cell}.payment_outbox_instructions'::regclass) AS instructions

@@ -27,7 +27,7 @@ beat AS (
     stale_after_ms = excluded.stale_after_ms, zombie_ms = excluded.zombie_ms,
     start_within_ms = excluded.start_within_ms, budget_version = excluded.budget_version,
     server_started_at = excluded.server_started_at, lanes = excluded.lanes,
-    tick_before_start = CASE WHEN h.server_started_at = excluded.server_started_at THEN h.tick_before_start ELSE h.last_tick_at END
+    tick_before_start = CASE WHEN h.vouched AND h.server_started_at <> excluded.server_started_at THEN h.last_tick_at ELSE h.tick_before_start END
   RETURNING h.beats
 )
 SELECT b.beats, s.budget_version, s.zombie_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms

@@ -46,7 +46,7 @@ CROSS JOIN LATERAL (
   LIMIT 1) k
 LEFT JOIN LATERAL (
   SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.payload ->> 'amount' AS amount, w.payload ->> 'currency' AS currency
-  FROM {cell}.payment_outbox_pending w
+  FROM {cell}.v_outbox_pending w
   WHERE w.outbox_id = l.outbox_id
   LIMIT 1) p ON true
 LEFT JOIN LATERAL (
@@ -57,7 +57,7 @@ LEFT JOIN LATERAL (
   LIMIT 1) a ON true
 LEFT JOIN LATERAL (
   SELECT t.payload ->> 'amount' AS amount, t.payload ->> 'currency' AS currency
-  FROM {cell}.payment_outbox_attempts t
+  FROM {cell}.v_outbox_attempts t
   WHERE t.outbox_id = l.outbox_id AND t.payload IS NOT NULL
   ORDER BY t.attempt_no DESC
   LIMIT 1) c ON p.outbox_id IS NULL

@@ -22,13 +22,11 @@ WITH o AS MATERIALIZED (
   SELECT * FROM {outcomes}
 ),
 c AS MATERIALIZED (
-  SELECT o.*, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
-    a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.first_sent_at, a.last_sent_at,
+  SELECT o.*, a.participant_id, a.rail_type, a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.first_sent_at, a.last_sent_at,
     a.render_version AS claimed_render_version, a.state AS claim_state
   FROM o
   CROSS JOIN LATERAL (
-    SELECT t.instruction_id, t.participant_id, t.sequence_id, t.idempotency_key, t.rail_type,
-      t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version, t.state
+    SELECT t.participant_id, t.rail_type, t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version, t.state
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.claimed_at = o.claimed_at
       AND t.state IN ({claim_states})
@@ -36,10 +34,8 @@ c AS MATERIALIZED (
 ),
 answered AS (
   INSERT INTO {cell}.payment_outbox_attempts AS t
-    (instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, answers_attempt_no, completed_at, {answer})
-  SELECT c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
-    c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
+    (rail_type, attempt_no, answers_attempt_no, completed_at, {answer})
+  SELECT c.rail_type, c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
   -- No EXISTS: that could be answered by a table of all refusals there are.
   WHERE NOT (c.claim_state = 'INQUIRING' AND CASE c.state
@@ -60,10 +56,8 @@ answered AS (
 ),
 parked AS (
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, completed_at, error_code, worker_id, profile_version, outcome_unknown, provisional)
-  SELECT c.park_attempt_id, c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type,
-    c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, c.worker_id, c.profile_version, c.outcome_unknown, c.provisional
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, worker_id, profile_version, outcome_unknown, provisional)
+  SELECT c.park_attempt_id, c.outbox_id, c.rail_type, c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, c.worker_id, c.profile_version, c.outcome_unknown, c.provisional
   FROM c
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.park_attempt_id IS NOT NULL
@@ -71,10 +65,9 @@ parked AS (
 ),
 requeued AS (
   INSERT INTO {cell}.payment_outbox_pending AS p
-    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
-     next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
      first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
-  SELECT c.outbox_id, c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type, c.payload, c.claim_no + 1,
+  SELECT c.outbox_id, c.participant_id, c.rail_type, c.payload, c.claim_no + 1,
     clock_timestamp() + make_interval(secs => c.delay_ms / 1000.0), c.enqueued_at, c.priority, c.expires_at, c.headers,
     c.next_action, c.outcome_unknown, c.provisional,
     CASE WHEN c.counts_send THEN coalesce(c.first_sent_at, c.claimed_at) ELSE c.first_sent_at END,
@@ -99,12 +92,15 @@ letters AS (
   HAVING count(*) > 0
 ),
 told AS (
-  SELECT pg_notify('{cell}.payment_outcomes', c.outbox_id::text)
-  FROM c
-  JOIN answered i ON i.attempt_id = c.attempt_id
-  -- What has a letter is told with it. Only while a caller waits: see tell_outcome.
-  WHERE c.state = 'DISPATCHED'
-    AND NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
+  -- What has a letter is told with it. As in record_done.sql.
+  SELECT pg_notify('{cell}.payment_outcomes', string_agg(i.outbox_id::text, ' '))
+  FROM (
+    SELECT c.outbox_id, row_number() OVER () - 1 AS n
+    FROM c
+    JOIN answered i ON i.attempt_id = c.attempt_id
+    WHERE c.state = 'DISPATCHED') i
+  WHERE NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
+  GROUP BY i.n / 200
 ),
 ended_letters AS (
   SELECT {cell}.close_answered_letters(array_agg(c.outbox_id))

@@ -14,13 +14,11 @@ WITH o AS MATERIALIZED (
 ),
 answered AS (
   INSERT INTO {cell}.payment_outbox_attempts AS t
-    (instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, answers_attempt_no, completed_at, {answer})
-  SELECT a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
-    o.claim_no + 1, o.claim_no, (SELECT clock_timestamp()), {answer o}
+    (rail_type, attempt_no, answers_attempt_no, completed_at, {answer})
+  SELECT a.rail_type, o.claim_no + 1, o.claim_no, (SELECT clock_timestamp()), {answer o}
   FROM (SELECT * FROM o ORDER BY o.outbox_id) o
   CROSS JOIN LATERAL (
-    SELECT c.instruction_id, c.participant_id, c.sequence_id, c.idempotency_key, c.rail_type
+    SELECT c.rail_type
     FROM {cell}.payment_outbox_attempts c
     WHERE c.outbox_id = o.outbox_id AND c.attempt_no = o.claim_no AND c.claimed_at = o.claimed_at
       AND c.state IN ({claim_states})
@@ -28,10 +26,11 @@ answered AS (
   RETURNING t.attempt_id, t.outbox_id
 ),
 told AS (
-  SELECT pg_notify('{cell}.payment_outcomes', i.outbox_id::text)
-  FROM answered i
-  -- Only while a caller waits: see tell_outcome.
+  SELECT pg_notify('{cell}.payment_outcomes', string_agg(i.outbox_id::text, ' '))
+  FROM (SELECT a.outbox_id, row_number() OVER () - 1 AS n FROM answered a) i
+  -- Only while a caller waits, and as many in one word as fit into its 8,000 bytes: see tell_outcome.
   WHERE NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
+  GROUP BY i.n / 200
 ),
 closed AS (
   DELETE FROM {cell}.payment_outbox_claims f

@@ -10,8 +10,8 @@
 -- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
 -- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
-SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a.participant_id, a.sequence_id,
-  a.idempotency_key, a.rail_type, a.payload::text, a.headers::text,
+SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
+  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload, coalesce(a.headers, '{}')::text, -- nothing is sent
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
@@ -25,7 +25,7 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, a.instruction_id, a
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
 CROSS JOIN LATERAL (
-  SELECT t.* FROM {cell}.payment_outbox_attempts t
+  SELECT t.* FROM {cell}.v_outbox_attempts t
   WHERE t.outbox_id = m.outbox_id AND t.attempt_no = m.attempt_no
   LIMIT 1) a
 LEFT JOIN unnest($3::text[], $4::bigint[]) AS b(rail_type, call_ms) ON b.rail_type = a.rail_type

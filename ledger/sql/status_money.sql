@@ -13,7 +13,7 @@ FROM (
   FROM {cell}.payment_rails r
   CROSS JOIN LATERAL (
     SELECT q.outcome_unknown, q.payload
-    FROM {cell}.payment_outbox_pending q
+    FROM {cell}.v_outbox_pending q
     WHERE q.rail_type = r.rail_type
     LIMIT $1) p
   UNION ALL
@@ -27,7 +27,7 @@ FROM (
       LIMIT $1) g) f
   CROSS JOIN LATERAL (
     SELECT t.rail_type, t.payload
-    FROM {cell}.payment_outbox_attempts t
+    FROM {cell}.v_outbox_attempts t
     WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
     LIMIT 1) a
   WHERE {is_open f}

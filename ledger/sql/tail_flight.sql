@@ -1,7 +1,7 @@
--- Claims that nobody has answered for a while, the oldest first: what a look at
--- finished rows can't show. $1 at least so old in ms, $2 rail_type or null,
+-- Claims that have not been answered for a while, the oldest first: what a look
+-- at finished rows can't show. $1 at least so old in ms, $2 rail_type or null,
 -- $3 participant_id or null, $4 state or null, $5 limit
-SELECT a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.attempt_no, a.state::text, NULL::int AS answers_attempt_no,
+SELECT a.outbox_id, coalesce(a.instruction_id, ''), coalesce(a.participant_id, ''), a.rail_type, a.attempt_no, a.state::text, NULL::int AS answers_attempt_no,
   a.created_at, a.claimed_at, a.completed_at, a.result, a.rail_reference, a.rail_code, a.error_code, a.latency_ms, a.worker_id,
   a.outcome_unknown,
   ($2::text IS NULL OR a.rail_type = $2) AND ($3::text IS NULL OR a.participant_id = $3) AND ($4::text IS NULL OR a.state::text = $4) AS wanted
@@ -14,7 +14,7 @@ FROM (
   LIMIT $5) f
 CROSS JOIN LATERAL (
   SELECT t.*
-  FROM {cell}.payment_outbox_attempts t
+  FROM {cell}.v_outbox_attempts t
   WHERE t.outbox_id = f.outbox_id AND t.attempt_no = f.attempt_no
   LIMIT 1) a
 WHERE {is_open f}

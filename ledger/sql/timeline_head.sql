@@ -7,6 +7,7 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
+  NOT {cell}.server_is_settled() AS unsettled,
   w.fingerprint IS NULL AS no_payload, w.fingerprint <> k.fingerprint AS other_payload,
   h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until
 FROM (
@@ -15,12 +16,12 @@ FROM (
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = $1)
   UNION ALL
-  (SELECT p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, NULL, NULL, p.created_at, p.rail_type,
+  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0), NULL, NULL, p.created_at, p.rail_type,
      CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END, NULL
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
-  (SELECT a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
+  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''), coalesce(a.sequence_id, 0), NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
    ORDER BY a.attempt_no DESC
@@ -43,11 +44,11 @@ LEFT JOIN LATERAL (
   LIMIT 1) g ON true
 LEFT JOIN LATERAL (
   (SELECT p.payload, p.headers, p.priority, p.expires_at
-   FROM {cell}.payment_outbox_pending p
+   FROM {cell}.v_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
   (SELECT a.payload, a.headers, a.priority, a.expires_at
-   FROM {cell}.payment_outbox_attempts a
+   FROM {cell}.v_outbox_attempts a
    WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
    ORDER BY a.attempt_no DESC
    LIMIT 1)
@@ -56,7 +57,7 @@ LEFT JOIN LATERAL (
 -- may execute.
 LEFT JOIN LATERAL (
   SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text, 'UTF8')) AS fingerprint
-  FROM {cell}.payment_outbox_attempts a
+  FROM {cell}.v_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
   ORDER BY a.attempt_no DESC
   LIMIT 1) w ON true

@@ -2,15 +2,18 @@
 --   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
 --   against them: proof of execution among them ends the claim as DISPATCHED,
 --   whatever the outcome itself says, and proof under a reference that the rail
---   refused opens a CONFLICT beside it (refused_and_executed). A send that turned out to be unknown, or
+--   refused opens a CONFLICT as well (refused_and_executed), and so does the answer to another
+--   send that turned out to be no last word (rests_on_acceptance). A send that turned out to be unknown, or
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again; unless the outcome is a
---   refusal of the whole payment. Where a send was refused meanwhile with a code that
+--   refusal of the whole payment. An acceptance is the last word only by all profiles that
+--   sends were made under, as far as that is known by now; else the payment is taken for
+--   now. Where a send was refused meanwhile with a code that
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed, executed_twice and
---          rail_keeps_one_outcome read.
+-- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed, executed_twice,
+--          rail_keeps_one_outcome, acceptance_of_sends and rests_on_acceptance read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -22,7 +25,7 @@ DECLARE
   executes boolean := o.state = 'DISPATCHED';
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
-  refused_since  boolean; -- the payment, since the claim; beside an inquiry, no repeated refusal of a send before the proof
+  refused_since  boolean; -- the payment, since the claim; during an inquiry, no repeated refusal of a send before the proof
   two_references boolean; -- of executions, since the claim
   doubted  boolean;
   taken    boolean;
@@ -36,6 +39,17 @@ BEGIN
     AND a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED'
   ORDER BY a.attempt_no LIMIT 1;
   proven := FOUND;
+  IF executes AND NOT proven AND o.claim_no IS NOT NULL AND claim.state = 'DISPATCHING'
+    AND {cell}.is_only_taken({cell}.acceptance_of_sends(o.outbox_id), o.result)
+  THEN
+    executes := false;
+    o.state := 'ACCEPTED';
+    o.result := 'ACCEPTED';
+    o.next_action := 'INQUIRE';
+    o.delay_ms := 0;
+    o.outcome_unknown := true;
+    o.provisional := true;
+  END IF;
   SELECT coalesce(bool_or(a.result = 'REFUSED' AND (claim.state = 'DISPATCHING' OR a.attempt_no > proof.attempt_no OR NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts send
       JOIN {cell}.payment_outbox_attempts answer ON answer.outbox_id = o.outbox_id AND answer.answers_attempt_no = send.attempt_no
@@ -59,6 +73,7 @@ BEGIN
     IF o.result = 'REFUSED' OR refused_since OR two_references
       OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
+      OR {cell}.rests_on_acceptance(o.outbox_id)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
         ARRAY[CASE WHEN two_references THEN 'TWO_REFERENCES' ELSE coalesce(o.error_code, o.rail_code) END]);
@@ -117,7 +132,8 @@ BEGIN
   o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
     -- A report of a send that is out is the proof itself.
-    IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING') OR proven AND two_references
+    IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING')
+      OR proven AND (two_references OR {cell}.rests_on_acceptance(o.outbox_id))
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
@@ -135,11 +151,9 @@ BEGIN
   IF o.next_action IS NOT NULL THEN
     SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;
     INSERT INTO {cell}.payment_outbox_pending AS p
-      (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
-       next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+      (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
        first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
-    VALUES (claim.outbox_id, claim.instruction_id, claim.participant_id, claim.sequence_id, claim.idempotency_key,
-      claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
+    VALUES (claim.outbox_id, claim.participant_id, claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
       claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
       least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at),
       greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at),

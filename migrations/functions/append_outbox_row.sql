@@ -3,8 +3,7 @@
 --   Appends one row with the outcome's evidence; claimed_at is that of the claim it
 --   answers, also of one that a restore forgot. A DISPATCHED row has no error code but
 --   RESOLVED, which tells an operator's evidence from the rail's word. One that ends
---   what waits has the rest of the pending row too: a payment that was never claimed
---   has its payload nowhere else. The caller deletes that row afterwards.
+--   what waits has the rest of the pending row too, which the caller deletes afterwards.
 -- errors:  23505 when the number is taken: the caller starts over.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_outbox_attempts.   locks: the fence's index entry.
@@ -16,12 +15,11 @@ LANGUAGE sql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
+    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
      error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  SELECT $2, k.outbox_id, k.instruction_id, k.participant_id, k.sequence_id, k.idempotency_key,
+  SELECT $2, k.outbox_id, p.participant_id,
     coalesce(
       (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1),
       (SELECT r.rail_type FROM {cell}.payment_outbox_pending r WHERE r.outbox_id = k.outbox_id)),

@@ -29,7 +29,7 @@ AS $$
     ON CONFLICT ON CONSTRAINT outbox_heartbeats_pk DO UPDATE SET last_tick_at = clock_timestamp(), status = excluded.status, activity = excluded.activity,
       clock_offset_ms = excluded.clock_offset_ms, beats = h.beats + 1, vouched = excluded.vouched,
       server_started_at = excluded.server_started_at, stale_after_ms = excluded.stale_after_ms, budget_version = excluded.budget_version,
-      tick_before_start = CASE WHEN h.server_started_at = excluded.server_started_at THEN h.tick_before_start ELSE h.last_tick_at END
+      tick_before_start = CASE WHEN h.vouched AND h.server_started_at <> excluded.server_started_at THEN h.last_tick_at ELSE h.tick_before_start END
     WHERE h.kind = 'callback'
     RETURNING h.beats
   )

@@ -1,7 +1,7 @@
 -- cancel_payment(outbox_id uuid, reason text) -> integer
 --   Ends an instruction that waits and of which no send can have been executed.
 --   Returns the attempt_no of the CANCELLED row. Atomic against the claim: it
---   waits for one in progress, and whoever came first has the row.
+--   waits for one in progress, and the first of the two has the row.
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
 --          cancelled, with the sentence that says why; or a suspension is open,
 --          55P03 after 5 s of waiting for a lock.
@@ -40,18 +40,16 @@ BEGIN
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
   number := waiting.attempt_count + 1;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, completed_at, error_message, render_version, outcome_unknown, provisional,
+    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, completed_at, error_message, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  VALUES ({cell}.uuidv7(), waiting.outbox_id, waiting.instruction_id, waiting.participant_id, waiting.sequence_id,
-    waiting.idempotency_key, waiting.rail_type, number, 'CANCELLED', clock_timestamp(), cancel_payment.reason,
+  VALUES ({cell}.uuidv7(), waiting.outbox_id, waiting.participant_id, waiting.rail_type, number, 'CANCELLED', clock_timestamp(), cancel_payment.reason,
     waiting.render_version, false, false, waiting.payload, waiting.headers, waiting.priority, waiting.expires_at,
     waiting.created_at, waiting.next_attempt_at, waiting.next_action, waiting.first_sent_at, waiting.last_sent_at,
     waiting.send_count, waiting.inquiry_count);
   PERFORM {cell}.close_letter(cancel_payment.outbox_id, 'resolved', cancel_payment.reason);
   PERFORM {cell}.tell_outcome(waiting.outbox_id);
-  PERFORM {cell}.log_operator_act('CANCEL', waiting.instruction_id, waiting.outbox_id, cancel_payment.reason);
+  PERFORM {cell}.log_operator_act('CANCEL', {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, cancel_payment.reason);
   RETURN number;
 END
 $$;

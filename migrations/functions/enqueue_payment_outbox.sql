@@ -17,12 +17,12 @@
 --          same participants in opposite order inside longer transactions: retry.
 -- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_fault, payment_outbox_state
 --          and payment_outbox_differs read.
--- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
+-- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
 -- called by: ingest.
 --
---   Four statements in the good case, and the bell: one look at all that the
---   checks rest on, the participant's next number, the key, the instruction. No
+--   Five statements in the good case, and the bell: one look at all that the checks
+--   rest on, the participant's next number, the key, the instruction, its due time. No
 --   plan may scan a table or walk a participant's history, however old the
 --   statistics are that it was made with: hence the settings, and OFFSET 0, behind
 --   which only the index that begins with instruction_id is of use.
@@ -79,7 +79,7 @@ BEGIN
       END IF;
       -- The first call's commit may be here and not yet on a synchronous standby:
       -- its wait can be cut short, and then its row shows. A transaction that only
-      -- reads waits for nobody, and this answer must outlive a failover too.
+      -- reads waits for no standby, and this answer must outlive a failover too.
       PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
       outbox_id := seen.outbox_id;
       sequence_id := seen.sequence_id;
@@ -109,9 +109,9 @@ BEGIN
       END IF;
     END IF;
 
-    -- The participant's row is the lock: from here until the caller's end nobody
-    -- else allocates for this participant, so that the checks below hold. Every
-    -- time but the first it is there, and needs no upsert.
+    -- The participant's row is the lock: from here until the caller's end no other
+    -- call allocates for this participant, so that the checks below hold. Every time
+    -- but the first it is there, and needs no upsert.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id + 1
     WHERE s.participant_id = participant_id COLLATE "C"
@@ -133,11 +133,10 @@ BEGIN
     ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
-      INSERT INTO {cell}.payment_outbox_pending
-        (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
-         next_attempt_at, created_at, priority, expires_at, headers)
-      VALUES (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
-        greatest(not_before, created_at), created_at, priority, expires_at, headers);
+      INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, rail_type, headers, payload)
+      VALUES (outbox_id, not_before, expires_at, priority, rail_type, headers, payload);
+      INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority, participant_id, rail_type)
+      VALUES (outbox_id, greatest(not_before, created_at), created_at, expires_at, priority, participant_id, rail_type);
       state := 'PENDING';
       replayed := false;
       RETURN NEXT;
@@ -159,7 +158,7 @@ BEGIN
         HINT = 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.';
     END IF;
 
-    -- The key came in beside us, or the gate is closed: give the number back (the row
+    -- The key came in meanwhile, or the gate is closed: give the number back (the row
     -- is still ours) and look again.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id - 1

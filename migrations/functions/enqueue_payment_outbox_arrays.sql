@@ -12,7 +12,7 @@
 --          open transaction enqueues the same key for another participant.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_fault,
 --          payment_outbox_state and payment_outbox_differs.
--- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_pending.
+-- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
 --          participant_id order, before them those who enqueue for the first time; then the
 --          keys' index entries in (instruction, key) order.
@@ -214,7 +214,7 @@ BEGIN
       END LOOP;
       IF waits AND missing THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
-          MESSAGE = 'participants of this batch came and went beside it', HINT = 'Retry the transaction.';
+          MESSAGE = 'participants of this batch came and went meanwhile', HINT = 'Retry the transaction.';
       ELSIF NOT waits AND NOT skips THEN
         PERFORM set_config('lock_timeout', briefly, true);
       END IF;
@@ -259,23 +259,25 @@ BEGIN
         ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
         RETURNING true
       ),
+      ordered AS (
+        INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, rail_type, headers, payload)
+        SELECT n.outbox_id, n.not_before, n.expires_at, n.priority, n.rail_type, n.headers, n.payload
+        FROM numbered n
+      ),
       waiting AS (
-        INSERT INTO {cell}.payment_outbox_pending
-          (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload,
-           next_attempt_at, created_at, priority, expires_at, headers)
-        SELECT n.outbox_id, n.instruction_id, n.participant_id, n.sequence_id, n.idempotency_key, n.rail_type, n.payload,
-          greatest(n.not_before, n.created_at), n.created_at, n.priority, n.expires_at, n.headers
+        INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority, participant_id, rail_type)
+        SELECT n.outbox_id, greatest(n.not_before, n.created_at), n.created_at, n.expires_at, n.priority, n.participant_id, n.rail_type
         FROM numbered n
       )
       SELECT (SELECT count(*) FROM keyed), array_agg(n.item), array_agg(n.outbox_id), array_agg(n.sequence_id), array_agg(n.created_at)
       INTO keyed, fresh, fresh_ids, fresh_nos, fresh_ats
       FROM (SELECT n.item, n.outbox_id, n.sequence_id, n.created_at FROM numbered n ORDER BY n.item) n;
 
-      -- A key that another participant's call took beside us would leave a hole
+      -- A key that another participant's call took meanwhile would leave a hole
       -- in the numbers: undo this try and look again.
       IF keyed <> coalesce(cardinality(fresh), 0) THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
-          MESSAGE = 'a key of this batch was enqueued beside it', HINT = 'Retry the transaction.';
+          MESSAGE = 'a key of this batch was enqueued meanwhile', HINT = 'Retry the transaction.';
       END IF;
       EXIT;
     EXCEPTION

@@ -1,6 +1,6 @@
 -- hear_outcomes() -> boolean
 --   Lets this session hear outcomes: LISTEN "{cell}.payment_outcomes", whose payload
---   is an outbox_id, and takes the advisory lock by which they are told (tell_outcome).
+--   is one or more outbox_ids with a space between them, and takes the advisory lock by which they are told (tell_outcome).
 --   True: every outcome that is committed from now on is told, for as long as the
 --   session lives. False: another session has the lock, so that they are told as long
 --   as that one lives, or writers did not give it back within a second: call again soon.

@@ -23,7 +23,7 @@ AS $$
 DECLARE
   letter {cell}.payment_dead_letters;
   last   {cell}.payment_outbox_attempts;
-  whole  {cell}.payment_outbox_attempts;
+  whole  record;
   sends  record;
   told   record; -- of sends that a restore forgot
   paused text;
@@ -34,7 +34,7 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = inquire_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = inquire_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  IF last.state IS DISTINCT FROM 'PARKED' OR {cell}.payment_certainty(inquire_payment.outbox_id) <> 'OUTCOME_UNKNOWN'
+  IF last.state IS DISTINCT FROM 'PARKED' OR {cell}.payment_certainty(inquire_payment.outbox_id, {cell}.server_is_settled()) <> 'OUTCOME_UNKNOWN'
     OR letter.reason IS NULL OR letter.reason NOT IN ({asked_reasons}) OR letter.status IN ({closed_letters})
     OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = inquire_payment.outbox_id)
   THEN
@@ -52,14 +52,15 @@ BEGIN
       MESSAGE = format('rail %s can''t be asked: its profile has no inquiry', last.rail_type),
       HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
   END IF;
-  paused := {cell}.pause_of(last.rail_type, last.participant_id);
+  paused := {cell}.pause_of(last.rail_type, letter.participant_id);
   IF paused IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('%s: no inquiry would be made', paused),
       HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, bring evidence and say that the rail is silent.';
   END IF;
   -- The latest that is what was enqueued: of one that was stopped as forged the last is not.
-  SELECT a.* INTO whole FROM {cell}.payment_outbox_attempts a
+  SELECT a.attempt_no, a.participant_id, a.rail_type, a.payload, a.enqueued_at, a.priority, a.expires_at INTO whole
+  FROM {cell}.v_outbox_attempts a
   JOIN {cell}.payment_outbox_keys k ON k.outbox_id = a.outbox_id
   WHERE a.outbox_id = inquire_payment.outbox_id AND a.payload IS NOT NULL
   ORDER BY {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) = k.fingerprint DESC, a.attempt_no DESC
@@ -73,21 +74,19 @@ BEGIN
 
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = inquire_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, completed_at, error_code, error_message, outcome_unknown, provisional)
-  VALUES ({cell}.uuidv7(), last.outbox_id, last.instruction_id, last.participant_id, last.sequence_id, last.idempotency_key,
-    last.rail_type, number, 'UNKNOWN', clock_timestamp(), 'ASKED', inquire_payment.reason, true, last.provisional);
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, error_message, outcome_unknown, provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'UNKNOWN', clock_timestamp(), 'ASKED', inquire_payment.reason, true, last.provisional);
   INSERT INTO {cell}.payment_outbox_pending
-    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
-     next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
      first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
-  SELECT whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
-    whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, whole.expires_at,
-    whole.headers, 'INQUIRE', true, last.provisional,
-    least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.n + told.n, count(*), sends.render_version
-  FROM {cell}.payment_outbox_attempts q
-  WHERE q.outbox_id = inquire_payment.outbox_id AND q.state = 'INQUIRING';
-  PERFORM {cell}.log_operator_act('INQUIRE', last.instruction_id, last.outbox_id, inquire_payment.reason,
+  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(), whole.enqueued_at,
+    whole.priority, whole.expires_at, copy.headers, 'INQUIRE', true, last.provisional,
+    least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.n + told.n,
+    (SELECT count(*) FROM {cell}.payment_outbox_attempts q WHERE q.outbox_id = inquire_payment.outbox_id AND q.state = 'INQUIRING'),
+    sends.render_version
+  FROM {cell}.payment_outbox_attempts copy -- which only older rows have
+  WHERE copy.outbox_id = inquire_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
+  PERFORM {cell}.log_operator_act('INQUIRE', {cell}.instruction_of(last.outbox_id), last.outbox_id, inquire_payment.reason,
     jsonb_build_object('attempt_no', number));
   RETURN number;
 END

@@ -21,7 +21,7 @@ AS $$
       AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= rule.age
       AND answer.completed_at - least($3, told.first_at, (
         SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s
-        WHERE $3 > s.known_until AND (s.accepted_at IS NULL OR $3 < s.accepted_at))) < rule.until
+        WHERE least($3, told.first_at) > s.known_until AND (s.accepted_at IS NULL OR least($3, told.first_at) < s.accepted_at))) < rule.until
     FROM {cell}.payment_outbox_attempts answer
     CROSS JOIN {cell}.forgotten_sends($1) told
     CROSS JOIN LATERAL (

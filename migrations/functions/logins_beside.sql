@@ -3,7 +3,7 @@
 --   it shares a role. The roles that Railhead makes are shared by all of their kind,
 --   and so are PostgreSQL's own: these do not count. A role is shared by all logins that
 --   are its members, be it through other roles.
--- reads:   the catalog.   locks: nothing.   called by: status_of_payments.
+-- reads:   the catalog.   locks: nothing.   called by: payment_status_batch.
 CREATE OR REPLACE FUNCTION {cell}.logins_beside(login text) RETURNS text[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ AS $$
   ), down(oid) AS (
     SELECT up.oid FROM up JOIN pg_roles r ON r.oid = up.oid
     WHERE NOT starts_with(r.rolname, 'pg_')
-      AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks',
+      AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks', 'railhead_api',
         'railhead_operator', 'railhead_control', 'railhead_readonly', 'railhead_auditor')
     UNION
     SELECT m.member FROM pg_auth_members m JOIN down ON down.oid = m.roleid

@@ -6,7 +6,7 @@
 --   it is rung only while some relayer sleeps. A relayer takes an advisory lock
 --   exclusively before it sleeps, and looks for due rows once more. The trigger's
 --   condition takes the same lock shared, until its transaction ends; a condition,
---   because this function is not even called where nobody sleeps:
+--   because this function is not even called where no relayer sleeps:
 --
 --   it gets the lock      no relayer sleeps. One that wants to sleep can't get its
 --                         lock before this transaction has ended, and then looks

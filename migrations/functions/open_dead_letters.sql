@@ -3,10 +3,11 @@
 --   that is open keeps the time since when; an open CONFLICT keeps its reason too,
 --   because an operator has to compare what contradicts itself, whatever came after, and
 --   TAMPERED does where the row is set aside, or was asked about and is as unknown. What
---   was never registered, and so was forged, has its letter too. Amount, attempts and the
+--   was never registered, and so was forged, has its letter too, under its outbox_id
+--   where no row of it names an instruction. Amount, attempts and the
 --   rail's last answer are kept as the rows say now, which leave the archive before the
 --   letter does. Callers that wait for the outcome are woken.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
+-- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
@@ -16,7 +17,7 @@ AS $$
   INSERT INTO {cell}.payment_dead_letters AS d
     (outbox_id, instruction_id, participant_id, rail_type, reason, error_code,
      amount, currency, attempts, first_attempt_at, last_attempt_at, rail_code, error_message)
-  SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id), coalesce(k.participant_id, r.participant_id), r.rail_type,
+  SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id, l.outbox_id::text), coalesce(k.participant_id, r.participant_id, ''), r.rail_type,
     l.reason, l.error_code,
     CASE WHEN w.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (w.payload ->> 'amount')::numeric END,
     left(w.payload ->> 'currency', 20), c.n, c.first_at, c.last_at, said.rail_code, said.error_message
@@ -32,7 +33,8 @@ AS $$
     SELECT coalesce(
       (SELECT a.payload FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = l.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1),
-      (SELECT p.payload FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id)) AS payload) w
+      (SELECT p.payload FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id),
+      (SELECT i.payload FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = l.outbox_id)) AS payload) w
   CROSS JOIN LATERAL (
     SELECT count(*) AS n, min(a.claimed_at) AS first_at, max(a.claimed_at) AS last_at
     FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id AND a.state IN ({claim_states})) c

@@ -1,12 +1,13 @@
--- payment_certainty(outbox_id uuid) -> text
+-- payment_certainty(outbox_id uuid, settled boolean) -> text
 --   What is known about the money, in the words of the ledger package's Certainty:
 --   NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE,
 --   NOT_EXECUTED_BY_EVIDENCE. Whatever may have reached the rail without a
---   trustworthy answer is OUTCOME_UNKNOWN, however old it is.
+--   trustworthy answer is OUTCOME_UNKNOWN, however old it is. settled is what server_is_settled
+--   says, which reads more than one row of an instruction and is asked once for many.
 -- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
---          payment_outbox_suspensions, payment_operator_log.   locks: nothing.
--- called by: status_of_payments. Timeline.Certainty has the same rule.
-CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid) RETURNS text
+--          payment_operator_log.   locks: nothing.
+-- called by: status_of_payments, inquire_payment, require_rails_word. Timeline.Certainty has the same rule.
+CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -33,7 +34,7 @@ BEGIN
   IF last.state = 'DISPATCHED' THEN
     RETURN CASE WHEN {cell}.rests_on_evidence(last) THEN 'EXECUTED_BY_EVIDENCE' ELSE 'ACCEPTED' END;
   END IF;
-  IF EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
+  IF NOT $2
     OR last.state = 'DISPATCHING' OR last.provisional OR last.outcome_unknown
     OR waits AND (waiting.provisional OR waiting.outcome_unknown)
   THEN

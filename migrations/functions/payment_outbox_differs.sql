@@ -22,7 +22,7 @@ BEGIN
   -- Later rows may have the times that a replay gave.
   SELECT a.next_attempt_at, a.expires_at, a.priority, a.enqueued_at INTO first
   FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
+  WHERE a.outbox_id = $1 AND a.enqueued_at IS NOT NULL
   ORDER BY a.attempt_no
   LIMIT 1;
   IF NOT FOUND THEN

@@ -147,7 +147,7 @@ BEGIN
     RETURN;
   END IF;
 
-  hint := 'An amount is a decimal string such as "10.50" beside a currency such as "EUR".';
+  hint := 'An amount is a decimal string such as "10.50" with a currency such as "EUR".';
   CASE
     WHEN coalesce(payload -> 'amount', 'null') = 'null' THEN
       field := 'payload.amount'; rule := 'MISSING';

@@ -10,8 +10,7 @@
 --   evidence that an execution rests on (rests_on_evidence). waits_for_person: a dead
 --   letter is open.
 -- errors:  RH002 the arrays differ in length, RH005 more than 1,000 pairs.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
---          payment_dead_letters, payment_operator_log, the catalog, and what payment_certainty reads.
+-- reads:   payment_outbox_keys, the catalog, and what status_of_payments reads.
 -- locks:   nothing.   called by: ingest, payment_status.
 CREATE OR REPLACE FUNCTION {cell}.payment_status_batch(instruction_ids text[], idempotency_keys text[])
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
@@ -36,36 +35,18 @@ BEGIN
       HINT = 'Ask about fewer at once.';
   END IF;
   RETURN QUERY
-  SELECT asked.n::integer, k.outbox_id, k.sequence_id, k.created_at,
-    CASE WHEN k.outbox_id IS NOT NULL THEN {cell}.payment_outbox_state(k.outbox_id) END,
-    {cell}.payment_certainty(k.outbox_id),
-    CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.attempt_no, 0) END,
-    CASE WHEN k.outbox_id IS NOT NULL THEN coalesce(latest.created_at, k.created_at) END,
-    nullif(p.next_attempt_at, 'infinity'), last.error_code, last.rail_code,
-    coalesce(
-      CASE WHEN last.state = 'DISPATCHED' THEN (
-        SELECT l.detail ->> 'rail_reference' FROM {cell}.payment_operator_log l
-        WHERE l.outbox_id = k.outbox_id AND l.act = 'RESOLVE' AND l.acted_at >= last.created_at
-        ORDER BY l.acted_at DESC LIMIT 1) END,
-      last.rail_reference, {cell}.last_rail_reference(k.outbox_id)),
-    CASE WHEN k.outbox_id IS NOT NULL THEN EXISTS (
-      SELECT FROM {cell}.payment_dead_letters d
-      WHERE d.outbox_id = k.outbox_id AND d.status NOT IN ({closed_letters})) END
-  FROM unnest(instruction_ids, idempotency_keys) WITH ORDINALITY AS asked(instruction_id, idempotency_key, n)
-  LEFT JOIN LATERAL (
-    SELECT o.outbox_id, o.sequence_id, o.created_at
-    FROM {cell}.payment_outbox_keys o
-    WHERE o.instruction_id = asked.instruction_id COLLATE "C" AND o.idempotency_key = asked.idempotency_key COLLATE "C"
-      AND o.enqueued_by = ANY (logins)
-    LIMIT 1) k ON true
-  LEFT JOIN LATERAL (
-    SELECT w.next_attempt_at FROM {cell}.payment_outbox_pending w WHERE w.outbox_id = k.outbox_id LIMIT 1) p ON true
-  LEFT JOIN LATERAL (
-    SELECT a.attempt_no, a.created_at FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no DESC LIMIT 1) latest ON true
-  LEFT JOIN LATERAL (
-    SELECT a.state, a.created_at, a.error_code, a.rail_code, a.rail_reference FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = k.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1) last ON true
-  ORDER BY asked.n;
+  SELECT s.item, s.outbox_id, s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at, s.next_attempt_at,
+    s.error_code, s.rail_code, s.rail_reference, s.waits_for_person
+  FROM {cell}.status_of_payments(ARRAY(
+    SELECT k.outbox_id
+    FROM unnest(instruction_ids, idempotency_keys) WITH ORDINALITY AS asked(instruction_id, idempotency_key, n)
+    LEFT JOIN LATERAL (
+      SELECT o.outbox_id
+      FROM {cell}.payment_outbox_keys o
+      WHERE o.instruction_id = asked.instruction_id COLLATE "C" AND o.idempotency_key = asked.idempotency_key COLLATE "C"
+        AND o.enqueued_by = ANY (logins)
+      LIMIT 1) k ON true
+    ORDER BY asked.n)) s
+  ORDER BY s.item;
 END
 $$;

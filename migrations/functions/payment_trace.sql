@@ -1,8 +1,9 @@
 -- payment_trace(outbox_id uuid) -> text
 --   The trace context of the call that enqueued the instruction, as JSON: traceparent
---   and tracestate of its headers and no other of them, from where it waits or from
---   its latest claim. Null: nothing of it is left.
--- reads:   payment_outbox_pending, payment_outbox_attempts.   locks: nothing.   called by: callbacks.
+--   and tracestate of its headers and no other of them; of one that was enqueued before
+--   payment_outbox_instructions, from where it waits or from its latest claim. Null:
+--   nothing of it is left.
+-- reads:   payment_outbox_instructions, payment_outbox_pending, payment_outbox_attempts.   locks: nothing.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.payment_trace(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -11,7 +12,11 @@ AS $$
   FROM (
     (SELECT p.headers
      FROM {cell}.payment_outbox_pending p
-     WHERE p.outbox_id = $1)
+     WHERE p.outbox_id = $1 AND p.headers IS NOT NULL)
+    UNION ALL
+    (SELECT i.headers
+     FROM {cell}.payment_outbox_instructions i
+     WHERE i.outbox_id = $1)
     UNION ALL
     (SELECT a.headers
      FROM {cell}.payment_outbox_attempts a

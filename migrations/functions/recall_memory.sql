@@ -15,7 +15,8 @@
 --   outdated        some relayer beat before this start and a quarter of an hour after the
 --                   memory was made, which is longer than a relayer goes without a look
 --   awaited         relayers that ran when the server went down and have not compared
---                   this start yet
+--                   this start yet. When it went down is told by the relayers that vouched for
+--                   an earlier start: other heartbeats may be of a start that none compared
 --   awaited_ms      the longest silence that counts as death for one of these
 --   patience_ms     how long those without a memory wait longer than that: heartbeat_stale
 -- reads:   outbox_heartbeats, payment_outbox_attempts, payment_outbox_settings.   locks: nothing.
@@ -30,6 +31,7 @@ AS $$
     SELECT h.name, h.kind, h.status, h.last_tick_at, h.stale_after_ms,
       h.server_started_at = pg_postmaster_start_time() AS here,
       h.vouched AND h.server_started_at = pg_postmaster_start_time() AS vouched,
+      h.kind = 'relayer' AND h.vouched AND h.server_started_at <> pg_postmaster_start_time() AS vouched_before,
       CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start ELSE h.last_tick_at END AS before_start
     FROM {cell}.outbox_heartbeats h
   ),
@@ -37,7 +39,7 @@ AS $$
     SELECT b.name, b.stale_after_ms
     FROM beat b
     WHERE b.kind = 'relayer' AND b.status <> 'stopped' AND NOT b.here AND b.name <> $7
-      AND b.last_tick_at > (SELECT max(m.last_tick_at) FROM beat m WHERE NOT m.here) - b.stale_after_ms * interval '1 millisecond'
+      AND b.last_tick_at > (SELECT coalesce(max(m.last_tick_at) FILTER (WHERE m.vouched_before), '-infinity') FROM beat m) - b.stale_after_ms * interval '1 millisecond'
     ORDER BY b.name
     LIMIT 20
   )

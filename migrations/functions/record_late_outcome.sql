@@ -13,7 +13,8 @@
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, and executed_twice read.
+--          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice,
+--          acceptance_of_sends, is_only_taken and rests_on_acceptance read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
@@ -50,6 +51,7 @@ DECLARE
   doubts    boolean; -- by it some send may have been executed
   denies    boolean := coalesce(o.result IN ({send_denying_results}), false);
   torn      boolean; -- the rail contradicted itself before
+  tells_of_send boolean; -- one that a restore forgot
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = o.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
@@ -88,11 +90,25 @@ BEGIN
       o.state := 'UNKNOWN';
       weight := 'UNKNOWN';
     END IF;
+    is_claimed := coalesce(last.state IN ({claim_states}), false);
+    -- A send's own acceptance is the last word only by all profiles that sends were made under,
+    -- as far as that is known by now. What has ended is not undone by it, and answer_open_claim
+    -- has the same rule.
+    IF executes AND of_send AND o.counts_send AND NOT (is_claimed AND claim_no = last.attempt_no)
+      AND (is_waiting OR coalesce(last.state NOT IN ({ended_states}), true))
+      AND {cell}.is_only_taken({cell}.acceptance_of_sends(o.outbox_id), o.result)
+    THEN
+      executes := false;
+      o.state := 'ACCEPTED';
+      o.result := 'ACCEPTED';
+      weight := 'ACCEPTED';
+      o.outcome_unknown := true;
+      o.provisional := true;
+    END IF;
     -- An inquiry tells of a send: what the rail has in progress, and what a claim that
     -- is forgotten knew of when it was made.
     counts := o.state = 'UNKNOWN' AND coalesce(o.counts_send, false);
     doubts := coalesce(o.state = 'ACCEPTED' OR counts OR o.result = 'IN_PROGRESS' OR forgotten AND o.outcome_unknown AND NOT executes, false);
-    is_claimed := coalesce(last.state IN ({claim_states}), false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
       RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id, o.rail_type);
@@ -144,9 +160,14 @@ BEGIN
             WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
               -- Of two sends each may have been executed, where the rail knew the key no more.
+              -- What no send said of itself hides what one says, where there are others further apart than that.
               AND (NOT of_send OR (
                 SELECT coalesce(bool_or(e.claimed_at = o.claimed_at OR greatest(e.claimed_at - o.claimed_at, o.claimed_at - e.claimed_at) < knows_for),
-                  knows_for > interval '0s')
+                  knows_for > (
+                    SELECT greatest(max(t.claimed_at), o.claimed_at) - least(min(t.claimed_at), o.claimed_at)
+                    FROM {cell}.sends_of(o.outbox_id) s
+                    JOIN {cell}.payment_outbox_attempts t ON t.outbox_id = o.outbox_id AND t.attempt_no = s.attempt_no
+                    WHERE NOT s.denied))
                 FROM {cell}.executions_of(o.outbox_id) e
                 WHERE e.attempt_no = a.attempt_no AND NOT e.by_another))
               -- What was judged, before a replay or by an operator, speaks again.
@@ -193,7 +214,8 @@ BEGIN
         -- or in progress, and was ended otherwise than by the rail's word for the whole of
         -- it (an operator's evidence is none), a send without an answer that became known
         -- after the end: an operator decides. A send that was known is weighed in a final
-        -- refusal; one that was forgotten, in nothing.
+        -- refusal; one that was forgotten, in nothing: the acceptance of another, if it was made
+        -- when acceptances were for now, may be what the rail had said of it.
         IF executes AND (last.state <> 'DISPATCHED' OR EXISTS (
             SELECT FROM {cell}.payment_outbox_attempts a
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
@@ -215,6 +237,7 @@ BEGIN
             AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results}))
+          OR doubts AND forgotten AND last.state = 'DISPATCHED' AND {cell}.rests_on_acceptance(o.outbox_id)
         THEN
           PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';
@@ -242,7 +265,8 @@ BEGIN
         PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'], ARRAY[coalesce(o.error_code, o.rail_code)]);
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
-        -- Whoever appends for a pending instruction raises its number, so that the
+        tells_of_send := coalesce(forgotten AND (o.counts_send OR doubts AND o.result IN ({inquiry_results})), false);
+        -- An append for a pending instruction raises its number, so that the
         -- next claim's is right. A late "accepted for now" also stops re-sends, and
         -- a send without an answer is unknown however late that is learned.
         UPDATE {cell}.payment_outbox_pending p
@@ -250,19 +274,21 @@ BEGIN
           provisional = p.provisional OR o.state = 'ACCEPTED',
           outcome_unknown = p.outcome_unknown OR doubts,
           -- The send of a claim that a failover forgot is one more. Deadlines and the
-          -- age of a "no such payment" count from the latest, the key window from the first.
-          first_sent_at = CASE WHEN forgotten AND o.counts_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
-          last_sent_at = CASE WHEN forgotten AND o.counts_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
+          -- age of a "no such payment" count from the latest, the key window from the first. What
+          -- a forgotten inquiry asked about was sent before it.
+          first_sent_at = CASE WHEN tells_of_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
+          last_sent_at = CASE WHEN tells_of_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
           render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version) ELSE p.render_version END,
-          -- What a forgotten inquiry asked about is a send too.
-          send_count = p.send_count + CASE WHEN forgotten AND (o.counts_send OR doubts AND o.result IN ({inquiry_results})) THEN 1 ELSE 0 END,
+          send_count = p.send_count + CASE WHEN tells_of_send THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' OR doubts AND NOT counts THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;
       END IF;
       RETURN 'LATE';
     EXCEPTION WHEN unique_violation THEN
-      -- Somebody appended beside us: look again.
-      NULL;
+      -- Another session appended meanwhile: look again.
+      o := jsonb_populate_record(NULL::{cell}.outbox_outcome, outcome);
+      executes := o.state = 'DISPATCHED';
+      weight := CASE WHEN executes THEN 'EXECUTED' ELSE o.result END;
     END;
   END LOOP;
   -- A partition may be detached: what it holds must not be written once more.

@@ -1,6 +1,6 @@
 -- refresh_outbox_rules() -> trigger
 --   Makes payment_outbox_rules again, in the transaction that changed one of the
---   tables that it is made of: whoever sees the change sees it there too. The
+--   tables that it is made of: a session that sees the change sees it there too. The
 --   proof "guards" compares.
 --
 --   The row is locked before the tables are read, by a statement of its own: made of what

@@ -18,8 +18,9 @@ AS $$
 DECLARE
   letter     {cell}.payment_dead_letters;
   last       {cell}.payment_outbox_attempts;
-  whole      {cell}.payment_outbox_attempts;
+  whole      record;
   profile    jsonb;
+  version    integer; -- of the profile
   sends      record;
   told       record; -- of sends that a restore forgot
   doubted    boolean; -- some send of it may be on its way still
@@ -39,7 +40,7 @@ BEGIN
       MESSAGE = format('the instruction is %s and has no dead letter to replay',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'));
   END IF;
-  -- Whoever closed it may have told the participant to pay in another way.
+  -- The operator who closed it may have told the participant to pay in another way.
   IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and its dead letter is closed already (%s)',
@@ -71,9 +72,10 @@ BEGIN
 
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = replay_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  SELECT a.* INTO whole FROM {cell}.payment_outbox_attempts a
+  SELECT a.attempt_no, a.participant_id, a.rail_type, a.payload, a.enqueued_at, a.priority INTO whole
+  FROM {cell}.v_outbox_attempts a
   WHERE a.outbox_id = replay_payment.outbox_id AND a.payload IS NOT NULL ORDER BY a.attempt_no DESC LIMIT 1;
-  SELECT p.profile INTO profile
+  SELECT p.profile, p.version INTO profile, version
   FROM {cell}.payment_rails r
   JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
   WHERE r.rail_type = last.rail_type;
@@ -149,22 +151,22 @@ BEGIN
       HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
 
-  -- What stands in pending beside an end was put back.
+  -- What stands in pending of an ended instruction was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
-     attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
-  VALUES ({cell}.uuidv7(), last.outbox_id, last.instruction_id, last.participant_id, last.sequence_id, last.idempotency_key,
-    last.rail_type, number, 'REPLAYED', clock_timestamp(), replay_payment.reason, doubted, false);
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, profile_version, error_message, outcome_unknown, provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'REPLAYED', clock_timestamp(), version, replay_payment.reason, doubted, false);
   INSERT INTO {cell}.payment_outbox_pending
-    (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, attempt_count,
-     next_attempt_at, created_at, priority, expires_at, headers, outcome_unknown, first_sent_at, last_sent_at, render_version)
-  VALUES (whole.outbox_id, whole.instruction_id, whole.participant_id, whole.sequence_id, whole.idempotency_key,
-    whole.rail_type, whole.payload, number, clock_timestamp(), whole.enqueued_at, whole.priority, replay_payment.expires_at,
-    whole.headers, doubted, least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version);
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers,
+     outcome_unknown, first_sent_at, last_sent_at, render_version)
+  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(), whole.enqueued_at,
+    whole.priority, replay_payment.expires_at, copy.headers, doubted,
+    least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version
+  FROM {cell}.payment_outbox_attempts copy -- which only older rows have
+  WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
-  PERFORM {cell}.log_operator_act('REPLAY', last.instruction_id, last.outbox_id, replay_payment.reason,
+  PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id, replay_payment.reason,
     jsonb_build_object('letter', letter.reason, 'attempt_no', number));
   RETURN number;
 END

@@ -40,7 +40,7 @@ BEGIN
   SELECT f.* INTO told FROM {cell}.forgotten_sends($1) f;
   -- Of what was never sent, or of which every send was refused, there is nothing to ask,
   -- unless the rail said otherwise.
-  IF (sends.n + told.n = 0 OR {cell}.payment_certainty($1) = 'REFUSED') AND last.outcome_unknown IS NOT TRUE
+  IF (sends.n + told.n = 0 OR {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'REFUSED') AND last.outcome_unknown IS NOT TRUE
     AND letter IS DISTINCT FROM 'CONFLICT' AND NOT {cell}.send_may_be_forgotten($1)
   THEN
     RETURN false;
@@ -75,9 +75,10 @@ BEGIN
       HINT = 'Ask it: railhead payment inquire. If it gives no answer that proves anything, and your evidence is enough without: --rail-silent, which is recorded.';
   END IF;
   SELECT p.next_attempt_at INTO due_at FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1;
-  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND due_at IS DISTINCT FROM 'infinity' -- which is set aside AND {cell}.payment_certainty($1) = 'OUTCOME_UNKNOWN'
+  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'OUTCOME_UNKNOWN'
+    AND due_at IS DISTINCT FROM 'infinity' -- which is set aside
     AND (last.state = 'PARKED' OR {cell}.operator_asked($1, last.attempt_no + 1))
-    AND {cell}.pause_of(last.rail_type, last.participant_id) IS NULL
+    AND {cell}.pause_of(last.rail_type, (SELECT k.participant_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = $1)) IS NULL
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',

@@ -8,7 +8,7 @@ AS $$
 BEGIN
   IF coalesce(btrim(reason), '') = '' OR octet_length(reason) > 2000 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason of 1 to 2000 bytes is required',
-      HINT = 'Say why, for whoever reads the log later.';
+      HINT = 'Say why, for the reader of the log.';
   END IF;
 END
 $$;

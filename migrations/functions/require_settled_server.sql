@@ -2,16 +2,22 @@
 --   Refuses an act of an operator that would be wrong about a payment whose send a
 --   restore or a failover has forgotten.
 -- errors:  RH020 with the sentence that says what to do first.
--- reads:   server_is_settled's tables.   called by: operator functions.
+-- reads:   what server_is_settled reads.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.require_settled_server(act text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
-  IF NOT {cell}.server_is_settled() THEN
+  IF {cell}.server_is_settled() THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
       HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --reason WHY.';
   END IF;
+  RAISE EXCEPTION USING ERRCODE = 'RH020',
+    MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s waits until one has', act),
+    HINT = 'Start a relayer, or wait some seconds until one has looked, and repeat this. If lanes are suspended then, compare with the rails first.';
 END
 $$;

@@ -60,7 +60,7 @@ BEGIN
 
   UPDATE {cell}.payment_outbox_pending p SET next_attempt_at = moment WHERE p.outbox_id = reschedule_payment.outbox_id;
   PERFORM {cell}.log_operator_act(CASE WHEN reschedule_payment.due_at IS NULL THEN 'SEND_NOW' ELSE 'RESCHEDULE' END,
-    waiting.instruction_id, waiting.outbox_id, reschedule_payment.reason,
+    {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, reschedule_payment.reason,
     jsonb_build_object('from', waiting.next_attempt_at, 'to', moment, 'rows', waiting.attempt_count));
   PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   was_due_at := waiting.next_attempt_at;

@@ -12,7 +12,7 @@
 --   or CANCELLED, because the rail may have been wrong, or a restore have forgotten the
 --   replay that was executed; the caller would pay it once more.
 --
---   "Not executed" wants the rail's word beside the evidence where the rail can be
+--   "Not executed" needs the rail's word and the evidence where the rail can be
 --   asked (require_rails_word); rail_silent goes without, and is in the row and the log.
 --
 --   Evidence is no older than what it is said of: the instruction where it was executed,
@@ -187,7 +187,7 @@ BEGIN
       actor = session_user, updated_at = clock_timestamp()
     WHERE d.outbox_id = resolve_payment.outbox_id;
   END IF;
-  PERFORM {cell}.log_operator_act('RESOLVE', (SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = resolve_payment.outbox_id),
+  PERFORM {cell}.log_operator_act('RESOLVE', {cell}.instruction_of(resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', reference,
       'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent, 'against_row', against,

@@ -5,9 +5,13 @@
 --   no send was made under another than the one in force. A rail's promise holds for the
 --   sends that follow it, so that the strictest of these and of the profile in force is the
 --   rule. A send of which a restore forgot by which version it was made counts as made by
---   the first; one by a version that is not known, as made to a rail that keeps nothing.
--- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what sends_of reads.   locks: nothing.
--- called by: executor, for a claim after a send; rail_keeps_one_outcome, rail_knows_keys_for, replay_payment.
+--   the first; one by a version that is not known, or that was put in force after the send
+--   because a restore gave its number away again, as made to a rail that keeps nothing. A
+--   send that a restore may have forgotten without a trace was made since the moment from
+--   which rows may be missing.
+-- reads:   payment_outbox_attempts, payment_outbox_pending, payment_rails, payment_rail_profiles,
+--          and what sends_of and forgotten_since read.   locks: nothing.
+-- called by: executor, for a claim after a send; rail_keeps_one_outcome, rail_knows_keys_for, acceptance_of_sends, replay_payment.
 --          payment.Policy.Decide and MaySend apply them.
 CREATE OR REPLACE FUNCTION {cell}.rules_of_sends(outbox_id uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -18,44 +22,49 @@ DECLARE
   in_force integer;
   oldest   integer;
   unknown  boolean; -- a version that this database does not know
+  since    timestamptz := {cell}.forgotten_since($1);
 BEGIN
   SELECT a.rail_type, r.profile_version INTO rail, in_force
   FROM {cell}.payment_outbox_attempts a
   JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
   WHERE a.outbox_id = $1
   ORDER BY a.attempt_no LIMIT 1;
+  IF NOT FOUND THEN -- it is claimed for the first time, by the statement that asks
+    SELECT p.rail_type, r.profile_version INTO rail, in_force
+    FROM {cell}.payment_outbox_pending p
+    JOIN {cell}.payment_rails r ON r.rail_type = p.rail_type
+    WHERE p.outbox_id = $1;
+  END IF;
   -- Most were sent under one version alone, which costs one look.
   PERFORM FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.profile_version IS DISTINCT FROM in_force
     AND (a.state = 'DISPATCHING' OR a.state = 'LATE_OUTCOME') LIMIT 1;
-  IF NOT FOUND THEN
+  IF NOT FOUND AND since IS NULL THEN
     PERFORM FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = $1 AND a.state = 'LATE_OUTCOME' AND a.answers_attempt_no IS NULL LIMIT 1;
-    IF NOT FOUND OR in_force = 1 THEN
+    IF NOT FOUND THEN
       RETURN NULL;
     END IF;
   END IF;
   -- What an inquiry tells of a send that is forgotten bears the inquiry's own version.
-  SELECT min(v.version), coalesce(bool_or(v.version > in_force), false) INTO oldest, unknown
+  SELECT min(v.version), coalesce(bool_or(v.version > in_force OR v.forgotten AND EXISTS (
+      SELECT FROM {cell}.payment_rail_profiles p
+      WHERE p.rail_type = rail AND p.version = v.version AND p.applied_at > v.claimed_at)), false)
+  INTO oldest, unknown
   FROM (
-    SELECT CASE WHEN s.forgotten AND (a.claimed_at IS NULL OR a.result IN ({inquiry_results})) THEN 1
-      ELSE coalesce(nullif(a.profile_version, 0), 1) END AS version
+    SELECT s.forgotten AND NOT by_first AS forgotten, a.claimed_at,
+      CASE WHEN by_first THEN 1 ELSE coalesce(nullif(a.profile_version, 0), 1) END AS version
     FROM {cell}.sends_of($1) s
     JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = s.attempt_no
+    CROSS JOIN LATERAL (
+      SELECT s.forgotten AND (a.claimed_at IS NULL OR a.result IN ({inquiry_results}) OR coalesce(a.profile_version, 0) = 0) AS by_first) b
     WHERE NOT s.denied) v;
+  IF since IS NOT NULL THEN
+    oldest := least(oldest, {cell}.profile_at(rail, since));
+  END IF;
   IF oldest >= in_force AND NOT unknown THEN
     RETURN NULL;
   END IF;
-  RETURN (
-    SELECT jsonb_agg(DISTINCT jsonb_build_object(
-      'acceptance', coalesce(p.profile ->> 'acceptance', 'FINAL'),
-      'resend_on_unknown', coalesce(p.profile ->> 'resend_on_unknown', 'NEVER'),
-      'key_window', coalesce(p.profile ->> 'key_window', '0s'),
-      'answer_covers_key', coalesce((p.profile ->> 'answer_covers_key')::boolean, false)))
-    FROM (
-      SELECT p.profile FROM {cell}.payment_rail_profiles p
-      WHERE p.rail_type = rail AND p.version >= oldest AND p.version < in_force
-      UNION ALL
-      SELECT '{"acceptance": "PROVISIONAL"}' WHERE unknown) p);
+  RETURN {cell}.key_rules(rail, oldest, in_force, unknown);
 END
 $$;

@@ -5,12 +5,16 @@
 --   that was opened on another server, timeline or server start is taken over, and
 --   counts as opened now: what this restore forgot counts too.
 --
---   known_until is the newest moment that the data knows from before: the commit of
---   the last transaction that recovery replayed, or the last heartbeat before this
---   start of the server, whichever is later; -infinity if neither is known.
+--   known_until is the newest moment that the data knows from before: the last heartbeat on
+--   an earlier start of the server that its component vouched for; -infinity if there is none.
+--   Other heartbeats, and the last transaction that recovery replayed, may be of after the
+--   restore: it may have been started, written to and started again before a guard looked. It
+--   is never later than this call: a clock that was put back, or another server's, may have
+--   been ahead, and key windows and the profiles that count begin there.
 --
 --   What an operator has accepted since looked_at, when the caller read what it
---   judges by, opens none: null. The caller looks again.
+--   judges by, opens none: null. The caller looks again. An acceptance in time to come bears
+--   the time of a clock that was ahead, and counts as made before.
 -- errors:  22023 for a cause that is none.
 -- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
 -- locks:   the open suspension's row.   called by: executor.
@@ -28,10 +32,10 @@ BEGIN
   -- another server's clock.
   IF EXISTS (
       SELECT FROM {cell}.payment_outbox_suspensions s
-      WHERE s.accepted_at > looked_at AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+      WHERE s.accepted_at > looked_at AND s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
     OR cause = 'NEW_TIMELINE' AND EXISTS (
       SELECT FROM {cell}.payment_accepted_timelines t
-      WHERE t.accepted_at > looked_at AND t.timeline = {cell}.server_timeline()
+      WHERE t.accepted_at > looked_at AND t.accepted_at <= clock_timestamp() AND t.timeline = {cell}.server_timeline()
         AND t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c))
   THEN
     RETURN NULL;
@@ -40,9 +44,9 @@ BEGIN
     (worker_id, cause, detail, system_identifier, timeline, server_started_at, known_until)
   SELECT suspend_outbox.worker_id, suspend_outbox.cause, left(suspend_outbox.detail, 500), c.system_identifier::text,
     {cell}.server_timeline(), pg_postmaster_start_time(),
-    coalesce(greatest(pg_last_xact_replay_timestamp(), (
-      SELECT max(CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start ELSE h.last_tick_at END)
-      FROM {cell}.outbox_heartbeats h)), '-infinity')
+    least(clock_timestamp(), coalesce((
+      SELECT max(CASE WHEN h.vouched AND h.server_started_at <> pg_postmaster_start_time() THEN h.last_tick_at ELSE h.tick_before_start END)
+      FROM {cell}.outbox_heartbeats h), '-infinity'))
   FROM pg_control_system() c
   ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
     worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,

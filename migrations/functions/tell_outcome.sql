@@ -1,7 +1,7 @@
 -- tell_outcome(outbox_id uuid) -> void
 --   Wakes callers that wait for outcomes: NOTIFY "{cell}.payment_outcomes" with the
 --   outbox_id, at commit. It carries nothing else: a caller that is woken asks for the
---   status.
+--   status. Record tells up to 200 in one NOTIFY, with a space between them.
 --
 --   NOTIFY takes a database-wide lock at commit, so it is said only while some caller
 --   waits. One who waits holds an advisory lock exclusively, or waits for it, and asks

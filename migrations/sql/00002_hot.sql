@@ -29,7 +29,7 @@ CREATE TABLE {cell}.payment_outbox_keys (
 );
 COMMENT ON TABLE {cell}.payment_outbox_keys IS
   'The permanent registry: one row for every instruction ever enqueued. It makes "same key, same instruction" and the '
-  'participant''s sequence hold for ever, at every isolation level, and outlives the archive''s retention.';
+  'participant''s sequence hold permanently, at every isolation level, and outlives the archive''s retention.';
 COMMENT ON COLUMN {cell}.payment_outbox_keys.fingerprint IS
   'SHA-256 over participant, rail and payload (payment_outbox_fingerprint).';
 COMMENT ON COLUMN {cell}.payment_outbox_keys.rail_key IS

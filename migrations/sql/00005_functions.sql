@@ -14,9 +14,6 @@
 {include outbox_batch_item}
 {include read_outbox_batch}
 {include enqueue_payment_outbox_batch}
-{include partition_holds}
-{include attach_attempt_partition}
-{include ensure_attempt_partitions}
 {include pause_rail_in_trouble}
 {include apply_rail_profile}
 {include server_is_settled}
@@ -30,7 +27,15 @@
 {include refuse_put_back}
 {include rail_has_seen}
 {include sends_of}
+{include forgotten_since}
+{include forgotten_calls_until}
+{include profile_at}
+{include key_rules}
+{include rules_while_suspended}
 {include rules_of_sends}
+{include acceptance_of_sends}
+{include is_only_taken}
+{include rests_on_acceptance}
 {include forgotten_sends}
 {include known_sends}
 {include operator_asked}
@@ -62,8 +67,7 @@
 {include rests_on_evidence}
 {include payment_certainty}
 {include logins_beside}
+{include status_of_payments}
 {include payment_status_batch}
 {include payment_status}
 {include payment_trace}
-
-SELECT {cell}.ensure_attempt_partitions(3);

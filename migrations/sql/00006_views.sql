@@ -166,7 +166,7 @@ SELECT 'component', c.name, c.status, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   c.kind, c.host, c.version, c.started_at, c.last_tick_at, c.age, c.clock_offset_ms, c.activity
 FROM component c;
 COMMENT ON VIEW {cell}.v_queue_health IS
-  'The first look of whoever is woken: a row for the cell, one for each rail, one for each component that beat within a day (one that '
+  'The first look of an operator on call: a row for the cell, one for each rail, one for each component that beat within a day (one that '
   'stopped in order: within an hour). A component is stale after its own stale_after_ms, and a warning after half of it.';
 
 CREATE OR REPLACE VIEW {cell}.v_lanes AS

@@ -4,6 +4,7 @@
 {include require_settled_server}
 {include log_operator_act}
 {include lock_payment}
+{include instruction_of}
 {include close_letter}
 {include set_time_budget}
 {include require_end}

@@ -83,7 +83,7 @@ func judge(t *testing.T, w *world) {
 			t.Errorf("rail %s has executed %d payments, want %d", rail, len(times), want)
 		}
 	}
-	const bySQL = `SELECT actor FROM railhead.payment_outbox_attempts WHERE instruction_id = $1 AND state = 'DISPATCHED'`
+	const bySQL = `SELECT actor FROM railhead.v_outbox_attempts WHERE instruction_id = $1 AND state = 'DISPATCHED'`
 	for group, by := range map[string]string{"-sent-": "railhead_operator_login", "-unsent-": "railhead_relayer_login"} {
 		for _, n := range []string{"1", "2", "3"} {
 			id := name + group + n

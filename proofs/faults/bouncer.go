@@ -23,7 +23,7 @@ import (
 // scripts/install-fault-tools.sh.
 const envBouncer = "RAILHEAD_PGBOUNCER"
 
-// findBouncer looks for PgBouncer. Its libraries may lie beside it.
+// findBouncer looks for PgBouncer. Its libraries may lie next to it.
 func findBouncer() (program, libraries string, err error) {
 	if named := os.Getenv(envBouncer); named != "" {
 		return named, "", nil

@@ -138,7 +138,7 @@ func (d *Director) Await(ctx context.Context, reach <-chan *Hold, within time.Du
 	}
 }
 
-// disarm forgets what nobody reached; whoever comes later passes.
+// disarm forgets what no process reached; one that comes later passes.
 func (d *Director) disarm() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -70,7 +70,7 @@ func fillDisk(ctx context.Context, w *World) error {
 	if err := os.Remove(filler); err != nil {
 		return err
 	}
-	// The server ends itself when it can't write its log; somebody starts it again.
+	// The server ends itself when it can't write its log; it is started again here.
 	if err := w.Lane.Server.Restart(ctx); err != nil {
 		return fmt.Errorf("starting with room again: %w", err)
 	}

@@ -10,7 +10,7 @@
 // wait for a person, within a bound (liveness).
 //
 // The oracle looks from outside: the banks' ledger files, which were on disk
-// before anybody was told, the caller's journal, and the rows of the database
+// before any caller was told, the caller's journal, and the rows of the database
 // read as its superuser. It takes the product's word for nothing. At the end the
 // auditors' proofs (package proofs) run over the cell too; one that fails counts
 // as something false.

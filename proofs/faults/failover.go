@@ -66,7 +66,7 @@ func (w *World) paired(ctx context.Context, relayers int) (*standby, error) {
 		return nil, err
 	}
 	pause(ctx, time.Duration(300+w.draws.IntN(500))*time.Millisecond)
-	// What is remembered now must be there for ever: the standby has to have it.
+	// What is remembered now must never be lost: the standby has to have it.
 	if err := w.Snapshot(ctx); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func failoverSync(ctx context.Context, w *World) error {
 	}
 	pause(ctx, time.Duration(w.draws.IntN(400))*time.Millisecond)
 	if w.draws.IntN(2) == 0 {
-		s.wire.Cut() // the standby stalls: from now on nobody is told anything
+		s.wire.Cut() // the standby stalls: from now on no commit is acknowledged
 		pause(ctx, time.Duration(100+w.draws.IntN(300))*time.Millisecond)
 	}
 	w.Hit += after - before
@@ -291,7 +291,7 @@ func switchover(ctx context.Context, w *World) error {
 	if _, err := w.promote(ctx, s); err != nil {
 		return err
 	}
-	// The old one comes back where it was, and follows: whoever finds it first
+	// The old one comes back where it was, and follows: a client that finds it first
 	// must go on to the other.
 	wire, err := newWire("old", s.server.TCPAddr())
 	if err != nil {

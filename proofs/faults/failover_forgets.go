@@ -33,7 +33,7 @@ func forgetfulFaults() []Fault {
 		},
 		{
 			Name:   "failover_memoryless",
-			About:  "an asynchronous failover forgets sends, and a relayer with an empty state folder starts beside those that know",
+			About:  "an asynchronous failover forgets sends, and a relayer with an empty state folder starts along with those that know",
 			Adjust: lateStart, Quiet: true,
 			Inject: func(ctx context.Context, w *World) error {
 				return forget(ctx, w, newLagging, oblivion{goOn: byKey, alive: true, after: startMemoryless})

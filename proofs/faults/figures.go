@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The figures of a page stand between these lines, and nobody types them.
+// The figures of a page stand between these lines, and are never typed.
 const (
 	figuresBegin = "<!-- figures: make figures -->"
 	figuresEnd   = "<!-- end of the figures -->"

@@ -109,7 +109,7 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point, calls 
 			return err
 		}
 	}
-	// What the frozen one still does shows best when nobody else works.
+	// What the frozen one still does shows best when no other relayer works.
 	return other.retire(w.Options.Drain)
 }
 

@@ -11,8 +11,7 @@ import (
 )
 
 // Entry is one line of the caller's journal. A line is on disk before the
-// caller acts on it: an attempt before the call, an acknowledgement before
-// anybody is told.
+// caller acts on it: an attempt before the call, an acknowledgement before it is passed on.
 type Entry struct {
 	At            time.Time `json:"at"`
 	Kind          EntryKind `json:"kind"`

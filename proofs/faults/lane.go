@@ -18,7 +18,7 @@ import (
 )
 
 // Lane is a PostgreSQL cluster of its own. Runs of one lane follow each other,
-// each in a database of its own; lanes run beside each other.
+// each in a database of its own; lanes run concurrently.
 type Lane struct {
 	Server *pgserver.Server
 	built  Binaries

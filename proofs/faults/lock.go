@@ -15,7 +15,7 @@ import (
 func lockFaults() []Fault {
 	return []Fault{
 		{
-			Name: "pending_locked", About: "somebody holds an exclusive lock on pending for seconds: no attempt is burnt",
+			Name: "pending_locked", About: "another session holds an exclusive lock on pending for seconds: no attempt is burnt",
 			Inject: lockPending,
 		},
 		{

@@ -286,7 +286,7 @@ func blowPause(ctx context.Context, w *World) error {
 	return w.operate(ctx, "rail", "resume", rail, "--reason", "nemesis")
 }
 
-// blowMigrate has somebody bring schema and grants up to date once more.
+// blowMigrate brings schema and grants up to date once more.
 func blowMigrate(ctx context.Context, w *World) error {
 	w.Injected++
 	for _, args := range [][]string{{"migrate", "up"}, {"roles", "apply"}} {

@@ -66,7 +66,7 @@ func (w *World) person(ctx context.Context) error {
 		return err
 	}
 	type row struct{ OutboxID, InstructionID string }
-	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.payment_outbox_pending ORDER BY outbox_id`
+	const waitingSQL = `SELECT outbox_id::text, instruction_id FROM ` + cell + `.v_outbox_pending ORDER BY outbox_id`
 	waiting, err := collect[row](ctx, w, waitingSQL)
 	if err != nil {
 		return err

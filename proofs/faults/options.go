@@ -92,7 +92,7 @@ func standard(fault string, seed uint64) Options {
 // sendBudget is the sum of the timeouts in the rails file, of rails that are not slower.
 const sendBudget = 2100 * time.Millisecond
 
-// patience is the age below which nobody may take a claim from its worker.
+// patience is the age below which no reaper may take a claim from its worker.
 func (o Options) patience() time.Duration { return o.StartWithin + o.Span(sendBudget.Milliseconds()) }
 
 // Span is so many milliseconds of a call, by the rails file.

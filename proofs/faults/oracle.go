@@ -113,7 +113,7 @@ func (v *Verdict) judgeCallers(f Facts) {
 		in[key.InstructionID] = key.OutboxID
 		if !attempted[key.InstructionID] {
 			v.Unexpected++
-			v.breaks("%s is in and nobody enqueued it", key.InstructionID)
+			v.breaks("%s is in and no caller enqueued it", key.InstructionID)
 		} else if _, ok := acked[key.InstructionID]; !ok {
 			v.Recovered++
 		}
@@ -136,7 +136,7 @@ func (v *Verdict) judgeMoney(f Facts, executions map[string][]railsim.Record) {
 		ordered, ok := f.Orders[reference]
 		if !ok {
 			v.Unexpected++
-			v.breaks("the bank executed %s, which nobody ordered", reference)
+			v.breaks("the bank executed %s, which no caller ordered", reference)
 			continue
 		}
 		if len(each) > 1 {

@@ -75,10 +75,10 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 			f.Journal = append(f.Journal, Entry{Kind: Ack, InstructionID: "i1", OutboxID: "o2"})
 		}, "was acknowledged as", func(v Verdict) int { return v.Doubled }},
 		{"two instructions of one key", func(f *Facts) { f.Keys[1].InstructionID = "i1" }, "is two instructions", func(v Verdict) int { return v.Doubled }},
-		{"nobody enqueued it", func(f *Facts) { f.Journal = f.Journal[2:] }, "nobody enqueued", func(v Verdict) int { return v.Unexpected }},
+		{"no caller enqueued it", func(f *Facts) { f.Journal = f.Journal[2:] }, "no caller enqueued", func(v Verdict) int { return v.Unexpected }},
 		{"refused", func(f *Facts) { f.Journal = append(f.Journal, Entry{Kind: Refusal, InstructionID: "i1"}) }, "was refused", nil},
 		{"executed twice", func(f *Facts) { f.Moved = append(f.Moved, f.Moved[0]) }, "executed i1 2 times", func(v Verdict) int { return v.Doubled }},
-		{"never ordered", func(f *Facts) { f.Moved[0].Reference = "i9" }, "nobody ordered", func(v Verdict) int { return v.Unexpected }},
+		{"never ordered", func(f *Facts) { f.Moved[0].Reference = "i9" }, "no caller ordered", func(v Verdict) int { return v.Unexpected }},
 		{"another amount", func(f *Facts) { f.Moved[0].Amount = "105.0" }, "ordered were", func(v Verdict) int { return v.Unexpected }},
 		{"two rail keys", func(f *Facts) {
 			f.Heard = append(f.Heard, railsim.Request{Op: "payment", Reference: "i1", Key: "other", BodySHA256: "b1"})
@@ -101,7 +101,7 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 		{"an answer to no claim", func(f *Facts) { f.Rows[1].Answers = new(2) }, "which is no claim", nil},
 		{"a row changed", func(f *Facts) { f.Rows[0].Digest = "other" }, "has changed", nil},
 		{"a row gone", func(f *Facts) { f.Snapshots[0]["o7 row 1"] = "x" }, "is gone", nil},
-		{"parked and nobody sees it", func(f *Facts) { delete(f.Letters, "o3") }, "is lost", func(v Verdict) int { return v.Lost }},
+		{"parked without a letter", func(f *Facts) { delete(f.Letters, "o3") }, "is lost", func(v Verdict) int { return v.Lost }},
 		{"still waiting", func(f *Facts) { delete(f.Letters, "o3"); f.Pending["o3"] = pendingRow{"o3", false} }, "still waits", nil},
 		{"ended and waiting", func(f *Facts) { f.Pending["o1"] = pendingRow{"o1", false} }, "waits in pending still", nil},
 		{"rows without a key", func(f *Facts) { f.Rows = append(f.Rows, attemptRow{OutboxID: "o9", No: 1, State: payment.Dispatching}) }, "no key", nil},
@@ -191,7 +191,7 @@ func TestUnclaimed(t *testing.T) {
 		{at(10, 30), at(11, 31), nil},
 		{at(10, 30), at(31), nil},        // the first one was never sent
 		{at(10, 30), at(31, 32), at(32)}, // the first one was sent late
-		{at(10), at(15), at(15)},         // and here nobody claimed it again
+		{at(10), at(15), at(15)},         // and here it was not claimed again
 		{at(10, 30), at(29, 31), at(29)}, // or not yet
 		{nil, at(1), at(1)},
 	} {

@@ -18,7 +18,7 @@ func poolerFaults() []Fault {
 	return []Fault{
 		{
 			Name:   "pooler_restarted",
-			About:  "all work goes through PgBouncer in transaction mode, LISTEN beside it, and PgBouncer is killed and started under load",
+			About:  "all work goes through PgBouncer in transaction mode, LISTEN past it, and PgBouncer is killed and started under load",
 			Adjust: late, Quiet: true,
 			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, true, restartPooler) },
 			Check:  noneByName,

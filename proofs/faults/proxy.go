@@ -34,7 +34,7 @@ func (w *Wire) Cut() { w.proxy.Stop() }
 
 // Mend is the network as it should be: fresh connections, no toxics. It is a new
 // proxy at the same address: taking toxics out of one whose connections are just
-// closing can block for ever.
+// closing can block without a bound.
 func (w *Wire) Mend() error {
 	w.proxy.Stop()
 	w.proxy = toxiproxy.NewProxy(w.server, w.proxy.Name, w.proxy.Listen, w.proxy.Upstream)

@@ -21,7 +21,7 @@ func (w *World) judgeSessions(ctx context.Context) error {
 		return err
 	}
 	if deadlocks > 0 {
-		w.Broken("the server met %d deadlocks: somebody writes in another order", deadlocks)
+		w.Broken("the server met %d deadlocks: a statement writes in another order", deadlocks)
 	}
 	err := await(ctx, lingering+10*time.Second, "transactions and locks to end", func() (bool, error) {
 		var open, blocked int

@@ -184,7 +184,7 @@ func holdSnapshot(ctx context.Context, w *World) error {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {
-		w.Broken("beside a held snapshot: %v", err)
+		w.Broken("during a held snapshot: %v", err)
 		return nil
 	}
 	after, err := w.claimed(ctx)
@@ -193,7 +193,7 @@ func holdSnapshot(ctx context.Context, w *World) error {
 	}
 	w.Hit = w.Options.Wave
 	if after > 2*before+crawlSlack {
-		w.Broken("the p99 from enqueue to claim is %s, and %s beside %d dead rows", before, after, w.Injected)
+		w.Broken("the p99 from enqueue to claim is %s, and %s with %d dead rows", before, after, w.Injected)
 	}
 	return nil
 }

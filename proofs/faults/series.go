@@ -14,7 +14,7 @@ type Series struct {
 	Faults   []Fault
 	Seeds    []uint64
 	Built    Binaries
-	Lanes    int       // that run beside each other
+	Lanes    int       // that run concurrently
 	Evidence *Evidence // nil: nothing is kept or skipped
 	Reach    Reach     // of the evidence: what needs no run any more
 	Out      io.Writer

@@ -64,7 +64,7 @@ func (w *World) newStandby(ctx context.Context) (*standby, error) {
 }
 
 // copyServer stops the lane's server in order and copies it as it lies there.
-// Nobody goes on with it after the run.
+// Nothing goes on with it after the run.
 func (w *World) copyServer(ctx context.Context, data string) error {
 	server := w.Lane.Server
 	if err := w.endLane(); err != nil {

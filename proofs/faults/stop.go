@@ -69,7 +69,7 @@ func gracefulStop(ctx context.Context, w *World) error {
 	return nil
 }
 
-// noneUnknown wants no outcome that nobody knows: the bank answered everything
+// noneUnknown wants no outcome that is not known: the bank answered everything
 // in time, and every relayer ended in order.
 func noneUnknown(w *World, f Facts) {
 	for _, row := range f.Rows {

@@ -16,8 +16,8 @@ import (
 	"github.com/railhead-pay/railhead/proofs"
 )
 
-// tamperFaults are a superuser who changes what nobody may change. Nothing in
-// the database can stop one; the proofs must find it.
+// tamperFaults are a superuser who changes what no role may change. Nothing
+// in the database can stop one; the proofs must find it.
 func tamperFaults() []Fault {
 	return []Fault{
 		{
@@ -25,7 +25,7 @@ func tamperFaults() []Fault {
 			Adjust: func(o *Options) { o.Wave, o.Rails = 40, []string{Keyed, Asked} }, Inject: tamper,
 		},
 		{
-			Name: "tampered_page", About: "a byte of the archive is changed on the disk while the server is down: the server says so and hands the row to nobody",
+			Name: "tampered_page", About: "a byte of the archive is changed on the disk while the server is down: the server says so and hands the row to no session",
 			Adjust: func(o *Options) { o.Relayers, o.Reapers, o.Rails = 0, 0, []string{Keyed} }, Quiet: true, Inject: flipByte,
 		},
 	}
@@ -33,8 +33,10 @@ func tamperFaults() []Fault {
 
 // offences are done to the rows of one instruction that has ended; $1 is its id.
 var offences = []struct{ name, sql string }{
-	{"another amount", `UPDATE %[1]s.payment_outbox_attempts SET payload = jsonb_set(payload, '{amount}', '"9999.99"') WHERE outbox_id = $1 AND payload IS NOT NULL`},
-	{"another payee", `UPDATE %[1]s.payment_outbox_attempts SET payload = jsonb_set(payload, '{creditor}', '{"account": "thief"}') WHERE outbox_id = $1 AND payload IS NOT NULL`},
+	{"another amount", `UPDATE %[1]s.payment_outbox_instructions SET payload = jsonb_set(payload, '{amount}', '"9999.99"') WHERE outbox_id = $1`},
+	{"another payee", `UPDATE %[1]s.payment_outbox_attempts a SET payload = jsonb_set(i.payload, '{creditor}', '{"account": "thief"}')
+	  FROM %[1]s.payment_outbox_instructions i WHERE i.outbox_id = a.outbox_id AND a.outbox_id = $1 AND a.attempt_no = 1`},
+	{"what was ordered removed", `DELETE FROM %[1]s.payment_outbox_instructions WHERE outbox_id = $1`},
 	{"an outcome removed", `DELETE FROM %[1]s.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = (SELECT max(attempt_no) FROM %[1]s.payment_outbox_attempts WHERE outbox_id = $1)`},
 	{"a claim removed", `DELETE FROM %[1]s.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = 1`},
 	{"every row removed", `DELETE FROM %[1]s.payment_outbox_attempts WHERE outbox_id = $1`},
@@ -66,7 +68,7 @@ func tamper(ctx context.Context, w *World) error {
 		}
 		w.Injected++
 		if err := w.unguarded(ctx, conn, func(tx pgx.Tx) error {
-			for _, table := range []string{"attempts", "keys"} {
+			for _, table := range []string{"attempts", "instructions", "keys"} {
 				if _, err := tx.Exec(ctx, `CREATE TEMP TABLE kept_`+table+` AS SELECT * FROM `+cell+`.payment_outbox_`+table+` WHERE outbox_id = $1`, id); err != nil {
 					return err
 				}
@@ -91,8 +93,10 @@ func tamper(ctx context.Context, w *World) error {
 				`DELETE FROM %[1]s.payment_outbox_pending WHERE outbox_id = (SELECT outbox_id FROM kept_keys)`,
 				`DELETE FROM %[1]s.payment_outbox_attempts WHERE outbox_id = (SELECT outbox_id FROM kept_keys)`,
 				`INSERT INTO %[1]s.payment_outbox_attempts SELECT * FROM kept_attempts`,
+				`DELETE FROM %[1]s.payment_outbox_instructions WHERE outbox_id = (SELECT outbox_id FROM kept_keys)`,
+				`INSERT INTO %[1]s.payment_outbox_instructions SELECT * FROM kept_instructions`,
 				`UPDATE %[1]s.payment_outbox_keys k SET fingerprint = o.fingerprint, sequence_id = o.sequence_id FROM kept_keys o WHERE o.outbox_id = k.outbox_id`,
-				`DROP TABLE kept_attempts`, `DROP TABLE kept_keys`,
+				`DROP TABLE kept_attempts`, `DROP TABLE kept_instructions`, `DROP TABLE kept_keys`,
 			} {
 				if strings.Contains(sql, "%[1]s") {
 					sql = fmt.Sprintf(sql, cell)
@@ -128,8 +132,8 @@ func (w *World) proven(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// unguarded runs what it is given with every trigger of the cell off, as
-// somebody would who may do anything and does not want to be noticed.
+// unguarded runs what it is given with every trigger of the cell off, as a
+// superuser would who does not want to be noticed.
 func (w *World) unguarded(ctx context.Context, conn *pgx.Conn, do func(pgx.Tx) error) error {
 	const triggers = `SELECT format('ALTER TABLE ONLY %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
 	  format('ALTER TABLE ONLY %s ENABLE %s TRIGGER %I', tgrelid::regclass, CASE tgenabled WHEN 'A' THEN 'ALWAYS' ELSE '' END, tgname)

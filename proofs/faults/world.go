@@ -229,8 +229,8 @@ func (w *World) Broken(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
 }
 
-// StopServices ends relayers and reapers in order, and reports whoever does not
-// obey or has ended by itself.
+// StopServices ends relayers and reapers in order, and reports each that does
+// not obey or has ended by itself.
 func (w *World) StopServices() error {
 	var all []error
 	for _, p := range w.services() {

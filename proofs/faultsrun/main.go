@@ -73,13 +73,13 @@ func series(ctx context.Context, args []string) int {
 	name := flags.String("fault", "", "a `pattern`: only faults whose whole name it matches; all by default")
 	seed := flags.Uint64("seed", 1, "the first seed")
 	seeds := flags.Int("seeds", 1, "how many seeds, from the first")
-	lanes := flags.Int("lanes", 2, "runs beside each other, each on a cluster of its own")
+	lanes := flags.Int("lanes", 2, "concurrent runs, each on a cluster of its own")
 	root := flags.String("root", ".", "`folder` of the module")
 	bin := flags.String("bin", "build/faults", "`folder` for the programs under test")
 	evidence := flags.String("evidence", "build/evidence/faults", "`folder` of the evidence; empty keeps and skips nothing")
 	anyBuild := flags.Bool("any-build", false, "let good runs of earlier builds in the evidence count too; without it only those of this build do")
 	table := flags.Bool("table", false, "print the evidence as a table and end")
-	into := flags.String("into", "", "put the figures of the evidence beside this one's folder into a `page` and end")
+	into := flags.String("into", "", "put the figures of the evidence next to this one's folder into a `page` and end")
 	list := flags.Bool("list", false, "print the faults and end")
 	if flags.Parse(args) != nil {
 		return exitUsage

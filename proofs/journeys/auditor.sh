@@ -18,8 +18,8 @@ says '^proofs: passed=2 failed=0'
 # What needs more than an auditor has is not called passed; an administrator runs it.
 ends 8 'railhead prove run sequence-next'
 says 'NOT_RUN'
-types "RAILHEAD_AUDITOR_URL='$(login admin)' railhead prove run verbs append-only --behaviour"
-says '^proofs: passed=2 failed=0'
+types "RAILHEAD_AUDITOR_URL='$(login admin)' railhead prove run verbs append-only tokens --behaviour"
+says '^proofs: passed=3 failed=0'
 
 # The same without this program.
 types 'railhead prove list nothing-lost | psql -X -q -A -t "$RAILHEAD_AUDITOR_URL"'

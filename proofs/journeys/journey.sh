@@ -1,4 +1,5 @@
-# What the journeys have in common. Each is typed in a folder of its own, beside what `make run` has printed:
+# What the journeys have in common. Each is typed in a folder of its own, along with what `make run` has
+# printed:
 #
 #   . "$(dirname "$0")/journey.sh"
 #   types 'railhead status'          a command line, which must end well

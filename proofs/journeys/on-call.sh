@@ -71,7 +71,7 @@ types "railhead dead-letter resolve lost-answer-2 --executed --rail-reference $r
 types 'railhead payment show lost-answer-2'
 says 'money +executed: by evidence of railhead_operator_login, statement 146, line 9'
 
-# The third one never arrived: the bank's word is wanted beside ours.
+# The third one never arrived: the bank's word is needed in addition to ours.
 types 'railhead payment inquire lost-request-1 --reason "ticket 4711"'
 awaits 15 'railhead payment show lost-request-1' 'ASKED'
 types "railhead dead-letter resolve lost-request-1 --not-executed \\

@@ -60,5 +60,9 @@ func applyShapes(t *testing.T, cell *celltest.Cell) []rail {
 			t.Fatal(err)
 		}
 	}
+	// Claims that a restore forgot were made before this cell was, and under these profiles.
+	cell.Exec(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER USER;
+		UPDATE railhead.payment_rail_profiles SET applied_at = applied_at - interval '30 days';
+		ALTER TABLE railhead.payment_rail_profiles ENABLE ALWAYS TRIGGER payment_rail_profiles_append_only`)
 	return all
 }

@@ -246,7 +246,7 @@ const viewSQL = `
 	  a.rows || CASE WHEN p.outbox_id IS NULL THEN '' ELSE format(', waits to %s unknown=%s', p.next_action, p.outcome_unknown) END
 	    || coalesce(', letter ' || d.reason || ' ' || d.status, '')
 	FROM railhead.payment_outbox_keys k
-	LEFT JOIN railhead.payment_outbox_pending p ON p.outbox_id = k.outbox_id
+	LEFT JOIN railhead.v_outbox_pending p ON p.outbox_id = k.outbox_id
 	LEFT JOIN railhead.payment_dead_letters d ON d.outbox_id = k.outbox_id
 	LEFT JOIN LATERAL (
 	  SELECT t.state, t.result FROM railhead.payment_outbox_attempts t
@@ -256,7 +256,7 @@ const viewSQL = `
 	    coalesce(bool_or(t.state = 'CANCELLED'), false) AS cancelled,
 	    coalesce(string_agg(t.attempt_no || ' ' || t.state || coalesce(' ' || t.result, '') || coalesce(' ' || t.error_code, '')
 	      || CASE WHEN t.outcome_unknown THEN ' unknown' ELSE '' END, ', ' ORDER BY t.attempt_no), 'no rows') AS rows
-	  FROM railhead.payment_outbox_attempts t WHERE t.outbox_id = k.outbox_id) a
+	  FROM railhead.v_outbox_attempts t WHERE t.outbox_id = k.outbox_id) a
 	WHERE k.outbox_id = ANY ($1::uuid[])`
 
 // look reads what the product says of payments, and has the oracle judge it.

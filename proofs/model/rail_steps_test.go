@@ -110,7 +110,7 @@ func (w *world) settle(t *rapid.T) {
 	one.rail.settle(word(rapid.SampledFrom([]string{"yes", "no"}).Draw(t, "the rail says")))
 }
 
-// reap takes every open claim for one of a dead worker, whoever still holds it.
+// reap takes every open claim for one of a dead worker, whichever worker still holds it.
 func (w *world) reap(t *rapid.T) {
 	stale, err := w.executor.StaleClaims(w.ctx(), payment.StaleQuery{Limit: 1000})
 	must(t, err)

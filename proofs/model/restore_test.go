@@ -39,6 +39,8 @@ var restoreSQL = []string{
 	`DELETE FROM railhead.payment_dead_letters d WHERE d.rail_type = $1 AND $2::text <> ''`,
 	`DELETE FROM railhead.payment_outbox_claims f WHERE starts_with(f.worker_id, $1 || '-') AND $2::text <> ''`,
 	`DELETE FROM railhead.participant_outbox_sequences s WHERE starts_with(s.participant_id, $1 || '-') AND $2::text <> ''`,
+	`DELETE FROM railhead.payment_outbox_instructions i WHERE i.rail_type = $1
+	  AND NOT i.outbox_id IN (SELECT x::uuid FROM jsonb_array_elements_text($2::jsonb -> 'keys') x)`,
 	`DELETE FROM railhead.payment_outbox_keys k WHERE starts_with(k.instruction_id, $1 || '-')
 	  AND NOT k.outbox_id IN (SELECT x::uuid FROM jsonb_array_elements_text($2::jsonb -> 'keys') x)`,
 	`INSERT INTO railhead.payment_outbox_pending SELECT r.* FROM jsonb_populate_recordset(NULL::railhead.payment_outbox_pending, $2::jsonb -> 'pending') r

@@ -47,8 +47,9 @@ func spread(share float64, rules []railsim.Fault) []railsim.Fault {
 }
 
 // payments are the faults of a send. Status codes that prove "not executed" are
-// given only by a bank that did not execute; the delays are longer than anybody
-// waits for an answer, and shorter than the age at which "no such payment" counts.
+// given only by a bank that did not execute; the delays are longer than any
+// relayer waits for an answer, and shorter than the age at which "no such
+// payment" counts.
 func payments() []railsim.Fault {
 	const elsewhere = "http://127.0.0.1:1/payments"
 	return []railsim.Fault{

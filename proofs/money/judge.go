@@ -24,7 +24,7 @@ type Report struct {
 	FalseFailed     int     `json:"false_failed"`     // FAILED or CANCELLED, and executed
 	FalseDispatched int     `json:"false_dispatched"` // DISPATCHED, and not executed
 	Unfinished      int     `json:"unfinished"`
-	Unknown         int     `json:"unknown_executions"` // of what nobody had enqueued
+	Unknown         int     `json:"unknown_executions"` // of what no caller had enqueued
 	Seconds         float64 `json:"seconds"`
 	// States and Executions are by rail.
 	States     map[string]map[string]int `json:"states"`
@@ -149,7 +149,7 @@ func (r *Report) count(one enqueued, state string, executed int) {
 	}
 }
 
-// keepEvidence writes what the last line was counted from, beside the banks'
+// keepEvidence writes what the last line was counted from, next to the banks'
 // ledger files, which are there already.
 func (w *world) keepEvidence(ctx context.Context, r Report) error {
 	file, err := os.Create(filepath.Join(w.Evidence, "attempts.csv"))

@@ -146,7 +146,7 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 	if err != nil || len(readers) == 0 {
 		return err
 	}
-	store, err := ledger.OpenCallbacks(ctx, w.config(w.db.Callbacks, "money-callbacks", 8))
+	store, err := ledger.OpenCallbacks(ctx, w.config(w.db.Callbacks, "money-callbacks", callback.Recordings+2))
 	if err != nil {
 		return err
 	}

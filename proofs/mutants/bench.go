@@ -17,10 +17,11 @@ import (
 
 // Bench has copies of the tree in which guards are removed, one at a time.
 type Bench struct {
-	bin   string   // where the programs go
-	env   []string // besides this process's own
-	built *tree    // compiled anew for each mutant
-	read  *tree    // its programs read their SQL from the disk: for mutants of SQL, they are compiled once
+	bin      string    // where the programs go
+	env      []string  // in addition to this process's own
+	built    *tree     // compiled anew for each mutant
+	read     *tree     // its programs read their SQL from the disk: for mutants of SQL, they are compiled once
+	controls *controls // shared by the lanes of a series
 }
 
 // tree is one copy.
@@ -28,21 +29,19 @@ type tree struct {
 	root string
 	name string // begins the names of its programs
 	read bool   // its programs read their SQL from the disk
-	// controlled are the catchers that passed with every guard in place, controls
-	// the programs of that tree by package.
-	controlled map[Catcher]bool
-	controls   map[string]string
+	// programs are those of the tree with every guard in place, by package.
+	programs map[string]string
 }
 
-// NewBench copies the tree at root into dir. Its catchers have env besides the
-// environment of this process.
+// NewBench copies the tree at root into dir. Its catchers have env in addition to
+// the environment of this process.
 func NewBench(root, dir string, env ...string) (*Bench, error) {
-	b := &Bench{bin: filepath.Join(dir, "bin"), env: env}
+	b := &Bench{bin: filepath.Join(dir, "bin"), env: env, controls: newControls()}
 	for _, one := range []struct {
 		name string
 		tree **tree
 	}{{"tree", &b.built}, {"read", &b.read}} {
-		t := &tree{root: filepath.Join(dir, one.name), name: one.name, read: one.tree == &b.read, controlled: make(map[Catcher]bool), controls: make(map[string]string)}
+		t := &tree{root: filepath.Join(dir, one.name), name: one.name, read: one.tree == &b.read, programs: make(map[string]string)}
 		if err := copyTree(root, t.root); err != nil {
 			return nil, err
 		}
@@ -101,16 +100,13 @@ type Caught struct {
 // Catch shows that the catcher passes with the guard and fails without it.
 func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	begun := time.Now()
-	t := b.built
-	if m.ofSQL() {
-		t = b.read
-	}
+	t := b.treeOf(m)
 	if err := b.control(ctx, t, m.Catcher); err != nil {
 		return Caught{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	control := time.Since(begun)
 	undo, err := m.apply(t.root)
-	program := t.controls[m.Catcher.Package]
+	program := t.programs[m.Catcher.Package]
 	if err == nil && t == b.built {
 		program, err = b.build(ctx, t, m.Catcher, "mutant")
 	}
@@ -131,25 +127,12 @@ func (b *Bench) Catch(ctx context.Context, m Mutant) (Caught, error) {
 	return Caught{Reason: why, Took: time.Since(begun) - control, Control: control}, nil
 }
 
-// control shows, once, that a catcher passes with every guard in place.
-func (b *Bench) control(ctx context.Context, t *tree, c Catcher) error {
-	if t.controlled[c] {
-		return nil
+// treeOf is the copy in which a mutant is made.
+func (b *Bench) treeOf(m Mutant) *tree {
+	if m.ofSQL() {
+		return b.read
 	}
-	program, built := t.controls[c.Package]
-	if !built {
-		var err error
-		if program, err = b.build(ctx, t, c, "control"); err != nil {
-			return err
-		}
-		t.controls[c.Package] = program
-	}
-	caught, output, err := b.run(ctx, t, program, c)
-	if err == nil && caught {
-		err = fmt.Errorf("%w: %s\n%s", ErrControl, c, output)
-	}
-	t.controlled[c] = err == nil
-	return err
+	return b.built
 }
 
 // forget removes what a property test keeps of its failure: it would be tried
@@ -186,7 +169,7 @@ const exitBroken = 8
 // run runs a catcher and reports whether it has caught something.
 func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (caught bool, output string, err error) {
 	for try := range max(c.Tries, c.Seeds, 1) {
-		command := b.command(ctx, filepath.Join(t.root, c.Package), program, "-test.timeout=5m", "-test.failfast", "-test.run="+c.Test)
+		command := b.test(ctx, t, program, c.Package, c.Test)
 		if c.Fault != "" {
 			command = b.command(ctx, t.root, program, "-evidence", "", "-lanes", "1", "-fault", c.Fault, "-seed", strconv.Itoa(try+1))
 		}
@@ -209,12 +192,20 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 	return false, "", nil
 }
 
+// test runs tests of a package in a tree.
+func (b *Bench) test(ctx context.Context, t *tree, program, pkg, tests string, args ...string) *exec.Cmd {
+	return b.command(ctx, filepath.Join(t.root, pkg), program, append([]string{"-test.timeout=5m", "-test.failfast", "-test.run=" + tests}, args...)...)
+}
+
 func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
 	// The copy has no history to be stamped with. Without its path in what is built,
 	// all copies share one build cache, and with it all that no mutant changes.
 	command.Env = append(append(os.Environ(), b.env...), "GOFLAGS=-buildvcs=false -trimpath")
+	if name == "go" { // compilers that live for seconds need not collect their garbage
+		command.Env = append(command.Env, "GOGC=400")
+	}
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 30 * time.Second
 	return command

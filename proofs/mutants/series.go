@@ -88,26 +88,36 @@ func (s Series) Run(ctx context.Context) (total Total, err error) {
 		}
 		return s.Evidence.add(Record{Key: keyOf(tree, m), Mutant: m.Name, At: time.Now(), TookMS: how.Took.Milliseconds(), Reason: how.Reason})
 	}
-	jobs := make(chan []Mutant)
+	shared := newControls()
+	jobs := make(chan job)
 	failed := make([]error, s.Lanes)
 	var lanes sync.WaitGroup
 	for n := range s.Lanes {
 		lanes.Go(func() {
-			failed[n] = s.lane(ctx, jobs, try)
+			failed[n] = s.lane(ctx, jobs, shared, try)
 			for range jobs { // a lane that failed takes its share without making it, so that the others end
 			}
 		})
 	}
-	for _, job := range byCatcher(left) {
-		jobs <- job
+	for _, group := range together(left) {
+		jobs <- job{controls: group}
+	}
+	for _, mutants := range byCatcher(left) {
+		jobs <- job{mutants: mutants}
 	}
 	close(jobs)
 	lanes.Wait()
 	return total, errors.Join(append(failed, context.Cause(ctx))...)
 }
 
+// job is what a lane does at once: controls that are run together, or the mutants of one catcher.
+type job struct {
+	controls []control
+	mutants  []Mutant
+}
+
 // lane takes jobs until there are none.
-func (s Series) lane(ctx context.Context, jobs <-chan []Mutant, try func(*Bench, Mutant) error) (failed error) {
+func (s Series) lane(ctx context.Context, jobs <-chan job, shared *controls, try func(*Bench, Mutant) error) (failed error) {
 	var bench *Bench
 	for job := range jobs {
 		if ctx.Err() != nil {
@@ -119,9 +129,14 @@ func (s Series) lane(ctx context.Context, jobs <-chan []Mutant, try func(*Bench,
 			if err != nil {
 				return err
 			}
-			bench = opened
+			opened.controls, bench = shared, opened
 		}
-		for _, m := range job {
+		if len(job.controls) > 0 {
+			if err := bench.controlTogether(ctx, job.controls); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(s.Out, "controls of %v\nare run one by one\n", err)
+			}
+		}
+		for _, m := range job.mutants {
 			if err := try(bench, m); err != nil {
 				return err
 			}
@@ -163,23 +178,33 @@ func (s Series) server(ctx context.Context) (url string, stop func() error, err 
 // byCatcher puts mutants of one catcher together, so that it is controlled once.
 // Faults come first, because they take longest, then the catchers of many, so that no lane
 // is left alone with one at the end, then packages together: what one lane has compiled
-// the other finds in the cache.
+// the other finds in the cache. Mutants of SQL replace the server's template of a database,
+// so that those of Go, which share one, come before them.
 func byCatcher(all []Mutant) [][]Mutant {
 	var jobs [][]Mutant
-	at := make(map[Catcher]int)
+	at := make(map[control]int)
 	for _, m := range all {
-		n, ok := at[m.Catcher]
+		one := control{m.ofSQL(), m.Catcher}
+		n, ok := at[one]
 		if !ok {
 			n = len(jobs)
-			at[m.Catcher], jobs = n, append(jobs, nil)
+			at[one], jobs = n, append(jobs, nil)
 		}
 		jobs[n] = append(jobs[n], m)
 	}
 	slices.SortStableFunc(jobs, func(a, b []Mutant) int {
 		return cmp.Or(cmp.Compare(faultRuns(b), faultRuns(a)), cmp.Compare(max(len(b), manyMutants), max(len(a), manyMutants)),
-			cmp.Compare(a[0].Catcher.Package, b[0].Catcher.Package))
+			cmp.Compare(a[0].Catcher.Package, b[0].Catcher.Package), cmp.Compare(rank(a[0]), rank(b[0])))
 	})
 	return jobs
+}
+
+// rank puts mutants of Go before those of SQL.
+func rank(m Mutant) int {
+	if m.ofSQL() {
+		return 1
+	}
+	return 0
 }
 
 // manyMutants of one catcher are begun before others.

@@ -106,19 +106,21 @@ func TestDigestOfATree(t *testing.T) {
 	}
 }
 
-// TestByCatcher: a catcher is controlled once, faults come first.
+// TestByCatcher: the mutants of a catcher stay together, faults come first, and Go before SQL.
 func TestByCatcher(t *testing.T) {
 	t.Parallel()
 	a, b := Catcher{Package: "./a", Test: "T"}, Catcher{Package: "./b", Test: "T"}
+	ofGo, ofSQL := []Edit{{File: "ledger/x.go"}}, []Edit{{File: "ledger/sql/x.sql"}}
 	var names []string
 	for _, job := range byCatcher([]Mutant{
-		{Name: "1", Catcher: b}, {Name: "2", Catcher: a}, {Name: "3", Catcher: Catcher{Fault: "f"}}, {Name: "4", Catcher: b}, {Name: "5", Catcher: Catcher{Fault: "g", Seeds: 3}},
+		{Name: "1", Catcher: b, Edits: ofGo}, {Name: "2", Catcher: a, Edits: ofSQL}, {Name: "3", Catcher: Catcher{Fault: "f"}, Edits: ofGo},
+		{Name: "4", Catcher: b, Edits: ofGo}, {Name: "5", Catcher: Catcher{Fault: "g", Seeds: 3}, Edits: ofGo}, {Name: "6", Catcher: a, Edits: ofGo},
 	}) {
 		for _, m := range job {
 			names = append(names, m.Name)
 		}
 	}
-	if got := strings.Join(names, " "); got != "5 3 2 1 4" {
+	if got := strings.Join(names, " "); got != "5 3 6 2 1 4" {
 		t.Errorf("in the order %s", got)
 	}
 }

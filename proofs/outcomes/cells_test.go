@@ -26,7 +26,7 @@ const (
 var troubles = []trouble{noTrouble, lostBefore, lostAfter, killedBefore, killedAfter}
 
 // refusedAtEnd stands for a provisional rail that takes it and refuses at
-// settlement, beside the results that a send can have.
+// settlement, in addition to the results that a send can have.
 const refusedAtEnd payment.Result = "REFUSED_AT_END"
 
 // cell is one field of the table. The trouble hits the first send; the first send

@@ -66,7 +66,7 @@ func (c cell) tellsAgain() bool { return c.replay == railsim.ReplayStored }
 func (c cell) sentTwice() bool { return c.trouble == lostBefore || c.trouble == killedBefore }
 
 // callsBack reports whether the bank will report what it decided: a provisional
-// one that took it. What it refused at once it has answered, to nobody.
+// one that took it. What it refused at once it does not report.
 func (c cell) callsBack() bool {
 	return c.shape.CallsBack() && c.result != payment.ResultRefusedFinal
 }

@@ -146,8 +146,8 @@ func (s *stage) rows(id payment.ID) string {
 	return rows
 }
 
-// compareBanks asks each bank's ledger, which was on disk before anybody was told.
-// An execution is told by its reference, which is the instruction's own id.
+// compareBanks asks each bank's ledger, which was on disk before any caller was
+// told. An execution is told by its reference, which is the instruction's own id.
 func (s *stage) compareBanks(all []cell) {
 	s.t.Helper()
 	executed := make(map[string]int)

@@ -55,7 +55,7 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	t.Helper()
 	s := &stage{
 		t: t, cell: celltest.New(t), banks: make(map[simrail.Shape]*simrail.Bank), rails: make(map[string]railconfig.RailConfig),
-		meddler: newMeddler(len(all)), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+		meddler: newMeddler(len(all)), log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	s.cell.SetTimeBudget(timeBudget)
 	mux := http.NewServeMux()

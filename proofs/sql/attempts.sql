@@ -1,5 +1,5 @@
 -- Every attempt on every object of the cell, as statements. $1 is a scratch
--- schema in which anybody may create, made and undone by the same transaction.
+-- schema in which every role may create, made and undone by the same transaction.
 --
 -- None reads, writes or calls anything: LIMIT 0, WHERE false and empty copies
 -- are enough for the server to check the privilege. A function is given columns

@@ -18,8 +18,7 @@ wanted (stands_for, columns, predicate, because) AS (
     ('payment_outbox_keys', 'participant_id, sequence_id', '', 'a number is given once'),
     ('payment_outbox_keys', 'rail_key', '', 'a rail key stands for one instruction'),
     ('payment_outbox_pending', 'outbox_id', '', 'an instruction waits once'),
-    ('payment_outbox_pending', 'instruction_id, idempotency_key', '', 'one key waits once'),
-    ('payment_outbox_pending', 'participant_id, sequence_id', '', 'a number waits once'),
+    ('payment_outbox_instructions', 'outbox_id', '', 'an instruction is ordered once'),
     ('participant_outbox_sequences', 'participant_id', '', 'a participant has one counter'),
     ('payment_outbox_claims', 'claim_id', '', 'a claim is in flight once'),
     ('payment_dead_letters', 'outbox_id', '', 'an instruction has one dead letter'),
@@ -43,6 +42,7 @@ checks (stands_for, name) AS (
     ('payment_outbox_attempts', 'payment_outbox_attempts_whole'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_no_false_failed'),
+    ('payment_outbox_instructions', 'payment_outbox_instructions_time'),
     ('payment_outbox_keys', 'payment_outbox_keys_fingerprint_sha256'),
     ('payment_outbox_pending', 'payment_outbox_pending_sound'),
     ('payment_outbox_settings', 'payment_outbox_settings_budget')
@@ -86,11 +86,11 @@ SELECT 'offence', format('constraint %s of %s is not validated', k.conname, t.na
 FROM tables t JOIN pg_catalog.pg_constraint k ON k.conrelid = t.oid
 WHERE NOT k.convalidated
 UNION ALL
-SELECT 'offence', format('the archive has no %s partition', CASE d.wanted WHEN 'default' THEN 'DEFAULT' ELSE 'current' END), 1
-FROM (VALUES ('default')) d (wanted)
+SELECT 'offence', format('%s has no DEFAULT partition', d.parent), 1
+FROM (VALUES ('payment_outbox_attempts'), ('payment_outbox_instructions')) d (parent)
 WHERE NOT EXISTS (
   SELECT FROM pg_catalog.pg_partitioned_table p
-  WHERE p.partrelid = to_regclass('{cell}.payment_outbox_attempts') AND p.partdefid <> 0)
+  WHERE p.partrelid = to_regclass('{cell}.' || d.parent) AND p.partdefid <> 0)
 UNION ALL
 SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs from the tables that it is made of', 1
 WHERE NOT EXISTS (

@@ -1,15 +1,15 @@
 -- Key pairs of a page that stand for more than one outbox_id: in the registry,
--- and in rows of pending or the archive that carry another pair than the
--- registry has under their outbox_id. $1 < outbox_id <= $2; the first row counts.
+-- and in rows of pending or the archive that carry a pair, as older ones do, and
+-- another than the registry has under their outbox_id. $1 < outbox_id <= $2; the first row counts.
 -- Both look-ups in the registry are written so that they stay a probe a row,
 -- whatever the planner thinks of the number of rows: joins were seen to read all
 -- of it, or to compare every row of a page with every other.
 WITH carried AS (
   SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p
-  WHERE p.outbox_id > $1 AND p.outbox_id <= $2
+  WHERE p.outbox_id > $1 AND p.outbox_id <= $2 AND p.instruction_id IS NOT NULL
   UNION ALL
   SELECT a.instruction_id, a.idempotency_key, a.outbox_id FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id > $1 AND a.outbox_id <= $2
+  WHERE a.outbox_id > $1 AND a.outbox_id <= $2 AND a.instruction_id IS NOT NULL
 ),
 pairs AS (
   SELECT k.instruction_id, k.idempotency_key, k.outbox_id FROM {cell}.payment_outbox_keys k

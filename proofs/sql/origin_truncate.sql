@@ -1,5 +1,6 @@
--- Nobody but superusers holds TRUNCATE anywhere, the owner by owning aside, whom
--- the triggers refuse and as whom nobody runs. $1 the roles of the matrix, $2 their owner
+-- No role but superusers holds TRUNCATE anywhere, the owner by owning aside,
+-- which the triggers refuse and as which no login runs. $1 the roles of the
+-- matrix, $2 their owner
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p', 'f')

@@ -3,19 +3,26 @@
 -- statement that names the partition), enabled in every replication role.
 -- tgtype is a set: ROW 1, BEFORE 2, INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
 WITH partitions AS (
-  SELECT c.relname::text AS name
+  SELECT c.relname::text AS name, p.relname::text AS parent
   FROM pg_catalog.pg_inherits i
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-  WHERE i.inhparent = to_regclass('{cell}.payment_outbox_attempts')
+  JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+  WHERE i.inhparent IN (to_regclass('{cell}.payment_outbox_attempts'), to_regclass('{cell}.payment_outbox_instructions'))
 ),
 wanted (relation, trigger, type, function, enabled, conditional) AS (
   VALUES
     ('payment_outbox_attempts', 'payment_outbox_attempts_append_only', 58, 'refuse_change', 'A', false),
     ('payment_outbox_attempts', 'payment_outbox_attempts_append_only_rows', 27, 'refuse_change', 'A', false),
+    ('payment_outbox_instructions', 'payment_outbox_instructions_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_outbox_instructions', 'payment_outbox_instructions_append_only_rows', 27, 'refuse_change', 'A', false),
     ('payment_outbox_keys', 'payment_outbox_keys_append_only', 58, 'refuse_change', 'A', false),
     ('payment_rail_profiles', 'payment_rail_profiles_append_only', 58, 'refuse_change', 'A', false),
     ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A', false),
     ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_api_calls', 'payment_api_calls_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_api_tokens', 'payment_api_tokens_kept', 19, 'keep_api_token', 'A', false),
+    ('payment_api_tokens', 'payment_api_tokens_permanent', 42, 'refuse_change', 'A', false),
+    ('payment_api_uses', 'payment_api_uses_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_suspensions', 'payment_outbox_suspensions_kept', 42, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
@@ -35,11 +42,11 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_dead_letters', 'payment_dead_letters_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_dead_letters', 'payment_dead_letters_kept_open', 19, 'keep_letter_open', 'A', true)
   UNION ALL
-  SELECT p.name, t.trigger, t.type, 'refuse_change', 'A', false
+  SELECT p.name, p.parent || t.trigger, t.type, 'refuse_change', 'A', false
   FROM partitions p
   CROSS JOIN (VALUES
-    ('payment_outbox_attempts_append_only', 58),
-    ('payment_outbox_attempts_append_only_rows', 27)) t (trigger, type)
+    ('_append_only', 58),
+    ('_append_only_rows', 27)) t (trigger, type)
 ),
 live AS (
   SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type, g.tgenabled::text AS enabled,

@@ -55,6 +55,7 @@ func (r *Recorder) RecordLate(ctx context.Context, o payment.Outcome) (payment.V
 		return "", err
 	}
 	r.compared.Add(1)
+	before.AcceptedWith = after.AcceptedUnder
 	if difference := compare(before.Late(o), verdict, after, len(before.Rows)); difference != "" {
 		r.Differs(fmt.Sprintf("%s of claim %d of %s, after %s: %s", o.Result, o.Claim.AttemptNo, o.Claim.OutboxID, words(before.Rows), difference))
 	}
@@ -99,8 +100,9 @@ func (r *Recorder) history(ctx context.Context, id payment.ID) (h payment.Histor
 	err = r.Looker.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM railhead.payment_outbox_keys k WHERE k.outbox_id = $1),
 			railhead.server_is_settled(), railhead.send_may_be_forgotten($1), railhead.left_the_archive($1),
-			railhead.rail_keeps_one_outcome($1), (extract(epoch FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true)`,
-		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo)
+			railhead.rail_keeps_one_outcome($1), (extract(epoch FROM railhead.rail_knows_keys_for($1)) * 1e9)::bigint, railhead.judged_to($1, false), railhead.judged_to($1, true),
+			railhead.acceptance_of_sends($1)`,
+		[16]byte(id)).Scan(&known, &h.Settled, &h.MaybeForgotten, &h.LeftTheArchive, &h.CoversKey, &h.KnowsKeysFor, &h.JudgedTo, &h.JudgedExecutedTo, &h.AcceptedUnder)
 	return h, known, err
 }
 

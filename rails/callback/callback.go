@@ -56,7 +56,7 @@ const (
 
 // What Read refuses with.
 var (
-	// ErrUnsigned: nobody who knows a secret has signed this now.
+	// ErrUnsigned: no sender that knows a secret has signed this now.
 	ErrUnsigned = errors.New("the signature is missing or wrong")
 	// ErrUnreadable: it is signed and can't be read as a callback of this rail.
 	ErrUnreadable = errors.New("the callback can't be read")
@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Key == "" {
-		all = append(all, errors.New("key is missing: without it nobody knows which payment is meant"))
+		all = append(all, errors.New("key is missing: without it a callback names no payment"))
 	}
 	if c.Status == "" || len(c.Statuses) == 0 {
 		all = append(all, errors.New("status and statuses are needed to know what a callback says"))

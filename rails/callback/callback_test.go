@@ -100,28 +100,28 @@ func TestSignatures(t *testing.T) {
 		body   string
 		taken  bool
 	}{
-		"right":                               {signed, settled, true},
-		"by the secret before the new one":    {header(t, "evt_1", noon, settled, oldSecret), settled, true},
-		"by two, ours last":                   {header(t, "evt_1", noon, settled, otherSecret, newSecret), settled, true},
-		"beside a version that we don't know": {with("webhook-signature", "v2,x v1,!! "+signed.Get("webhook-signature")), settled, true},
-		"almost too old":                      {header(t, "evt_1", noon.Add(-5*time.Minute), settled, newSecret), settled, true},
-		"almost too early":                    {header(t, "evt_1", noon.Add(5*time.Minute), settled, newSecret), settled, true},
-		"by another secret":                   {header(t, "evt_1", noon, settled, otherSecret), settled, false},
-		"by nobody":                           {with("webhook-signature", ""), settled, false},
-		"without a version":                   {with("webhook-signature", strings.TrimPrefix(signed.Get("webhook-signature"), "v1,")), settled, false},
-		"cut short":                           {with("webhook-signature", signed.Get("webhook-signature")[:20]), settled, false},
-		"empty":                               {with("webhook-signature", "v1,"), settled, false},
-		"by ours, the eleventh":               {header(t, "evt_1", noon, settled, append(many[:10], newSecret)...), settled, false},
-		"of another body":                     {signed, body("REJECTED"), false},
-		"of a body with a space more":         {signed, settled + " ", false},
-		"of another event":                    {with("webhook-id", "evt_2"), settled, false},
-		"of another time":                     {with("webhook-timestamp", strconv.FormatInt(noon.Unix()+1, 10)), settled, false},
-		"too old":                             {header(t, "evt_1", noon.Add(-5*time.Minute-time.Second), settled, newSecret), settled, false},
-		"too early":                           {header(t, "evt_1", noon.Add(5*time.Minute+time.Second), settled, newSecret), settled, false},
-		"without a time":                      {with("webhook-timestamp", ""), settled, false},
-		"with a time that is none":            {with("webhook-timestamp", "noon"), settled, false},
-		"without an event":                    {header(t, "", noon, settled, newSecret), settled, false},
-		"with a long event":                   {header(t, strings.Repeat("e", 201), noon, settled, newSecret), settled, false},
+		"right":                             {signed, settled, true},
+		"by the secret before the new one":  {header(t, "evt_1", noon, settled, oldSecret), settled, true},
+		"by two, ours last":                 {header(t, "evt_1", noon, settled, otherSecret, newSecret), settled, true},
+		"with a version that we don't know": {with("webhook-signature", "v2,x v1,!! "+signed.Get("webhook-signature")), settled, true},
+		"almost too old":                    {header(t, "evt_1", noon.Add(-5*time.Minute), settled, newSecret), settled, true},
+		"almost too early":                  {header(t, "evt_1", noon.Add(5*time.Minute), settled, newSecret), settled, true},
+		"by another secret":                 {header(t, "evt_1", noon, settled, otherSecret), settled, false},
+		"by no secret":                      {with("webhook-signature", ""), settled, false},
+		"without a version":                 {with("webhook-signature", strings.TrimPrefix(signed.Get("webhook-signature"), "v1,")), settled, false},
+		"cut short":                         {with("webhook-signature", signed.Get("webhook-signature")[:20]), settled, false},
+		"empty":                             {with("webhook-signature", "v1,"), settled, false},
+		"by ours, the eleventh":             {header(t, "evt_1", noon, settled, append(many[:10], newSecret)...), settled, false},
+		"of another body":                   {signed, body("REJECTED"), false},
+		"of a body with a space more":       {signed, settled + " ", false},
+		"of another event":                  {with("webhook-id", "evt_2"), settled, false},
+		"of another time":                   {with("webhook-timestamp", strconv.FormatInt(noon.Unix()+1, 10)), settled, false},
+		"too old":                           {header(t, "evt_1", noon.Add(-5*time.Minute-time.Second), settled, newSecret), settled, false},
+		"too early":                         {header(t, "evt_1", noon.Add(5*time.Minute+time.Second), settled, newSecret), settled, false},
+		"without a time":                    {with("webhook-timestamp", ""), settled, false},
+		"with a time that is none":          {with("webhook-timestamp", "noon"), settled, false},
+		"without an event":                  {header(t, "", noon, settled, newSecret), settled, false},
+		"with a long event":                 {header(t, strings.Repeat("e", 201), noon, settled, newSecret), settled, false},
 	} {
 		event, err := open(t).Read(c.header, []byte(c.body))
 		switch {
@@ -158,7 +158,7 @@ func TestEvents(t *testing.T) {
 		`{"data": {` + key + `, "status": "SETTLED", "id": "a\u0000b", "code": "x\u0007y"}}`: {ID: "evt_1", RailKey: id, Result: payment.ResultExecuted},
 		`{"data": {"status": "SETTLED"}}`:                           nil,
 		`{"data": {` + key + `}}`:                                   nil,
-		`{"data": {"key": "somebody-else", "status": "SETTLED"}}`:   nil,
+		`{"data": {"key": "another-sender", "status": "SETTLED"}}`:  nil,
 		`{"data": {` + key + `, ` + key + `, "status": "SETTLED"}}`: nil,
 		`{"data": {` + key + `, "status": "SETTLED"}} {}`:           nil,
 		`{"data": {` + key + `, "status": "SETTLED"}`:               nil,
@@ -249,8 +249,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzRead feeds the reader what anybody could send. Nothing is taken without a
-// signature, and what is signed is read or refused, never half of each.
+// FuzzRead feeds the reader what any sender could send. Nothing is taken without
+// a signature, and what is signed is read or refused, never half of each.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{body("SETTLED"), body("REJECTED"), body("?"), `{"data":{"key":1,"status":[]}}`, `{`, "\xff", strings.Repeat("[", 100)} {
 		f.Add("evt_1", strconv.FormatInt(noon.Unix(), 10), "v1,AAAA v1a,x", []byte(text))

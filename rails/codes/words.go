@@ -2,8 +2,8 @@ package codes
 
 import "github.com/railhead-pay/railhead/payment"
 
-// What a rail's statuses may give a word instead of a class: the class of the
-// code that is beside it.
+// What a rail's statuses may give a word instead of a class: the class of the code
+// that comes with it.
 const (
 	// ByCode leaves everything to the code. Without one, or with one that no table
 	// lists, nothing is proven.
@@ -77,7 +77,7 @@ func (w SendWords) Read(word, code string) Said {
 }
 
 // opposes reports whether the table's own sense of a word that a profile leaves to the
-// code can't be true beside a code of this class: RJCT with ACSC.
+// code can't be true with a code of this class: RJCT with ACSC.
 func (t *Table) opposes(word string, code Class) bool {
 	own, _ := t.Find(word)
 	return own.Class.refuses() && code.Accepts() || own.Class.Accepts() && code.refuses()

@@ -6,7 +6,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestSendWords: what a word of a send's answer and the code beside it say.
+// TestSendWords: what a word of a send's answer and the code with it say.
 func TestSendWords(t *testing.T) {
 	words := SendWords{Table: named(t, "iso20022"), Words: map[string]Class{
 		"DONE": Executed, "BUSY": Refused, "NO": Terminal, "SEE": ByCode, "REJECTED": ByCodeOrFirst, "SEEN": Duplicate,

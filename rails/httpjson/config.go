@@ -192,7 +192,7 @@ func (c Config) validateURL(all *faults) {
 	case foldsItself(base.EscapedPath()):
 		all.refuse("base_url", "has a dot segment, which proxies fold away")
 	case base.Scheme == "http" && !c.AllowPlaintext:
-		all.refuse("base_url", "is http: anybody on the way could read and change payments; use https, or allow_plaintext for a bank on the same machine")
+		all.refuse("base_url", "is http: any host on the way could read and change payments; use https, or allow_plaintext for a bank on the same machine")
 	case base.Scheme != "http" && base.Scheme != "https":
 		all.refuse("base_url", "has scheme %q, must be https", base.Scheme)
 	}

@@ -69,7 +69,7 @@ func TestConfigNamesEachFault(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	for want, change := range map[string]func(*httpjson.Config){
-		"env:NOBODY":     func(c *httpjson.Config) { c.Bearer = ref(t, "env:NOBODY") },
+		"env:NOTSET":     func(c *httpjson.Config) { c.Bearer = ref(t, "env:NOTSET") },
 		"file:/nowhere":  func(c *httpjson.Config) { c.TLS.CA = ref(t, "file:/nowhere") },
 		"no certificate": func(c *httpjson.Config) { c.TLS.CA = ref(t, "env:API_KEY") },
 		"http.inquiry":   func(c *httpjson.Config) { c.Inquiry = nil },
@@ -120,7 +120,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Error("a way to ask that the profile never uses")
 	}
 	facts = profile()
-	facts.Codes = rails.Codes{Table: "nobody"}
+	facts.Codes = rails.Codes{Table: "unknown"}
 	if _, err := httpjson.Open(config(t, "http://127.0.0.1:1"), facts, getenv); err == nil {
 		t.Error("a profile that is not valid")
 	}

@@ -38,7 +38,7 @@ var (
 	secretHeader  = regexp.MustCompile(`(?i)auth|token|secret|key|passw|signature|cookie|credential`)
 )
 
-// ownHeaders are set by the adapter or by the transport and by nobody else.
+// ownHeaders are set by the adapter or by the transport alone.
 var ownHeaders = []string{
 	"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Trailer", "Te",
 	"Upgrade", "Expect", "Accept-Encoding", "Keep-Alive", "Proxy-Connection", "Traceparent", "Tracestate",

@@ -235,7 +235,7 @@ func (r *Rail) clean(text string) string {
 	return rails.CleanMessage(secret.Redact(text, r.secrets...))
 }
 
-// Close ends idle connections and dials that nobody waits for any more. Calls
+// Close ends idle connections and dials that no call waits for any more. Calls
 // under way go on, and each ends what is idle then.
 func (r *Rail) Close() error {
 	r.closed.Store(true)

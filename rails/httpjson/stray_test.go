@@ -93,7 +93,7 @@ func TestStrayName(t *testing.T) {
 		"for as long as it may": {"bank.test", []step{{0, sinkhole, unsent}, {1, metadata, unsent}, {strayFor - 1, sinkhole, broken}, {0, metadata, broken}}},
 		"no address meanwhile":  {"bank.test", []step{{0, sinkhole, unsent}, {1, none, unsent}, {strayFor, sinkhole, unsent}, {0, sinkhole, broken}}},
 		"the bank meanwhile":    {"bank.test", []step{{0, sinkhole, unsent}, {0, sinkhole, unsent}, {strayFor, bank, unsent}, {0, sinkhole, unsent}, {0, sinkhole, unsent}}},
-		"the bank beside it":    {"bank.test", []step{{0, both, unsent}, {0, both, unsent}, {strayFor, both, unsent}, {0, both, unsent}}},
+		"the bank as well":      {"bank.test", []step{{0, both, unsent}, {0, both, unsent}, {strayFor, both, unsent}, {0, both, unsent}}},
 		"a literal address":     {"0.0.0.0", []step{{0, none, broken}}},
 		"a literal one of IPv6": {"[::]", []step{{0, none, broken}}},
 	} {

@@ -24,7 +24,7 @@ var (
 // and send some requests again. A sealed ticket lets nothing out.
 type ticket struct {
 	veto func() error      // asked right before the first byte; nil: yes
-	hear func(rails.Phase) // nil: nobody listens
+	hear func(rails.Phase) // nil: phases are not told
 
 	mu    sync.Mutex
 	state ticketState
@@ -44,8 +44,8 @@ const (
 	ticketSealed                     // none left, and none will
 )
 
-// seal ends the ticket and reports whether a byte may have left. False is for
-// ever: no later write goes through.
+// seal ends the ticket and reports whether a byte may have left. False is final:
+// no later write goes through.
 func (t *ticket) seal() (left bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -167,7 +167,7 @@ func TestSealWhileAsked(t *testing.T) {
 	}
 }
 
-// TestSealAgainstWrite: whoever is first wins, and both know who was.
+// TestSealAgainstWrite: the first of the two wins, and both know which was.
 func TestSealAgainstWrite(t *testing.T) {
 	for range 2000 {
 		network := &brokenConn{takes: 1000}
@@ -251,8 +251,8 @@ func (d *datedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTransportHasNoWaysOfItsOwn: whoever sets a variable must not see payments,
-// and streams that share a connection would hide the first byte.
+// TestTransportHasNoWaysOfItsOwn: a process that sets a variable must not see
+// payments, and streams that share a connection would hide the first byte.
 func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
 	transport := newTransport(&dialer{}, 1)
 	if transport.Proxy != nil {

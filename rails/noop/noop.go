@@ -1,5 +1,5 @@
 // Package noop is a rail within the process that accepts everything at once and
-// pays nobody. It is for benchmarks; a configuration must allow it by name.
+// makes no payment. It is for benchmarks; a configuration must allow it by name.
 package noop
 
 import (

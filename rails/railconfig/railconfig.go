@@ -24,7 +24,7 @@ import (
 
 // File is the whole configuration.
 type File struct {
-	// AllowNoop permits the adapter that pays nobody.
+	// AllowNoop permits the adapter that makes no payment.
 	AllowNoop bool         `json:"allow_noop"`
 	Rails     []RailConfig `json:"rails"`
 }
@@ -159,7 +159,7 @@ func (c *RailConfig) complete() []error {
 		}
 	}
 	if c.Callback == nil && c.Profile.CallbackDeadline > 0 {
-		refuse("profile.callback_deadline is given but there is no callback section: nobody would hear the rail")
+		refuse("profile.callback_deadline is given but there is no callback section: no callback could be received")
 	}
 	switch c.Adapter {
 	case AdapterHTTP:
@@ -176,7 +176,7 @@ func (c *RailConfig) complete() []error {
 		checks.Required = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(checks.Required), config.Requires()...))))
 	case AdapterNoop:
 		if !c.allowNoop {
-			refuse("adapter is noop, which pays nobody; allow_noop: true at the top of the file permits it")
+			refuse("adapter is noop, which makes no payment; allow_noop: true at the top of the file permits it")
 		}
 		if c.HTTP != nil {
 			refuse("http is given: adapter noop has no endpoint")

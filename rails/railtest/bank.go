@@ -163,8 +163,8 @@ func (c *client) say(answer Answer, railKey string) {
 		answer.Status, http.StatusText(answer.Status), len(body), body)
 }
 
-// stream writes a piece again and again, at a pace, until somebody hangs up or
-// the test ends. It returns what it wrote.
+// stream writes a piece again and again, at a pace, until the client hangs up
+// or the test ends. It returns what it wrote.
 func (c *client) stream(piece string, every time.Duration) (written int64) {
 	tick := time.NewTicker(max(every, time.Microsecond))
 	defer tick.Stop()

@@ -13,7 +13,7 @@ import (
 )
 
 // inquiryProvesNothing: whatever is no answer to an inquiry is UNAVAILABLE, and
-// a page that nobody at the bank wrote is no "not found".
+// a page that the bank did not write is no "not found".
 func inquiryProvesNothing(t *testing.T, s Subject) {
 	if len(s.Inquiries) == 0 {
 		return

@@ -81,9 +81,9 @@ func (c *client) railKey(s Subject) string {
 	return string(c.request.body[at : at+34])
 }
 
-// notSentIsForEver: calls are cancelled at any moment, and whichever says that
+// notSentIsFinal: calls are cancelled at any moment, and whichever says that
 // nothing was sent is right, then and later.
-func notSentIsForEver(t *testing.T, s Subject) {
+func notSentIsFinal(t *testing.T, s Subject) {
 	b := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	rail := s.open(t, b.url)
 	var unsent []string
@@ -137,7 +137,7 @@ func cancelAfterFirstByte(t *testing.T, s Subject) {
 	}
 }
 
-// noRedirect: nobody may be sent elsewhere with the money.
+// noRedirect: no redirect may take the money elsewhere.
 func noRedirect(t *testing.T, s Subject) {
 	elsewhere := openBank(t, func(c *client) { c.say(s.Sends[payment.ResultAccepted], c.railKey(s)) })
 	for _, status := range []int{300, 301, 302, 303, 304, 307, 308} {

@@ -75,7 +75,7 @@ func Run(t *testing.T, s Subject) {
 		{"PhasesInOrder", phasesInOrder},
 		{"OneRequestASend", oneRequestASend},
 		{"ManyAtOnce", manyAtOnce},
-		{"NotSentIsForEver", notSentIsForEver},
+		{"NotSentIsFinal", notSentIsFinal},
 		{"CancelAfterTheFirstByte", cancelAfterFirstByte},
 		{"NoRedirect", noRedirect},
 		{"SameBytes", sameBytes},

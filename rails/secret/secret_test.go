@@ -53,7 +53,7 @@ func TestRef(t *testing.T) {
 	_ = os.WriteFile(empty, []byte("\n"), 0o600)
 	_ = os.WriteFile(long, bytes.Repeat([]byte("x"), maxSecret+1), 0o600)
 	getenv := func(name string) string { return map[string]string{"TOKEN": hidden}[name] }
-	for text, want := range map[string]string{"env:TOKEN": hidden, "file:" + path: hidden, "env:NOBODY": "", "file:" + empty: "", "file:" + path + "x": "", "file:" + long: ""} {
+	for text, want := range map[string]string{"env:TOKEN": hidden, "file:" + path: hidden, "env:NOTSET": "", "file:" + empty: "", "file:" + path + "x": "", "file:" + long: ""} {
 		var ref Ref
 		if err := ref.UnmarshalText([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)

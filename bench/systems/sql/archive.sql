@@ -21,18 +21,24 @@ keys AS (
     (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key, created_at)
   SELECT m.outbox_id, m.name, 'key-' || m.name, m.participant_id, m.n / 1000 + 1, sha256(m.n::text::bytea), gen_random_uuid(), m.at
   FROM made m
+),
+instructions AS (
+  INSERT INTO railhead.payment_outbox_instructions (outbox_id, priority, rail_type, headers, payload)
+  SELECT m.outbox_id, 1, 'noop', '{}', m.payload
+  FROM made m
+  ORDER BY 1
 )
 INSERT INTO railhead.payment_outbox_attempts
-  (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state,
+  (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state,
    answers_attempt_no, claimed_at, completed_at, created_at, result, rail_reference, latency_ms, worker_id, profile_version, render_version,
-   outcome_unknown, provisional, payload, headers, priority, enqueued_at, next_attempt_at, next_action, send_count, inquiry_count)
-SELECT gen_random_uuid(), m.outbox_id, m.name, m.participant_id, m.n / 1000 + 1, 'key-' || m.name, 'noop', 1, 'DISPATCHING'::railhead.outbox_attempt_state,
+   outcome_unknown, provisional, priority, enqueued_at, next_attempt_at, next_action, send_count, inquiry_count)
+SELECT gen_random_uuid(), m.outbox_id, m.participant_id, 'noop', 1, 'DISPATCHING'::railhead.outbox_attempt_state,
   NULL::integer, m.at, NULL::timestamptz, m.at, NULL, NULL, NULL::integer, 'archive-worker', 1, 'noop/1',
-  false, false, m.payload, '{}'::jsonb, 1, m.at, m.at, 'SEND', 0, 0
+  false, false, 1, m.at, m.at, 'SEND', 0, 0
 FROM made m
 UNION ALL
-SELECT gen_random_uuid(), m.outbox_id, m.name, m.participant_id, m.n / 1000 + 1, 'key-' || m.name, 'noop', 2, 'DISPATCHED',
+SELECT gen_random_uuid(), m.outbox_id, NULL, 'noop', 2, 'DISPATCHED',
   1, m.at, m.at, m.at, 'ACCEPTED', 'noop-rh' || replace(m.outbox_id::text, '-', ''), 3, 'archive-worker', 1, 'noop/1',
-  false, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  false, false, NULL, NULL, NULL, NULL, NULL, NULL
 FROM made m
-ORDER BY 2, 8
+ORDER BY 2, 5

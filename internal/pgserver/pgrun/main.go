@@ -1,4 +1,4 @@
-// Command pgrun runs a command with a private PostgreSQL beside it:
+// Command pgrun runs a command along with a private PostgreSQL:
 //
 //	pgrun [-major 18] [-set name=value] [-root dir] [-log file] -- go test ./...
 //

@@ -1,12 +1,12 @@
 -- COPY is left out: a DO block can't copy to or from its client. railhead prove tries it too.
-CREATE ROLE railhead_prove_nobody_by_hand;
+CREATE ROLE railhead_prove_outsider_by_hand;
 CREATE SCHEMA railhead_prove_by_hand;
 GRANT USAGE, CREATE ON SCHEMA railhead_prove_by_hand TO PUBLIC;
 CREATE TEMPORARY TABLE railhead_prove_attempts ON COMMIT DROP AS
 WITH roles (name) AS (
   VALUES
 {roles},
-    ('railhead_prove_nobody_by_hand')
+    ('railhead_prove_outsider_by_hand')
 ),
 granted (role, privilege, kind, name, col) AS (
   VALUES
@@ -22,7 +22,8 @@ SELECT r.name AS role, s.verb, s.kind, s.name, s.col, s.statement, '' AS prep,
       SELECT FROM granted g
       WHERE g.role = r.name AND g.kind = s.kind AND g.name = s.name
         AND CASE s.verb
-          -- The server's rule: LOCK for whoever may change or empty the table as a whole.
+          -- The server's rule: LOCK for a role that may change or empty the table as a
+          -- whole.
           WHEN 'LOCK' THEN g.privilege IN ('UPDATE', 'DELETE', 'TRUNCATE') AND g.col = ''
           WHEN 'SELECT' THEN g.privilege = 'SELECT' AND (s.col = '' OR g.col IN ('', s.col))
           ELSE g.privilege = s.verb AND g.col IN ('', s.col) END) THEN 'allowed'

@@ -2,10 +2,15 @@
 -- cell's own function, which could have been replaced by one that agrees.
 WITH carried AS (
   SELECT p.outbox_id, 'pending' AS holder, p.participant_id, p.rail_type, p.payload
-  FROM {cell}.payment_outbox_pending p
+  FROM {cell}.v_outbox_pending p
+  WHERE p.payload IS NOT NULL
+  UNION ALL
+  SELECT i.outbox_id, 'the instruction', r.participant_id, i.rail_type, i.payload
+  FROM {cell}.payment_outbox_instructions i
+  LEFT JOIN {cell}.payment_outbox_keys r ON r.outbox_id = i.outbox_id
   UNION ALL
   SELECT a.outbox_id, format('row %s (%s)', a.attempt_no, a.state), a.participant_id, a.rail_type, a.payload
-  FROM {cell}.payment_outbox_attempts a
+  FROM {cell}.v_outbox_attempts a
   WHERE a.payload IS NOT NULL
 ),
 computed AS (

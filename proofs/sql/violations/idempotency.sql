@@ -1,7 +1,7 @@
 WITH carried AS (
-  SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p
+  SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p WHERE p.instruction_id IS NOT NULL
   UNION ALL
-  SELECT a.instruction_id, a.idempotency_key, a.outbox_id FROM {cell}.payment_outbox_attempts a
+  SELECT a.instruction_id, a.idempotency_key, a.outbox_id FROM {cell}.payment_outbox_attempts a WHERE a.instruction_id IS NOT NULL
 ),
 -- Rows that the registry knows by the same pair are left out: its own row stands for them.
 pairs AS (

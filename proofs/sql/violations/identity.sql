@@ -1,10 +1,10 @@
 WITH carried AS (
   SELECT a.outbox_id, a.attempt_no AS place, format('row %s of the archive', a.attempt_no) AS holder,
     a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, a.rail_type
-  FROM {cell}.payment_outbox_attempts a
+  FROM {cell}.v_outbox_attempts a
   UNION ALL
   SELECT p.outbox_id, 2147483647, 'pending', p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, p.rail_type
-  FROM {cell}.payment_outbox_pending p
+  FROM {cell}.v_outbox_pending p
 ),
 compared AS (
   SELECT c.*, first_value(c.rail_type) OVER (PARTITION BY c.outbox_id ORDER BY c.place) AS first_rail

@@ -6,7 +6,7 @@ flights AS (
 ),
 rows AS (
   SELECT a.outbox_id, count(*) AS n, bool_or(a.payload IS NOT NULL) AS payload
-  FROM {cell}.payment_outbox_attempts a
+  FROM {cell}.v_outbox_attempts a
   GROUP BY a.outbox_id
 ),
 -- The last row of each; LATE_OUTCOME changes nothing by itself.
@@ -38,7 +38,7 @@ instructions AS (
 ),
 known AS (
   SELECT i.outbox_id, k.outbox_id IS NOT NULL AS registered, k.instruction_id, k.participant_id, k.sequence_id,
-    p.outbox_id IS NOT NULL AS waits, p.next_attempt_at = 'infinity' AS aside,
+    p.outbox_id IS NOT NULL AS waits, p.payload IS NOT NULL AS orders, p.next_attempt_at = 'infinity' AS aside,
     l.state, l.attempt_no, l.seconds, coalesce(r.n, 0) AS rows, coalesce(r.payload, false) AS payload,
     d.outbox_id IS NOT NULL AS letter, coalesce(d.status NOT IN ('manual_replay', 'resolved'), false) AS open_letter,
     coalesce(o.closes, false) AS closed_by_act,
@@ -47,7 +47,7 @@ known AS (
   FROM instructions i
   CROSS JOIN horizon h
   LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = i.outbox_id
-  LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = i.outbox_id
+  LEFT JOIN {cell}.v_outbox_pending p ON p.outbox_id = i.outbox_id
   LEFT JOIN lasts l ON l.outbox_id = i.outbox_id
   LEFT JOIN rows r ON r.outbox_id = i.outbox_id
   LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = i.outbox_id
@@ -58,12 +58,16 @@ SELECT format('%s: none of its %s rows has its payload', k.outbox_id, k.rows) AS
 FROM known k
 WHERE NOT k.waits AND k.rows > 0 AND NOT k.payload
 UNION ALL
+SELECT format('%s waits in pending and its payload is nowhere', k.outbox_id)
+FROM known k
+WHERE k.waits AND NOT k.orders
+UNION ALL
 SELECT v.violation
 FROM known k
 CROSS JOIN LATERAL (
   SELECT CASE
     WHEN k.waits THEN
-      CASE WHEN k.aside AND NOT k.open_letter THEN format('%s is set aside in pending and nobody is told', k.outbox_id) END
+      CASE WHEN k.aside AND NOT k.open_letter THEN format('%s is set aside in pending and has no open dead letter', k.outbox_id) END
     WHEN k.state IS NULL AND NOT k.registered THEN
       format('%s has a dead letter, a claim or an act, and neither a registry row nor an attempt', k.outbox_id)
     WHEN k.state IS NULL AND k.retired THEN NULL

@@ -18,7 +18,8 @@ CROSS JOIN horizon h
 WHERE (k.outbox_id < h.id) IS NOT TRUE
   AND NOT EXISTS (
     SELECT FROM {cell}.payment_outbox_pending p
-    WHERE p.outbox_id = k.outbox_id AND p.participant_id = k.participant_id AND p.sequence_id = k.sequence_id)
+    WHERE p.outbox_id = k.outbox_id AND p.participant_id = k.participant_id AND coalesce(p.sequence_id, k.sequence_id) = k.sequence_id)
   AND NOT EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = k.outbox_id AND a.participant_id = k.participant_id AND a.sequence_id = k.sequence_id)
+    WHERE a.outbox_id = k.outbox_id AND coalesce(a.participant_id, k.participant_id) = k.participant_id
+      AND coalesce(a.sequence_id, k.sequence_id) = k.sequence_id)

@@ -57,7 +57,7 @@ func Decode(text []byte, into any) (Lines, error) {
 }
 
 // syntaxError keeps line and reason, and drops the excerpt of the file, which
-// could show a secret that somebody wrote into it.
+// could show a secret that was written into it.
 func syntaxError(err error) error {
 	var syntax interface {
 		GetToken() *token.Token

@@ -119,7 +119,7 @@ func TestDecodeRefusesTricks(t *testing.T) {
 	}
 }
 
-// TestSyntaxErrorShowsNoSource: somebody may have written a secret there.
+// TestSyntaxErrorShowsNoSource: a secret may have been written there.
 func TestSyntaxErrorShowsNoSource(t *testing.T) {
 	var got outer
 	_, err := Decode([]byte("name: ok\nwords: {password: hunter2\n"), &got)

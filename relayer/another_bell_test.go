@@ -69,7 +69,7 @@ func TestBellGivenBackByAnother(t *testing.T) {
 	config.Poll = slowest
 	w.run(config)
 	for n := range 3 {
-		w.dispatchedSoon("beside the holder", func() payment.ID { return w.enqueue(fmt.Sprintf("beside-%d", n)) })
+		w.dispatchedSoon("with a holder", func() payment.ID { return w.enqueue(fmt.Sprintf("late-%d", n)) })
 	}
 	if err := another.Rouse(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestTwoRelayersOfDifferentRails(t *testing.T) {
 	}()
 	w.awaitHolder(0) // the first relayer stays awake for the stream
 	for n := range 3 {
-		w.dispatchedSoon("beside a stream", func() payment.ID { return w.enqueueOn("other", fmt.Sprintf("other-%d", n)) })
+		w.dispatchedSoon("during a stream", func() payment.ID { return w.enqueueOn("other", fmt.Sprintf("other-%d", n)) })
 	}
 	close(stop)
 	if err := <-ended; err != nil {

@@ -1,0 +1,195 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/client"
+	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// Both ways are one interface.
+var (
+	_ client.Client = (*client.HTTP)(nil)
+	_ client.Client = (*ledger.Ingest)(nil)
+)
+
+// losing makes each call, and loses two of three answers.
+type losing struct{ calls atomic.Int64 }
+
+func (l *losing) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	switch l.calls.Add(1) % 3 {
+	case 1:
+		response.Body.Close()
+		return nil, errors.New("the answer was lost")
+	case 2:
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		response.Body = io.NopCloser(bytes.NewReader(text[:len(text)/2]))
+		return response, err
+	default:
+		return response, nil
+	}
+}
+
+// clients are the two ways into one cell.
+func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[string]client.Client) {
+	t.Helper()
+	cell := celltest.New(t)
+	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ingest.Close)
+	door, err := ledger.OpenDoor(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(door.Close)
+	made, err := api.New(api.Config{}, door, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(made.Handler())
+	t.Cleanup(server.Close)
+	token, _, err := ledger.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, ledger.NewToken{
+		Name: "a test", Participants: []string{"p1"}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := client.NewHTTP(client.Config{
+		BaseURL: server.URL, Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: "p1", Transport: transport, Backoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cell, map[string]client.Client{"sql": ingest, "http": over}
+}
+
+func instruction(id, key, payload string) payment.Instruction {
+	return payment.Instruction{InstructionID: id, ParticipantID: "p1", IdempotencyKey: key, RailType: "bank", Payload: []byte(payload)}
+}
+
+const sound = `{"amount": "10.50", "currency": "EUR"}`
+
+// TestBothWays: both give the same answers and the same errors.
+func TestBothWays(t *testing.T) {
+	t.Parallel()
+	_, both := clients(t, nil)
+	for way, c := range both {
+		id, key := way+"-1", way+"-1-key"
+		first, err := c.Enqueue(t.Context(), instruction(id, key, sound))
+		if err != nil || first.Replayed || first.State != "PENDING" {
+			t.Fatalf("%s: %+v, %v", way, first, err)
+		}
+		again, err := c.Enqueue(t.Context(), instruction(id, key, sound))
+		if err != nil || !again.Replayed || again.OutboxID != first.OutboxID || !again.CreatedAt.Equal(first.CreatedAt) {
+			t.Errorf("%s: again %+v, %v", way, again, err)
+		}
+		for what, c := range map[string]struct {
+			in    payment.Instruction
+			want  error
+			state string
+			field string
+		}{
+			"other content":  {instruction(id, key, `{"amount": "9", "currency": "EUR"}`), payment.ErrConflict, payment.StateConflict, "idempotency_key"},
+			"a second key":   {instruction(id, key+"-2", sound), payment.ErrInvalid, payment.StateSecondKey, "idempotency_key"},
+			"decimals":       {instruction(id+"-2", key+"-2", `{"amount": "9.999", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, "payload.amount"},
+			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, ""},
+			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), payment.ErrInvalid, payment.StateInvalid, ""},
+		} {
+			_, err := both[way].Enqueue(t.Context(), c.in)
+			fault, ok := errors.AsType[*payment.Fault](err)
+			if !ok || !errors.Is(err, c.want) || fault.SQLState != c.state || c.field != "" && fault.Field != c.field {
+				t.Errorf("%s: %s: %v (%+v)", way, what, err, fault)
+			}
+		}
+		status, err := c.Status(t.Context(), payment.Key{InstructionID: id, IdempotencyKey: key})
+		if err != nil || status.OutboxID != first.OutboxID || status.Certainty != "NOT_SENT" {
+			t.Errorf("%s: status %+v, %v", way, status, err)
+		}
+		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err, payment.ErrNotFound) {
+			t.Errorf("%s: status of none: %v", way, err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		last, err := c.Await(short, payment.Key{InstructionID: id, IdempotencyKey: key})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || last.OutboxID != first.OutboxID {
+			t.Errorf("%s: awaited %+v, %v", way, last, err)
+		}
+		results, err := c.EnqueueBatch(t.Context(), []payment.Instruction{
+			instruction(id+"-b1", key+"-b1", sound), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`), instruction(id, key, sound),
+		})
+		if err != nil || results[0].Fault != nil || results[1].Fault == nil || results[1].Fault.Rule != "ZERO" || !results[2].Receipt.Replayed {
+			t.Errorf("%s: batch %+v, %v", way, results, err)
+		}
+	}
+}
+
+// TestAnswersThatAreLost: a call is repeated until it is answered, and makes one instruction.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	cell, both := clients(t, &losing{})
+	over := both["http"]
+	for n := range 10 {
+		receipt, err := over.Enqueue(t.Context(), instruction(fmt.Sprintf("i-%d", n), fmt.Sprintf("k-%d", n), sound))
+		if err != nil || receipt.SequenceID != int64(n+1) {
+			t.Errorf("%d: %+v, %v", n, receipt, err)
+		}
+	}
+	var all []payment.Instruction
+	for n := range 600 {
+		all = append(all, instruction(fmt.Sprintf("b-%d", n), fmt.Sprintf("bk-%d", n), sound))
+	}
+	results, err := over.EnqueueBatch(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, result := range results {
+		if result.Fault != nil || result.Receipt.OutboxID == (payment.ID{}) {
+			t.Errorf("%d: %+v", n, result)
+		}
+	}
+	if there := cell.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`); there != 610 {
+		t.Errorf("%d instructions are there, want 610", there)
+	}
+}
+
+// TestNoAnswer: where none ever comes, the error says that it is not known.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	over, err := client.NewHTTP(client.Config{
+		BaseURL: "http://127.0.0.1:1", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2, Backoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := over.Enqueue(t.Context(), instruction("i", "k", sound)); !errors.Is(err, payment.ErrCommitUnknown) {
+		t.Errorf("%v", err)
+	}
+	for _, bad := range []client.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
+		if _, err := client.NewHTTP(bad); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,412 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Config says how to reach the API. What is zero has the default that the field names.
+type Config struct {
+	// BaseURL is where the API is, such as https://payments.example.
+	BaseURL string
+	// Token gives the token in force.
+	Token func(ctx context.Context) (string, error)
+	// ParticipantID is whose instructions Status and Await look for.
+	ParticipantID string
+	// Transport makes one call. It follows no redirect: a token goes to the host that was
+	// named. http.DefaultTransport.
+	Transport http.RoundTripper
+	// Attempts is how often a call is made at most; 6.
+	Attempts int
+	// Backoff is the wait before the first repetition, which doubles up to 10 s; 250 ms.
+	Backoff time.Duration
+	// Timeout is the longest that one attempt may take, in addition to what it is to wait
+	// for; 15 s.
+	Timeout time.Duration
+}
+
+const (
+	backoffMax   = 10 * time.Second
+	waitMax      = 25 * time.Second // for an outcome, in one call
+	answerMax    = 4 << 20          // bytes, of an answer that is no batch
+	batchItemMax = 10_000
+)
+
+// HTTP is a Client of the HTTP API. It repeats a call by itself, with the same key, after
+// no answer, 429 and 5xx.
+type HTTP struct {
+	config Config
+	client *http.Client
+}
+
+// NewHTTP makes a client. It connects with the first call.
+func NewHTTP(config Config) (*HTTP, error) {
+	base, err := url.Parse(config.BaseURL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the base URL: %w", err)
+	case base.Scheme != "https" && base.Scheme != "http" || base.Host == "":
+		return nil, errors.New("the base URL must be one of https, such as https://payments.example")
+	case config.Token == nil:
+		return nil, errors.New("the client needs a token")
+	case config.Attempts < 0 || config.Backoff < 0 || config.Timeout < 0:
+		return nil, errors.New("attempts, back-off and timeout must not be below 0")
+	}
+	config.BaseURL = strings.TrimRight(config.BaseURL, "/")
+	config.Attempts = cmp.Or(config.Attempts, 6)
+	config.Backoff = cmp.Or(config.Backoff, 250*time.Millisecond)
+	config.Timeout = cmp.Or(config.Timeout, 15*time.Second)
+	return &HTTP{config: config, client: &http.Client{
+		Transport:     config.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// instruction is the body of an enqueue.
+type instruction struct {
+	InstructionID  string          `json:"instruction_id"`
+	ParticipantID  string          `json:"participant_id"`
+	RailType       string          `json:"rail_type"`
+	Payload        json.RawMessage `json:"payload"`
+	NotBefore      *time.Time      `json:"not_before,omitempty"`
+	ExpiresAt      *time.Time      `json:"expires_at,omitempty"`
+	Priority       int             `json:"priority"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+}
+
+func bodyOf(in payment.Instruction) instruction {
+	body := instruction{
+		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, RailType: in.RailType, Payload: in.Payload, Priority: in.Priority.Number(),
+	}
+	if !in.NotBefore.IsZero() {
+		body.NotBefore = &in.NotBefore
+	}
+	if !in.ExpiresAt.IsZero() {
+		body.ExpiresAt = &in.ExpiresAt
+	}
+	return body
+}
+
+// shown is an instruction of an answer.
+type shown struct {
+	OutboxID string `json:"outbox_id"`
+	payment.Status
+	Replayed bool     `json:"replayed"`
+	Differs  []string `json:"differs"`
+}
+
+func (s shown) receipt() (payment.Receipt, error) {
+	id, err := payment.ParseID(s.OutboxID)
+	return payment.Receipt{OutboxID: id, SequenceID: s.SequenceID, CreatedAt: s.CreatedAt, State: s.State, Replayed: s.Replayed, Differs: s.Differs}, err
+}
+
+func (s shown) status() (payment.Status, error) {
+	id, err := payment.ParseID(s.OutboxID)
+	s.Status.OutboxID = id
+	return s.Status, err
+}
+
+// problem is an error of an answer.
+type problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Field  string `json:"field"`
+	Rule   string `json:"rule"`
+	Hint   string `json:"hint"`
+	Commit string `json:"commit"`
+}
+
+// errOf is the error that ledger.Ingest has for the same refusal.
+func (p problem) errOf(status int) error {
+	fault := &payment.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field, Rule: p.Rule}
+	switch {
+	case p.Code != "":
+		return fault
+	case status == http.StatusUnauthorized:
+		fault.SQLState = payment.StateToken
+	case status == http.StatusForbidden:
+		fault.SQLState = payment.StateForbidden
+	case status == http.StatusNotFound:
+		return payment.ErrNotFound
+	case status == http.StatusTooManyRequests || p.Commit == "none":
+		return fmt.Errorf("%w: %s", payment.ErrBusy, p.Title)
+	case status >= 500:
+		return fmt.Errorf("%w: %s", payment.ErrCommitUnknown, cmp.Or(p.Title, strconv.Itoa(status)))
+	default:
+		fault.SQLState = payment.StateInvalid
+	}
+	return fault
+}
+
+// Enqueue is Client's. The trace of ctx does not go along; traceparent and tracestate of
+// the instruction's headers do.
+func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
+	body, err := json.Marshal(bodyOf(in))
+	if err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, notJSON())
+	}
+	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {in.IdempotencyKey}}
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value := in.Headers[name]; value != "" {
+			headers.Set(name, value)
+		}
+	}
+	var answer shown
+	if err := h.call(ctx, http.MethodPost, "/v1/instructions", headers, body, 0, &answer); err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
+	}
+	receipt, err := answer.receipt()
+	if err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID, payment.ErrCommitUnknown)
+	}
+	return receipt, nil
+}
+
+func notJSON() error {
+	return &payment.Fault{SQLState: payment.StateInvalid, Message: "payload: it is not JSON", Field: "payload", Rule: "OBJECT"}
+}
+
+// Status is Client's, of an instruction of Config.ParticipantID that was enqueued over HTTP.
+func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, error) {
+	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID}, "idempotency_key": {key.IdempotencyKey}}
+	var page struct {
+		Items []shown `json:"items"`
+	}
+	err := h.call(ctx, http.MethodGet, "/v1/instructions?"+query.Encode(), nil, nil, 0, &page)
+	switch {
+	case err != nil:
+		return payment.Status{}, fmt.Errorf("status of instruction %q: %w", key.InstructionID, err)
+	case len(page.Items) == 0:
+		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, payment.ErrNotFound)
+	default:
+		return page.Items[0].status()
+	}
+}
+
+// Await is Client's: it asks by calls that wait for the outcome.
+func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, error) {
+	last, err := h.Status(ctx, key)
+	for err == nil && !last.Rests() {
+		var answer shown
+		headers := http.Header{"Prefer": {fmt.Sprintf("wait=%d", int(waitMax.Seconds()))}}
+		if err = h.call(ctx, http.MethodGet, "/v1/instructions/"+last.OutboxID.String(), headers, nil, waitMax, &answer); err != nil {
+			break
+		}
+		var next payment.Status
+		if next, err = answer.status(); err == nil {
+			last = next
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return last, err
+}
+
+// call makes a call until it is answered for good, and reads the answer.
+func (h *HTTP) call(ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any) error {
+	var last error
+	for attempt := range h.config.Attempts {
+		if attempt > 0 {
+			if err := h.pause(ctx, attempt, last); err != nil {
+				return errors.Join(err, last)
+			}
+		}
+		done, err := h.once(ctx, method, path, headers, body, patience, into)
+		if done {
+			return err
+		}
+		last = err
+	}
+	return last
+}
+
+// later is an error that may be over after a while.
+type later struct {
+	error
+	after time.Duration
+}
+
+func (l later) Unwrap() error { return l.error }
+
+// once makes one attempt. It reports whether the answer is for good.
+func (h *HTTP) once(ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any) (bool, error) {
+	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+patience)
+	defer cancel()
+	response, err := h.send(trying, method, path, headers, bytes.NewReader(body))
+	if err != nil {
+		return ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	switch {
+	case response.StatusCode >= 200 && response.StatusCode < 300:
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
+		}
+		return true, nil
+	default:
+		return refusal(response, text)
+	}
+}
+
+func refusal(response *http.Response, text []byte) (bool, error) {
+	var said problem
+	json.Unmarshal(text, &said) //nolint:errcheck // what is no problem has the status alone
+	err := said.errOf(response.StatusCode)
+	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode < 500 {
+		return true, err
+	}
+	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	return false, later{err, time.Duration(min(max(seconds, 0), 3600)) * time.Second}
+}
+
+func (h *HTTP) send(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
+	token, err := h.config.Token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("getting the token: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, h.config.BaseURL+path, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range headers {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	return h.client.Do(request)
+}
+
+// pause waits for what the API asks for, or longer each time, up to half of it by chance.
+func (h *HTTP) pause(ctx context.Context, repetition int, last error) error {
+	wait := h.config.Backoff << min(repetition-1, 16)
+	if asked, ok := errors.AsType[later](last); ok {
+		wait = max(wait, asked.after)
+	}
+	wait = min(wait, backoffMax)
+	timer := time.NewTimer(wait - time.Duration(rand.Int64N(int64(wait)/2+1)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// line is a line of the answer to a batch.
+type line struct {
+	Line        int      `json:"line"`
+	Status      int      `json:"status"`
+	Instruction *shown   `json:"instruction"`
+	Problem     *problem `json:"problem"`
+}
+
+// EnqueueBatch is Client's. Lines that no answer is known of, or that may be taken later,
+// are sent again; an error means that no answer came of some of them.
+func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+	if len(all) > batchItemMax {
+		return nil, fmt.Errorf("a batch of %d: %w", len(all), &payment.Fault{SQLState: payment.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax), Hint: "Send it in parts."})
+	}
+	results := make([]payment.ReceiptOrFault, len(all))
+	var open []int
+	texts := make([][]byte, len(all))
+	for n, in := range all {
+		body := bodyOf(in)
+		body.IdempotencyKey = in.IdempotencyKey
+		var err error
+		if texts[n], err = json.Marshal(body); err != nil {
+			results[n].Fault, _ = errors.AsType[*payment.Fault](notJSON())
+			continue
+		}
+		open = append(open, n)
+	}
+	var last error
+	for attempt := 0; len(open) > 0; attempt++ {
+		if attempt == h.config.Attempts {
+			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), last)
+		}
+		if attempt > 0 {
+			if err := h.pause(ctx, attempt, last); err != nil {
+				return nil, errors.Join(err, last)
+			}
+		}
+		answered, done, err := h.sendBatch(ctx, texts, open, results)
+		if done {
+			return nil, fmt.Errorf("a batch of %d: %w", len(all), err)
+		}
+		last = err
+		var left []int
+		for at, n := range open {
+			if !answered[at] {
+				left = append(left, n)
+			}
+		}
+		open = left
+	}
+	return results, nil
+}
+
+// sendBatch sends the lines that are open, and says which were answered for good.
+func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []payment.ReceiptOrFault) (answered []bool, done bool, err error) {
+	answered = make([]bool, len(open))
+	var body bytes.Buffer
+	for _, n := range open {
+		body.Write(texts[n])
+		body.WriteByte('\n')
+	}
+	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+time.Duration(len(open))*20*time.Millisecond)
+	defer cancel()
+	err = fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
+	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch", http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
+	if sendErr != nil {
+		return answered, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, sendErr)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what is no problem has the status alone
+		done, err = refusal(response, text)
+		return answered, done, err
+	}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		var said line
+		if json.Unmarshal(lines.Bytes(), &said) != nil || said.Line < 1 || said.Line > len(open) {
+			continue
+		}
+		at := said.Line - 1
+		switch {
+		case said.Instruction != nil:
+			receipt, idErr := said.Instruction.receipt()
+			if answered[at] = idErr == nil; answered[at] {
+				results[open[at]] = payment.ReceiptOrFault{Receipt: receipt}
+			}
+		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
+			fault, ok := errors.AsType[*payment.Fault](said.Problem.errOf(said.Status))
+			if !ok {
+				fault = &payment.Fault{SQLState: payment.StateInvalid, Message: said.Problem.Title}
+			}
+			answered[at], results[open[at]] = true, payment.ReceiptOrFault{Fault: fault}
+		case said.Problem != nil:
+			err = said.Problem.errOf(said.Status)
+		}
+	}
+	return answered, false, err
+}

@@ -1,0 +1,295 @@
+// A client of the Railhead HTTP API. It needs nothing but fetch.
+//
+// A call that enqueues is repeated by itself with the same idempotency key after each answer
+// that leaves open, or rules out for now, whether the instruction is stored: no answer, 429 and
+// 5xx. It never makes a second instruction.
+
+import type { components } from './schema.js'
+
+/** An instruction, as the API takes it. */
+export type Instruction = components['schemas']['Instruction']
+/** An instruction of a batch, with its key. */
+export type BatchInstruction = components['schemas']['BatchInstruction']
+/** What is known of an instruction. */
+export type InstructionStatus = components['schemas']['InstructionStatus']
+/** A row of the archive. */
+export type Attempt = components['schemas']['Attempt']
+/** A page of instructions. */
+export type InstructionPage = components['schemas']['InstructionPage']
+/** A page of attempts. */
+export type AttemptPage = components['schemas']['AttemptPage']
+/** Why a call was not done, as RFC 9457 has it. */
+export type Problem = components['schemas']['Problem']
+/** A line of the answer to a batch. */
+export type BatchLine = components['schemas']['BatchLine']
+
+/** A call that was refused. `problem.field` and `problem.rule` are there to branch on. */
+export class RailheadError extends Error {
+  constructor(readonly status: number, readonly problem: Problem | undefined) {
+    super(problem ? `${problem.title}${problem.detail ? ': ' + problem.detail : ''}` : `the API answered ${status}`)
+    this.name = 'RailheadError'
+  }
+
+  /** Whether the same call may succeed later. */
+  get retryable(): boolean {
+    return this.status === 429 || this.status >= 500
+  }
+}
+
+/**
+ * No answer says whether the call was done, after all repetitions. Of an enqueue: do not pay in
+ * another way; repeat it later with the same key and content.
+ */
+export class UnknownOutcomeError extends Error {
+  constructor(readonly idempotencyKey: string | undefined, cause: unknown) {
+    super('it is not known whether the call was done', { cause })
+    this.name = 'UnknownOutcomeError'
+  }
+}
+
+export interface Options {
+  /** Where the API is, such as https://payments.example. */
+  baseUrl: string
+  /** The token, or what gives the one in force. */
+  token: string | (() => string | Promise<string>)
+  /** How often a call is made at most; 6 unless set. */
+  attempts?: number
+  /** The wait before the first repetition, in ms, which doubles up to 10 s; 250 unless set. */
+  backoffMs?: number
+  /** The longest that one attempt may take, in ms, in addition to what it is to wait for; 15,000 unless set. */
+  timeoutMs?: number
+  /** In the place of the global fetch. */
+  fetch?: typeof fetch
+}
+
+export interface CallOptions {
+  /** Ends the call. An enqueue that was ended may be stored. */
+  signal?: AbortSignal
+}
+
+export interface EnqueueOptions extends CallOptions {
+  /**
+   * The key of this payment: one for each payment that is meant, kept with your own record
+   * before the call, and the same for each repetition.
+   */
+  idempotencyKey: string
+  /** Seconds to wait for the outcome, at most 30. */
+  wait?: number
+  /** W3C trace context. */
+  traceparent?: string
+}
+
+export interface ListOptions extends CallOptions {
+  participantId: string
+  after?: string
+  limit?: number
+  state?: string
+  instructionId?: string
+  idempotencyKey?: string
+}
+
+interface Request {
+  method: 'GET' | 'POST'
+  path: string
+  headers?: Record<string, string>
+  body?: string
+  /** What the answer may take in addition, in ms. */
+  patienceMs?: number
+  idempotencyKey?: string
+  signal?: AbortSignal | undefined
+}
+
+const longestBackoffMs = 10_000
+
+export class Railhead {
+  readonly #options: Required<Omit<Options, 'fetch'>>
+  readonly #fetch: typeof fetch
+
+  constructor(options: Options) {
+    this.#options = {
+      baseUrl: options.baseUrl.replace(/\/+$/, ''),
+      token: options.token,
+      attempts: options.attempts ?? 6,
+      backoffMs: options.backoffMs ?? 250,
+      timeoutMs: options.timeoutMs ?? 15_000,
+    }
+    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis)
+  }
+
+  /**
+   * Enqueues one instruction. `replayed` of the result says that the key was known. With `wait`
+   * the result may have the outcome; `state` and `certainty` say whether it does.
+   */
+  enqueue(instruction: Instruction, options: EnqueueOptions): Promise<InstructionStatus> {
+    if (!options.idempotencyKey) {
+      throw new TypeError('an enqueue needs an idempotencyKey: a fresh one per retry is how a payment is made twice')
+    }
+    const headers: Record<string, string> = { 'Content-Type': 'application/json', 'Idempotency-Key': options.idempotencyKey }
+    if (options.wait) headers['Prefer'] = `wait=${Math.trunc(options.wait)}`
+    if (options.traceparent) headers['traceparent'] = options.traceparent
+    return this.#json({
+      method: 'POST', path: '/v1/instructions', headers, body: JSON.stringify(instruction), patienceMs: (options.wait ?? 0) * 1000,
+      idempotencyKey: options.idempotencyKey, signal: options.signal,
+    })
+  }
+
+  /** Says what became of an instruction; with `wait`, once it rests or after so many seconds. */
+  get(outboxId: string, options: CallOptions & { wait?: number } = {}): Promise<InstructionStatus> {
+    const headers: Record<string, string> = options.wait ? { Prefer: `wait=${Math.trunc(options.wait)}` } : {}
+    return this.#json({
+      method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}`, headers, patienceMs: (options.wait ?? 0) * 1000, signal: options.signal,
+    })
+  }
+
+  /** One page of the archive's rows about an instruction. */
+  attempts(outboxId: string, options: CallOptions & { after?: number; limit?: number } = {}): Promise<AttemptPage> {
+    const query = queryOf({ after: options.after, limit: options.limit })
+    return this.#json({ method: 'GET', path: `/v1/instructions/${encodeURIComponent(outboxId)}/attempts${query}`, signal: options.signal })
+  }
+
+  /** One page of a participant's instructions. */
+  list(options: ListOptions): Promise<InstructionPage> {
+    const query = queryOf({
+      participant_id: options.participantId, after: options.after, limit: options.limit, state: options.state,
+      instruction_id: options.instructionId, idempotency_key: options.idempotencyKey,
+    })
+    return this.#json({ method: 'GET', path: `/v1/instructions${query}`, signal: options.signal })
+  }
+
+  /** All of a participant's instructions, page by page. */
+  async *listAll(options: ListOptions): AsyncGenerator<InstructionStatus, void, undefined> {
+    for (let after = options.after; ; ) {
+      const page = await this.list(after === undefined ? options : { ...options, after })
+      yield* page.items
+      if (!page.next) return
+      after = page.next
+    }
+  }
+
+  /** Ends an instruction that waits and of which no send can have been executed. */
+  cancel(outboxId: string, reason: string, options: CallOptions = {}): Promise<InstructionStatus> {
+    return this.#json({
+      method: 'POST', path: `/v1/instructions/${encodeURIComponent(outboxId)}/cancel`, headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ reason }), signal: options.signal,
+    })
+  }
+
+  /**
+   * Enqueues many, each with its key, and gives a line for each in their order. Lines that no
+   * answer is known of, or that may succeed later, are sent again.
+   */
+  async enqueueBatch(instructions: readonly BatchInstruction[], options: CallOptions = {}): Promise<BatchLine[]> {
+    const lines = new Map<number, BatchLine>()
+    let open = instructions.map((_, n) => n)
+    let failure: unknown
+    for (let attempt = 1; open.length > 0 && attempt <= this.#options.attempts; attempt++) {
+      if (attempt > 1) await this.#pause(attempt - 1, undefined, options.signal)
+      try {
+        const answer = await this.#once({
+          method: 'POST', path: '/v1/instructions/batch', headers: { 'Content-Type': 'application/x-ndjson' },
+          body: open.map((n) => JSON.stringify(instructions[n]) + '\n').join(''), patienceMs: open.length * 20, signal: options.signal,
+        })
+        if (answer.status !== 200) {
+          const refused = new RailheadError(answer.status, problemOf(answer.text))
+          if (!refused.retryable) throw refused
+          failure = refused
+          continue
+        }
+        for (const text of answer.text.split('\n')) {
+          const line = parsed<BatchLine>(text)
+          const at = line?.line === undefined ? undefined : open[line.line - 1]
+          if (line && at !== undefined) lines.set(at, { ...line, line: at + 1 })
+        }
+      } catch (failed) {
+        if (failed instanceof RailheadError || options.signal?.aborted) throw failed
+        failure = failed
+      }
+      open = open.filter((n) => !(lines.get(n) && lines.get(n)!.status < 500 && lines.get(n)!.status !== 429))
+    }
+    if (open.some((n) => !lines.has(n))) throw new UnknownOutcomeError(undefined, failure)
+    return instructions.map((_, n) => lines.get(n)!)
+  }
+
+  /** Makes a call until it is answered for good. */
+  async #json<T>(request: Request): Promise<T> {
+    let failure: unknown
+    let after: string | null = null
+    for (let attempt = 1; attempt <= this.#options.attempts; attempt++) {
+      if (attempt > 1) await this.#pause(attempt - 1, after, request.signal)
+      after = null
+      try {
+        const answer = await this.#once(request)
+        if (answer.status >= 200 && answer.status < 300) {
+          const value = parsed<T>(answer.text)
+          if (value !== undefined) return value
+          failure = new Error('the answer was cut')
+          continue
+        }
+        const refused = new RailheadError(answer.status, problemOf(answer.text))
+        if (!refused.retryable) throw refused
+        failure = refused
+        after = answer.retryAfter
+      } catch (failed) {
+        if (failed === failure || request.signal?.aborted || (failed instanceof RailheadError && !failed.retryable)) throw failed
+        failure = failed
+      }
+    }
+    if (failure instanceof RailheadError && failure.problem?.commit !== 'unknown') throw failure
+    throw new UnknownOutcomeError(request.idempotencyKey, failure)
+  }
+
+  async #once(request: Request): Promise<{ status: number; text: string; retryAfter: string | null }> {
+    const token = typeof this.#options.token === 'function' ? await this.#options.token() : this.#options.token
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs + (request.patienceMs ?? 0))
+    const response = await this.#fetch(this.#options.baseUrl + request.path, {
+      method: request.method,
+      headers: { ...request.headers, Authorization: `Bearer ${token}`, Accept: 'application/json' },
+      body: request.body ?? null,
+      redirect: 'error', // a token goes to the host that was named, and nowhere else
+      signal: request.signal ? AbortSignal.any([request.signal, timeout]) : timeout,
+    })
+    return { status: response.status, text: await response.text(), retryAfter: response.headers.get('Retry-After') }
+  }
+
+  /** Waits for what the API asks for, or longer each time, up to half of it by chance. */
+  async #pause(repetition: number, after: string | null | undefined, signal: AbortSignal | undefined): Promise<void> {
+    const asked = Number(after ?? 0) * 1000
+    const doubled = this.#options.backoffMs * 2 ** (repetition - 1)
+    const wait = Math.min(Math.max(asked || 0, doubled), longestBackoffMs) * (1 - Math.random() / 2)
+    await new Promise<void>((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer)
+        reject(signal?.reason)
+      }
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', end)
+        resolve()
+      }, wait)
+      if (signal?.aborted) end()
+      else signal?.addEventListener('abort', end, { once: true })
+    })
+  }
+}
+
+function parsed<T>(text: string): T | undefined {
+  if (text.trim() === '') return undefined
+  try {
+    return JSON.parse(text) as T
+  } catch {
+    return undefined
+  }
+}
+
+function problemOf(text: string): Problem | undefined {
+  const value = parsed<Problem>(text)
+  return value && typeof value.title === 'string' ? value : undefined
+}
+
+function queryOf(parameters: Record<string, string | number | undefined>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  const text = query.toString()
+  return text ? '?' + text : ''
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+func tokenCommand() *cobra.Command {
+	return group("token", "Make, list and revoke the tokens of the HTTP API", tokenCreateCommand(), tokenListCommand(), tokenRevokeCommand())
+}
+
+func tokenCreateCommand() *cobra.Command {
+	var made ledger.NewToken
+	var within time.Duration
+	var certificate string
+	command := &cobra.Command{
+		Use: "create", Short: "Make a token for participants and acts, and print it once",
+		Long: "Make a token of 32 random bytes, for participants and acts, with an end, and print it. It is printed once:\n" +
+			"the database keeps a digest of a digest of it. Hand it over in private.\n\n" +
+			"Connects by RAILHEAD_ADMIN_URL: who makes tokens can enqueue for every participant, which operators can not.\n" +
+			"The act, the login and the reason go to the operator log.",
+		Example: "  railhead token create --name shop --participant p1 --verbs enqueue,read --expires-in 2160h --reason 'ticket 4711'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for n, verb := range made.Verbs {
+				made.Verbs[n] = strings.ToUpper(strings.TrimSpace(verb))
+			}
+			if within <= 0 || made.RequestsPerMinute < 0 {
+				return usage(errors.New("--expires-in is above 0, and --requests-per-minute not below"))
+			}
+			made.ExpiresAt = time.Now().Add(within)
+			if certificate != "" {
+				var err error
+				if made.Certificate, err = keyOfCertificate(certificate); err != nil {
+					return usage(fmt.Errorf("--certificate: %w", err))
+				}
+			}
+			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
+				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
+					return fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err)
+				}
+				token, id, err := ledger.CreateToken(cmd.Context(), conn, cell, made)
+				if err != nil {
+					return err
+				}
+				if o := outputOf(cmd); o.json {
+					return o.document(map[string]any{"token": token, "token_id": id, "expires_at": made.ExpiresAt.UTC().Truncate(time.Second)})
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "token %s is in force until %s; this is the only time that it is shown\n", id, clock(made.ExpiresAt))
+				return outputOf(cmd).text("%s\n", token)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&made.Name, "name", "", "whose it is, for lists and logs")
+	flags.StringSliceVar(&made.Participants, "participant", nil, "a participant that it is for; several times or with commas for several")
+	flags.StringSliceVar(&made.Verbs, "verbs", []string{"enqueue", "read"}, "what it is for: enqueue, read, cancel")
+	flags.DurationVar(&within, "expires-in", 90*24*time.Hour, "when it ends, at most 9600h")
+	flags.IntVar(&made.RequestsPerMinute, "requests-per-minute", 0, "quota in each API process; 0: none")
+	flags.StringVar(&certificate, "certificate", "", "file of the client certificate (PEM) whose key has to be shown along with the token")
+	must(command.MarkFlagRequired("name"))
+	must(command.MarkFlagRequired("participant"))
+	needReason(command, &made.Reason)
+	return command
+}
+
+// keyOfCertificate is SHA-256 of the public key of the first certificate of a file.
+func keyOfCertificate(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("%s does not begin with a certificate in PEM", file)
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(parsed.RawSubjectPublicKeyInfo)
+	return sum[:], nil
+}
+
+func tokenListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the tokens of the HTTP API, the newest first",
+		Long: "List the tokens of the HTTP API, those that are out of force included: for whom and what they are, until when,\n" +
+			"how often they were used, and how often while they were not in force. Connects by RAILHEAD_READER_URL.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+				all, err := reader.Tokens(cmd.Context())
+				if err != nil {
+					return err
+				}
+				o := outputOf(cmd)
+				switch {
+				case o.json:
+					return o.document(emptyNotNull(all))
+				case len(all) == 0:
+					return o.text("no token\n")
+				default:
+					return writeTokens(o, all)
+				}
+			})
+		},
+	}
+}
+
+func writeTokens(o output, all []ledger.ListedToken) error {
+	rows := make([][]cell, 0, len(all))
+	for _, t := range all {
+		end := cell{text: clock(t.ExpiresAt)}
+		switch {
+		case !t.RevokedAt.IsZero():
+			end = cell{"revoked " + clock(t.RevokedAt), alarm}
+		case !t.ExpiresAt.After(time.Now()):
+			end = cell{"expired " + clock(t.ExpiresAt), alarm}
+		}
+		rows = append(rows, []cell{
+			{text: t.ID}, {text: oneLine(t.Name)}, {text: oneLine(strings.Join(t.Participants, " "))}, {text: strings.ToLower(strings.Join(t.Verbs, " "))},
+			end, {text: strconv.FormatInt(t.Uses, 10)}, {text: strconv.FormatInt(t.Refused, 10)}, {text: clock(t.LastUsedAt)},
+		})
+	}
+	return o.table([]string{"TOKEN", "NAME", "PARTICIPANTS", "VERBS", "UNTIL", "USES", "REFUSED", "LAST USED"}, rows)
+}
+
+func tokenRevokeCommand() *cobra.Command {
+	var reason string
+	command := &cobra.Command{
+		Use: "revoke TOKEN_ID", Short: "Take a token out of force",
+		Long: "Take a token out of force for good: the next statement that is made by it is refused. TOKEN_ID is the one that\n" +
+			"railhead token list shows, never the token. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason\n" +
+			"go to the operator log.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+				was, err := operator.RevokeToken(cmd.Context(), args[0], reason)
+				if err != nil {
+					return err
+				}
+				said := "token " + oneLine(args[0]) + " is revoked"
+				if !was {
+					said = "token " + oneLine(args[0]) + " was revoked already"
+				}
+				return act{Act: "REVOKE_TOKEN", TokenID: args[0], Now: "revoked", Changed: was}.write(cmd, said)
+			})
+		},
+	}
+	needReason(command, &reason)
+	return command
+}

@@ -1,0 +1,248 @@
+// Package api is the HTTP door to the enqueue: it takes instructions of callers that
+// have a token and no login, and says what became of them. What a token is for is the
+// database's to know, in each statement; this package refuses what it can before that.
+//
+// An answer of 2xx is given after the commit. An answer of 5xx to an enqueue says whether
+// anything may have been stored ("commit": "none" or "unknown"); either way the same call
+// may be repeated.
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Store is what the API needs of the ledger.
+type Store interface {
+	Token(ctx context.Context, digest [32]byte) (payment.Token, error)
+	Enqueue(ctx context.Context, who payment.Bearer, in payment.Entrusted) (payment.Receipt, error)
+	EnqueueBatch(ctx context.Context, who payment.Bearer, all []payment.Entrusted) ([]payment.ReceiptOrFault, error)
+	Status(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error)
+	Await(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error)
+	List(ctx context.Context, who payment.Bearer, page payment.Page) ([]payment.Tracked, error)
+	Attempts(ctx context.Context, who payment.Bearer, id payment.ID, after, most int) ([]payment.ArchiveRow, error)
+	Cancel(ctx context.Context, who payment.Bearer, id payment.ID, reason string) (attemptNo int, err error)
+	NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error
+}
+
+// Observer counts what happens, for metrics.
+type Observer interface {
+	Answered(operation string, status int, took time.Duration)
+	TokenRefused(reason string)
+	CommitUnknown()
+	Waiting(delta int)
+}
+
+type silent struct{}
+
+func (silent) Answered(string, int, time.Duration) {}
+func (silent) TokenRefused(string)                 {}
+func (silent) CommitUnknown()                      {}
+func (silent) Waiting(int)                         {}
+
+// Config bounds what one process does. Zero values have the defaults that the fields name.
+type Config struct {
+	StoreTimeout   time.Duration // of one call of the store; 10 s
+	WaitMax        time.Duration // of Prefer: wait; 30 s
+	BodyBytesMax   int64         // of one instruction; 128 KiB
+	ConnectionsMax int           // at once; 1,000
+	BatchesMax     int           // at once; 4
+	IdleMax        time.Duration // without a byte of a request or of room for an answer; 15 s
+	Drain          time.Duration // of requests under way when the process is stopped; 20 s
+	TLS            TLSFiles
+}
+
+func (c Config) withDefaults() Config {
+	c.StoreTimeout = orElse(c.StoreTimeout, 10*time.Second)
+	c.WaitMax = orElse(c.WaitMax, 30*time.Second)
+	c.BodyBytesMax = orElse(c.BodyBytesMax, 128<<10)
+	c.ConnectionsMax = orElse(c.ConnectionsMax, 1000)
+	c.BatchesMax = orElse(c.BatchesMax, 4)
+	c.IdleMax = orElse(c.IdleMax, 15*time.Second)
+	c.Drain = orElse(c.Drain, 20*time.Second)
+	return c
+}
+
+func orElse[T comparable](value, standard T) T {
+	if value == *new(T) {
+		return standard
+	}
+	return value
+}
+
+// API answers under /v1.
+type API struct {
+	config  Config
+	store   Store
+	watch   Observer
+	log     *slog.Logger
+	tokens  *tokens
+	huma    huma.API
+	handler http.Handler
+	batches chan struct{}
+
+	// draining ends waits and batches early, so that a stop does not last as long as they may.
+	draining context.Context
+	drain    context.CancelFunc
+	away     atomic.Pointer[time.Time] // since when the database can't be reached; nil: it can
+}
+
+// New makes an API. Watch may be nil.
+func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, error) {
+	config = config.withDefaults()
+	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 || config.BatchesMax < 1 ||
+		config.IdleMax <= 0 || config.Drain <= 0 {
+		return nil, errors.New("the bounds of the API must be above 0, and a body at least 1,024 bytes")
+	}
+	if watch == nil {
+		watch = silent{}
+	}
+	a := &API{config: config, store: store, watch: watch, log: log, batches: make(chan struct{}, config.BatchesMax)}
+	a.draining, a.drain = context.WithCancel(context.Background())
+	a.tokens = newTokens(store, config.StoreTimeout)
+	mux := http.NewServeMux()
+	a.huma = humago.New(mux, describe())
+	a.register()
+	mux.HandleFunc("POST /v1/instructions/batch", a.batch)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { problemNotFound().write(w) })
+	a.handler = a.guarded(mux)
+	return a, nil
+}
+
+// Handler answers all requests.
+func (a *API) Handler() http.Handler { return a.handler }
+
+// SetAway says whether the database can be reached, as the caller's heartbeats find it.
+// While it can't, every call is answered with 503 at once.
+func (a *API) SetAway(away bool) {
+	switch {
+	case !away:
+		a.away.Store(nil)
+	case a.away.Load() == nil:
+		a.away.Store(new(time.Now()))
+	}
+}
+
+// NoteUses writes down how often each token was used since the last call.
+func (a *API) NoteUses(ctx context.Context) error {
+	used := a.tokens.uses()
+	for len(used) > 0 {
+		some := used[:min(len(used), 1000)]
+		used = used[len(some):]
+		digests, uses, refused := make([][32]byte, len(some)), make([]int64, len(some)), make([]int64, len(some))
+		for n, each := range some {
+			digests[n], uses[n], refused[n] = each.digest, each.uses, each.refused
+			if each.refused > 0 {
+				a.log.WarnContext(ctx, "a token that is not in force was used", "token_id", each.id, "times", each.refused)
+			}
+		}
+		if err := a.store.NoteUses(ctx, digests, uses, refused); err != nil {
+			a.tokens.again(append(some, used...))
+			return err
+		}
+	}
+	return nil
+}
+
+type bearerKey struct{}
+
+// bearer is who calls, as guarded has found.
+func bearer(ctx context.Context) payment.Bearer {
+	who, _ := ctx.Value(bearerKey{}).(payment.Bearer)
+	return who
+}
+
+// guarded lets a request pass whose token is in force, within its quota, and counts its answer.
+func (a *API) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		seen := &statusWriter{ResponseWriter: w}
+		operation := operationOf(r)
+		defer func() {
+			if failed := recover(); failed != nil {
+				a.log.ErrorContext(r.Context(), "a request has failed", "operation", operation)
+				if seen.status == 0 {
+					problemInternal().write(seen)
+				}
+			}
+			a.watch.Answered(operation, seen.status, time.Since(began))
+		}()
+		seen.Header().Set("Cache-Control", "no-store")
+		if operation == opOpenAPI {
+			next.ServeHTTP(seen, r)
+			return
+		}
+		if problem := a.admit(&r); problem != nil {
+			problem.write(seen)
+			return
+		}
+		if r.Method == http.MethodPost && operation != opBatch {
+			r.Body = http.MaxBytesReader(seen, r.Body, a.config.BodyBytesMax)
+		}
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// admit finds out who calls. The request gets the bearer in its context.
+func (a *API) admit(r **http.Request) *Problem {
+	if a.away.Load() != nil {
+		return problemUnavailable(commitNone)
+	}
+	digest, ok := tokenOf(*r)
+	if !ok {
+		a.watch.TokenRefused("none")
+		return problemUnauthorized()
+	}
+	known, err := a.tokens.find((*r).Context(), digest)
+	switch {
+	case errors.Is(err, payment.ErrToken):
+		a.watch.TokenRefused("unknown")
+		return problemUnauthorized()
+	case err != nil:
+		a.log.WarnContext((*r).Context(), "a token can't be looked up", "error", err)
+		return problemUnavailable(commitNone)
+	}
+	who := payment.Bearer{Token: digest, Certificate: certificateOf(*r)}
+	if problem := known.admits(who); problem != nil {
+		a.watch.TokenRefused("not_in_force")
+		return problem
+	}
+	if wait := known.take(1); wait > 0 {
+		a.watch.TokenRefused("over_quota")
+		return problemOverQuota(wait)
+	}
+	*r = (*r).WithContext(context.WithValue((*r).Context(), bearerKey{}, who))
+	return nil
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(text []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(text)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,601 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// door is an API over a fake ledger.
+type door struct {
+	t     *testing.T
+	fake  *fakeStore
+	api   *api.API
+	log   *syncBuffer
+	serve *httptest.Server
+}
+
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func newDoor(t *testing.T, config api.Config) *door {
+	t.Helper()
+	d := &door{t: t, fake: newFake(), log: &syncBuffer{}}
+	var err error
+	d.api, err = api.New(config, d.fake, nil, slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.serve = httptest.NewServer(d.api.Handler())
+	t.Cleanup(d.serve.Close)
+	return d
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	fields map[string]any
+}
+
+func (a answer) field(name string) string {
+	if value, ok := a.fields[name]; ok {
+		return fmt.Sprint(value)
+	}
+	return ""
+}
+
+// call sends a request with the token; headers are pairs, and "-" takes one away.
+func (d *door) call(method, path, body string, headers ...string) answer {
+	d.t.Helper()
+	request, err := http.NewRequestWithContext(d.t.Context(), method, d.serve.URL+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+aToken)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for n := 0; n < len(headers); n += 2 {
+		if headers[n+1] == "-" {
+			request.Header.Del(headers[n])
+		} else {
+			request.Header.Set(headers[n], headers[n+1])
+		}
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	a := answer{status: response.StatusCode, header: response.Header, text: string(text)}
+	json.Unmarshal(text, &a.fields) //nolint:errcheck // some answers are no JSON
+	return a
+}
+
+const sound = `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}}`
+
+func (d *door) post(body, key string, headers ...string) answer {
+	d.t.Helper()
+	return d.call("POST", "/v1/instructions", body, append([]string{"Idempotency-Key", key}, headers...)...)
+}
+
+func (d *door) want(what string, got answer, status int, fields ...string) {
+	d.t.Helper()
+	if got.status != status {
+		d.t.Errorf("%s: %d, want %d: %s", what, got.status, status, got.text)
+	}
+	for n := 0; n < len(fields); n += 2 {
+		if got.field(fields[n]) != fields[n+1] {
+			d.t.Errorf("%s: %s is %q, want %q: %s", what, fields[n], got.field(fields[n]), fields[n+1], got.text)
+		}
+	}
+	if status >= 400 && (got.header.Get("Content-Type") != "application/problem+json" || !strings.HasPrefix(got.field("type"), "https://") || got.field("status") != fmt.Sprint(status)) {
+		d.t.Errorf("%s: no problem: %v %s", what, got.header, got.text)
+	}
+}
+
+func TestEnqueue(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	first := d.post(sound, "k-1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	d.want("the first call", first, 201, "state", "PENDING", "replayed", "false", "instruction_id", "i-1", "idempotency_key", "k-1", "sequence_id", "1")
+	if first.header.Get("Location") != "/v1/instructions/"+first.field("outbox_id") || first.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("headers %v", first.header)
+	}
+	if got := d.fake.got[0].Headers["traceparent"]; got == "" {
+		t.Error("the trace did not go along")
+	}
+	again := d.post(sound, `"k-1"`)
+	d.want("the same again, its key as a structured string", again, 200, "replayed", "true", "outbox_id", first.field("outbox_id"))
+	if again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("headers %v", again.header)
+	}
+	d.want("all fields", d.post(`{"instruction_id": "i-2", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "1", "currency": "EUR"},
+		"not_before": "2026-11-21T09:00:00Z", "expires_at": "2027-11-21T10:00:00.5+01:00", "priority": 0, "on_behalf_of": "clerk 7"}`, "k-2"), 201, "on_behalf_of", "clerk 7")
+	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
+		t.Errorf("took %+v", in)
+	}
+
+	spoiled := func(from, to string) string { return strings.Replace(sound, from, to, 1) }
+	for _, c := range []struct {
+		what   string
+		got    answer
+		status int
+		fields []string
+	}{
+		{"other content", d.post(spoiled("10.50", "11.00"), "k-1"), 409, []string{"code", "RH001", "field", "idempotency_key", "rule", "SAME_CONTENT"}},
+		{"another participant", d.post(spoiled("p1", "p2"), "k-9"), 403, []string{"code", "RH031"}},
+		{"no key", d.post(sound, "-"), 400, nil},
+		{"no token", d.post(sound, "k", "Authorization", "-"), 401, nil},
+		{"another scheme", d.post(sound, "k", "Authorization", "Basic "+aToken), 401, nil},
+		{"an unknown token", d.post(sound, "k", "Authorization", "Bearer rht_x"), 401, nil},
+		{"no JSON", d.post("{", "k"), 400, nil},
+		{"no object", d.post("[]", "k"), 400, nil},
+		{"null", d.post("null", "k"), 400, nil},
+		{"two values", d.post(sound+sound, "k"), 400, nil},
+		{"a name twice", d.post(spoiled(`"rail_type"`, `"participant_id": "p2", "rail_type"`), "k"), 400, nil},
+		{"a name twice in the payload", d.post(spoiled(`"currency"`, `"amount": "1", "currency"`), "k"), 400, nil},
+		{"no type", d.post(sound, "k", "Content-Type", "-"), 415, nil},
+		{"another type", d.post(sound, "k", "Content-Type", "text/plain"), 415, nil},
+		{"too long", d.post(spoiled("10.50", strings.Repeat("1", 200<<10)), "k"), 413, nil},
+		{"an unknown field", d.post(spoiled(`"rail_type"`, `"amount": 1, "rail_type"`), "k"), 422, []string{"field", "amount", "rule", "UNKNOWN_FIELD"}},
+		{"other letters", d.post(spoiled(`"rail_type"`, `"Rail_Type"`), "k"), 422, []string{"field", "Rail_Type", "rule", "UNKNOWN_FIELD"}},
+		{"a number as id", d.post(spoiled(`"i-1"`, `17`), "k"), 422, []string{"field", "instruction_id", "rule", "FORM"}},
+		{"a moment without zone", d.post(spoiled(`"rail_type"`, `"expires_at": "2027-01-01T00:00:00", "rail_type"`), "k"), 422, []string{"field", "expires_at", "rule", "MOMENT"}},
+		{"a priority", d.post(spoiled(`"rail_type"`, `"priority": 3, "rail_type"`), "k"), 422, []string{"field", "priority", "rule", "RANGE"}},
+		{"a key in the body", d.post(spoiled(`"rail_type"`, `"idempotency_key": "k", "rail_type"`), "k"), 422, []string{"field", "idempotency_key", "rule", "UNKNOWN_FIELD"}},
+		{"another path", d.call("GET", "/v2/instructions", ""), 404, nil},
+		{"another method", d.call("DELETE", "/v1/instructions/"+first.field("outbox_id"), ""), 404, nil},
+		{"a query that is not known", d.call("GET", "/v1/instructions?participant_id=p1&order=desc", ""), 400, nil},
+		{"a limit", d.call("GET", "/v1/instructions?participant_id=p1&limit=201", ""), 400, []string{"field", "query.limit"}},
+		{"no participant", d.call("GET", "/v1/instructions", ""), 400, []string{"field", "query.participant_id"}},
+		{"an id that is none", d.call("GET", "/v1/instructions/4711", ""), 404, nil},
+		{"an id that is not there", d.call("GET", "/v1/instructions/"+payment.NewID().String(), ""), 404, nil},
+	} {
+		d.want(c.what, c.got, c.status, c.fields...)
+	}
+	if len(d.fake.known) != 2 {
+		t.Errorf("%d instructions are there, want 2", len(d.fake.known))
+	}
+}
+
+// TestCommitWord: each 5xx to an enqueue says whether anything may be stored.
+func TestCommitWord(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	var failure error
+	d.fake.fails = func(call string) error {
+		if call == "enqueue" {
+			return failure
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		err          error
+		status       int
+		commit, code string
+		retry        bool
+	}{
+		{fmt.Errorf("x: %w", payment.ErrCommitUnknown), 503, "unknown", "", true},
+		{errors.New("connecting: refused"), 503, "none", "", true},
+		{payment.ErrBusy, 503, "none", "", true},
+		{&payment.Fault{SQLState: payment.StateEnqueueClosed, Message: "closed by ops_1: their secret reason", Field: "rail_type", Rule: "CLOSED"}, 503, "none", "RH014", true},
+		{&payment.Fault{SQLState: payment.StateSecondKeys}, 503, "none", "RH032", true},
+		{&payment.Fault{SQLState: payment.StateSecondKey, Field: "idempotency_key", Rule: "ONE_KEY"}, 409, "", "RH007", false},
+		{&payment.Fault{SQLState: payment.StateTooLarge}, 413, "", "RH005", false},
+		{&payment.Fault{SQLState: payment.StateUnknownRail}, 422, "", "RH003", false},
+		{&payment.Fault{SQLState: payment.StateToken}, 401, "", "", false},
+		{&payment.Fault{SQLState: "22P05", Message: "the text is 10.50"}, 422, "", "22P05", false},
+	} {
+		failure = c.err
+		got := d.post(sound, "k")
+		d.want(c.err.Error(), got, c.status, "commit", c.commit, "code", c.code)
+		if (got.header.Get("Retry-After") != "") != c.retry || strings.Contains(got.text, "secret") || strings.Contains(got.text, "10.50") {
+			t.Errorf("%v: %v %s", c.err, got.header, got.text)
+		}
+	}
+	d.api.SetAway(true)
+	d.want("the database is away", d.post(sound, "k"), 503, "commit", "none")
+	d.api.SetAway(false)
+	failure = nil
+	d.want("it is back", d.post(sound, "k"), 201)
+}
+
+// TestNothingIsEchoed: no value of a body is in an answer that refuses it, nor in the log.
+func TestNothingIsEchoed(t *testing.T) {
+	t.Parallel()
+	const marker = "DE02120300000000202051"
+	d := newDoor(t, api.Config{})
+	d.fake.fails = func(call string) error {
+		if call == "enqueue" || call == "batch" {
+			return payment.ErrCommitUnknown
+		}
+		return nil
+	}
+	for _, body := range []string{
+		marker, `"` + marker + `"`, `{"payload": "` + marker, `{"payload": "` + marker + `"}`, `{"instruction_id": {"x": "` + marker + `"}}`,
+		`{"priority": "` + marker + `"}`, `{"expires_at": "` + marker + `"}`, `{"payload": {"a": "` + marker + `", "a": 1}}`,
+		`{"payload": {"a": "` + marker + "\xff" + `"}}`, `{"on_behalf_of": ["` + marker + `"]}`, strings.Replace(sound, "10.50", marker, 1),
+		strings.Repeat(marker, 10_000),
+	} {
+		for _, got := range []answer{
+			d.post(body, "k"),
+			d.call("POST", "/v1/instructions/batch", strings.ReplaceAll(body, "\n", " "), "Content-Type", "application/x-ndjson"),
+			d.call("POST", "/v1/instructions/"+payment.NewID().String()+"/cancel", body),
+		} {
+			if strings.Contains(got.text, marker) {
+				t.Errorf("%.60s: answered %s", body, got.text)
+			}
+		}
+	}
+	if strings.Contains(d.log.String(), marker) {
+		t.Errorf("the log: %s", d.log)
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{WaitMax: time.Second})
+	late := d.post(sound, "k-1", "Prefer", "respond-async, wait=1")
+	d.want("no outcome in time", late, 202, "state", "PENDING", "certainty", "NOT_SENT", "replayed", "false")
+	if late.header.Get("Location") == "" || late.header.Get("Retry-After") == "" || late.header.Get("Preference-Applied") != "wait=1" {
+		t.Errorf("headers %v", late.header)
+	}
+	close(d.fake.rests)
+	got := d.post(sound, "k-1", "Prefer", "wait=900")
+	d.want("the outcome", got, 200, "state", "DISPATCHED", "certainty", "ACCEPTED", "replayed", "true")
+	d.want("asked with a wait", d.call("GET", "/v1/instructions/"+late.field("outbox_id"), "", "Prefer", "wait=1"), 200, "state", "DISPATCHED")
+	d.fake.fails = func(call string) error {
+		if call == "status" {
+			return errors.New("the database went away")
+		}
+		return nil
+	}
+	// It is stored all the same.
+	d.want("no word of the outcome", d.post(strings.Replace(sound, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202, "state", "PENDING")
+}
+
+func TestReads(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	for n := range 5 {
+		d.want("enqueue", d.post(strings.Replace(sound, "i-1", fmt.Sprintf("i-%d", n), 1), fmt.Sprintf("k-%d", n)), 201)
+	}
+	var ids []string
+	next := ""
+	for range 5 {
+		got := d.call("GET", "/v1/instructions?participant_id=p1&limit=2&after="+next, "")
+		d.want("a page", got, 200)
+		for _, each := range got.fields["items"].([]any) {
+			ids = append(ids, each.(map[string]any)["instruction_id"].(string))
+		}
+		if next = got.field("next"); next == "" {
+			break
+		}
+	}
+	if strings.Join(ids, " ") != "i-0 i-1 i-2 i-3 i-4" {
+		t.Errorf("pages hold %v", ids)
+	}
+	d.want("a cursor that is none", d.call("GET", "/v1/instructions?participant_id=p1&after=-1", ""), 400)
+	d.want("in a state", d.call("GET", "/v1/instructions?participant_id=p1&state=FAILED", ""), 200, "items", "[]")
+	first := d.post(strings.Replace(sound, "i-1", "i-0", 1), "k-0")
+	path := "/v1/instructions/" + first.field("outbox_id")
+	d.want("attempts", d.call("GET", path+"/attempts", ""), 200)
+	d.want("a cancel without a reason", d.call("POST", path+"/cancel", `{}`), 422, "field", "reason")
+	d.want("a cancel", d.call("POST", path+"/cancel", `{"reason": "withdrawn"}`), 200, "state", "CANCELLED")
+	again := d.call("POST", path+"/cancel", `{"reason": "withdrawn"}`)
+	d.want("the same again", again, 200, "state", "CANCELLED")
+	if again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("headers %v", again.header)
+	}
+	for key, each := range d.fake.known {
+		each.State = "DISPATCHED"
+		d.fake.known[key] = each
+	}
+	d.want("too late", d.call("POST", path+"/cancel", `{"reason": "withdrawn"}`), 409, "code", "RH020")
+	d.want("none", d.call("POST", "/v1/instructions/"+payment.NewID().String()+"/cancel", `{"reason": "withdrawn"}`), 404)
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	d.fake.token.RequestsPerMinute = 12 // bursts of two
+	for n := range 2 {
+		d.want("within the quota", d.post(sound, "k-1"), 201-n)
+	}
+	over := d.post(sound, "k-1")
+	d.want("over it", over, 429)
+	if over.header.Get("Retry-After") == "" {
+		t.Errorf("headers %v", over.header)
+	}
+	if err := d.api.NoteUses(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.fake.noted[payment.TokenDigest(aToken)]; got != [2]int64{3, 0} {
+		t.Errorf("noted %v", got)
+	}
+
+	d = newDoor(t, api.Config{})
+	d.fake.token.InForce = false
+	d.want("revoked", d.post(sound, "k-1"), 401)
+	d.want("revoked", d.post(sound, "k-1"), 401)
+	if err := d.api.NoteUses(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.fake.noted[payment.TokenDigest(aToken)]; got != [2]int64{0, 2} || !strings.Contains(d.log.String(), "0011223344556677") {
+		t.Errorf("noted %v; log %s", got, d.log)
+	}
+
+	d = newDoor(t, api.Config{})
+	d.fake.token.Certificate = make([]byte, 32)
+	d.want("without its certificate", d.post(sound, "k-1"), 401)
+}
+
+// TestBatch writes a line, reads its answer, and writes the next: both ways at once.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	body, lines := io.Pipe()
+	request, err := http.NewRequestWithContext(t.Context(), "POST", d.serve.URL+"/v1/instructions/batch", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+aToken)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	line := func(n int) string {
+		return strings.Replace(strings.Replace(sound, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`, fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1) + "\n"
+	}
+	var sent sync.WaitGroup
+	next := make(chan string, 1)
+	sent.Go(func() {
+		defer lines.Close()
+		for text := range next {
+			if _, err := io.WriteString(lines, text); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	next <- line(1)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answers := bufio.NewReader(response.Body)
+	read := func(what string, status int) map[string]any {
+		t.Helper()
+		text, err := answers.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(text, &got); err != nil || got["status"] != float64(status) {
+			t.Errorf("%s: %s, want %d (%v)", what, text, status, err)
+		}
+		return got
+	}
+	read("the first line", 201)
+	next <- line(1)
+	read("the same again", 200)
+	next <- line(2)
+	read("another", 201)
+	next <- "{}\n"
+	read("one without a key", 422)
+	next <- "no JSON\n"
+	read("one that can't be read", 400)
+	next <- strings.Replace(line(3), "p1", "p2", 1)
+	read("another participant's", 403)
+	close(next)
+	end := read("the end", 200)
+	if end["end"] != true || end["lines"] != 6.0 || end["created"] != 2.0 || end["replayed"] != 1.0 || end["refused"] != 3.0 {
+		t.Errorf("the end is %v", end)
+	}
+	sent.Wait()
+
+	var many strings.Builder
+	for n := range 1000 {
+		many.WriteString(line(100 + n))
+	}
+	before := d.fake.batches
+	got := d.call("POST", "/v1/instructions/batch", many.String(), "Content-Type", "application/x-ndjson")
+	if all := strings.Split(strings.TrimSpace(got.text), "\n"); len(all) != 1001 || !strings.Contains(all[1000], `"created":1000`) {
+		t.Errorf("%d lines, the last %s", len(all), all[len(all)-1])
+	}
+	if calls := d.fake.batches - before; calls < 4 || calls > 100 {
+		t.Errorf("%d calls of the store for 1,000 lines", calls)
+	}
+
+	got = d.call("POST", "/v1/instructions/batch", line(1)+strings.Repeat("x", 200<<10), "Content-Type", "application/x-ndjson")
+	if !strings.Contains(got.text, `"status":413`) || !strings.Contains(got.text, `"lines":1`) {
+		t.Errorf("a line that is too long: %s", got.text)
+	}
+	d.fake.fails = func(call string) error {
+		if call == "batch" {
+			return payment.ErrCommitUnknown
+		}
+		return nil
+	}
+	got = d.call("POST", "/v1/instructions/batch", line(1)+line(2), "Content-Type", "application/x-ndjson")
+	if strings.Count(got.text, `"commit":"unknown"`) != 3 {
+		t.Errorf("a commit that is not known: %s", got.text)
+	}
+	d.want("a batch of another type", d.call("POST", "/v1/instructions/batch", line(1)), 415)
+}
+
+// served runs the API on a listener of its own.
+func served(t *testing.T, d *door) (addr string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.api.Serve(ctx, listener) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { stop() })
+	return listener.Addr().String(), stop
+}
+
+// TestSlowClientsAreCut: a connection on which nothing comes does not stay.
+func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{IdleMax: 200 * time.Millisecond, ConnectionsMax: 2})
+	addr, _ := served(t, d)
+	for _, text := range []string{
+		"", "POST /v1/inst", "POST /v1/instructions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken + "\r\nContent-Type: application/json\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n\r\n{",
+		"POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + aToken + "\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if rest, err := io.ReadAll(conn); err != nil {
+			t.Errorf("%.20q: not cut: %v %s", text, err, rest)
+		}
+	}
+	if len(d.fake.known) > 0 {
+		t.Errorf("half a request was taken: %v", d.fake.known)
+	}
+}
+
+// TestDrain: what is under way when the process is stopped gets its answer.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	addr, stop := served(t, d)
+	d.serve.URL = "http://" + addr
+	entered, leave := make(chan bool, 1), make(chan bool)
+	d.fake.fails = func(call string) error {
+		if call == "enqueue" {
+			entered <- true
+			<-leave
+		}
+		return nil
+	}
+	var got answer
+	var all sync.WaitGroup
+	all.Go(func() { got = d.post(sound, "k-1", "Prefer", "wait=30") })
+	<-entered
+	stopped := make(chan error, 1)
+	all.Go(func() { stopped <- stop() })
+	close(leave)
+	begun := time.Now()
+	all.Wait()
+	d.want("under way", got, 202, "state", "PENDING")
+	if err := <-stopped; err != nil || time.Since(begun) > 20*time.Second {
+		t.Errorf("stopped after %s: %v", time.Since(begun), err)
+	}
+}
+
+// TestOpenAPI: the document that is committed is the one that the API gives.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	raw, err := d.api.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, raw, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	text.WriteByte('\n')
+	golden := filepath.Join("..", "..", "docs", "openapi.json")
+	if *update {
+		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(committed, text.Bytes()) {
+		t.Errorf("docs/openapi.json is not what the API gives: review it, then run go test ./ingest/api -run TestOpenAPI -update")
+	}
+	var given, want any
+	got := d.call("GET", "/openapi.json", "", "Authorization", "-")
+	if json.Unmarshal([]byte(got.text), &given) != nil || json.Unmarshal(raw, &want) != nil || fmt.Sprint(given) != fmt.Sprint(want) {
+		t.Errorf("GET /openapi.json: %d %.200s", got.status, got.text)
+	}
+}
+
+// TestBrokenBatches: callers that leave in the middle of a batch keep no place of one.
+func TestBrokenBatches(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{BatchesMax: 1})
+	addr, _ := served(t, d)
+	d.serve.URL = "http://" + addr
+	line := strings.Replace(sound, `"rail_type"`, `"idempotency_key": "k-1", "rail_type"`, 1) + "\n"
+	for range 10 {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(conn, "POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+aToken+
+			"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n\r\n"+line)
+		if err := errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		got := d.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson")
+		if got.status == http.StatusOK && strings.Contains(got.text, `"end":true`) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no batch is taken any more: %d %s", got.status, got.text)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// The bounds of a batch. What is in memory of one is a chunk, and the line after it.
+const (
+	batchLinesMax = 10_000
+	batchBytesMax = 64 << 20
+	chunkLinesMax = 256
+	chunkBytesMax = 1 << 20
+	chunkLull     = 5 * time.Millisecond // without a line, after which a chunk goes
+)
+
+// batchLine is a line of the answer: what became of one line, or the end.
+type batchLine struct {
+	Line       int      `json:"line,omitempty" doc:"The line that it answers, from 1; absent in the end"`
+	Status     int      `json:"status" doc:"As that of a single call: 201 new, 200 known, else a problem. Of the end: 200, or why the rest was not read"`
+	Accepted   *seen    `json:"instruction,omitempty"`
+	Problem    *Problem `json:"problem,omitempty"`
+	End        bool     `json:"end,omitempty" doc:"Set in the last line of the answer"`
+	Lines      int      `json:"lines,omitempty" doc:"Of the end: how many lines were answered"`
+	Created    int      `json:"created,omitempty" doc:"Of the end: how many were new"`
+	Replayed   int      `json:"replayed,omitempty" doc:"Of the end: how many were known"`
+	RefusedNum int      `json:"refused,omitempty" doc:"Of the end: how many were refused"`
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// batching is one batch under way.
+type batching struct {
+	api     *API
+	who     payment.Bearer
+	known   *knownToken
+	trace   map[string]string
+	control *http.ResponseController
+	out     *bufio.Writer
+	end     batchLine
+}
+
+// readLine is one line, or why there is none.
+type readLine struct {
+	text []byte
+	err  error
+}
+
+var (
+	errLineTooLong = errors.New("a line is too long")
+	errTooMuch     = errors.New("too many lines or bytes")
+)
+
+// batch takes instructions line by line and answers each, in their order, while it reads on.
+func (a *API) batch(w http.ResponseWriter, r *http.Request) {
+	if problem := wantType(r.Header.Get("Content-Type"), "application/x-ndjson"); problem != nil {
+		problem.write(w)
+		return
+	}
+	select {
+	case a.batches <- struct{}{}:
+		defer func() { <-a.batches }()
+	default:
+		problemUnavailable(commitNone).write(w)
+		return
+	}
+	who := bearer(r.Context())
+	known, err := a.tokens.find(r.Context(), who.Token)
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	b := &batching{
+		api: a, who: who, known: known, trace: traceOf(r.Header.Get("Traceparent"), r.Header.Get("Tracestate")),
+		control: http.NewResponseController(w), out: bufio.NewWriter(w), end: batchLine{End: true, Status: http.StatusOK},
+	}
+	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		problemInternal().write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	// What is left of a body that was not read to its end would be taken for the next request.
+	w.Header().Set("Connection", "close")
+	ctx, stop := context.WithCancel(r.Context())
+	lines := make(chan readLine)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		b.read(ctx, r.Body, lines)
+	}()
+	defer func() {
+		stop()
+		b.control.SetReadDeadline(time.Now()) //nolint:errcheck // the reader ends by it, or by its own deadline
+		<-read
+	}()
+	b.run(ctx, lines)
+	b.write(b.end)
+	b.out.Flush()     //nolint:errcheck // the caller has left
+	b.control.Flush() //nolint:errcheck // the caller has left
+}
+
+// read reads lines until the body ends, a bound is met or nothing comes for too long. A
+// connection that breaks ends the request's context as well, so that its error may not be sent.
+func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLine) {
+	defer close(lines)
+	reader := bufio.NewReaderSize(body, 16<<10)
+	bytesLeft := batchBytesMax
+	for n := 0; ; {
+		b.control.SetReadDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // where there are none, the server has its own
+		text, err := oneLine(reader, int(b.api.config.BodyBytesMax))
+		if bytesLeft -= len(text); bytesLeft < 0 {
+			err = errTooMuch
+		}
+		next := readLine{text, err}
+		if err == nil && len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if n++; err == nil && n > batchLinesMax {
+			next = readLine{err: errTooMuch}
+		}
+		select {
+		case lines <- next:
+		case <-ctx.Done():
+			return
+		}
+		if next.err != nil {
+			return
+		}
+	}
+}
+
+// oneLine reads to the end of a line, which is at most so long. The last one may lack it.
+func oneLine(reader *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := reader.ReadSlice('\n')
+		if len(line)+len(part) > most {
+			return nil, errLineTooLong
+		}
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0:
+			return line, nil
+		default:
+			return line, err
+		}
+	}
+}
+
+// run takes what has come, in chunks, until there is no more.
+func (b *batching) run(ctx context.Context, lines <-chan readLine) {
+	for {
+		chunk, err := b.gather(lines)
+		if len(chunk) > 0 && !b.enqueue(ctx, chunk) {
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return
+		case errors.Is(err, errLineTooLong), errors.Is(err, errTooMuch):
+			b.ends(kindTooLarge.saying("Send it in parts: the rest was not read."))
+			return
+		case b.api.draining.Err() != nil:
+			b.ends(problemUnavailable(commitNone))
+			return
+		default:
+			b.ends(kindBadRequest.saying("The rest did not come in time."))
+			return
+		}
+	}
+}
+
+func (b *batching) ends(problem *Problem) {
+	b.end.Status, b.end.Problem = problem.Status, problem
+}
+
+// gather waits for a line, and takes what comes close behind it.
+func (b *batching) gather(lines <-chan readLine) (chunk [][]byte, err error) {
+	size := 0
+	var lull <-chan time.Time
+	for len(chunk) < chunkLinesMax && size < chunkBytesMax {
+		select {
+		case next, more := <-lines:
+			if !more {
+				return chunk, io.ErrUnexpectedEOF // the connection broke
+			}
+			if next.err != nil {
+				return chunk, next.err
+			}
+			chunk, size = append(chunk, next.text), size+len(next.text)
+		case <-lull:
+			return chunk, nil
+		case <-b.api.draining.Done():
+			return chunk, context.Canceled
+		}
+		lull = time.After(chunkLull)
+	}
+	return chunk, nil
+}
+
+// enqueue enqueues a chunk and answers its lines. It reports whether the batch goes on:
+// where the store can't say what it did with one, the rest is not read.
+func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
+	answers := make([]batchLine, len(chunk))
+	var all []payment.Entrusted
+	var from []int
+	for n, text := range chunk {
+		answers[n].Line = b.end.Lines + n + 1
+		in, problem := readInstruction(text, true)
+		if problem == nil && in.IdempotencyKey == "" {
+			problem = kindInvalid.of("idempotency_key", "FORM", "Each line has its idempotency_key.")
+		}
+		if problem == nil {
+			if wait := b.known.take(1); wait > 0 {
+				problem = problemOverQuota(wait)
+			}
+		}
+		if problem != nil {
+			answers[n].Status, answers[n].Problem = problem.Status, problem
+			continue
+		}
+		in.Headers = b.trace
+		all, from = append(all, in), append(from, n)
+	}
+	goesOn := true
+	if len(all) > 0 {
+		storing, cancel := context.WithTimeout(ctx, b.api.config.StoreTimeout)
+		results, err := b.api.store.EnqueueBatch(storing, b.who, all)
+		cancel()
+		for n, at := range from {
+			answer := &answers[at]
+			switch {
+			case err != nil:
+				answer.Problem = b.api.refused(ctx, opBatch, err)
+			case results[n].Fault != nil:
+				answer.Problem = problemOfFault(results[n].Fault)
+			default:
+				answer.Accepted, answer.Status = new(taken(all[n], results[n].Receipt)), http.StatusCreated
+				if results[n].Receipt.Replayed {
+					answer.Status = http.StatusOK
+				}
+			}
+			if answer.Problem != nil {
+				answer.Status = answer.Problem.Status
+			}
+		}
+		if err != nil {
+			b.ends(problemOf(err))
+			goesOn = false
+		}
+	}
+	for _, answer := range answers {
+		b.end.Lines++
+		switch answer.Status {
+		case http.StatusCreated:
+			b.end.Created++
+		case http.StatusOK:
+			b.end.Replayed++
+		default:
+			b.end.RefusedNum++
+		}
+		b.write(answer)
+	}
+	if b.out.Flush() != nil || b.control.Flush() != nil {
+		return false
+	}
+	return goesOn
+}
+
+func (b *batching) write(line batchLine) {
+	b.control.SetWriteDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // where there are none, the server has its own
+	text, err := json.Marshal(line)
+	if err != nil {
+		return // it has no value that can't be written
+	}
+	b.out.Write(append(text, '\n')) //nolint:errcheck // Flush says it
+}

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Version is that of the contract: the first number is in each path, and changes with
+// what breaks a caller. A field or an operation that is added changes the second.
+const Version = "1.0.0"
+
+const about = "Takes payment instructions, and says what became of them: never lost, never paid twice, always explainable.\n\n" +
+	"Within /v1 nothing is taken away or given another meaning; fields, operations, states and problem types may be added, and a caller " +
+	"ignores what it does not know. A retry repeats the first call with the same Idempotency-Key and content, for as long as it likes: " +
+	"it never makes a second instruction. Money is a decimal string."
+
+// describe is the part of the OpenAPI document that no operation has.
+func describe() huma.Config {
+	quieten()
+	config := huma.DefaultConfig("Railhead", Version)
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
+		name := huma.DefaultSchemaNamer(t, hint)
+		return cmp.Or(map[string]string{"Seen": "InstructionStatus", "Row": "Attempt", "AttemptsOutputBody": "AttemptPage", "ListOutputBody": "InstructionPage"}[name], name)
+	})
+	config.CreateHooks = nil // no link to a schema in each answer
+	config.DocsPath, config.SchemasPath = "", ""
+	config.Info.Description = about
+	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	config.RejectUnknownQueryParameters = true
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "A token of railhead token create. It may be bound to a client certificate."},
+	}
+	config.Security = []map[string][]string{{"token": {}}}
+	return config
+}
+
+// OpenAPI is the document that describes the API.
+func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }
+
+func (a *API) operation(id, method, path, summary, description string, errors []int) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Errors: errors,
+		SkipValidateBody: true, // readInstruction reads it, to the letter
+		MaxBodyBytes:     a.config.BodyBytesMax, BodyReadTimeout: a.config.IdleMax,
+	}
+}
+
+// instructionSchema is the body of an enqueue, as readInstruction reads it.
+func instructionSchema(inBatch bool) *huma.Schema {
+	text := func(description string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(128), Pattern: "^[!-~]([ -~]*[!-~])?$", Description: description}
+	}
+	moment := func(description string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Format: "date-time", Description: description}
+	}
+	s := &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false,
+		Properties: map[string]*huma.Schema{
+			"instruction_id": text("The caller's name for the payment"),
+			"participant_id": text("Whose stream of instructions it is; the token has to be for it"),
+			"rail_type":      text("The rail that is to execute it"),
+			"payload": {
+				Type: huma.TypeObject, AdditionalProperties: true, Required: []string{"amount", "currency"},
+				Description: "What the rail needs, at most 64 KiB and 15 levels, no name twice",
+				Properties: map[string]*huma.Schema{
+					"amount":   {Type: huma.TypeString, Description: `A decimal string such as "10.50"`, Pattern: `^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$`},
+					"currency": {Type: huma.TypeString, Description: "ISO 4217", Pattern: "^[A-Z]{3}$"},
+				},
+			},
+			"not_before":   moment("Earliest moment of the first send, at most 366 days ahead"),
+			"expires_at":   moment("Nothing is sent from then on"),
+			"priority":     {Type: huma.TypeInteger, Enum: []any{0, 1, 2}, Default: 1, Description: "0 urgent, 1 normal, 2 bulk"},
+			"on_behalf_of": text("The principal behind the call, kept with the instruction"),
+		},
+		Required: []string{"instruction_id", "participant_id", "rail_type", "payload"},
+	}
+	if inBatch {
+		s.Properties["idempotency_key"] = text("As the header Idempotency-Key of a single call")
+		s.Required = append(s.Required, "idempotency_key")
+	}
+	return s
+}
+
+func bodyOf(mediaType, name string) *huma.RequestBody {
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{mediaType: {Schema: &huma.Schema{Ref: "#/components/schemas/" + name}}}}
+}
+
+// register adds the operations to the description and to the mux.
+func (a *API) register() {
+	schemas := a.huma.OpenAPI().Components.Schemas.Map()
+	schemas["Instruction"], schemas["BatchInstruction"] = instructionSchema(false), instructionSchema(true)
+	schemas["Reason"] = &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"reason"},
+		Properties: map[string]*huma.Schema{"reason": {Type: huma.TypeString, MinLength: new(1), MaxLength: new(500), Description: "Why; it is kept with the cancellation"}},
+	}
+	a.huma.UseMiddleware(func(ctx huma.Context, next func(huma.Context)) {
+		header := http.Header{}
+		ctx.EachHeader(func(name, value string) { header.Add(name, value) })
+		next(huma.WithValue(ctx, headerKey{}, header))
+	})
+
+	enqueue := a.operation("enqueue-instruction", http.MethodPost, "/v1/instructions", "Enqueue one instruction",
+		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed where the same key with the same content was there before. "+
+			"With Prefer: wait=N it answers 200 with the outcome, or 202 and where to look.", []int{400, 401, 403, 409, 413, 415, 422, 429, 500, 503})
+	enqueue.RequestBody = bodyOf("application/json", "Instruction")
+	enqueue.DefaultStatus = http.StatusCreated
+	huma.Register(a.huma, enqueue, a.enqueue)
+	a.answers("/v1/instructions", http.MethodPost, http.StatusCreated, map[int]string{
+		http.StatusCreated:  "The instruction is durable",
+		http.StatusOK:       "It was enqueued before (Idempotent-Replayed), or the outcome that was waited for",
+		http.StatusAccepted: "The instruction is durable, and its outcome was not known in time",
+	})
+	huma.Register(a.huma, a.operation("get-instruction", http.MethodGet, "/v1/instructions/{outbox_id}", "Say what became of an instruction",
+		"Another participant's is 404, like one that does not exist.", []int{400, 401, 403, 404, 429, 500, 503}), a.status)
+	huma.Register(a.huma, a.operation("list-attempts", http.MethodGet, "/v1/instructions/{outbox_id}/attempts", "List the archive's rows about an instruction",
+		"State, references and codes: never content.", []int{400, 401, 403, 404, 429, 500, 503}), a.attempts)
+	huma.Register(a.huma, a.operation("list-instructions", http.MethodGet, "/v1/instructions", "List the instructions of a participant",
+		"In the order of their numbers, page by page.", []int{400, 401, 403, 429, 500, 503}), a.list)
+	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel", "Cancel an instruction",
+		"Ends one that waits and of which no send can have been executed, atomic against the claim: 409 where it comes too late. "+
+			"A call that is repeated gets the same answer.", []int{400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
+	cancel.RequestBody = bodyOf("application/json", "Reason")
+	huma.Register(a.huma, cancel, a.cancel)
+	for _, parameter := range a.huma.OpenAPI().Paths["/v1/instructions"].Post.Parameters {
+		parameter.Required = parameter.Name == "Idempotency-Key"
+	}
+	a.describeBatch()
+	// To answers fields may be added.
+	for name, schema := range schemas {
+		if name != "Instruction" && name != "BatchInstruction" && name != "Reason" {
+			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// answers describes the statuses of an operation that has several with one body.
+func (a *API) answers(path, method string, of int, descriptions map[int]string) {
+	operation := a.huma.OpenAPI().Paths[path].Post
+	if method == http.MethodGet {
+		operation = a.huma.OpenAPI().Paths[path].Get
+	}
+	whole := operation.Responses[strconv.Itoa(of)]
+	for status, description := range descriptions {
+		one := *whole
+		one.Description = description
+		operation.Responses[strconv.Itoa(status)] = &one
+	}
+}
+
+type headerKey struct{}
+
+// describeBatch describes the one operation that is streamed, which huma does not serve.
+func (a *API) describeBatch() {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	operation := a.operation("enqueue-batch", http.MethodPost, "/v1/instructions/batch", "Enqueue many instructions, a line each",
+		"NDJSON, streamed both ways: each line is an instruction with its idempotency_key, and each line of the answer, in their order, says "+
+			"what became of one. The last line is the end: an answer without it was cut, and the whole call may be repeated. "+
+			"At most 10,000 lines and 64 MiB.", []int{400, 401, 403, 413, 415, 429, 503})
+	operation.RequestBody = bodyOf("application/x-ndjson", "BatchInstruction")
+	line := schemas.Schema(typeOf[batchLine](), true, "BatchLine")
+	operation.Responses = map[string]*huma.Response{"200": {
+		Description: "A line for each instruction, and the end", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: line}},
+	}}
+	problem := schemas.Schema(typeOf[Problem](), true, "Problem")
+	for _, status := range operation.Errors {
+		operation.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
+	}
+	a.huma.OpenAPI().AddOperation(&operation)
+}

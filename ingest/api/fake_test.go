@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// aToken is the token that a fakeStore knows.
+const aToken = "rht_a-token-of-the-tests"
+
+// fakeStore is a ledger in memory, whose calls fail as a test says.
+type fakeStore struct {
+	mu      sync.Mutex
+	token   payment.Token
+	known   map[string]payment.Tracked // by idempotency key
+	bodies  map[string]string
+	got     []payment.Entrusted
+	batches int
+	fails   func(call string) error
+	rests   chan struct{} // closed: what is awaited rests
+	noted   map[[32]byte][2]int64
+}
+
+func newFake() *fakeStore {
+	return &fakeStore{
+		token: payment.Token{
+			ID: "0011223344556677", Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"},
+			ExpiresAt: time.Now().Add(time.Hour), InForce: true,
+		},
+		known: map[string]payment.Tracked{}, bodies: map[string]string{}, rests: make(chan struct{}), noted: map[[32]byte][2]int64{},
+	}
+}
+
+func (f *fakeStore) fail(call string) error {
+	if f.fails == nil {
+		return nil
+	}
+	return f.fails(call)
+}
+
+func (f *fakeStore) Token(_ context.Context, digest [32]byte) (payment.Token, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail("token"); err != nil {
+		return payment.Token{}, err
+	}
+	if digest != payment.TokenDigest(aToken) {
+		return payment.Token{}, payment.ErrToken
+	}
+	return f.token, nil
+}
+
+func (f *fakeStore) Enqueue(_ context.Context, _ payment.Bearer, in payment.Entrusted) (payment.Receipt, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.enqueue(in)
+}
+
+func (f *fakeStore) enqueue(in payment.Entrusted) (payment.Receipt, error) {
+	if err := f.fail("enqueue"); err != nil {
+		return payment.Receipt{}, err
+	}
+	f.got = append(f.got, in)
+	if in.ParticipantID != "p1" {
+		return payment.Receipt{}, &payment.Fault{SQLState: payment.StateForbidden, Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
+	}
+	if there, ok := f.known[in.IdempotencyKey]; ok {
+		if f.bodies[in.IdempotencyKey] != string(in.Payload) {
+			return payment.Receipt{}, &payment.Fault{SQLState: payment.StateConflict, Message: "other content", Field: "idempotency_key", Rule: "SAME_CONTENT"}
+		}
+		return payment.Receipt{OutboxID: there.OutboxID, SequenceID: there.SequenceID, State: there.State, Replayed: true}, nil
+	}
+	made := payment.Tracked{
+		Status:        payment.Status{OutboxID: payment.NewID(), SequenceID: int64(len(f.known) + 1), State: "PENDING", Certainty: "NOT_SENT"},
+		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey, OnBehalfOf: in.OnBehalfOf,
+	}
+	f.known[in.IdempotencyKey], f.bodies[in.IdempotencyKey] = made, string(in.Payload)
+	return payment.Receipt{OutboxID: made.OutboxID, SequenceID: made.SequenceID, State: made.State}, nil
+}
+
+func (f *fakeStore) EnqueueBatch(_ context.Context, _ payment.Bearer, all []payment.Entrusted) ([]payment.ReceiptOrFault, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.batches++
+	if err := f.fail("batch"); err != nil {
+		return nil, err
+	}
+	results := make([]payment.ReceiptOrFault, len(all))
+	for n, in := range all {
+		receipt, err := f.enqueue(in)
+		results[n].Receipt = receipt
+		if fault, ok := errors.AsType[*payment.Fault](err); ok {
+			results[n].Fault = fault
+		}
+	}
+	return results, nil
+}
+
+func (f *fakeStore) find(id payment.ID) (payment.Tracked, error) {
+	for _, each := range f.known {
+		if each.OutboxID == id {
+			return each, nil
+		}
+	}
+	return payment.Tracked{}, payment.ErrNotFound
+}
+
+func (f *fakeStore) Status(_ context.Context, _ payment.Bearer, id payment.ID) (payment.Tracked, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail("status"); err != nil {
+		return payment.Tracked{}, err
+	}
+	return f.find(id)
+}
+
+func (f *fakeStore) Await(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error) {
+	last, err := f.Status(ctx, who, id)
+	if err != nil {
+		return last, err
+	}
+	select {
+	case <-f.rests:
+		last.State, last.Certainty = "DISPATCHED", "ACCEPTED"
+		return last, nil
+	case <-ctx.Done():
+		return last, ctx.Err()
+	}
+}
+
+func (f *fakeStore) List(_ context.Context, _ payment.Bearer, page payment.Page) ([]payment.Tracked, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []payment.Tracked
+	for n := page.After + 1; len(all) < page.Most; n++ {
+		found := false
+		for _, each := range f.known {
+			if each.SequenceID == n && each.ParticipantID == page.ParticipantID {
+				all, found = append(all, each), true
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return all, nil
+}
+
+func (f *fakeStore) Attempts(context.Context, payment.Bearer, payment.ID, int, int) ([]payment.ArchiveRow, error) {
+	return []payment.ArchiveRow{{AttemptNo: 1, State: "DISPATCHING", ClaimedAt: time.Now()}}, f.fail("attempts")
+}
+
+func (f *fakeStore) Cancel(_ context.Context, _ payment.Bearer, id payment.ID, _ string) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, err := f.find(id)
+	if err != nil {
+		return 0, err
+	}
+	if found.State != "PENDING" {
+		return 0, &payment.Fault{SQLState: payment.StateNotAllowed, Message: "the instruction is " + found.State + " and can't be cancelled"}
+	}
+	found.State = "CANCELLED"
+	f.known[found.IdempotencyKey] = found
+	return 1, nil
+}
+
+func (f *fakeStore) NoteUses(_ context.Context, tokens [][32]byte, uses, refused []int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n, digest := range tokens {
+		was := f.noted[digest]
+		f.noted[digest] = [2]int64{was[0] + uses[n], was[1] + refused[n]}
+	}
+	return nil
+}

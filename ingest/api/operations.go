@@ -1,0 +1,378 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// The operations, as metrics name them.
+const (
+	opEnqueue  = "enqueue"
+	opBatch    = "enqueue_batch"
+	opStatus   = "status"
+	opAttempts = "attempts"
+	opList     = "list"
+	opCancel   = "cancel"
+	opOpenAPI  = "openapi"
+	opOther    = "other"
+)
+
+// Operations lists them.
+func Operations() []string {
+	return []string{opEnqueue, opBatch, opStatus, opAttempts, opList, opCancel, opOpenAPI, opOther}
+}
+
+// operationOf names what a request asks for, before it is routed.
+func operationOf(r *http.Request) string {
+	path := strings.TrimPrefix(r.URL.Path, "/v1/instructions")
+	switch {
+	case r.URL.Path == "/openapi.json" || r.URL.Path == "/openapi.yaml":
+		return opOpenAPI
+	case path == r.URL.Path:
+		return opOther
+	case path == "" && r.Method == http.MethodPost:
+		return opEnqueue
+	case path == "":
+		return opList
+	case path == "/batch":
+		return opBatch
+	case strings.HasSuffix(path, "/cancel"):
+		return opCancel
+	case strings.HasSuffix(path, "/attempts"):
+		return opAttempts
+	default:
+		return opStatus
+	}
+}
+
+// seen is an instruction as an answer shows it.
+type seen struct {
+	OutboxID       string     `json:"outbox_id" format:"uuid" doc:"The instruction's id here"`
+	InstructionID  string     `json:"instruction_id"`
+	ParticipantID  string     `json:"participant_id"`
+	IdempotencyKey string     `json:"idempotency_key" doc:"The caller's own"`
+	OnBehalfOf     string     `json:"on_behalf_of,omitempty" doc:"The principal that the call named"`
+	SequenceID     int64      `json:"sequence_id" doc:"Its number in the participant's gapless stream"`
+	CreatedAt      time.Time  `json:"created_at" doc:"When it was first enqueued"`
+	State          string     `json:"state" doc:"PENDING, UNKNOWN, ACCEPTED, CONFLICT, or the state of its last attempt; empty where only the key is left"`
+	Certainty      string     `json:"certainty,omitempty" doc:"What is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE"`
+	Attempts       *int       `json:"attempts,omitempty" doc:"How many rows the archive has about it"`
+	ChangedAt      *time.Time `json:"changed_at,omitempty" doc:"When the last of them was written"`
+	NextAttemptAt  *time.Time `json:"next_attempt_at,omitempty" doc:"When it is due, while it waits"`
+	ErrorCode      string     `json:"error_code,omitempty"`
+	RailCode       string     `json:"rail_code,omitempty" doc:"The rail's own code"`
+	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's name for the payment"`
+	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens before an operator acts"`
+	Replayed       *bool      `json:"replayed,omitempty" doc:"Of an enqueue: the key was known, and this call enqueued nothing"`
+	Differs        []string   `json:"differs,omitempty" doc:"Of a replayed one: which of not_before, expires_at and priority are not what the first call said, which holds"`
+}
+
+func seenOf(p payment.Tracked) seen {
+	s := seen{
+		OutboxID: p.OutboxID.String(), InstructionID: p.InstructionID, ParticipantID: p.ParticipantID, IdempotencyKey: p.IdempotencyKey,
+		OnBehalfOf: p.OnBehalfOf, SequenceID: p.SequenceID, CreatedAt: p.CreatedAt.UTC(), State: p.State, Certainty: p.Certainty,
+		Attempts: new(p.Attempts), ChangedAt: momentOf(p.ChangedAt), NextAttemptAt: momentOf(p.NextAttemptAt),
+		ErrorCode: p.ErrorCode, RailCode: p.RailCode, RailReference: p.RailReference, WaitsForPerson: new(p.WaitsForPerson),
+	}
+	return s
+}
+
+func momentOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// taken is the answer to an enqueue.
+func taken(in payment.Entrusted, receipt payment.Receipt) seen {
+	return seen{
+		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
+		OnBehalfOf: in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(), State: receipt.State,
+		Replayed: new(receipt.Replayed), Differs: receipt.Differs,
+	}
+}
+
+// enqueueInput is one instruction. The body is read by readInstruction, to the letter;
+// its schema is that of instructionSchema.
+type enqueueInput struct {
+	Key         string `header:"Idempotency-Key" doc:"The caller's key for this payment, 1 to 128 printable ASCII characters: one for each payment that is meant, and the same for each retry"`
+	Prefer      string `header:"Prefer" doc:"wait=N: answer with the outcome, or with 202 after N seconds, at most 30"`
+	ContentType string `header:"Content-Type" hidden:"true"`
+	Traceparent string `header:"Traceparent" doc:"W3C trace context; the first send is a child of it"`
+	Tracestate  string `header:"Tracestate"`
+	RawBody     []byte `contentType:"application/json"`
+}
+
+type seenOutput struct {
+	Status            int
+	Location          string `header:"Location"`
+	Replayed          string `header:"Idempotent-Replayed"`
+	PreferenceApplied string `header:"Preference-Applied"`
+	RetryAfter        string `header:"Retry-After"`
+	Body              seen
+}
+
+func (a *API) enqueue(ctx context.Context, input *enqueueInput) (*seenOutput, error) {
+	if problem := wantType(input.ContentType, "application/json"); problem != nil {
+		return nil, problem
+	}
+	header, _ := ctx.Value(headerKey{}).(http.Header)
+	key, problem := keyOf(header.Values("Idempotency-Key"))
+	if problem != nil {
+		return nil, problem
+	}
+	in, problem := readInstruction(input.RawBody, false)
+	if problem != nil {
+		return nil, problem
+	}
+	in.IdempotencyKey, in.Headers = key, traceOf(input.Traceparent, input.Tracestate)
+	who := bearer(ctx)
+	storing, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+	defer cancel()
+	receipt, err := a.store.Enqueue(storing, who, in)
+	if err != nil {
+		return nil, a.refused(ctx, opEnqueue, err)
+	}
+	out := &seenOutput{Status: http.StatusCreated, Location: "/v1/instructions/" + receipt.OutboxID.String(), Body: taken(in, receipt)}
+	if receipt.Replayed {
+		out.Status, out.Replayed = http.StatusOK, "true"
+	}
+	patience := waitOf(header.Values("Prefer"), a.config.WaitMax)
+	if patience == 0 {
+		return out, nil
+	}
+	// It is stored: whatever comes of the wait, the answer says so.
+	last, err := a.await(ctx, who, receipt.OutboxID, patience)
+	if err == nil {
+		body := seenOf(last)
+		body.Replayed, body.Differs = out.Body.Replayed, out.Body.Differs
+		out.Body = body
+	}
+	out.PreferenceApplied = fmt.Sprintf("wait=%d", int(patience.Seconds()))
+	if out.Status = http.StatusOK; err != nil || !last.Rests() {
+		out.Status, out.RetryAfter = http.StatusAccepted, "1"
+	}
+	return out, nil
+}
+
+// refused logs what only operators can mend, and gives the problem.
+func (a *API) refused(ctx context.Context, operation string, err error) *Problem {
+	problem := problemOf(err)
+	if problem.Commit == commitUnknown {
+		a.watch.CommitUnknown()
+	}
+	if problem.Status >= 500 && !gone(ctx) {
+		// A fault's words may name an operator's reason, and never hold content.
+		a.log.WarnContext(ctx, "a call was not done", "operation", operation, "error", err)
+	}
+	return problem
+}
+
+func wantType(header, want string) *Problem {
+	media, _, err := mime.ParseMediaType(header)
+	if err != nil || media != want {
+		return kindMediaType.saying("The content type must be " + want + ".")
+	}
+	return nil
+}
+
+// traceOf keeps the caller's trace context, where it is one to the letter.
+func traceOf(parent, state string) map[string]string {
+	if parent == "" || len(parent)+len(state) > 1024 {
+		return nil
+	}
+	text, err := json.Marshal(map[string]string{"traceparent": parent, "tracestate": state})
+	if err != nil {
+		return nil
+	}
+	kept, keptState := payment.TraceContext(text)
+	switch {
+	case kept == "":
+		return nil
+	case keptState == "":
+		return map[string]string{"traceparent": kept}
+	default:
+		return map[string]string{"traceparent": kept, "tracestate": keptState}
+	}
+}
+
+type idInput struct {
+	OutboxID string `path:"outbox_id" doc:"The instruction's id, as the enqueue gave it"`
+	Prefer   string `header:"Prefer" doc:"wait=N: answer once the instruction rests, or after N seconds, at most 30"`
+}
+
+func (a *API) status(ctx context.Context, input *idInput) (*seenOutput, error) {
+	id, err := payment.ParseID(input.OutboxID)
+	if err != nil {
+		return nil, problemNotFound()
+	}
+	header, _ := ctx.Value(headerKey{}).(http.Header)
+	out := &seenOutput{Status: http.StatusOK}
+	var found payment.Tracked
+	if patience := waitOf(header.Values("Prefer"), a.config.WaitMax); patience > 0 {
+		out.PreferenceApplied = fmt.Sprintf("wait=%d", int(patience.Seconds()))
+		found, err = a.await(ctx, bearer(ctx), id, patience)
+	} else {
+		asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+		defer cancel()
+		found, err = a.store.Status(asking, bearer(ctx), id)
+	}
+	if err != nil {
+		return nil, a.refused(ctx, opStatus, err)
+	}
+	out.Body = seenOf(found)
+	return out, nil
+}
+
+// row is a row of the archive as an answer shows it.
+type row struct {
+	AttemptNo        int        `json:"attempt_no"`
+	State            string     `json:"state"`
+	CreatedAt        time.Time  `json:"created_at"`
+	ClaimedAt        *time.Time `json:"claimed_at,omitempty"`
+	CompletedAt      *time.Time `json:"completed_at,omitempty"`
+	AnswersAttemptNo int        `json:"answers_attempt_no,omitempty" doc:"The number of the claim that it answers"`
+	Result           string     `json:"result,omitempty"`
+	RailReference    string     `json:"rail_reference,omitempty"`
+	RailCode         string     `json:"rail_code,omitempty"`
+	ErrorCode        string     `json:"error_code,omitempty"`
+	LatencyMS        int        `json:"latency_ms,omitempty"`
+}
+
+type attemptsInput struct {
+	OutboxID string `path:"outbox_id"`
+	After    int    `query:"after" minimum:"0" doc:"Rows with a number above this one"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
+}
+
+type attemptsOutput struct {
+	Body struct {
+		Items []row `json:"items" nullable:"false"`
+		Next  *int  `json:"next,omitempty" doc:"Give it as after for the next page; absent on the last one"`
+	}
+}
+
+func (a *API) attempts(ctx context.Context, input *attemptsInput) (*attemptsOutput, error) {
+	id, err := payment.ParseID(input.OutboxID)
+	if err != nil {
+		return nil, problemNotFound()
+	}
+	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+	defer cancel()
+	rows, err := a.store.Attempts(asking, bearer(ctx), id, input.After, input.Limit)
+	if err != nil {
+		return nil, a.refused(ctx, opAttempts, err)
+	}
+	out := &attemptsOutput{}
+	out.Body.Items = make([]row, len(rows))
+	for n, r := range rows {
+		out.Body.Items[n] = row{
+			AttemptNo: r.AttemptNo, State: r.State, CreatedAt: r.CreatedAt.UTC(), ClaimedAt: momentOf(r.ClaimedAt), CompletedAt: momentOf(r.CompletedAt),
+			AnswersAttemptNo: r.AnswersAttemptNo, Result: r.Result, RailReference: r.RailReference, RailCode: r.RailCode, ErrorCode: r.ErrorCode, LatencyMS: r.LatencyMS,
+		}
+	}
+	if len(rows) == input.Limit {
+		out.Body.Next = new(rows[len(rows)-1].AttemptNo)
+	}
+	return out, nil
+}
+
+type listInput struct {
+	ParticipantID  string `query:"participant_id" required:"true" maxLength:"128" doc:"Whose instructions"`
+	After          string `query:"after" maxLength:"64" doc:"The cursor next of the page before"`
+	Limit          int    `query:"limit" minimum:"1" maximum:"200" default:"100"`
+	State          string `query:"state" maxLength:"32" doc:"Only those in this state; a page may then hold fewer, and none, while next is there"`
+	InstructionID  string `query:"instruction_id" maxLength:"128" doc:"Only this one"`
+	IdempotencyKey string `query:"idempotency_key" maxLength:"128" doc:"Only the one that was enqueued over HTTP under this key"`
+}
+
+type listOutput struct {
+	Body struct {
+		Items []seen `json:"items" nullable:"false"`
+		Next  string `json:"next,omitempty" doc:"Give it as after for the next page; absent on the last one"`
+	}
+}
+
+func (a *API) list(ctx context.Context, input *listInput) (*listOutput, error) {
+	page := payment.Page{
+		ParticipantID: input.ParticipantID, Most: input.Limit, InstructionID: input.InstructionID, IdempotencyKey: input.IdempotencyKey,
+	}
+	if input.After != "" {
+		text, err := base64.RawURLEncoding.DecodeString(input.After)
+		if err == nil {
+			page.After, err = strconv.ParseInt(string(text), 10, 64)
+		}
+		if err != nil || page.After < 0 {
+			return nil, kindBadRequest.of("query.after", "FORM", "after must be the cursor next of an earlier page.")
+		}
+	}
+	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+	defer cancel()
+	found, err := a.store.List(asking, bearer(ctx), page)
+	if err != nil {
+		return nil, a.refused(ctx, opList, err)
+	}
+	out := &listOutput{}
+	out.Body.Items = make([]seen, 0, len(found))
+	for _, each := range found {
+		if input.State == "" || each.State == input.State {
+			out.Body.Items = append(out.Body.Items, seenOf(each))
+		}
+	}
+	if len(found) == input.Limit {
+		out.Body.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(found[len(found)-1].SequenceID, 10)))
+	}
+	return out, nil
+}
+
+type cancelInput struct {
+	OutboxID    string `path:"outbox_id"`
+	ContentType string `header:"Content-Type" hidden:"true"`
+	RawBody     []byte `contentType:"application/json"`
+}
+
+// cancel ends what waits. A repeated call, whose first answer was lost, gets the same.
+func (a *API) cancel(ctx context.Context, input *cancelInput) (*seenOutput, error) {
+	id, err := payment.ParseID(input.OutboxID)
+	if err != nil {
+		return nil, problemNotFound()
+	}
+	if problem := wantType(input.ContentType, "application/json"); problem != nil {
+		return nil, problem
+	}
+	reason, problem := readReason(input.RawBody)
+	if problem != nil {
+		return nil, problem
+	}
+	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+	defer cancel()
+	_, err = a.store.Cancel(asking, bearer(ctx), id, reason)
+	if err != nil && !errors.Is(err, payment.ErrNotAllowed) {
+		return nil, a.refused(ctx, opCancel, err)
+	}
+	out := &seenOutput{Status: http.StatusOK}
+	found, statusErr := a.store.Status(asking, bearer(ctx), id)
+	switch {
+	case err == nil && statusErr != nil:
+		// It is cancelled, and the token may not read.
+		out.Body = seen{OutboxID: id.String(), State: string(payment.Cancelled)}
+		return out, nil
+	case err != nil && (statusErr != nil || found.State != string(payment.Cancelled)):
+		return nil, a.refused(ctx, opCancel, err)
+	case err != nil:
+		out.Replayed = "true"
+	}
+	out.Body = seenOf(found)
+	return out, nil
+}

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// problemsAt is where each type of problem has its page: the type's name follows.
+const problemsAt = "https://github.com/railhead-pay/railhead/blob/main/docs/problems/"
+
+// What a 5xx says of the enqueue that it answers.
+const (
+	commitNone    = "none"    // nothing was stored
+	commitUnknown = "unknown" // something may have been
+)
+
+// Problem is an error as RFC 9457 has it. It holds no value of a payload.
+type Problem struct {
+	Type   string `json:"type" format:"uri" doc:"Which problem it is; each has a page"`
+	Title  string `json:"title" doc:"The problem in a few words, the same for all of its type"`
+	Status int    `json:"status" doc:"The status of the answer"`
+	Detail string `json:"detail,omitempty" doc:"What is wrong with this call"`
+	Code   string `json:"code,omitempty" doc:"The SQLSTATE of the refusal, as docs/ingest.md has them"`
+	Field  string `json:"field,omitempty" doc:"The field that is wrong, to branch on"`
+	Rule   string `json:"rule,omitempty" doc:"The rule that it breaks, to branch on"`
+	Hint   string `json:"hint,omitempty" doc:"What to do"`
+	Commit string `json:"commit,omitempty" enum:"none,unknown" doc:"Of a 5xx: whether anything was stored. Either way the same call may be repeated with the same key"`
+
+	after time.Duration // Retry-After; 0: none
+}
+
+// kind is a type of problem. Names are part of the contract, and never change.
+type kind struct {
+	name   string
+	status int
+	title  string
+}
+
+var (
+	kindBadRequest    = kind{"bad-request", 400, "The request can not be read"}
+	kindKeyMissing    = kind{"idempotency-key-missing", 400, "The request has no Idempotency-Key"}
+	kindUnauthorized  = kind{"unauthorized", 401, "The request shows no token that is in force"}
+	kindForbidden     = kind{"forbidden", 403, "The token is not for this"}
+	kindNotFound      = kind{"not-found", 404, "There is no such instruction"}
+	kindMethod        = kind{"method-not-allowed", 405, "The method is not one of this path"}
+	kindKeyReused     = kind{"key-reused", 409, "The Idempotency-Key was used with other content"}
+	kindSecondKey     = kind{"second-key", 409, "The instruction is enqueued under another key"}
+	kindNotAllowed    = kind{"not-allowed", 409, "The state of the instruction does not allow this"}
+	kindTooLarge      = kind{"too-large", 413, "The request is too large"}
+	kindMediaType     = kind{"unsupported-media-type", 415, "The content type is not one that is taken"}
+	kindInvalid       = kind{"invalid-instruction", 422, "The instruction is refused"}
+	kindOverQuota     = kind{"over-quota", 429, "The token's quota is used up for now"}
+	kindInternal      = kind{"internal", 500, "The request has failed"}
+	kindUnavailable   = kind{"unavailable", 503, "The service can not do this now"}
+	kindClosed        = kind{"enqueue-closed", 503, "Enqueue is closed"}
+	kindCommitUnknown = kind{"commit-unknown", 503, "The instruction may or may not be stored"}
+)
+
+// kinds is every type of problem; docs/problems has a page for each.
+func kinds() []kind {
+	return []kind{
+		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused, kindSecondKey, kindNotAllowed,
+		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindInternal, kindUnavailable, kindClosed, kindCommitUnknown,
+	}
+}
+
+func (k kind) problem() *Problem {
+	return &Problem{Type: problemsAt + k.name + ".md", Title: k.title, Status: k.status}
+}
+
+func (k kind) saying(detail string) *Problem {
+	p := k.problem()
+	p.Detail = detail
+	return p
+}
+
+func (k kind) of(field, rule, detail string) *Problem {
+	p := k.saying(detail)
+	p.Field, p.Rule = field, rule
+	return p
+}
+
+// is reports whether a problem is of a type.
+func (p *Problem) is(k kind) bool { return p.Type == problemsAt+k.name+".md" }
+
+func (p *Problem) Error() string { return p.Title }
+
+// GetStatus and ContentType are huma's.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType is that of RFC 9457.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders are those that go along.
+func (p *Problem) GetHeaders() http.Header {
+	headers := http.Header{}
+	if p.after > 0 {
+		headers.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.after.Seconds()))))
+	}
+	if p.is(kindUnauthorized) {
+		headers.Set("WWW-Authenticate", "Bearer")
+	}
+	return headers
+}
+
+// write answers with the problem.
+func (p *Problem) write(w http.ResponseWriter) {
+	maps.Copy(w.Header(), p.GetHeaders())
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p) //nolint:errcheck // the caller has left
+}
+
+func problemUnauthorized() *Problem { return kindUnauthorized.problem() }
+func problemNotFound() *Problem     { return kindNotFound.problem() }
+func problemInternal() *Problem {
+	p := kindInternal.problem()
+	p.Commit = commitUnknown
+	return p
+}
+
+func problemOverQuota(after time.Duration) *Problem {
+	p := kindOverQuota.problem()
+	p.after = after
+	return p
+}
+
+func problemUnavailable(commit string) *Problem {
+	p := kindUnavailable.problem()
+	if p.Commit = commit; commit == commitUnknown {
+		p = kindCommitUnknown.problem()
+		p.Commit, p.Hint = commit, "Repeat the call with the same key and content: it never makes a second instruction."
+	}
+	p.after = time.Second
+	return p
+}
+
+// problemOf says why a call of the store did not do what was asked.
+func problemOf(err error) *Problem {
+	if problem, ok := errors.AsType[*Problem](err); ok {
+		return problem
+	}
+	if fault, ok := errors.AsType[*payment.Fault](err); ok {
+		return problemOfFault(fault)
+	}
+	switch {
+	case errors.Is(err, payment.ErrCommitUnknown):
+		return problemUnavailable(commitUnknown)
+	case errors.Is(err, payment.ErrToken):
+		return problemUnauthorized()
+	case errors.Is(err, payment.ErrNotFound):
+		return problemNotFound()
+	default: // the store says of each other error that nothing was done
+		return problemUnavailable(commitNone)
+	}
+}
+
+// problemOfFault says what the database has refused.
+func problemOfFault(fault *payment.Fault) *Problem {
+	p := kindInvalid.problem()
+	switch fault.SQLState {
+	case payment.StateConflict:
+		p = kindKeyReused.problem()
+	case payment.StateSecondKey:
+		p = kindSecondKey.problem()
+	case payment.StateTooLarge:
+		p = kindTooLarge.problem()
+	case payment.StateToken:
+		return problemUnauthorized()
+	case payment.StateForbidden:
+		p = kindForbidden.problem()
+	case payment.StateNoInstruction:
+		return problemNotFound()
+	case payment.StateNotAllowed:
+		p = kindNotAllowed.problem()
+	case payment.StateEnqueueClosed:
+		// Who closed it and why is not the callers' to know.
+		p = kindClosed.of(fault.Field, fault.Rule, "An operator has closed enqueue for a while. Nothing was stored.")
+		p.Code, p.Commit, p.Hint, p.after = fault.SQLState, commitNone, fault.Hint, time.Minute
+		return p
+	case payment.StateBusy, payment.StateContended, payment.StateSecondKeys:
+		p = problemUnavailable(commitNone)
+		p.Code = fault.SQLState
+		return p
+	}
+	p.Field, p.Rule = fault.Field, fault.Rule
+	if strings.HasPrefix(fault.SQLState, "RH") {
+		p.Code, p.Detail, p.Hint = fault.SQLState, strings.TrimSpace(fault.Message+" "+fault.Detail), fault.Hint
+	} else {
+		// The server's own message may quote what it could not read.
+		p.Code, p.Detail = fault.SQLState, "The database can not read this instruction, such as for a character U+0000 in it."
+	}
+	return p
+}
+
+// quieten has huma answer in our words: its own errors echo the values that it refuses,
+// whole bodies included.
+var quieten = sync.OnceFunc(func() {
+	huma.NewError = func(status int, _ string, errs ...error) huma.StatusError { return plainly(status, errs) }
+	huma.NewErrorWithContext = func(_ huma.Context, status int, _ string, errs ...error) huma.StatusError {
+		return plainly(status, errs)
+	}
+})
+
+// plainly names the places that huma refuses, and no value.
+func plainly(status int, errs []error) *Problem {
+	p := kindBadRequest.problem()
+	switch {
+	case status == http.StatusNotFound:
+		return problemNotFound()
+	case status == http.StatusMethodNotAllowed:
+		return kindMethod.problem()
+	case status == http.StatusUnsupportedMediaType:
+		return kindMediaType.problem()
+	case status == http.StatusRequestEntityTooLarge:
+		return kindTooLarge.problem()
+	case status >= 500:
+		return problemInternal()
+	}
+	var places []string
+	for _, err := range errs {
+		if detail, ok := errors.AsType[interface {
+			error
+			huma.ErrorDetailer
+		}](err); ok {
+			places = append(places, bounded(detail.ErrorDetail().Location, 64))
+		}
+	}
+	slices.Sort(places)
+	if len(places) > 0 {
+		p.Detail = "Not as the API describes it: " + strings.Join(slices.Compact(places), ", ")
+		p.Field = places[0]
+	}
+	return p
+}
+
+// bounded is the printable beginning of a name that comes from outside.
+func bounded(text string, most int) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), most)])
+}
+
+// gone reports whether a caller has left.
+func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

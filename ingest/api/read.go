@@ -1,0 +1,138 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// readInstruction reads one instruction to the letter: a name that is not known, or is
+// there twice or in other letters, is refused, and what comes back quotes no value. The
+// key is a field of it in a batch alone.
+func readInstruction(text []byte, inBatch bool) (payment.Entrusted, *Problem) {
+	fields, problem := readObject(text)
+	if problem != nil {
+		return payment.Entrusted{}, problem
+	}
+	var in payment.Entrusted
+	for name, value := range fields {
+		switch name {
+		case "instruction_id":
+			problem = readText(name, value, &in.InstructionID)
+		case "participant_id":
+			problem = readText(name, value, &in.ParticipantID)
+		case "rail_type":
+			problem = readText(name, value, &in.RailType)
+		case "on_behalf_of":
+			problem = readText(name, value, &in.OnBehalfOf)
+		case "payload":
+			in.Payload = value
+		case "not_before":
+			problem = readMoment(name, value, &in.NotBefore)
+		case "expires_at":
+			problem = readMoment(name, value, &in.ExpiresAt)
+		case "priority":
+			problem = readPriority(value, &in.Priority)
+		case "idempotency_key":
+			if inBatch {
+				problem = readText(name, value, &in.IdempotencyKey)
+				break
+			}
+			fallthrough
+		default:
+			problem = kindInvalid.of(bounded(name, 64), "UNKNOWN_FIELD", "There is no such field.")
+		}
+		if problem != nil {
+			return payment.Entrusted{}, problem
+		}
+	}
+	return in, nil
+}
+
+// readObject reads the fields of one JSON object, each once.
+func readObject(text []byte) (map[string]json.RawMessage, *Problem) {
+	if err := payment.CheckJSON(text); err != nil {
+		return nil, kindBadRequest.saying("The body is not one JSON object that names each field once.")
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+		return nil, kindBadRequest.saying("The body is not a JSON object.")
+	}
+	return fields, nil
+}
+
+func isNull(value json.RawMessage) bool { return string(value) == "null" }
+
+func readText(name string, value json.RawMessage, into *string) *Problem {
+	if isNull(value) {
+		return nil
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return kindInvalid.of(name, "FORM", name+" must be a string.")
+	}
+	return nil
+}
+
+func readMoment(name string, value json.RawMessage, into *time.Time) *Problem {
+	var text string
+	if problem := readText(name, value, &text); problem != nil || isNull(value) {
+		return problem
+	}
+	moment, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return kindInvalid.of(name, "MOMENT", name+" must be a moment with its zone, as RFC 3339 has it, such as 2026-11-21T09:00:00Z.")
+	}
+	*into = moment
+	return nil
+}
+
+func readPriority(value json.RawMessage, into *payment.Priority) *Problem {
+	if isNull(value) {
+		return nil
+	}
+	var number int
+	err := json.Unmarshal(value, &number)
+	if err == nil {
+		*into, err = payment.PriorityOf(number)
+	}
+	if err != nil {
+		return kindInvalid.of("priority", "RANGE", "priority must be 0 (urgent), 1 (normal) or 2 (bulk).")
+	}
+	return nil
+}
+
+// readReason reads the body of a cancellation.
+func readReason(text []byte) (string, *Problem) {
+	fields, problem := readObject(text)
+	if problem != nil {
+		return "", problem
+	}
+	reason := ""
+	for name, value := range fields {
+		if name != "reason" {
+			return "", kindInvalid.of(bounded(name, 64), "UNKNOWN_FIELD", "There is no such field.")
+		}
+		if problem := readText(name, value, &reason); problem != nil {
+			return "", problem
+		}
+	}
+	if reason == "" || len(reason) > 500 {
+		return "", kindInvalid.of("reason", "FORM", "reason must be 1 to 500 bytes: it is kept with the cancellation.")
+	}
+	return reason, nil
+}
+
+// keyOf reads the header Idempotency-Key: as it stands, or as a string of structured
+// fields (RFC 9651), which is the same key.
+func keyOf(values []string) (string, *Problem) {
+	if len(values) != 1 || values[0] == "" {
+		return "", kindKeyMissing.saying(fmt.Sprintf("The header is there %d times: a call has one key, and a retry repeats it.", len(values)))
+	}
+	key := values[0]
+	if len(key) > 2 && key[0] == '"' && key[len(key)-1] == '"' {
+		key = key[1 : len(key)-1]
+	}
+	return key, nil
+}

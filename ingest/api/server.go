@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Serve answers on a listener until the context ends. Then no more is accepted, waits end
+// with what is known, and each request under way gets its answer, within the drain time.
+func (a *API) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: a.handler, ReadHeaderTimeout: min(5*time.Second, a.config.IdleMax), ReadTimeout: a.config.IdleMax,
+		WriteTimeout: a.config.WaitMax + a.config.StoreTimeout + a.config.IdleMax, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	listener = limited(listener, a.config.ConnectionsMax)
+	if a.config.TLS != (TLSFiles{}) {
+		config, err := a.config.TLS.config()
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		listener = tls.NewListener(listener, config)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("the API: %w", err)
+	case <-ctx.Done():
+	}
+	a.drain()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.Drain)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return errors.Join(fmt.Errorf("requests were under way after the drain time: %w", err), server.Close())
+	}
+	return nil
+}
+
+// atMost accepts a connection only while fewer than its slots are open: the others wait
+// in the system's queue.
+type atMost struct {
+	net.Listener
+	slots chan struct{}
+	once  sync.Once
+	done  chan struct{}
+}
+
+func limited(listener net.Listener, most int) net.Listener {
+	return &atMost{Listener: listener, slots: make(chan struct{}, most), done: make(chan struct{})}
+}
+
+func (l *atMost) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &slotConn{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+func (l *atMost) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return l.Listener.Close()
+}
+
+// slotConn gives its slot back when it is closed.
+type slotConn struct {
+	net.Conn
+	free func()
+}
+
+func (c *slotConn) Close() error {
+	defer c.free()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets the last answer arrive where the request was not read to its end.
+func (c *slotConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// TLSFiles are the certificate that the API shows and its key, in PEM, and the
+// certificates that sign those of clients; empty: any client certificate is taken for
+// what its key proves, and tokens are bound to keys. The files are read anew when they
+// change. The zero value is no TLS: then something in front of the API has to do it.
+type TLSFiles struct {
+	Certificate string
+	Key         string
+	ClientCA    string
+}
+
+// config asks clients for a certificate, and does not insist on one.
+func (f TLSFiles) config() (*tls.Config, error) {
+	r := &reloading{files: f}
+	if _, err := r.current(nil); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: r.current}, nil
+}
+
+// reloadEvery is how often the files are looked at, at most.
+const reloadEvery = 2 * time.Second
+
+// reloading keeps the configuration of the files as they are.
+type reloading struct {
+	files TLSFiles
+
+	mu     sync.Mutex
+	looked time.Time
+	marks  string // sizes and times of the files that were read
+	config *tls.Config
+}
+
+// current reads the files where they have changed. One that can't be read now, as while
+// it is being replaced, leaves what was read before.
+func (r *reloading) current(*tls.ClientHelloInfo) (*tls.Config, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.config != nil && time.Since(r.looked) < reloadEvery {
+		return r.config, nil
+	}
+	r.looked = time.Now()
+	marks := r.files.marks()
+	if r.config != nil && marks == r.marks {
+		return r.config, nil
+	}
+	read, err := r.files.read()
+	if err != nil {
+		if r.config != nil {
+			return r.config, nil
+		}
+		return nil, err
+	}
+	r.config, r.marks = read, marks
+	return read, nil
+}
+
+func (f TLSFiles) marks() string {
+	var text strings.Builder
+	for _, name := range []string{f.Certificate, f.Key, f.ClientCA} {
+		if info, err := os.Stat(name); err == nil {
+			text.WriteString(fmt.Sprint(name, info.Size(), info.ModTime().UnixNano(), " "))
+		}
+	}
+	return text.String()
+}
+
+func (f TLSFiles) read() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the API's certificate: %w", err)
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert, NextProtos: []string{"http/1.1"},
+	}
+	if f.ClientCA != "" {
+		text, err := os.ReadFile(f.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("certificates that sign those of clients: %w", err)
+		}
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+		if !config.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", f.ClientCA)
+		}
+	}
+	return config, nil
+}

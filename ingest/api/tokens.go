@@ -1,0 +1,209 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+const (
+	tokenFresh   = 5 * time.Second // how long what is known of a token is not asked for again
+	tokensMax    = 10_000          // that are remembered
+	tokenTextMax = 128             // bytes
+	looksMax     = 4               // look-ups at once
+	burst        = 10 * time.Second
+)
+
+// tokenOf is SHA-256 of the token that a request shows.
+func tokenOf(r *http.Request) ([32]byte, bool) {
+	shown := r.Header.Values("Authorization")
+	if len(shown) != 1 {
+		return [32]byte{}, false
+	}
+	scheme, token, ok := strings.Cut(shown[0], " ")
+	token = strings.TrimSpace(token)
+	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > tokenTextMax {
+		return [32]byte{}, false
+	}
+	return payment.TokenDigest(token), true
+}
+
+// certificateOf is SHA-256 of the public key of the client's certificate, whose private
+// key the handshake has shown; nil: none came, or it is not valid now.
+func certificateOf(r *http.Request) []byte {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	shown, now := r.TLS.PeerCertificates[0], time.Now()
+	if now.Before(shown.NotBefore) || now.After(shown.NotAfter) {
+		return nil
+	}
+	sum := sha256.Sum256(shown.RawSubjectPublicKeyInfo)
+	return sum[:]
+}
+
+// tokens remembers for a moment what tokens are for. The database asks again in each
+// statement: what is remembered saves a look-up, and keeps the quota.
+type tokens struct {
+	store   Store
+	timeout time.Duration
+	looks   chan struct{}
+
+	mu    sync.Mutex
+	known map[[32]byte]*knownToken
+}
+
+// knownToken is one of them. The mutex guards what follows it.
+type knownToken struct {
+	mu      sync.Mutex
+	token   payment.Token
+	digest  [32]byte
+	at      time.Time // of the look-up
+	room    float64   // requests that its quota has left
+	filled  time.Time // when room was reckoned
+	used    int64
+	refused int64
+}
+
+func newTokens(store Store, timeout time.Duration) *tokens {
+	return &tokens{store: store, timeout: timeout, looks: make(chan struct{}, looksMax), known: make(map[[32]byte]*knownToken)}
+}
+
+// find gives what is known of a token, at most tokenFresh old. None is payment.ErrToken.
+func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error) {
+	t.mu.Lock()
+	one := t.known[digest]
+	t.mu.Unlock()
+	if one != nil && one.fresh() {
+		return one, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	select {
+	case t.looks <- struct{}{}:
+		defer func() { <-t.looks }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to look a token up: %w", ctx.Err())
+	}
+	if one != nil && one.fresh() {
+		return one, nil
+	}
+	found, err := t.store.Token(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one = t.known[digest]; one == nil {
+		if len(t.known) >= tokensMax {
+			t.forget()
+		}
+		one = &knownToken{digest: digest, room: roomOf(found), filled: time.Now()}
+		t.known[digest] = one
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.token, one.at = found, time.Now()
+	return one, nil
+}
+
+// forget drops some that nothing is to be noted of. The mutex is held.
+func (t *tokens) forget() {
+	dropped := 0
+	for digest, one := range t.known {
+		if one.mu.TryLock() {
+			if one.used == 0 && one.refused == 0 {
+				delete(t.known, digest)
+				dropped++
+			}
+			one.mu.Unlock()
+		}
+		if dropped >= tokensMax/10 {
+			return
+		}
+	}
+}
+
+func (k *knownToken) fresh() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Since(k.at) < tokenFresh
+}
+
+// admits says why a token that is known does not let its bearer in; nil: it does.
+func (k *knownToken) admits(who payment.Bearer) *Problem {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.token.InForce || !k.token.ExpiresAt.After(time.Now()) || k.token.Certificate != nil && string(k.token.Certificate) != string(who.Certificate) {
+		k.refused++
+		return problemUnauthorized()
+	}
+	k.used++
+	return nil
+}
+
+func roomOf(token payment.Token) float64 {
+	return max(1, float64(token.RequestsPerMinute)*burst.Minutes())
+}
+
+// take takes from the quota, and says after how long there is room; 0: it was taken.
+func (k *knownToken) take(requests int) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token.RequestsPerMinute == 0 {
+		return 0
+	}
+	now := time.Now()
+	perSecond := float64(k.token.RequestsPerMinute) / 60
+	k.room = min(roomOf(k.token), k.room+now.Sub(k.filled).Seconds()*perSecond)
+	k.filled = now
+	if k.room < float64(requests) && k.room < roomOf(k.token) {
+		missing := min(float64(requests), roomOf(k.token)) - k.room
+		return max(time.Millisecond, time.Duration(missing/perSecond*float64(time.Second)))
+	}
+	k.room -= float64(requests)
+	return 0
+}
+
+// use is what one token was used for since it was noted last.
+type use struct {
+	digest        [32]byte
+	id            string
+	uses, refused int64
+}
+
+// uses takes the counts of all tokens.
+func (t *tokens) uses() []use {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []use
+	for digest, one := range t.known {
+		one.mu.Lock()
+		if one.used > 0 || one.refused > 0 {
+			all = append(all, use{digest, one.token.ID, one.used, one.refused})
+			one.used, one.refused = 0, 0
+		}
+		one.mu.Unlock()
+	}
+	return all
+}
+
+// again gives counts back that could not be noted.
+func (t *tokens) again(all []use) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range all {
+		if one := t.known[each.digest]; one != nil {
+			one.mu.Lock()
+			one.used += each.uses
+			one.refused += each.refused
+			one.mu.Unlock()
+		}
+	}
+}

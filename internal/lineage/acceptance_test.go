@@ -1,0 +1,49 @@
+package lineage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestAcceptedByAClockThatWasAhead: an acceptance that is dated by a clock that was ahead hides no snapshot
+// that is put back later, neither before its time has come nor after it.
+func TestAcceptedByAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		accepted   time.Duration // when, from noon
+		suspension bool          // what was accepted is the end of a suspension
+		later      time.Duration // when the snapshot is put back
+	}{
+		{"a clock that was right", -time.Hour, false, time.Minute},
+		{"a clock that was ahead", time.Hour, false, time.Minute},
+		{"its time has come", time.Hour, false, 2 * time.Hour},
+		{"a suspension, by a clock that was ahead", time.Hour, true, time.Minute},
+		{"a suspension, and its time has come", time.Hour, true, 2 * time.Hour},
+	} {
+		l := newLedger()
+		l.server.StartedAt = noon.Add(-2 * time.Hour)
+		l.server.AcceptedAt = noon.Add(-24 * time.Hour)
+		if test.suspension {
+			l.server.Suspensions = []payment.Suspension{{ID: payment.NewID(), OpenedAt: noon.Add(-time.Hour), AcceptedAt: noon.Add(test.accepted)}}
+		} else {
+			l.server.AcceptedAt = noon.Add(test.accepted)
+		}
+		l.recall.Known, l.recall.Vouched = true, true
+		g := guard(t, l, "")
+		look(t, g)
+		is(t, test.name+": at first", g, true, true, true)
+		// The snapshot: the log ends before, the heartbeats are gone, the server was started again.
+		l.restart(test.later)
+		l.server.LogPosition = 50
+		l.recall = payment.Recall{Known: true}
+		look(t, g)
+		is(t, test.name+": snapshot", g, false, test.later < time.Hour, false) // its key window is an hour
+		// By what it remembers, and not because it remembers nothing any more.
+		if len(l.opened) != 1 || l.opened[0] != payment.CauseLogWentBack {
+			t.Errorf("%s: suspensions were opened for %v", test.name, l.opened)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package ledger_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/ledger"
+)
+
+// TestBellRungBeforeItListens: a test that began while the session was connecting is heard as soon as
+// it listens. Otherwise it would call the session deaf, and close it.
+func TestBellRungBeforeItListens(t *testing.T) {
+	t.Parallel()
+	c := celltest.New(t)
+	bell := newBell(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	heard := make(chan error, 1)
+	rung := ringing(t, c)
+	go func() { heard <- bell.Test(ctx) }()
+	rung()
+	go bell.Listen(t.Context(), func() {})
+	if err := <-heard; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBellOfAnotherSession: a test that was not heard closes no session that came after it began.
+func TestBellOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	c := celltest.New(t)
+	bell := newBell(t, c)
+	first, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	rung := ringing(t, c)
+	go func() { ended <- bell.Test(first) }()
+	rung()
+	rings := make(chan struct{}, 100)
+	go bell.Listen(t.Context(), func() {
+		if first.Err() == nil { // its time is over before the answer comes
+			end()
+			<-ended
+		}
+		rings <- struct{}{}
+	})
+	<-rings // at its beginning
+	second, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := bell.Test(second); err != nil {
+		t.Error(err)
+	}
+	if len(rings) > 0 {
+		t.Error("the session was closed, and another one listens")
+	}
+}
+
+// ringing gives what waits until the bell is rung.
+func ringing(t *testing.T, c *celltest.Cell) (rung func()) {
+	t.Helper()
+	conn := c.Conn(t, "")
+	if _, err := conn.Exec(t.Context(), `LISTEN "`+ledger.BellChannel(c.Schema)+`"`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := conn.WaitForNotification(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newBell(t *testing.T, c *celltest.Cell) *ledger.Bell {
+	t.Helper()
+	config := ledger.Config{URL: c.URL(celltest.Relayer), Cell: c.Schema}
+	ringer, err := ledger.OpenExecutor(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ringer.Close)
+	bell, err := ledger.NewBell(config, ringer, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bell
+}

@@ -1,0 +1,122 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestShowBeforeItWasSeen: after a failover, and before any service has looked at the server, what looks
+// as if it had never been sent may have been: it can't be cancelled, and does not expire.
+func TestShowBeforeItWasSeen(t *testing.T) {
+	t.Parallel()
+	for what, doubt := range doubts() {
+		d := newDesk(t)
+		id := d.enqueue() // and sent, which the failover forgot
+		doubt(d)
+		_, err := d.operator().CancelPayment(t.Context(), id, why)
+		if err == nil {
+			t.Errorf("%s: it was cancelled", what)
+		}
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+		d.must(err)
+		word, says := line.Certainty()
+		same(t, what+": payment show says \""+says+"\"", word, ledger.OutcomeUnknown)
+		same(t, what+": callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(ledger.OutcomeUnknown))
+	}
+}
+
+// TestCancelBeforeItWasSeen: the server was started again, and no component has compared this start with what it
+// remembers: it may go on from a snapshot of the same timeline.
+func TestCancelBeforeItWasSeen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+		VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp() - interval '1 hour', true)`)
+	id := d.enqueue() // and sent, which the snapshot has not
+	_, err := d.operator().CancelPayment(t.Context(), id, why)
+	same(t, "refused", ledger.SQLState(err), "RH020")
+	if !strings.Contains(err.Error(), "no relayer has confirmed that nothing is missing") {
+		t.Error(err)
+	}
+	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+	d.must(err)
+	word, _ := line.Certainty()
+	same(t, "payment show", word, ledger.OutcomeUnknown)
+	same(t, "no suspension is open", line.Unconfirmed, true)
+	same(t, "callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(ledger.OutcomeUnknown))
+	expired := d.enqueue()
+	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(expired))
+	_, err = d.exec.Expire(t.Context(), "reaper", 10)
+	d.must(err)
+	same(t, "rows of what is over", d.rows(expired), "")
+
+	// Some worker compares this start, which a callback endpoint does not.
+	for _, kind := range []string{"callback", "reaper"} {
+		_, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v", Status: "running", Vouched: true})
+		d.must(err)
+		same(t, "settled by a "+kind, d.text(`SELECT railhead.server_is_settled()::text`), map[string]string{"callback": "false", "reaper": "true"}[kind])
+	}
+	_, err = d.operator().CancelPayment(t.Context(), id, why)
+	d.must(err)
+}
+
+// TestAcceptedBeforeItWasSeen: an operator has compared what a first restore forgot. A second one, that no component
+// has looked at yet, is not accepted with it.
+func TestAcceptedBeforeItWasSeen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.suspend()
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day' WHERE accepted_at IS NULL`)
+	_, err := d.operator().AcceptTimeline(t.Context(), why)
+	same(t, "refused", ledger.SQLState(err), "RH020")
+	d.suspend() // a guard has looked
+	_, err = d.operator().AcceptTimeline(t.Context(), why)
+	d.must(err)
+}
+
+// TestRefusedForNowAfterTheAcceptance: a caller repeats a call that a restore forgot, and that was executed. The rail
+// refuses its send for now, for load, before it looks the key up. The payment does not end as not paid.
+func TestRefusedForNowAfterTheAcceptance(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"cancelled", "expired"} {
+		d := newDesk(t)
+		d.apply(keepsKeys)
+		d.suspend()
+		d.accept()
+		id := d.enqueue() // again, and executed before
+		server, err := d.exec.CheckServer(t.Context())
+		d.must(err)
+		claim := d.claimOne(id).Weigh(server.Suspensions)
+		same(t, "may have been sent", claim.MaybeSent, true)
+		d.record(told(sameKey, claim, payment.ResultRefusedTransient, ""))
+		if end == "cancelled" {
+			_, err = d.operator().CancelPayment(t.Context(), id, why)
+			t.Log(err)
+		} else {
+			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(id))
+			_, err = d.exec.Expire(t.Context(), "reaper", 10)
+			d.must(err)
+		}
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+		d.must(err)
+		word, says := line.Certainty()
+		same(t, end+": payment show says \""+says+"\" of "+d.rows(id), word, ledger.OutcomeUnknown)
+	}
+}
+
+// TestSuspendedByAClockThatWasAhead: an acceptance on this start of the server is dated in time to come, and the clock
+// was put right. What goes missing after it is suspended all the same.
+func TestSuspendedByAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.suspend()
+	d.accept()
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET accepted_at = clock_timestamp() + interval '1 hour'`)
+	server, err := d.exec.CheckServer(t.Context())
+	d.must(err)
+	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
+	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "1")
+}

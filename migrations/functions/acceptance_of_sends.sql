@@ -1,0 +1,15 @@
+-- acceptance_of_sends(outbox_id uuid) -> text
+--   The weakest word for what an accepted send of the instruction means, of the profiles
+--   before the one in force that its sends were made under: PROVISIONAL, BY_ANSWER or FINAL.
+-- reads:   what rules_of_sends reads.   locks: nothing.
+-- called by: record_late_outcome, answer_open_claim.
+CREATE OR REPLACE FUNCTION {cell}.acceptance_of_sends(outbox_id uuid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT CASE
+    WHEN rules.rules @> '[{"acceptance": "PROVISIONAL"}]' THEN 'PROVISIONAL'
+    WHEN rules.rules @> '[{"acceptance": "BY_ANSWER"}]' THEN 'BY_ANSWER'
+    ELSE 'FINAL' END
+  FROM (SELECT {cell}.rules_of_sends($1) AS rules) rules
+$$;

@@ -1,0 +1,57 @@
+-- api_list(token_sha256 bytea, certificate bytea, participant_id text, after bigint, rows_max integer
+--          [, instruction_id text, idempotency_key text])
+--   -> as api_payments
+--   Instructions of one participant of the token, by their numbers: those above after, at
+--   most rows_max (1 to 200). With instruction_id those of it alone, and with
+--   idempotency_key the one that was enqueued over HTTP under it.
+-- errors:  RH030 the token is not in force, RH031 it is not for reading or for this participant.
+-- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what api_payments reads.
+-- locks:   nothing.   called by: api.
+CREATE OR REPLACE FUNCTION {cell}.api_list(token_sha256 bytea, certificate bytea, participant_id text, after bigint, rows_max integer,
+  instruction_id text DEFAULT NULL, idempotency_key text DEFAULT NULL)
+RETURNS TABLE (item integer, outbox_id uuid, of_instruction text, of_participant text, own_key text, on_behalf_of text,
+  sequence_id bigint, created_at timestamptz, state text, certainty text,
+  attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
+  rail_code text, rail_reference text, waits_for_person boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+  token CONSTANT {cell}.payment_api_tokens := {cell}.require_api_token(token_sha256, certificate, 'READ', api_list.participant_id);
+  most  CONSTANT integer := least(greatest(coalesce(api_list.rows_max, 100), 1), 200);
+  since CONSTANT bigint := coalesce(api_list.after, 0);
+  found uuid[];
+BEGIN
+  IF api_list.participant_id = '' THEN
+    RETURN;
+  ELSIF api_list.idempotency_key IS NOT NULL THEN
+    found := ARRAY(
+      SELECT c.outbox_id FROM {cell}.payment_api_calls c
+      WHERE c.participant_id = api_list.participant_id COLLATE "C" AND c.idempotency_key = api_list.idempotency_key COLLATE "C");
+  ELSIF api_list.instruction_id IS NOT NULL THEN
+    found := ARRAY(
+      SELECT k.outbox_id
+      FROM (
+        SELECT o.outbox_id, o.participant_id, o.sequence_id FROM {cell}.payment_outbox_keys o
+        WHERE o.instruction_id = api_list.instruction_id COLLATE "C" OFFSET 0) k
+      WHERE k.participant_id = api_list.participant_id COLLATE "C" AND k.sequence_id > since
+      ORDER BY k.sequence_id
+      LIMIT most);
+  ELSE
+    found := ARRAY(
+      SELECT o.outbox_id FROM {cell}.payment_outbox_keys o
+      WHERE o.participant_id = api_list.participant_id COLLATE "C" AND o.sequence_id > since
+      ORDER BY o.sequence_id
+      LIMIT most);
+  END IF;
+  RETURN QUERY
+  SELECT p.* FROM {cell}.api_payments(api_list.token_sha256, api_list.certificate, found) p
+  WHERE (api_list.instruction_id IS NULL OR p.instruction_id = api_list.instruction_id COLLATE "C") AND p.sequence_id > since
+  ORDER BY p.item;
+END
+$$;

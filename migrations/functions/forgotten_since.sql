@@ -1,0 +1,17 @@
+-- forgotten_since(outbox_id uuid) -> timestamptz
+--   The earliest moment at which a send of the instruction may have been claimed that a
+--   restore forgot: the newest moment that the data knows from before, of the suspensions
+--   that concern it. Null: none does.
+-- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
+-- called by: rules_of_sends.
+CREATE OR REPLACE FUNCTION {cell}.forgotten_since(outbox_id uuid) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+  SELECT min(s.known_until)
+  FROM {cell}.payment_outbox_keys k
+  CROSS JOIN {cell}.payment_outbox_settings g
+  JOIN {cell}.payment_outbox_suspensions s
+    ON s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within
+  WHERE k.outbox_id = $1
+$$;

@@ -1,0 +1,75 @@
+-- make_attempt_partitions(stem text, months_ahead integer) -> SETOF text
+--   What ensure_attempt_partitions does, for the one table of the archive that stem names.
+-- errors, reads, writes, locks: as there.   called by: ensure_attempt_partitions.
+CREATE OR REPLACE FUNCTION {cell}.make_attempt_partitions(stem text, months_ahead integer) RETURNS SETOF text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, {cell}, pg_temp
+SET timezone = 'UTC'
+AS $$
+DECLARE
+  parent     CONSTANT regclass := '{cell}.' || stem;
+  remnant    CONSTANT text := stem || '_default';
+  this_month CONSTANT timestamptz := date_trunc('month', clock_timestamp());
+  -- Ids of a later time are no times: a clock was wrong, or they were written by hand.
+  horizon    CONSTANT timestamptz := this_month + interval '10 years';
+  attached   oid;
+  month      timestamptz;
+  first_used timestamptz;
+  last_used  timestamptz;
+  holds      text;
+BEGIN
+  SELECT t.partdefid INTO attached FROM pg_partitioned_table t WHERE t.partrelid = parent;
+  IF attached = 0 THEN
+    BEGIN
+      PERFORM {cell}.attach_attempt_partition(stem, remnant, NULL, NULL);
+      attached := to_regclass('{cell}.' || remnant);
+      RETURN NEXT remnant;
+    EXCEPTION WHEN check_violation THEN
+      RAISE WARNING USING MESSAGE = format(
+        '%s_default was detached from %s and holds rows of months that have partitions: it is not attached again', stem, parent),
+        HINT = format('Compare its rows with those of the archive, INSERT INTO %s what is missing there, and rename it; the next turn makes another.', parent);
+    END;
+  END IF;
+
+  IF attached = to_regclass('{cell}.' || remnant) THEN
+    EXECUTE format('SELECT date_trunc(''month'', {cell}.uuidv7_time(r.outbox_id)) FROM {cell}.%I r ORDER BY r.outbox_id LIMIT 1', remnant)
+    INTO first_used;
+    EXECUTE format('SELECT date_trunc(''month'', {cell}.uuidv7_time(r.outbox_id)) FROM {cell}.%I r ORDER BY r.outbox_id DESC LIMIT 1', remnant)
+    INTO last_used;
+  END IF;
+  IF last_used > horizon THEN
+    RAISE WARNING USING MESSAGE = format(
+      'the DEFAULT partition of %s holds rows whose outbox_id is of %s, which is no time of an enqueue; it stays as it is', parent, last_used::date);
+  ELSIF EXISTS (
+    SELECT FROM generate_series(first_used, last_used, interval '1 month') m(month)
+    WHERE to_regclass('{cell}.' || stem || '_' || to_char(m.month, '"y"YYYY"m"MM')) IS NOT NULL)
+  THEN
+    RAISE WARNING USING MESSAGE = format(
+      'the DEFAULT partition of %s holds rows from %s to %s, around months that have partitions; it stays as it is',
+      parent, first_used::date, last_used::date);
+  ELSIF first_used IS NOT NULL THEN
+    holds := stem || '_' || to_char(first_used, '"y"YYYY"m"MM') || CASE WHEN first_used < last_used THEN to_char(last_used, '"_y"YYYY"m"MM') ELSE '' END;
+    EXECUTE format('ALTER TABLE %s DETACH PARTITION {cell}.%I', parent, remnant);
+    EXECUTE format('ALTER TABLE {cell}.%I RENAME TO %I', remnant, holds);
+    PERFORM {cell}.attach_attempt_partition(stem, holds, first_used, last_used + interval '1 month');
+    PERFORM {cell}.attach_attempt_partition(stem, remnant, NULL, NULL);
+    RETURN NEXT remnant;
+  END IF;
+
+  FOR month IN
+    SELECT generate_series(this_month, this_month + make_interval(months => months_ahead), interval '1 month')
+  LOOP
+    CONTINUE WHEN EXISTS (
+      SELECT FROM pg_inherits i
+      WHERE i.inhparent = parent
+        AND {cell}.partition_holds(i.inhrelid, {cell}.uuidv7_floor(month)));
+    BEGIN
+      PERFORM {cell}.attach_attempt_partition(stem, stem || '_' || to_char(month, '"y"YYYY"m"MM'), month, month + interval '1 month');
+      RETURN NEXT stem || '_' || to_char(month, '"y"YYYY"m"MM');
+    EXCEPTION WHEN check_violation THEN
+      RAISE WARNING USING MESSAGE = format(
+        'the DEFAULT partition of %s holds rows of %s, which gets no partition', parent, to_char(month, 'YYYY-MM'));
+    END;
+  END LOOP;
+END
+$$;

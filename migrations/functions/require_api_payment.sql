@@ -1,0 +1,23 @@
+-- require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid) -> payment_api_tokens
+--   The token that a call about an instruction is made by, where it allows the call.
+-- errors:  RH030 the token is not in force, RH031 it is not for this act, RH010 there is no such
+--          instruction, or it is another participant's: the caller can't tell which.
+-- reads:   payment_api_tokens, payment_outbox_keys.   locks: nothing.   called by: api_attempts, api_cancel.
+CREATE OR REPLACE FUNCTION {cell}.require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid)
+RETURNS {cell}.payment_api_tokens
+LANGUAGE plpgsql
+SET search_path = pg_catalog, {cell}, pg_temp
+AS $$
+DECLARE
+  token {cell}.payment_api_tokens := {cell}.require_api_token(token_sha256, certificate, verb, '');
+BEGIN
+  IF NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_keys k
+    WHERE k.outbox_id = require_api_payment.outbox_id AND k.participant_id = ANY (token.participants))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such instruction',
+      HINT = 'Check the id, and that the token is for its participant.';
+  END IF;
+  RETURN token;
+END
+$$;

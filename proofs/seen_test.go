@@ -1,0 +1,88 @@
+package proofs_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/proofs"
+)
+
+// TestSeenIsSo: what a proof says that it has looked at is so, by another count of the same.
+func TestSeenIsSo(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/seen.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var book map[string][]struct {
+		Says  string `yaml:"says"`
+		Holds string `yaml:"holds"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &book, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	_, cluster := pgtest.Server(t, pgserver.Options{})
+	db := database(t, cluster)
+	super := db.Conn(t, "")
+	passed, printed := make(map[string]bool), make(map[string]bool)
+	looks := []struct {
+		login string
+		o     proofs.Options
+	}{
+		{"", proofs.Options{Behaviour: true, Logins: celltest.Logins(), InFlightMax: unhurried}},
+		{celltest.Auditor, proofs.Options{Logins: celltest.Logins(), InFlightMax: unhurried}},
+		{celltest.Auditor, proofs.Options{Names: []string{"sequence"}, Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}},
+	}
+	for _, look := range looks {
+		report := prove(t, db.Conn(t, look.login), look.o)
+		for _, result := range report.Proofs {
+			if result.Status != proofs.Passed {
+				continue
+			}
+			passed[result.Name] = true
+			known := false
+			for _, sentence := range book[result.Name] {
+				form := regexp.MustCompile(`\A(?:` + sentence.Says + `)\z`)
+				found := form.FindStringSubmatch(result.Seen)
+				if found == nil {
+					continue
+				}
+				known, printed[sentence.Says] = true, true
+				holds := sentence.Holds
+				for n, name := range form.SubexpNames() {
+					holds = strings.ReplaceAll(holds, "{"+name+"}", found[n])
+				}
+				var is bool
+				if err := super.QueryRow(t.Context(), "SELECT coalesce(("+holds+"), false)").Scan(&is); err != nil {
+					t.Fatalf("%s: %s: %v", result.Name, holds, err)
+				}
+				if !is {
+					t.Errorf("%s, as %q, says %q, which is not so: %s", result.Name, look.login, result.Seen, holds)
+				}
+			}
+			if !known {
+				t.Errorf("testdata/seen.yaml has no line of %s that is %q", result.Name, result.Seen)
+			}
+		}
+	}
+	for _, proof := range proofs.All() {
+		if !passed[proof.Name] {
+			t.Errorf("%s did not pass: what it says was not held to anything", proof.Name)
+		}
+	}
+	for name, sentences := range book {
+		for _, sentence := range sentences {
+			if !printed[sentence.Says] {
+				t.Errorf("%s did not say %q: testdata/seen.yaml holds it to nothing", name, sentence.Says)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package relayer_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestAcceptedAfterAPlainRestart: while a suspension is open the server is started once more, and nothing more is
+// missing. An operator can accept it as soon as a relayer has looked.
+func TestAcceptedAfterAPlainRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, profile(neverAgain), noDedupe)
+	config := config()
+	config.StateFile = filepath.Join(t.TempDir(), "server.json")
+	r := w.run(config)
+	w.awaitStates(w.enqueue("before"), "DISPATCHING DISPATCHED")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Suspend(t.Context(), "another", payment.CauseRowsMissing, "by what another remembers", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	w.unguarded(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 hour'`,
+		`UPDATE railhead.outbox_heartbeats SET server_started_at = server_started_at - interval '1 hour'`)
+	w.run(config)
+	operator := w.cell.Conn(t, celltest.Operator)
+	w.seen.await(t, func() error {
+		_, err := operator.Exec(t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank')`)
+		return err
+	})
+	w.awaitStates(w.enqueue("after"), "DISPATCHING DISPATCHED")
+}
