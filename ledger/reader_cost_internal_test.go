@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -190,8 +191,19 @@ func planOf(t *testing.T, conn *pgx.Conn, sql string, args []any) string {
 }
 
 // pagesTouched runs a statement and adds up the pages that it looked at, those of
-// planning left out.
+// planning left out. The least of three runs: where tests in other databases change
+// much at once, the server drops what a session has read of its catalogue, and the next
+// run reads that again.
 func pagesTouched(t *testing.T, conn *pgx.Conn, sql string, args []any) int {
+	t.Helper()
+	least := math.MaxInt
+	for range 3 {
+		least = min(least, pagesOfRun(t, conn, sql, args))
+	}
+	return least
+}
+
+func pagesOfRun(t *testing.T, conn *pgx.Conn, sql string, args []any) int {
 	t.Helper()
 	var text string
 	err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text)

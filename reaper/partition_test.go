@@ -97,6 +97,11 @@ func TestUsedDefault(t *testing.T) {
 			}
 			claim := y.claimOne("worker")
 			same(t, "rows in DEFAULT", y.rowsIn("payment_outbox_attempts_default"), len(c.months))
+			alive := func() { // however long the partitions take, the claim stays its worker's
+				y.beat("worker", "running", 0)
+				y.age(0)
+			}
+			alive()
 			months := func(c *reaper.Config) { c.MonthsAhead = 8 }
 			result := y.once(y.reaper(months))
 			if len(result.Partitions) < 3 || result.Partitions[0] != "payment_outbox_attempts_default" {
@@ -115,6 +120,7 @@ func TestUsedDefault(t *testing.T) {
 				y.text(`SELECT 'there' FROM pg_inherits i WHERE i.inhparent = 'railhead.payment_outbox_attempts'::regclass
 					AND railhead.partition_holds(i.inhrelid, railhead.uuidv7_floor(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => $1)))`, month)
 			}
+			alive()
 			same(t, "made again", len(y.once(y.reaper(months)).Partitions), 0)
 			y.late(told(claim, "ACCEPTED", "ref"))
 			same(t, "work goes on", y.fate(claim.OutboxID), "DISPATCHING DISPATCHED")

@@ -67,7 +67,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 		}
 		hold, err := w.Director.Await(ctx, reach, reachWithin)
 		if errors.Is(err, errNotInTime) {
-			return nil
+			continue
 		}
 		if err != nil {
 			return err

@@ -49,6 +49,13 @@ func (r Report) Good() bool {
 	return r.Error == "" && r.Hit > 0 && len(r.Verdict.Broken) == 0 && !r.offends()
 }
 
+// missed reports whether nothing went wrong but that the fault was never hit, as on a
+// machine that is too slow for its moment: a run that says nothing.
+func (r Report) missed() bool {
+	r.Hit++
+	return r.Hit == 1 && r.Good()
+}
+
 // offends reports whether money was lost or doubled, or something false was said.
 func (r Report) offends() bool {
 	return r.Verdict.Lost+r.Verdict.Doubled+r.Verdict.Unexpected+r.Verdict.False() > 0

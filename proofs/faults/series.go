@@ -122,16 +122,34 @@ func (s Series) lane(ctx context.Context, tasks <-chan job, out io.Writer, note 
 			err = errors.Join(err, lane.Close())
 		}
 	}()
-	for each := range tasks {
-		if ctx.Err() != nil {
-			return nil
+	one := func(each job) (Report, error) {
+		if lane != nil && lane.Server.PID() == 0 {
+			// A run left its cluster down: the next one gets another.
+			if err := lane.Close(); err != nil {
+				return Report{}, err
+			}
+			lane = nil
 		}
 		if lane == nil {
 			if lane, err = NewLane(ctx, s.Built); err != nil {
+				return Report{}, err
+			}
+		}
+		return Run(ctx, lane, each.fault, each.seed, out), nil
+	}
+	for each := range tasks {
+		var report Report
+		for try := 1; try == 1 || try <= missesMax && report.missed(); try++ {
+			if try > 1 {
+				fmt.Fprintf(out, "missed, made again: %s\n", report)
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if report, err = one(each); err != nil {
 				return err
 			}
 		}
-		report := Run(ctx, lane, each.fault, each.seed, out)
 		if ctx.Err() != nil {
 			return nil // broken off: that is no evidence
 		}
@@ -141,16 +159,12 @@ func (s Series) lane(ctx context.Context, tasks <-chan job, out io.Writer, note 
 				return err
 			}
 		}
-		if lane.Server.PID() == 0 {
-			// A run left its cluster down: the next one gets another.
-			if err := lane.Close(); err != nil {
-				return err
-			}
-			lane = nil
-		}
 	}
 	return nil
 }
+
+// missesMax is how many runs are made where the fault is never hit. The last one is bad.
+const missesMax = 3
 
 type lockedWriter struct {
 	mu *sync.Mutex
