@@ -1,11 +1,16 @@
 package api
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // TestProblemsHavePages: each type of problem has a page, and each page a type.
@@ -32,6 +37,38 @@ func TestProblemsHavePages(t *testing.T) {
 		if !named[page.Name()] {
 			t.Errorf("docs/problems/%s is of no type", page.Name())
 		}
+	}
+}
+
+// slowTokens is a store that knows every token, and takes its time to say so.
+type slowTokens struct {
+	Store
+	asked atomic.Int32
+}
+
+func (s *slowTokens) Token(context.Context, [32]byte) (payment.Token, error) {
+	s.asked.Add(1)
+	time.Sleep(20 * time.Millisecond)
+	return payment.Token{InForce: true}, nil
+}
+
+// TestTokenIsLookedUpOnce: of many calls that come at once with a token that is not known yet, no more ask the
+// database than may at once.
+func TestTokenIsLookedUpOnce(t *testing.T) {
+	t.Parallel()
+	store := &slowTokens{}
+	known := newTokens(store, time.Minute)
+	var all sync.WaitGroup
+	for range 20 * looksMax {
+		all.Go(func() {
+			if _, err := known.find(t.Context(), [32]byte{1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if asked := store.asked.Load(); asked > looksMax {
+		t.Errorf("looked up %d times", asked)
 	}
 }
 

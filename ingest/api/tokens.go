@@ -77,10 +77,7 @@ func newTokens(store Store, timeout time.Duration) *tokens {
 
 // find gives what is known of a token, at most tokenFresh old. None is payment.ErrToken.
 func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error) {
-	t.mu.Lock()
-	one := t.known[digest]
-	t.mu.Unlock()
-	if one != nil && one.fresh() {
+	if one := t.remembered(digest); one != nil {
 		return one, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
@@ -91,7 +88,7 @@ func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting to look a token up: %w", ctx.Err())
 	}
-	if one != nil && one.fresh() {
+	if one := t.remembered(digest); one != nil { // another call has asked meanwhile
 		return one, nil
 	}
 	found, err := t.store.Token(ctx, digest)
@@ -100,7 +97,8 @@ func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one = t.known[digest]; one == nil {
+	one := t.known[digest]
+	if one == nil {
 		if len(t.known) >= tokensMax {
 			t.forget()
 		}
@@ -111,6 +109,17 @@ func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error)
 	defer one.mu.Unlock()
 	one.token, one.at = found, time.Now()
 	return one, nil
+}
+
+// remembered gives what is known of a token and fresh; nil: nothing is.
+func (t *tokens) remembered(digest [32]byte) *knownToken {
+	t.mu.Lock()
+	one := t.known[digest]
+	t.mu.Unlock()
+	if one == nil || !one.fresh() {
+		return nil
+	}
+	return one
 }
 
 // forget drops some that nothing is to be noted of. The mutex is held.
