@@ -198,7 +198,7 @@ func problemOfFault(fault *payment.Fault) *Problem {
 	}
 	p.Field, p.Rule = fault.Field, fault.Rule
 	if strings.HasPrefix(fault.SQLState, "RH") {
-		p.Code, p.Detail, p.Hint = fault.SQLState, strings.TrimSpace(fault.Message+" "+fault.Detail), fault.Hint
+		p.Code, p.Detail, p.Hint = fault.SQLState, sentences(fault.Message, fault.Detail), fault.Hint
 	} else {
 		// The server's own message may quote what it could not read.
 		p.Code, p.Detail = fault.SQLState, "The database can not read this instruction, such as for a character U+0000 in it."
@@ -259,3 +259,12 @@ func bounded(text string, most int) string {
 
 // gone reports whether a caller has left.
 func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// sentences joins what PostgreSQL says in two fields: a message without a full stop, and
+// a detail in whole sentences.
+func sentences(message, detail string) string {
+	if detail == "" || strings.HasSuffix(message, ".") {
+		return strings.TrimSpace(message + " " + detail)
+	}
+	return message + ". " + detail
+}

@@ -33,6 +33,9 @@ type Caller struct {
 	// Together enqueues the whole plan in one transaction, so that all of it is due
 	// at one moment.
 	Together bool
+	// API is where the HTTP API is. Calls are made over it, with the token, unless it is
+	// empty or they are made together.
+	API, Token string
 	// Rails, separated by commas, are those whose calls are made. Empty: all.
 	Rails string
 }
@@ -78,22 +81,38 @@ func (c Caller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	orders = slices.DeleteFunc(orders, func(o order) bool { return done[o.InstructionID] })
+	if c.API != "" && !c.Together {
+		over, err := c.client()
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.carryOut(ctx, orders, journal, func(ctx context.Context, o order) (payment.Receipt, error) {
+			return over.Enqueue(ctx, o.instruction())
+		}), journal.Close())
+	}
 	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller", MaxConns: int32(c.Callers)})
 	if err != nil {
 		return err
 	}
 	defer ingest.Close()
-	orders = slices.DeleteFunc(orders, func(o order) bool { return done[o.InstructionID] })
 	if c.Together {
 		return errors.Join(c.enqueueTogether(ctx, ingest, journal, orders), journal.Close())
 	}
+	return errors.Join(c.carryOut(ctx, orders, journal, func(ctx context.Context, o order) (payment.Receipt, error) {
+		return c.call(ctx, ingest, o)
+	}), journal.Close())
+}
+
+// carryOut makes the calls of a plan, several at once.
+func (c Caller) carryOut(ctx context.Context, orders []order, journal *Journal, call enqueueCall) (err error) {
 	work := make(chan order)
 	var callers sync.WaitGroup
 	failed := make(chan error, c.Callers)
 	for range c.Callers {
 		callers.Go(func() {
 			for each := range work {
-				if err := c.enqueue(ctx, ingest, journal, each); err != nil {
+				if err := c.enqueue(ctx, call, journal, each); err != nil {
 					failed <- err
 					return
 				}
@@ -113,17 +132,20 @@ func (c Caller) Run(ctx context.Context) error {
 	}
 	close(work)
 	callers.Wait()
-	return errors.Join(err, journal.Close())
+	return err
 }
+
+// enqueueCall makes one call.
+type enqueueCall func(context.Context, order) (payment.Receipt, error)
 
 // enqueue tries one instruction until it is acknowledged, refused, or the tries
 // are used up. The error is the journal's alone.
-func (c Caller) enqueue(ctx context.Context, ingest *ledger.Ingest, journal *Journal, o order) error {
+func (c Caller) enqueue(ctx context.Context, call enqueueCall, journal *Journal, o order) error {
 	for try := range c.Tries {
 		if err := journal.Write(Entry{Kind: Attempt, InstructionID: o.InstructionID}); err != nil {
 			return err
 		}
-		receipt, err := c.call(ctx, ingest, o)
+		receipt, err := call(ctx, o)
 		switch {
 		case err == nil:
 			return journal.Write(Entry{

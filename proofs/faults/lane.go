@@ -30,12 +30,13 @@ const (
 	loginRelayer  = "railhead_relayer_login"
 	loginReaper   = "railhead_reaper_login"
 	loginIngest   = "railhead_ingest_login"
+	loginAPI      = "railhead_api_login"
 	loginOperator = "railhead_operator_login"
 	loginReadonly = "railhead_readonly_login"
 )
 
 var logins = map[string]string{
-	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest",
+	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest", loginAPI: "railhead_api",
 	loginOperator: "railhead_operator", loginReadonly: "railhead_readonly",
 }
 

@@ -52,6 +52,7 @@ var asked = []struct{ what, pattern string }{
 	{"virtual machine resumed after hours", `machine_resumed`},
 	{"restore to a point in time, of the same backup twice", `restore_.*`},
 	{"storage snapshot on the same timeline", `snapshot_.*`},
+	{"HTTP API killed and stopped, its server crashed, one key by SQL and over HTTP", `(kill|stop)_api|crash_server_under_api|one_key_by_sql_and_api`},
 }
 
 // sum is what all runs of some faults amount to.

@@ -58,13 +58,14 @@ func blows() []blow {
 		{"slow a network", 2, blowSlow}, {"crash the server", 1, blowCrash}, {"turn the server read-only", 1, blowReadOnly},
 		{"lock pending", 2, blowLock}, {"ring forged bells", 2, blowBells}, {"hold a snapshot", 2, blowSnapshot},
 		{"spoil the banks otherwise", 4, blowBanks}, {"pause a lane", 1, blowPause}, {"repeat a migration", 1, blowMigrate},
+		{"kill the API", 2, blowKillAPI}, {"stop the API in order", 1, blowStopAPI}, {"freeze the API", 1, blowFreezeAPI},
 	}
 }
 
 // options are those of a run of this nemesis.
 func (n Nemesis) options() Options {
 	o := standard("nemesis", n.Seed)
-	o.Relayers, o.Reapers, o.ThroughProxy = n.Relayers, n.Reapers, true
+	o.Relayers, o.Reapers, o.ThroughProxy, o.ThroughAPI = n.Relayers, n.Reapers, true, true
 	o.Participants, o.Callers, o.Pace = 12, 6, 0
 	o.HealWithin = 3 * time.Minute
 	return o

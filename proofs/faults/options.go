@@ -31,6 +31,8 @@ type Options struct {
 	Relayers     int  `json:"relayers"`
 	Reapers      int  `json:"reapers"`
 	ThroughProxy bool `json:"through_proxy"` // the relayers reach the database by a faulty network
+	// ThroughAPI has every second plan of callers enqueued over HTTP, from the first.
+	ThroughAPI bool `json:"through_api,omitempty"`
 
 	Concurrency int `json:"concurrency"` // calls in flight a rail and relayer
 

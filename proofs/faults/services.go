@@ -61,7 +61,7 @@ func (w *World) StartReaper(ctx context.Context, points ...faultpoint.Point) (*P
 	return p, w.awaitReady(ctx, p)
 }
 
-// revive starts relayers and reapers that have ended again, under their names and
+// revive starts services that have ended again, under their names and
 // with their state folders, and waits until they listen.
 func (w *World) revive(ctx context.Context) error {
 	for n, p := range w.relayers {
@@ -92,6 +92,9 @@ func (w *World) revive(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.api != nil && !w.api.Alive() {
+		return w.StartAPI(ctx)
+	}
 	return nil
 }
 
@@ -99,6 +102,7 @@ func (w *World) revive(ctx context.Context) error {
 const (
 	kindRelayer = "relayer"
 	kindReaper  = "reaper"
+	kindAPI     = "api"
 )
 
 func (w *World) newName(kind string) string {
@@ -106,23 +110,20 @@ func (w *World) newName(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, w.started)
 }
 
-// startService starts a relayer or reaper, and waits until it listens.
+// startService starts a service, and waits until it listens.
 func (w *World) startService(ctx context.Context, kind, name, url string, points []faultpoint.Point) (*Process, error) {
 	addrFile := w.addrFile(name)
 	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	reach := "RAILHEAD_RELAYER_URL=" + url
-	if kind == kindReaper {
-		reach = "RAILHEAD_REAPER_URL=" + url
-	}
+	reach := "RAILHEAD_" + strings.ToUpper(kind) + "_URL=" + url
 	names := make([]string, len(points))
 	for n, point := range points {
 		names[n] = string(point)
 	}
 	env := append(append(w.Options.environment(), w.env...), reach, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
 		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
-		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","))
+		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","), "RAILHEAD_API_ADDR="+w.apiAddr)
 	p, err := startProcess(w.dir, name, w.Lane.built.Railhead, env, kind)
 	if err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Proc
 	for _, point := range points {
 		env = append(env, faultpoint.EnvPoints+"="+string(point))
 	}
+	if w.overAPI(plan) {
+		more = append([]string{"-api", w.apiAddr, "-token", w.token}, more...)
+	}
 	args := append([]string{
 		"caller", "-url", w.url(loginIngest), "-cell", cell,
 		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
@@ -58,6 +61,9 @@ func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Proc
 	}
 	return p, err
 }
+
+// overAPI reports whether a plan is enqueued over HTTP.
+func (w *World) overAPI(plan int) bool { return w.Options.ThroughAPI && plan%2 == 1 }
 
 func (w *World) plan(n int) string { return filepath.Join(w.dir, fmt.Sprintf("plan-%d.jsonl", n)) }
 func (w *World) journal(n int) string {
@@ -91,10 +97,13 @@ func (w *World) writePlan(path string, n int) error {
 // instructionID names the nth instruction of a run, from 0.
 func instructionID(n int) string { return fmt.Sprintf("instruction-%04d", n+1) }
 
+// participantID names the nth participant of a run, from 0.
+func participantID(n int) string { return fmt.Sprintf("participant-%d", n+1) }
+
 // draw makes one instruction and remembers it.
 func (w *World) draw(rail string) (order, error) {
 	number := len(w.orders)
-	participant := fmt.Sprintf("participant-%d", 1+w.draws.IntN(w.Options.Participants))
+	participant := participantID(w.draws.IntN(w.Options.Participants))
 	payload, err := json.Marshal(map[string]any{
 		"amount":   fmt.Sprintf("%d.%02d", 1+w.draws.IntN(9000), w.draws.IntN(100)),
 		"currency": "EUR",

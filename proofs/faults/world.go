@@ -41,6 +41,9 @@ type World struct {
 	relayers  []*Process
 	reapers   []*Process
 	callers   []*Process
+	api       *Process // nil: callers have SQL alone
+	apiAddr   string
+	token     string // of the callers over HTTP
 	wires     map[*Process]*Wire
 	orders    map[string]order
 	started   int
@@ -102,6 +105,14 @@ func NewWorld(ctx context.Context, lane *Lane, o Options) (_ *World, err error) 
 	}
 	for range o.Reapers {
 		if _, err := w.StartReaper(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if o.ThroughAPI {
+		if err := w.admit(ctx); err != nil {
+			return nil, err
+		}
+		if err := w.StartAPI(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -206,6 +217,9 @@ func (w *World) Heal(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.Options.ThroughAPI && !w.api.Alive() {
+		return w.StartAPI(ctx)
+	}
 	return nil
 }
 
@@ -221,15 +235,21 @@ func running(all []*Process) int {
 
 func (w *World) processes() []*Process { return append(w.services(), w.callers...) }
 
-// services are relayers and reapers.
-func (w *World) services() []*Process { return append(slices.Clone(w.relayers), w.reapers...) }
+// services are relayers, reapers, and the API where there is one.
+func (w *World) services() []*Process {
+	all := append(slices.Clone(w.relayers), w.reapers...)
+	if w.api != nil {
+		all = append(all, w.api)
+	}
+	return all
+}
 
 // Broken notes a rule that the fault itself found broken.
 func (w *World) Broken(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
 }
 
-// StopServices ends relayers and reapers in order, and reports each that does
+// StopServices ends the services in order, and reports each that does
 // not obey or has ended by itself.
 func (w *World) StopServices() error {
 	var all []error

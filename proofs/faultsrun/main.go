@@ -50,6 +50,8 @@ func caller(ctx context.Context, args []string) int {
 	c := faults.Caller{Tries: 6, CallWithin: 3 * time.Second}
 	flags := flag.NewFlagSet("faultsrun caller", flag.ContinueOnError)
 	flags.StringVar(&c.URL, "url", "", "connection `string` of a member of railhead_ingest")
+	flags.StringVar(&c.API, "api", "", "`address` of the HTTP API, over which the calls are made then")
+	flags.StringVar(&c.Token, "token", "", "token for the HTTP API")
 	flags.StringVar(&c.Cell, "cell", "railhead", "schema of the installation")
 	flags.StringVar(&c.Plan, "plan", "", "`file` of instructions to enqueue")
 	flags.StringVar(&c.Journal, "journal", "", "`file` to which attempts and acknowledgements are appended")
