@@ -73,7 +73,7 @@ prometheus: ## Make sure that there is a Prometheus for the tests of the alerts
 	  { echo 'RAILHEAD_WITHOUT_PROMETHEUS=1 goes without the tests that need it' >&2; exit 1; })
 
 .PHONY: clients
-clients: ## Fetch the clients of Node and Python for the examples of docs/ingest.md, and what clients/typescript needs
+clients: ## Fetch the clients of Node and Python for the examples of docs/ingest.md, and what clients/ is built with
 	@scripts/install-clients.sh >/dev/null
 
 # The examples in other languages are skipped where their clients can't be had; .ci/run asks for them.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fetches the PostgreSQL clients that the examples of docs/ingest.md use: pg for Node from the npm registry, and psycopg
-# from the Debian packages, unpacked and not installed; and what clients/typescript is built with, into its folder
-# node_modules. Nothing else outside the cache folder is touched: build in the
-# checkout, or /var/cache/railhead for root. It needs node and npm, and /usr/bin/python3 for the other.
+# from the Debian packages, unpacked and not installed; and what clients/typescript and clients/generated are built with,
+# into their folders node_modules. Nothing else outside the cache folder is touched: build in the checkout, or
+# /var/cache/railhead for root. It needs node and npm, and /usr/bin/python3 for the other.
 set -euo pipefail
 umask 022
 
@@ -35,16 +35,18 @@ python() {
   mv "$work/unpacked/usr/lib/python3/dist-packages" "$cache/clients/python"
 }
 
-typescript() {
+# packages installs what a folder's lock names.
+packages() {
   local folder
-  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/clients/typescript
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/$1
   [[ -d $folder/node_modules ]] && return
   command -v npm >/dev/null || { echo "install-clients: no npm here: install Node" >&2; return 1; }
-  (cd "$folder" && timeout 180 npm ci --silent --no-audit --no-fund >&2)
+  (cd "$folder" && timeout 180 npm ci --silent --no-audit --no-fund --ignore-scripts >&2)
 }
 
 status=0
-typescript || status=1
+packages clients/typescript || status=1
+packages clients/generated || status=1
 node || status=1
 python || status=1
 echo "$cache/clients"

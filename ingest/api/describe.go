@@ -106,7 +106,6 @@ func (a *API) register() {
 	enqueue := a.operation("enqueue-instruction", http.MethodPost, "/v1/instructions", "Enqueue one instruction",
 		"Answers 201 once the instruction is durable, and 200 with Idempotent-Replayed where the same key with the same content was there before. "+
 			"With Prefer: wait=N it answers 200 with the outcome, or 202 and where to look.", []int{400, 401, 403, 409, 413, 415, 422, 429, 500, 503})
-	enqueue.RequestBody = bodyOf("application/json", "Instruction")
 	enqueue.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, enqueue, a.enqueue)
 	a.answers("/v1/instructions", http.MethodPost, http.StatusCreated, map[int]string{
@@ -123,9 +122,12 @@ func (a *API) register() {
 	cancel := a.operation("cancel-instruction", http.MethodPost, "/v1/instructions/{outbox_id}/cancel", "Cancel an instruction",
 		"Ends one that waits and of which no send can have been executed, atomic against the claim: 409 where it comes too late. "+
 			"A call that is repeated gets the same answer.", []int{400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
-	cancel.RequestBody = bodyOf("application/json", "Reason")
 	huma.Register(a.huma, cancel, a.cancel)
-	for _, parameter := range a.huma.OpenAPI().Paths["/v1/instructions"].Post.Parameters {
+	// Of a body that is read as it comes huma says that it is binary.
+	paths := a.huma.OpenAPI().Paths
+	paths["/v1/instructions"].Post.RequestBody = bodyOf("application/json", "Instruction")
+	paths["/v1/instructions/{outbox_id}/cancel"].Post.RequestBody = bodyOf("application/json", "Reason")
+	for _, parameter := range paths["/v1/instructions"].Post.Parameters {
 		parameter.Required = parameter.Name == "Idempotency-Key"
 	}
 	a.describeBatch()

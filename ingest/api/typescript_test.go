@@ -19,10 +19,23 @@ import (
 // description, and runs its tests against an API over a real ledger.
 func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
+	testPackage(t, "typescript")
+}
+
+// TestGeneratedClient has a generator make a client of the description that the running
+// API gives, and uses it.
+func TestGeneratedClient(t *testing.T) {
+	t.Parallel()
+	testPackage(t, "generated")
+}
+
+// testPackage runs npm test in a folder of clients, against an API over a real ledger.
+func testPackage(t *testing.T, name string) {
+	t.Helper()
 	if os.Getenv("RAILHEAD_WITHOUT_CLIENTS") != "" {
 		t.Skip("RAILHEAD_WITHOUT_CLIENTS is set: clients in other languages are not tested")
 	}
-	folder := filepath.Join("..", "..", "clients", "typescript")
+	folder := filepath.Join("..", "..", "clients", name)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {
 		t.Skipf("%v: run scripts/install-clients.sh", err)
 	}
@@ -39,7 +52,7 @@ func TestTypeScriptClient(t *testing.T) {
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
 	token, _, err := ledger.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, ledger.NewToken{
-		Name: "typescript", Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+		Name: name, Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)

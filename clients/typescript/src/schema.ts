@@ -462,7 +462,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string;
+                "application/json": components["schemas"]["Instruction"];
             };
         };
         responses: {
@@ -895,7 +895,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": string;
+                "application/json": components["schemas"]["Reason"];
             };
         };
         responses: {
