@@ -43,6 +43,11 @@ func componentFaults() []fault {
 			},
 		},
 		{
+			name: "RailheadTokenNotInForce", about: "a caller goes on with a token that was revoked", wants: ticket("RailheadTokenNotInForce"),
+			inject: func(ctx context.Context, w *world) ([]string, error) { return nil, w.revokedToken(ctx) },
+			heal:   func(context.Context, *world) error { return nil },
+		},
+		{
 			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs", wants: page("RailheadStuckDispatching"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				if err := w.stop("reaper"); err != nil {

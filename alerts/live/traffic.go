@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // enqueue enqueues n payments to a rail as an ingest team would, and returns the
@@ -61,13 +64,49 @@ func (w *world) flow(ctx context.Context, rail string, n int) (stop func() error
 	}
 }
 
-// apiWithoutDatabase starts an API, takes its login away, and has it asked until the fault is healed.
-func (w *world) apiWithoutDatabase(ctx context.Context) error {
+// startAPI starts an API, in place of one that runs, and says where its instructions are.
+func (w *world) startAPI(ctx context.Context) (url string, err error) {
+	if w.services["api"] != nil {
+		if err := w.stop("api"); err != nil {
+			return "", err
+		}
+	}
 	addrFile := filepath.Join(w.dir, "api-callers.addr")
 	if err := w.start(ctx, "api", "RAILHEAD_API_URL="+w.url("api"), "RAILHEAD_API_ADDR_FILE="+addrFile); err != nil {
-		return err
+		return "", err
 	}
 	addr, err := os.ReadFile(addrFile)
+	return "http://" + strings.TrimSpace(string(addr)) + "/v1/instructions", err
+}
+
+// revokedToken has an API asked with a token that was revoked, until the fault is healed.
+func (w *world) revokedToken(ctx context.Context) error {
+	url, err := w.startAPI(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := w.admin.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	token, id, err := ledger.CreateToken(ctx, conn.Conn(), cell, ledger.NewToken{
+		Name: "run of the alerts", Participants: []string{"participant-1"}, Verbs: []string{payment.VerbRead},
+		ExpiresAt: time.Now().Add(time.Hour), Reason: "run of the alerts",
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := w.shell(ctx, nil, "railhead token revoke "+id+` --reason "run of the alerts"`); err != nil {
+		return err
+	}
+	w.asked(ctx, url+"?participant_id=participant-1", token)
+	return nil
+}
+
+// apiWithoutDatabase starts an API, takes its login away, and has it asked until the fault is healed.
+func (w *world) apiWithoutDatabase(ctx context.Context) error {
+	url, err := w.startAPI(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,18 +116,23 @@ func (w *world) apiWithoutDatabase(ctx context.Context) error {
 	if _, err := w.admin.Exec(ctx, `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.usename = 'railhead_api_login'`); err != nil {
 		return err
 	}
+	w.asked(ctx, url, "")
+	return nil
+}
+
+// asked has an API asked until the fault is healed.
+func (w *world) asked(ctx context.Context, url, token string) {
 	asking, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- ask(asking, "http://"+strings.TrimSpace(string(addr))+"/v1/instructions") }()
+	go func() { ended <- ask(asking, url, token) }()
 	w.during(func() error {
 		stop()
 		return <-ended
 	})
-	return nil
 }
 
 // ask asks ten times a second until the context ends, whatever the answer is.
-func ask(ctx context.Context, url string) error {
+func ask(ctx context.Context, url, token string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -100,6 +144,9 @@ func ask(ctx context.Context, url string) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
 			return err
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		if answer, err := http.DefaultClient.Do(request); err == nil {
 			answer.Body.Close()
