@@ -40,6 +40,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	heap.Roomy(os.Getenv) // as railhead relayer, for every system alike
+	if asked, err := systems.ServeAPI(ctx); asked {
+		end(err)
+		return
+	}
 	o, err := parse(os.Args[1:])
 	switch {
 	case err != nil:
@@ -50,6 +54,10 @@ func main() {
 	default:
 		err = run(ctx, o)
 	}
+	end(err)
+}
+
+func end(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

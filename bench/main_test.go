@@ -1,10 +1,26 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/railhead-pay/railhead/bench/against"
+	"github.com/railhead-pay/railhead/bench/systems"
 )
+
+// TestMain lets a run start this program as its API.
+func TestMain(m *testing.M) {
+	if asked, err := systems.ServeAPI(context.Background()); asked {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
 
 func TestParseAgainst(t *testing.T) {
 	for name, c := range map[string]struct {

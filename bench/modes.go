@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/railhead-pay/railhead/bench/figures"
@@ -35,6 +37,7 @@ func modes() []mode {
 		{"singles", "as e2e, with a transaction a call for Railhead too (EnqueueTx)", only("railhead", "river", "floor"), singles},
 		{"latency", "50 payments a second at random moments; from the start of the enqueue call to the start of the rail call", everybody, latency},
 		{"held", "latency, end to end and drain after payments were churned while another session holds a REPEATABLE READ snapshot", everybody, held},
+		{"http", "as e2e and callers, by 8, 64 and 256 callers in this process and over HTTP, with an API in a process of its own; own CPU is that of the callers, with that of the relayer", only("railhead"), overHTTP},
 		{"slow", "drain, end to end and latency with 1 ms more in every flush of the server", everybody, slow},
 		{"enqueue", "8 producers and no worker, free and with another session holding a snapshot; one producer with batches of 1,000", only("railhead", "river", "floor"), enqueueAlone},
 		{"batches", "one producer and no worker, by calls of 1, 2, 4, 8, 32 and 1,000 payments", only("railhead", "river"), enqueueBySize},
@@ -161,6 +164,37 @@ func manyCallers(ctx context.Context, b *bench, system systems.System) error {
 		all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, one.callers, one.name+" gathered", n))
 	}
 	return all
+}
+
+// httpCallers are the numbers of callers that are measured over HTTP.
+var httpCallers = []int{producers, 64, 256}
+
+// overHTTP measures the same callers in this process and over HTTP.
+func overHTTP(ctx context.Context, b *bench, system systems.System) error {
+	var all error
+	for _, callers := range httpCallers {
+		for turn := range 2 {
+			o := systems.Options{Producers: min(callers, 64)}
+			name := fmt.Sprintf("in process of %d", callers)
+			if turn != b.round%2 {
+				name, o.HTTP = fmt.Sprintf("http of %d", callers), callers
+			}
+			before := ownCPU()
+			n := b.size.endToEnd(system.Name(), b.size.e2e)
+			all = errors.Join(all, b.endToEndBy(ctx, b.plain, system, o, callers, name, n))
+			b.add(system, name+" own CPU", "us/payment", figures.Lower, float64((ownCPU()-before).Microseconds())/float64(n))
+		}
+	}
+	return all
+}
+
+// ownCPU is what this process has used.
+func ownCPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func singles(ctx context.Context, b *bench, system systems.System) error {

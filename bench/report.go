@@ -26,6 +26,9 @@ var selves = map[string]string{
 	"slow drain":   "drain",
 	"slow e2e":     "e2e",
 	"enqueue hot":  "enqueue free",
+	"http of 8":    "in process of 8",
+	"http of 64":   "in process of 64",
+	"http of 256":  "in process of 256",
 	// What a payment of a call of several costs, against a call of one.
 	"batch of 2 CPU":          "batch of 1 CPU",
 	"batch of 4 CPU":          "batch of 1 CPU",
@@ -62,6 +65,9 @@ func targets() []figures.Target {
 	atLeast("e2e of 256", figures.ToRiver, 4.5)
 	atLeast("e2e of 256 gathered", figures.ToRiver, 1.25)
 	atLeast("singles", figures.ToRiver, 1)
+	atLeast("http of 8", figures.ToSelf, 0.7)
+	atLeast("http of 64", figures.ToSelf, 0.55)
+	atLeast("http of 256", figures.ToSelf, 0.55)
 	atMost("batch of 2 CPU", figures.ToSelf, 1)
 	atMost("batch of 4 CPU", figures.ToSelf, 0.55)
 	atMost("batch of 8 CPU", figures.ToSelf, 0.35)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ const (
 	ingestLogin   = "bench_ingest"
 	relayerLogin  = "bench_relayer"
 	operatorLogin = "bench_operator"
+	apiLogin      = "bench_api"
 	// readerLogin may look at everything and change nothing.
 	readerLogin = "bench_reader"
 
@@ -89,7 +91,7 @@ func (r Railhead) Install(ctx context.Context, db server.Database) error {
 			return err
 		}
 		for login, role := range map[string]string{
-			ingestLogin: "railhead_ingest", relayerLogin: "railhead_executor",
+			ingestLogin: "railhead_ingest", apiLogin: "railhead_api", relayerLogin: "railhead_executor",
 			operatorLogin: "railhead_operator", readerLogin: "railhead_readonly",
 		} {
 			if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
@@ -137,6 +139,12 @@ func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Sessio
 			return nil, err
 		}
 	}
+	if o.HTTP > 0 {
+		if s.api, err = openAPI(ctx, db, o.HTTP); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -147,6 +155,7 @@ type railheadSession struct {
 	db      server.Database
 	ingest  *ledger.Ingest
 	callers *pgxpool.Pool // what EnqueueTx's transactions are begun on; nil: they are not measured
+	api     *apiProcess   // nil: they call in this process
 	options Options
 	since   payment.ID    // everything that is enqueued here comes after it
 	release chan struct{} // closed: the hanging rail answers
@@ -154,6 +163,11 @@ type railheadSession struct {
 }
 
 func (s *railheadSession) Close() {
+	if s.api != nil {
+		if err := s.api.close(); err != nil {
+			fmt.Fprintln(os.Stderr, "the API ended:", err)
+		}
+	}
 	s.ingest.Close()
 	if s.callers != nil {
 		s.callers.Close()
@@ -209,6 +223,10 @@ func (s *railheadSession) Fill(ctx context.Context, first, n int) error {
 }
 
 func (s *railheadSession) Enqueue(ctx context.Context, n int) error {
+	if s.api != nil {
+		_, err := s.api.Enqueue(ctx, s.instruction(n))
+		return err
+	}
 	if !s.options.Singly {
 		_, err := s.ingest.Enqueue(ctx, s.instruction(n))
 		return err

@@ -39,6 +39,8 @@ type Options struct {
 	// Gathered says that what callers enqueue at once is sent together, by a system whose own call makes a transaction
 	// each.
 	Gathered bool
+	// HTTP is how many callers enqueue over HTTP, from an API in a process of its own; 0: they call in this process.
+	HTTP int
 	// OneParticipant gives every payment to the same one.
 	OneParticipant bool
 }

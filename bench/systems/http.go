@@ -1,0 +1,125 @@
+package systems
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/client"
+	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// apiVariable makes a process that is started from this program the HTTP API of a run.
+// Its value is how the API logs in.
+const apiVariable = "RAILHEAD_BENCH_API"
+
+// apiConns is what `railhead api` opens.
+const apiConns = 8
+
+// ServeAPI makes this process the HTTP API of a run, where it was started for that: it
+// prints its address, and serves until its input ends. It says whether it was.
+func ServeAPI(ctx context.Context) (bool, error) {
+	url := os.Getenv(apiVariable)
+	if url == "" {
+		return false, nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	store, err := ledger.OpenDoor(ctx, ledger.Config{URL: url, Cell: cell, Name: "bench-api", MaxConns: apiConns})
+	if err != nil {
+		return true, err
+	}
+	defer store.Close()
+	made, err := api.New(api.Config{}, store, nil, quiet())
+	if err != nil {
+		return true, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return true, err
+	}
+	fmt.Println(listener.Addr())
+	go func() {
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // however it ends, the run is over
+		stop()
+	}()
+	return true, made.Serve(ctx, listener)
+}
+
+// apiProcess is an HTTP API in a process of its own, and a client of it.
+type apiProcess struct {
+	*client.HTTP
+	cmd   *exec.Cmd
+	input io.Closer
+	idle  func()
+}
+
+// openAPI starts an API on a database, and makes a token for every participant.
+func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProcess, err error) {
+	var token string
+	err = db.Do(ctx, func(conn *pgx.Conn) error {
+		made := ledger.NewToken{Name: "bench", Verbs: []string{payment.VerbEnqueue}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
+		for n := range Participants {
+			made.Participants = append(made.Participants, Participant(n))
+		}
+		var err error
+		token, _, err = ledger.CreateToken(ctx, conn, cell, made)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &apiProcess{cmd: exec.Command(self)}
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), apiVariable+"="+db.URL(apiLogin)), os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is this process's to handle
+	if p.input, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the API: %w", err)
+	}
+	addr, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the API did not start: %w", err), p.close())
+	}
+	transport := &http.Transport{MaxIdleConns: callers, MaxIdleConnsPerHost: callers}
+	p.idle = transport.CloseIdleConnections
+	p.HTTP, err = client.NewHTTP(client.Config{
+		BaseURL: "http://" + strings.TrimSpace(addr), Token: func(context.Context) (string, error) { return token, nil },
+		Transport: transport, Attempts: 1, Timeout: time.Minute,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// close ends the process by the end of its input.
+func (p *apiProcess) close() error {
+	if p.idle != nil {
+		p.idle()
+	}
+	return errors.Join(p.input.Close(), p.cmd.Wait())
+}
