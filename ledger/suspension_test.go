@@ -259,6 +259,10 @@ func TestHeartbeatOnAnotherStart(t *testing.T) {
 // TestRecall: who vouches, who is awaited and what is known, from before this start.
 func TestRecall(t *testing.T) {
 	t.Parallel()
+	longAgo, err := payment.ParseID("016f5e66-e800-7000-8000-000000000000") // of January 2020
+	if err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
 	for name, c := range map[string]struct {
 		sql     string
@@ -273,10 +277,12 @@ func TestRecall(t *testing.T) {
 		"another, stopped":                 {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now}, payment.Recall{Known: true}, ""},
 		"a memory older than a heartbeat":  {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now.Add(-2 * time.Hour)}, payment.Recall{Known: true, Outdated: true}, ""},
 		"a heartbeat that is missing":      {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now}, payment.Recall{BeatsMissing: true}, ""},
-		"one of long ago":                  {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{}, ""},
+		"one of long ago":                  {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{Outdated: true}, ""},
 		"fewer heartbeats":                 {beats("me", "here", "0 s", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now}, payment.Recall{BeatsMissing: true, Vouched: true, Known: true}, ""},
+		"fewer, since long ago":            {beats("me", "here", "0 s", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{BeatsMissing: true, Vouched: true, Known: true}, ""},
 		"a claim that is missing":          {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now, SeenAt: now}, payment.Recall{ClaimMissing: true}, ""},
-		"one of a claim long ago":          {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{}, ""},
+		"a claim of long ago":              {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{ClaimMissing: true}, ""},
+		"a claim whose month has left":     {`SELECT`, payment.Remembered{OutboxID: longAgo, AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,28 @@ func TestAcceptedBeforeItWasSeen(t *testing.T) {
 	d.must(err)
 }
 
+// TestAcceptedThoughNothingIsSuspended: before a component has looked at a start of the server nothing is suspended, and
+// nothing is accepted: no row would say that sends may be forgotten.
+func TestAcceptedThoughNothingIsSuspended(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"same timeline", "another timeline"} {
+		d := newDesk(t)
+		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+			VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp() - interval '1 hour', true)`)
+		if what == "another timeline" {
+			d.unaccepted()
+		}
+		_, err := d.operator().AcceptTimeline(t.Context(), why)
+		same(t, what+": refused", ledger.SQLState(err), "RH020")
+		d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`) // it has compared, and misses nothing
+		if what == "another timeline" {
+			d.suspend()
+		}
+		_, err = d.operator().AcceptTimeline(t.Context(), why)
+		d.must(err)
+	}
+}
+
 // TestRefusedForNowAfterTheAcceptance: a caller repeats a call that a restore forgot, and that was executed. The rail
 // refuses its send for now, for load, before it looks the key up. The payment does not end as not paid.
 func TestRefusedForNowAfterTheAcceptance(t *testing.T) {

@@ -47,3 +47,27 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestAcceptedOnAnEarlierStart: a guard saw a suspension, and did not look again (its machine was frozen, or cut off) until an operator
+// had accepted it, another had sent, and a snapshot of after the acceptance was put back. The acceptance is of an earlier start:
+// nothing has compared this one, and relayer-2, which sent, is awaited.
+func TestAcceptedOnAnEarlierStart(t *testing.T) {
+	t.Parallel()
+	for _, looked := range []bool{true, false} {
+		l := newLedger()
+		g := guard(t, l, keep(t, remembered(l)))
+		look(t, g)
+		l.suspend(payment.CauseLogWentBack, "another noticed")
+		look(t, g)
+		is(t, "suspended", g, false, true, false)
+		l.server.Now = l.server.Now.Add(time.Minute)
+		l.accept()
+		if looked {
+			look(t, g)
+		}
+		l.restart(10 * time.Minute)
+		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, time.Hour, time.Hour
+		look(t, g)
+		is(t, map[bool]string{true: "looked in between", false: "did not look in between"}[looked]+": on the next start", g, false, false, false)
+	}
+}

@@ -97,7 +97,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	if !g.met.Same(server) {
 		g.met, g.metAt = server, clock.Now()
 	}
-	met := g.metAt.Age()
+	met, here := g.metAt.Age(), g.server.Same(server)
 	// By name as well: the server's clock may be behind the one of SeenAt.
 	accepted := g.open != nil && server.HasAccepted(g.open.ID)
 	vanished := g.open != nil && !server.Has(g.open.ID) && !acceptedSince(server, g.open.OpenedAt, memory)
@@ -118,7 +118,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared = compared || accepted || acceptedSince(server, server.StartedAt, payment.Remembered{})
+	compared = compared || accepted && here || acceptedSince(server, server.StartedAt, payment.Remembered{})
 	finding := examine(server, memory, recall, look{vanished: vanished, compared: compared, remembers: remembers, met: met})
 	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.told(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {

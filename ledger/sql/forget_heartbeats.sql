@@ -1,9 +1,15 @@
 -- Forgets components that ended long ago and hold no claim: every process start
--- has a row. $1 silent for ms, $2 limit
+-- has a row. $1 silent for ms, $2 limit. None while the server is not settled: they say
+-- who ran before it went back. Never the last relayer, nor the last that vouched: by
+-- these it is known that the cell has sent, and up to when nothing is missing.
 DELETE FROM {cell}.outbox_heartbeats h
 WHERE h.name = ANY (ARRAY(
   SELECT o.name FROM {cell}.outbox_heartbeats o
   WHERE o.last_tick_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_claims f WHERE f.worker_id = o.name)
+    AND (o.kind <> 'relayer' OR EXISTS (
+      SELECT FROM {cell}.outbox_heartbeats n
+      WHERE n.kind = 'relayer' AND (n.last_tick_at, n.name) > (o.last_tick_at, o.name) AND n.vouched >= o.vouched))
   ORDER BY o.last_tick_at
   LIMIT $2))
+  AND (SELECT {cell}.server_is_settled())

@@ -5,21 +5,22 @@
 --   heartbeat that it remembers, the next three its last claim; null: none. own_name
 --   is its name now.
 --
---   beats_missing   the heartbeat is gone, or counts fewer; one that ended a day ago
---                   may have been removed by the reaper and proves nothing
---   claim_missing   the row of the last claim is gone; one of a day ago may have left
---                   the archive with its month
+--   beats_missing   the heartbeat counts fewer, or is gone; that one of a day ago is gone
+--                   proves nothing: the reaper may have removed it
+--   claim_missing   the row of the last claim is gone; one of a day ago has left the
+--                   archive where its month has
 --   vouched         some worker has compared this start with its memory; an endpoint
 --                   that the Internet reaches does not speak for senders
 --   known           some relayer has run on this cell, by whatever name
 --   outdated        some relayer beat before this start and a quarter of an hour after the
---                   memory was made, which is longer than a relayer goes without a look
+--                   memory was made, which is longer than a relayer goes without a look; or
+--                   the heartbeat is of a day ago and gone, so that it compares nothing
 --   awaited         relayers that ran when the server went down and have not compared
 --                   this start yet. When it went down is told by the relayers that vouched for
 --                   an earlier start: other heartbeats may be of a start that none compared
 --   awaited_ms      the longest silence that counts as death for one of these
 --   patience_ms     how long those without a memory wait longer than that: heartbeat_stale
--- reads:   outbox_heartbeats, payment_outbox_attempts, payment_outbox_settings.   locks: nothing.
+-- reads:   outbox_heartbeats, payment_outbox_attempts, payment_outbox_settings, the catalog.   locks: nothing.
 -- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.recall_memory(name text, beats bigint, beaten_at timestamptz,
   outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
@@ -44,15 +45,18 @@ AS $$
     LIMIT 20
   )
   SELECT
-    $1::text IS NOT NULL AND $3::timestamptz > clock_timestamp() - interval '1 day'
-      AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint) AS beats_missing,
-    $4::uuid IS NOT NULL AND $6::timestamptz > clock_timestamp() - interval '1 day' AND (
+    $1::text IS NOT NULL
+      AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint)
+      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1)) AS beats_missing,
+    $4::uuid IS NOT NULL AND ($6::timestamptz > clock_timestamp() - interval '1 day' OR NOT {cell}.left_the_archive($4)) AND (
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
       LIMIT 1) IS NULL AS claim_missing,
     EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind <> 'callback') AS vouched,
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
-    coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false) AS outdated,
+    coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false)
+      OR coalesce($3::timestamptz <= clock_timestamp() - interval '1 day', false)
+        AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1) AS outdated,
     ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,
     coalesce((SELECT max(w.stale_after_ms) FROM awaited w), 0) AS awaited_ms,
     (SELECT s.heartbeat_stale_ms::bigint FROM {cell}.payment_outbox_settings s WHERE s.singleton) AS patience_ms
