@@ -84,7 +84,7 @@ clients-if-any:
 
 .PHONY: test
 test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
-	$(GO) build $(PKG)
+	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PKG) | xargs -r $(GO) build # some packages are tests alone
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
 
 .PHONY: money
