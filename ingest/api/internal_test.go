@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -56,20 +57,22 @@ func (s *slowTokens) Token(context.Context, [32]byte) (payment.Token, error) {
 // database than may at once.
 func TestTokenIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
-	store := &slowTokens{}
-	known := newTokens(store, time.Minute)
-	var all sync.WaitGroup
-	for range 20 * looksMax {
-		all.Go(func() {
-			if _, err := known.find(t.Context(), [32]byte{1}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if asked := store.asked.Load(); asked > looksMax {
-		t.Errorf("looked up %d times", asked)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowTokens{}
+		known := newTokens(store, time.Minute)
+		var all sync.WaitGroup
+		for range 20 * looksMax {
+			all.Go(func() {
+				if _, err := known.find(t.Context(), [32]byte{1}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if asked := store.asked.Load(); asked > looksMax {
+			t.Errorf("looked up %d times", asked)
+		}
+	})
 }
 
 func FuzzReadInstruction(f *testing.F) {
