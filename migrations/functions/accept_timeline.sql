@@ -4,9 +4,10 @@
 --   timeline are accepted. Services see it within seconds.
 --   A suspension of another start of the server, or of another timeline, is not ended: what
 --   is there now is not what the operator compared. Nor is one accepted before any
---   component has looked: whether something is missing is not known then.
+--   component has compared it: whether something is missing is not known then.
 -- errors:  RH002 without a reason, RH020 while a suspension is open that is not of this start
---          of the server, and where no component has looked at this start, 55P03 after 5 s of waiting for a lock.
+--          of the server, and where no component has compared this start, 55P03 after 5 s
+--          of waiting for a lock.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text)
@@ -35,8 +36,8 @@ BEGIN
     AND EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled()
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the server was started or promoted, and no relayer has looked at it since: what it may have forgotten is not known yet',
-      HINT = 'Start a relayer, or wait some seconds until one has looked. If lanes are suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+      MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: what it may have forgotten is not known yet',
+      HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
   VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)
