@@ -22,7 +22,7 @@ func apiFaults() []Fault {
 			Adjust: adjust, Inject: killAPI,
 		},
 		{
-			Name: "stop_api", About: "SIGTERM of the HTTP API under its callers: what is under way is answered",
+			Name: "stop_api", About: "SIGTERM of the HTTP API under its callers, which repeat what it does not answer",
 			Adjust: adjust, Inject: stopAPI,
 		},
 		{
