@@ -76,3 +76,23 @@ func TestTable(t *testing.T) {
 		t.Error("two faults of one seed draw the same")
 	}
 }
+
+// TestMissed: a run is made again where nothing went wrong but that its fault was never hit.
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		report Report
+		missed bool
+	}{
+		"never hit":             {Report{}, true},
+		"hit":                   {Report{Hit: 1}, false},
+		"hit, and broken":       {Report{Hit: 1, Verdict: Verdict{Broken: []string{"a rule"}}}, false},
+		"never hit, and broken": {Report{Verdict: Verdict{Broken: []string{"a rule"}}}, false},
+		"never hit, and lost":   {Report{Verdict: Verdict{Lost: 1}}, false},
+		"could not be made":     {Report{Error: "why"}, false},
+	} {
+		if got := c.report.missed(); got != c.missed {
+			t.Errorf("%s: missed is %t", what, got)
+		}
+	}
+}
