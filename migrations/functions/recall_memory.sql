@@ -5,8 +5,8 @@
 --   heartbeat that it remembers, the next three its last claim; null: none. own_name
 --   is its name now.
 --
---   beats_missing   the heartbeat counts fewer, or is gone; that one of a day ago is gone
---                   proves nothing: the reaper may have removed it
+--   beats_missing   the heartbeat counts fewer, or is gone. One of a day ago may have been
+--                   removed by the reaper: that it is gone, or was made anew since, proves nothing
 --   claim_missing   the row of the last claim is gone; one of a day ago has left the
 --                   archive where its month has
 --   vouched         some worker has compared this start with its memory; an endpoint
@@ -47,7 +47,7 @@ AS $$
   SELECT
     $1::text IS NOT NULL
       AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint)
-      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1)) AS beats_missing,
+      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.last_tick_at <= $3)) AS beats_missing,
     $4::uuid IS NOT NULL AND ($6::timestamptz > clock_timestamp() - interval '1 day' OR NOT {cell}.left_the_archive($4)) AND (
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
