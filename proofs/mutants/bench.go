@@ -182,6 +182,8 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 			continue
 		case !ended || ctx.Err() != nil:
 			return false, "", fmt.Errorf("running %s: %w", c, errors.Join(err, ctx.Err()))
+		case bytes.Contains(text, []byte("panic: test timed out")):
+			return false, "", fmt.Errorf("%s did not end in time, which shows nothing\n%s", c, tail(text))
 		case c.Fault == "" && !bytes.Contains(text, []byte("--- FAIL")) && !bytes.Contains(text, []byte("panic:")):
 			return false, "", fmt.Errorf("%s did not run: %w\n%s", c, exit, tail(text))
 		case c.Fault != "" && exit.ExitCode() != exitBroken:
@@ -194,7 +196,7 @@ func (b *Bench) run(ctx context.Context, t *tree, program string, c Catcher) (ca
 
 // test runs tests of a package in a tree.
 func (b *Bench) test(ctx context.Context, t *tree, program, pkg, tests string, args ...string) *exec.Cmd {
-	return b.command(ctx, filepath.Join(t.root, pkg), program, append([]string{"-test.timeout=5m", "-test.failfast", "-test.run=" + tests}, args...)...)
+	return b.command(ctx, filepath.Join(t.root, pkg), program, append([]string{"-test.timeout=15m", "-test.failfast", "-test.run=" + tests}, args...)...)
 }
 
 func (b *Bench) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {

@@ -89,7 +89,7 @@ func (b *Bench) controlTogether(ctx context.Context, all []control) error {
 	for _, one := range all {
 		tests = append(tests, one.catcher.Test)
 	}
-	output, err := b.test(ctx, t, program, first.Package, strings.Join(tests, "|"), "-test.v", "-test.timeout=10m").CombinedOutput()
+	output, err := b.test(ctx, t, program, first.Package, strings.Join(tests, "|"), "-test.v").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", first.Package, cmp.Or(ctx.Err(), err), reason(string(output)))
 	}
