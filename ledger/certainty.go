@@ -110,6 +110,9 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 			return OutcomeUnknown, unsettledAt(doubt)
 		}
 	}
+	if !t.RepeatsSince.IsZero() && (refused == nil || payment.Result(refused.Result).LeftNothing()) {
+		return OutcomeUnknown, t.repeats(refused)
+	}
 	if refused != nil {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
 	}
@@ -128,6 +131,17 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	default:
 		return NotSent, "every claim ended before the first byte"
 	}
+}
+
+// repeats says that what is known of an instruction is no word about the call that it may
+// repeat.
+func (t Timeline) repeats(refused *AttemptRow) string {
+	known := "no send of it is known"
+	if refused != nil {
+		known = fmt.Sprintf("by row %d the rail did not look at it", refused.AttemptNo)
+	}
+	return fmt.Sprintf("%s, and it may repeat a call that was forgotten before lanes were suspended at %s: compare with the rail",
+		known, t.RepeatsSince.UTC().Format(time.RFC3339))
 }
 
 // sendUnanswered reports whether the rows up to a number show a send without a

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -118,6 +119,8 @@ func TestCertaintySaysWhy(t *testing.T) {
 			Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)}, Pending: &ledger.PendingRow{OutcomeUnknown: true}},
 		"an operator resolved that it was not executed, against row 3": {
 			Attempts: []ledger.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false), row(payment.LateOutcome, payment.ResultExecuted, false)}},
+		"by row 2 the rail did not look at it, and it may repeat a call that was forgotten before lanes were suspended at 2026-11-21T09:00:00Z: compare with the rail": {
+			RepeatsSince: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), Attempts: []ledger.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}},
 		"only its key is left: its rows have left the archive": {},
 		"its oldest rows are not in this look":                 {Earlier: true, Attempts: []ledger.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},
 		"what is known of the payment is not what is recorded: FAILED; a person compares with the rail's statement": {

@@ -108,7 +108,7 @@ func TestGaugeOfASuspension(t *testing.T) {
 	suspended(false)
 	cell.Exec(`SELECT railhead.suspend_outbox('relayer', 'ROWS_MISSING', 'a test', clock_timestamp())`)
 	suspended(true)
-	cell.Exec(`SELECT railhead.accept_timeline('compared')`)
+	cell.Exec(`SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	suspended(false)
 }
 

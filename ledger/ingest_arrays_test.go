@@ -156,7 +156,7 @@ func TestArraysAnswerAlike(t *testing.T) {
 			for round := range 80 {
 				size := 4 + r.IntN(60)
 				items := readItems(t, conn, sharing(r, size))
-				if round >= 40 {
+				if round >= 40 || len(items) == 0 { // of few that were drawn none may be readable
 					items = fewItems(r)
 				}
 				if round%4 == 3 { // known from now on

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -52,11 +53,13 @@ func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profil
 // AcceptTimeline says that sending may go on on this server after a failover or
 // a restore; relayers that hold their lanes see it within seconds. It returns
 // the identifier and timeline that were accepted; the rest of Server is empty.
-// The reason is required: it says what was compared with the rails.
-func (o *Operator) AcceptTimeline(ctx context.Context, reason string) (payment.Server, error) {
+// The reason is required: it says what was compared with the rails. Since is when the
+// suspension was opened that was compared, to the second; zero: none is open. One that
+// was opened or taken over after it is not accepted (RH020).
+func (o *Operator) AcceptTimeline(ctx context.Context, since time.Time, reason string) (payment.Server, error) {
 	var server payment.Server
 	err := o.decide(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, o.sql["accept_timeline"], reason).Scan(&server.SystemIdentifier, &server.Timeline)
+		return tx.QueryRow(ctx, o.sql["accept_timeline"], reason, timestamp(since)).Scan(&server.SystemIdentifier, &server.Timeline)
 	})
 	if err != nil {
 		return payment.Server{}, fmt.Errorf("accepting the timeline: %w", refusal(err))

@@ -267,14 +267,14 @@ func TestOperator(t *testing.T) {
 	if _, _, err := operator.ApplyRailProfile(t.Context(), "other", profile, " "); !errors.Is(err, payment.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
-	server, err := operator.AcceptTimeline(t.Context(), "compared with the bank's statement")
+	server, err := operator.AcceptTimeline(t.Context(), time.Time{}, "compared with the bank's statement")
 	if err != nil || server.SystemIdentifier == "" || server.Timeline < 1 {
 		t.Errorf("%+v, %v", server, err)
 	}
 	if seen, err := openExecutor(t, cell).CheckServer(t.Context()); err != nil || seen.AcceptedAt.IsZero() {
 		t.Errorf("the relayer sees %+v, %v", seen, err)
 	}
-	if _, err := operator.AcceptTimeline(t.Context(), ""); !errors.Is(err, payment.ErrInvalid) {
+	if _, err := operator.AcceptTimeline(t.Context(), time.Time{}, ""); !errors.Is(err, payment.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE actor = $1", celltest.Operator); n != 2 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -56,7 +57,7 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 		})
 		_, of["executor"] = openExecutor(t, cell).CheckServer(t.Context())
 		_, of["callbacks"] = callbacks.CheckServer(t.Context())
-		_, of["operator"] = operator.AcceptTimeline(t.Context(), "a test")
+		_, of["operator"] = operator.AcceptTimeline(t.Context(), time.Time{}, "a test")
 		_, of["reader"] = reader.Status(t.Context())
 		return of
 	}

@@ -32,6 +32,19 @@ func TestSendThatIsDeniedLate(t *testing.T) {
 	if _, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why); !errors.Is(err, payment.ErrNotAllowed) {
 		t.Errorf("replay of a key that a refusal may have used up: %v", err)
 	}
+
+	// The same where nothing else may count as a send: an inquiry was told of the refusal.
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	claim = d.claimOne(d.enqueue())
+	d.record(lost(asksInVain, claim))
+	inquiry := d.claimOne(claim.OutboxID)
+	same(t, "is asked about", inquiry.Action, payment.ActionInquire)
+	same(t, "late word", d.late(told(asksInVain, claim, payment.ResultNotSent, "")), payment.VerdictLate)
+	same(t, "the answer", d.late(told(asksInVain, inquiry, payment.ResultRefused, "")), payment.VerdictIn)
+	same(t, "letter", d.letter(claim.OutboxID), "FAILED pending")
+	d.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "id_after_refusal": "NEW"}'::jsonb, 'set by a test')`)
+	_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
+	refusedWith(t, "replay of a key that the refusal of another may have used up", err, "RH020", "wants a new id")
 }
 
 // TestSendsAreCountedAlike: what a timeline calls a send that may have reached the rail is

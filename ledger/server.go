@@ -62,7 +62,7 @@ func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
 	var s payment.Suspension
 	var id pgtype.UUID
 	var accepted pgtype.Timestamptz
-	err := row.Scan(&id, &s.Cause, &s.Detail, &s.OpenedAt, &accepted, &s.KnownUntil, &s.DoubtedUntil)
+	err := row.Scan(&id, &s.Cause, &s.Detail, &s.OpenedAt, &accepted, &s.KnownUntil, &s.DoubtedUntil, &s.ServerStartedAt, &s.Timeline)
 	s.ID, s.AcceptedAt = payment.ID(id.Bytes), orZero(accepted)
 	return s, err
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -28,9 +30,17 @@ func (d *desk) suspend() {
 
 func (d *desk) accept() {
 	d.t.Helper()
-	if _, err := d.operator().AcceptTimeline(d.t.Context(), why); err != nil {
+	if _, err := d.operator().AcceptTimeline(d.t.Context(), d.suspendedAt(), why); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// suspendedAt is since when a suspension is open; zero: none is.
+func (d *desk) suspendedAt() time.Time {
+	d.t.Helper()
+	var at pgtype.Timestamptz
+	d.must(d.super.QueryRow(d.t.Context(), `SELECT max(opened_at) FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&at))
+	return at.Time
 }
 
 // doubts are the ways in which a send may have been forgotten.
@@ -115,6 +125,15 @@ func TestRefusalAfterTheAcceptance(t *testing.T) {
 		{"never suspended", `{}`, func(*desk) {}, [3]string{"DISPATCHING FAILED(1)", "LATE_OUTCOME FAILED", again + " FAILED(1)"}},
 		{"accepted", `{}`, func(d *desk) { d.suspend(); d.accept() }, [3]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME", again}},
 		{"one outcome a key", `{"answer_covers_key": true}`, func(d *desk) { d.suspend(); d.accept() }, [3]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME", again}},
+		// What the rail reports by itself may be a forgotten send that it refused for now; what it answers covers that.
+		{"one outcome a key, all the while", `{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h"}`, func(d *desk) {
+			d.suspend()
+			d.accept()
+			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+			d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at`)
+			d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
+			d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`)
+		}, [3]string{"DISPATCHING LATE_OUTCOME", "LATE_OUTCOME", again}},
 		{"long after", `{}`, func(d *desk) {
 			d.suspend()
 			d.accept()
@@ -326,6 +345,9 @@ func TestShowWhileSuspended(t *testing.T) {
 	d.suspend()
 	same(t, "while suspended", show(), ledger.OutcomeUnknown)
 	d.accept()
+	same(t, "after the acceptance, by data of no known time", show(), ledger.OutcomeUnknown)
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at`)
 	same(t, "after the acceptance", show(), ledger.NotSent)
 }
 
@@ -341,7 +363,7 @@ func TestAcceptedMeanwhile(t *testing.T) {
 	d.must(err)
 	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
 	same(t, "open", open(), 1)
-	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared')`)
+	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	d.must(d.exec.Suspend(t.Context(), "another", payment.CauseRowsMissing, "found before that", server.Now))
 	same(t, "open after the acceptance", open(), 0)
 	server, err = d.exec.CheckServer(t.Context())

@@ -52,6 +52,9 @@ type Timeline struct {
 	// Unconfirmed is set where no suspension is open, and no relayer has confirmed that nothing
 	// is missing since the server was started or promoted: the same may be so.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// RepeatsSince is since when lanes were suspended, where its call may repeat one that was
+	// forgotten before: a send of that call may have been executed. Zero: it repeats none.
+	RepeatsSince time.Time `json:"repeats_since,omitzero"`
 	// Payload and Headers are the stored JSON. They stay out of JSON output unless the
 	// caller asks for them.
 	Payload json.RawMessage `json:"-"`
@@ -225,9 +228,9 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var railKey pgtype.UUID
 	var priority pgtype.Int2
 	var other, unsettled pgtype.Bool
-	var expires, suspended, pausedAt, until pgtype.Timestamptz
+	var expires, suspended, repeats, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended, &unsettled,
+		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended, &unsettled, &repeats,
 		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
@@ -242,6 +245,7 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 		t.Priority = new(int(priority.Int16))
 	}
 	t.ExpiresAt, t.SuspendedAt = orZero(expires), orZero(suspended)
+	t.RepeatsSince = orZero(repeats)
 	t.Unconfirmed = unsettled.Bool && !suspended.Valid
 	t.OtherPayload = other.Bool
 	if paused.Valid {

@@ -70,10 +70,10 @@ func TestAcceptedBeforeItWasSeen(t *testing.T) {
 	d := newDesk(t)
 	d.suspend()
 	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day' WHERE accepted_at IS NULL`)
-	_, err := d.operator().AcceptTimeline(t.Context(), why)
+	_, err := d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 	same(t, "refused", ledger.SQLState(err), "RH020")
 	d.suspend() // a guard has looked
-	_, err = d.operator().AcceptTimeline(t.Context(), why)
+	_, err = d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 	d.must(err)
 }
 
@@ -88,13 +88,13 @@ func TestAcceptedThoughNothingIsSuspended(t *testing.T) {
 		if what == "another timeline" {
 			d.unaccepted()
 		}
-		_, err := d.operator().AcceptTimeline(t.Context(), why)
+		_, err := d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 		same(t, what+": refused", ledger.SQLState(err), "RH020")
 		d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`) // it has compared, and misses nothing
 		if what == "another timeline" {
 			d.suspend()
 		}
-		_, err = d.operator().AcceptTimeline(t.Context(), why)
+		_, err = d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 		d.must(err)
 	}
 }

@@ -54,7 +54,10 @@ type Claim struct {
 	// MaybeSent and Doubted are set by Weigh: a send may have been made that no row
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool
-	RenderVersion      string // of the earlier sends; empty: none
+	// ForgottenSince is the earliest moment at which a send may have been claimed that no
+	// row knows. It has no meaning where MaybeSent is not set.
+	ForgottenSince time.Time
+	RenderVersion  string // of the earlier sends; empty: none
 	// SentUnder are the rules of the profiles that earlier sends were made under, where
 	// another than that of this claim is among them.
 	SentUnder []KeyRules

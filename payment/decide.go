@@ -46,6 +46,8 @@ const notSentCap = 30 * time.Second
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
 	p = p.Under(c.SentUnder)
+	// A key that the rail knows no more has a second outcome.
+	p.AnswerCoversKey = p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
 	d := Decision{
 		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,

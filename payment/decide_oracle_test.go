@@ -41,6 +41,7 @@ type restored int
 const (
 	untouched restored = iota
 	maybeSent          // an operator has compared; the caller may have repeated a call that was forgotten
+	longAgo            // the same, and what was forgotten is older than any key window
 	doubted            // no operator has compared yet
 )
 
@@ -88,6 +89,9 @@ func (s situation) claim() payment.Claim {
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
 	c.SeenBefore, c.Asked = s.seen && s.asking(), s.asked
+	if c.ForgottenSince = noon.Add(-5 * time.Minute); s.restored == longAgo {
+		c.ForgottenSince = noon.Add(-48 * time.Hour)
+	}
 	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
 		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
 	}
@@ -110,6 +114,15 @@ func (s situation) claim() payment.Claim {
 }
 
 func (s situation) asking() bool { return s.action == payment.ActionInquire }
+
+// accepted: an operator has compared, and a call may repeat one that was forgotten.
+func (s situation) accepted() bool { return s.restored == maybeSent || s.restored == longAgo }
+
+// coversKey: "one outcome a key" is said of a key that the rail has not forgotten.
+func (s situation) coversKey() bool {
+	known := s.resend == payment.ResendSameKey && s.window > 0 && s.restored != longAgo
+	return s.covers && (s.restored == untouched || known)
+}
 
 func (s situation) sendsBefore() int {
 	switch {
@@ -210,11 +223,11 @@ func (s situation) expected() verdict {
 		return v
 	case "refused for good":
 		// A send that a restore may have forgotten is not the one that was refused.
-		v.unknown = v.unknown || !s.asking() && s.restored == maybeSent
+		v.unknown = v.unknown || !s.asking() && s.accepted()
 		return s.settled(v).failed("")
 	case "refused for funds":
 		// Sent again by the rule for it alone, where the rail takes the key.
-		v.unknown = v.unknown || s.restored == maybeSent
+		v.unknown = v.unknown || s.accepted()
 		if !s.again || s.lastSend || s.sendsBefore() >= tableBusiness {
 			return v.failed("BUSINESS_REFUSED")
 		}
@@ -225,7 +238,7 @@ func (s situation) expected() verdict {
 	case "refused for now":
 		// It speaks for its own send alone: rails refuse for load before they look
 		// the key up. Only a rail that takes a refused key again is sent it again.
-		v.unknown = v.unknown || s.restored == maybeSent
+		v.unknown = v.unknown || s.accepted()
 		switch {
 		case !s.again:
 			return v.failed("NEW_ID_NEEDED")
@@ -279,7 +292,7 @@ func (s situation) proof() string {
 	switch {
 	case s.asking() && s.word == payment.ResultExecuted:
 		return "executed"
-	case s.asking() && s.word == payment.ResultRefused && (s.covers || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
+	case s.asking() && s.word == payment.ResultRefused && (s.coversKey() || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
 		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd:
@@ -307,7 +320,7 @@ func (s situation) proof() string {
 // outcome a key; what an inquiry proves settles all sends. That one of several
 // sends was refused proves nothing about the others.
 func (s situation) settled(v verdict) verdict {
-	if s.asking() || s.covers {
+	if s.asking() || s.coversKey() {
 		v.unknown, v.provisional = false, false
 	}
 	return v
@@ -416,7 +429,10 @@ func situations(yield func(situation) bool) {
 									continue
 								}
 								for _, s.age = range ages {
-									for _, s.restored = range []restored{untouched, maybeSent, doubted} {
+									for _, s.restored = range []restored{untouched, maybeSent, longAgo, doubted} {
+										if s.restored == longAgo && !s.covers {
+											continue
+										}
 										for _, s.seen = range either {
 											for _, s.expires = range []expiry{never, overAlready, overBeforeNext} {
 												for _, s.word = range everyWord() {

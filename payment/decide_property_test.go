@@ -65,6 +65,9 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 		if rapid.Bool().Draw(t, "the rail was busy before") {
 			c.BusySince = noon.Add(-anySpan().Draw(t, "busy since"))
 		}
+		if c.MaybeSent {
+			c.ForgottenSince = noon.Add(time.Minute - anySpan().Draw(t, "forgotten since"))
+		}
 		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
 			c.FirstSentAt = noon.Add(time.Minute - anySpan().Draw(t, "first send ago"))
@@ -121,6 +124,14 @@ func anyDecision(t *rapid.T) decided {
 	}
 	t.Logf("decision %+v", d.Decision)
 	return d
+}
+
+// keeps reports whether the rail keeps one outcome of the key, also of a send that was
+// forgotten: inside its key window alone.
+func (d decided) keeps() bool { return keeps(d.policy, d.claim, d.answer) }
+
+func keeps(p payment.Policy, c payment.Claim, a payment.Answer) bool {
+	return p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(noon.Sub(c.ForgottenSince)+a.Elapsed))
 }
 
 func (d decided) resends() bool { return d.Requeue && d.NextAction == payment.ActionSend }
@@ -211,7 +222,7 @@ func TestUnknownEndsByEvidenceAlone(t *testing.T) {
 		switch {
 		case d.claim.Action == payment.ActionInquire:
 			evidence = byInquiry
-		case d.policy.AnswerCoversKey:
+		case d.keeps():
 			evidence = byCoveringSend
 		}
 		if d.lost || !slices.Contains(evidence, d.answer.Result) {
@@ -366,9 +377,9 @@ func TestDoubtedIsNeverFailed(t *testing.T) {
 		if !d.claim.Doubted || d.State != payment.Failed {
 			return
 		}
-		covered := d.policy.AnswerCoversKey && !d.claim.Provisional &&
+		covered := d.keeps() && !d.claim.Provisional &&
 			(d.answer.Result == payment.ResultRefusedFinal && d.claim.Action == payment.ActionSend)
-		asked := d.claim.Action == payment.ActionInquire && d.answer.Result == payment.ResultRefused && d.policy.AnswerCoversKey
+		asked := d.claim.Action == payment.ActionInquire && d.answer.Result == payment.ResultRefused && d.keeps()
 		if !covered && !asked || d.lost {
 			t.Fatalf("%s ends a doubted payment as FAILED", d.answer.Result)
 		}
@@ -402,7 +413,7 @@ func TestRefusalIsNoFailureOfARepetition(t *testing.T) {
 		c.Action, c.MaybeSent = payment.ActionSend, true
 		refusals := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultRefusedFinal}
 		a.Result = rapid.SampledFrom(refusals).Draw(t, "refusal")
-		whole := a.Result == payment.ResultRefusedFinal && p.AnswerCoversKey && !c.Provisional
+		whole := a.Result == payment.ResultRefusedFinal && keeps(p, c, a) && !c.Provisional
 		if d := p.Decide(c, a); (d.State == payment.Failed) != whole {
 			t.Fatalf("%s, and %s though a send may be forgotten", a.Result, d.State)
 		}

@@ -15,8 +15,11 @@ type Suspension struct {
 	// KnownUntil is the newest moment that the data knows from before: what was
 	// sent after it may be forgotten. The Unix epoch: it is not known.
 	KnownUntil time.Time
-	OpenedAt   time.Time
-	AcceptedAt time.Time // zero: it is open
+	OpenedAt   time.Time // also when a later start of the server took it over
+	// ServerStartedAt and Timeline are of the server on which it was opened, or taken over.
+	ServerStartedAt time.Time
+	Timeline        int64
+	AcceptedAt      time.Time // zero: it is open
 	// DoubtedUntil is how long after its end callers may repeat calls that were
 	// forgotten; it has no meaning while the suspension is open.
 	DoubtedUntil time.Time
@@ -67,10 +70,14 @@ func (s Server) HasAccepted(id ID) bool {
 // sent now counts as a re-send whose first send was then. Once it
 // has ended, an operator has compared what was known here; what remains is that
 // the key window of a send made meanwhile may have begun at KnownUntil, and that a
-// caller may repeat a call that was forgotten, so that the rail knows its key.
+// caller may repeat a call that was forgotten, so that the rail knows its key, if its
+// window is not over.
 func (c Claim) Weigh(suspensions []Suspension) Claim {
 	for _, s := range suspensions {
 		if s.Open() || c.CreatedAt.Before(s.DoubtedUntil) {
+			if !c.MaybeSent || s.KnownUntil.Before(c.ForgottenSince) {
+				c.ForgottenSince = s.KnownUntil
+			}
 			c.MaybeSent = true
 			// What was forgotten was sent before the suspension: an inquiry that asks
 			// too early after it proves nothing.

@@ -69,6 +69,29 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
+// TestForgottenSince: a send that no row knows may be as old as the newest moment that is
+// known from before the earliest restore that may have forgotten it.
+func TestForgottenSince(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		created     float64
+		suspensions []payment.Suspension
+		want        float64 // 0: none may be forgotten
+	}{
+		"none":                             {9, nil, 0},
+		"open":                             {9, []payment.Suspension{suspended(8, 10, 0)}, 8},
+		"accepted, enqueued after it":      {12, []payment.Suspension{suspended(8, 10, 11)}, 8},
+		"accepted, enqueued long after it": {20, []payment.Suspension{suspended(8, 10, 11)}, 0},
+		"two":                              {9, []payment.Suspension{suspended(12, 13, 0), suspended(8, 10, 11)}, 8},
+		"two, the earlier is over":         {16, []payment.Suspension{suspended(15, 17, 0), suspended(8, 10, 11)}, 15},
+	} {
+		got := payment.Claim{CreatedAt: at(c.created)}.Weigh(c.suspensions)
+		if !got.ForgottenSince.Equal(at(c.want)) {
+			t.Errorf("%s: forgotten since %s, want %s", name, got.ForgottenSince, at(c.want))
+		}
+	}
+}
+
 // TestWeighNeverForgets: a suspension only adds doubt. It makes no first send
 // younger, no latest send older, and counts none as the first that was not.
 func TestWeighNeverForgets(t *testing.T) {

@@ -29,7 +29,7 @@ func TestAcceptedAfterAPlainRestart(t *testing.T) {
 	w.run(config)
 	operator := w.cell.Conn(t, celltest.Operator)
 	w.seen.await(t, func() error {
-		_, err := operator.Exec(t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank')`)
+		_, err := operator.Exec(t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 		return err
 	})
 	w.awaitStates(w.enqueue("after"), "DISPATCHING DISPATCHED")

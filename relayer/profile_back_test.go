@@ -66,7 +66,7 @@ func TestForgottenProfileStopsItsLane(t *testing.T) {
 	id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test')`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
@@ -100,7 +100,7 @@ func TestForgottenProfileReadBeforeTheSuspension(t *testing.T) {
 			id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 			w.awaitTurns(10)
 			same(t, "sends while suspended", w.sends(id), 0)
-			w.do(`SELECT railhead.accept_timeline('compared, in a test')`)
+			w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 			w.awaitStates(id, "DISPATCHING DISPATCHED")
 		})
 	}
@@ -124,7 +124,7 @@ func TestForgottenProfileBehindASecondRestore(t *testing.T) {
 	id := w.enqueue("one whose send under the forgotten profile may be forgotten")
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test')`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
@@ -141,6 +141,6 @@ func TestPromiseMadeWhileSuspended(t *testing.T) {
 	w.seen.awaitCount(t, "breaker CLOSED", 2)
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	w.do(`SELECT railhead.accept_timeline('compared, in a test')`)
+	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }

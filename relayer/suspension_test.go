@@ -57,7 +57,7 @@ const (
 func (w *world) accept() {
 	w.t.Helper()
 	operator := w.cell.Conn(w.t, celltest.Operator)
-	if _, err := operator.Exec(w.t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank')`); err != nil {
+	if _, err := operator.Exec(w.t.Context(), `SELECT railhead.accept_timeline('compared with the statement of the bank', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -65,7 +65,7 @@ func TestForgedIsShown(t *testing.T) {
 	cell.Exec(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`)
 	cell.Exec(`SELECT railhead.open_dead_letters(ARRAY[$1::uuid], ARRAY['UNCLAIMABLE'], ARRAY['23514'])`, [16]byte(mustID(t, id)))
 	shown = who.want(exitOK, "dead-letter", "show", id).out
-	says(shown, "money        sent, outcome unknown", "railhead dead-letter escalate "+id)
+	says(shown, "money        outcome unknown", "railhead dead-letter escalate "+id)
 	who.want(exitNotAllowed, "dead-letter", "close", id, "--reason", "found the forger")
 	who.want(exitOK, "dead-letter", "escalate", id, "--reason", "may be on its way")
 	who.want(exitNotFound, "payment", "show", payment.NewID().String())

@@ -105,6 +105,8 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
 			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
+			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
 			Now: now, ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim sets it aside as UNCLAIMABLE; no running relayer serves rail wire": {

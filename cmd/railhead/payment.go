@@ -104,7 +104,11 @@ func nextStep(line ledger.Timeline) string {
 	case p != nil && line.PutBackAfter() != "":
 		return putBackNext(line)
 	case line.IsOver():
-		said := fmt.Sprintf("the reaper ends it as EXPIRED: it is over since %s, and is not claimed any more", clock(line.ExpiresAt))
+		ends := "ends"
+		if !line.RepeatsSince.IsZero() {
+			ends = "parks"
+		}
+		said := fmt.Sprintf("the reaper %s it as EXPIRED: it is over since %s, and is not claimed any more", ends, clock(line.ExpiresAt))
 		if !line.SuspendedAt.IsZero() {
 			said += "; not before the suspension since " + clock(line.SuspendedAt) + " is ended"
 		} else if line.Unconfirmed {

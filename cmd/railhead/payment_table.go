@@ -87,11 +87,11 @@ func openingLine(d *ledger.DeadLetter) string {
 	return text
 }
 
-// moneyWords are the words for people: "sent, outcome unknown".
+// moneyWords are the words for people: "outcome unknown".
 func moneyWords(word ledger.Certainty) string {
 	switch word {
 	case ledger.OutcomeUnknown:
-		return "sent, outcome unknown"
+		return "outcome unknown"
 	case ledger.ExecutedByEvidence:
 		return "executed"
 	case ledger.NotExecutedByEvidence:

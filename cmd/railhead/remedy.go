@@ -25,7 +25,7 @@ func remedy(line ledger.Timeline) string {
 		}
 		if !line.SuspendedAt.IsZero() {
 			return "lanes are suspended since " + clock(line.SuspendedAt) + ", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
-				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --reason WHY\n" + said
+				"with the rail, resolve as executed what it has, and end the suspension: railhead timeline accept --since " + clock(line.SuspendedAt) + " --reason WHY\n" + said
 		}
 	}
 	return said

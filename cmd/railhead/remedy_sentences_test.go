@@ -118,7 +118,7 @@ func (w *teller) obey(line ledger.Timeline) {
 	id := [16]byte(w.id)
 	var first []string
 	if strings.Contains(said, "railhead timeline accept") {
-		first = append(first, `SELECT railhead.accept_timeline('a test')`)
+		first = append(first, `SELECT railhead.accept_timeline('a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	}
 	if strings.Contains(said, "no relayer has confirmed") { // one starts, and does
 		w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)

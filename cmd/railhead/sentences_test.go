@@ -48,6 +48,8 @@ const sentenceRows = `
 
 // sentenceWords are what the book's SQL says more than once.
 var sentenceWords = map[string]string{
+	"repeats": `EXISTS (SELECT FROM k, railhead.payment_outbox_suspensions s, railhead.payment_outbox_settings g
+		WHERE k.created_at >= least(s.known_until, s.opened_at) AND (s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within))`,
 	"executed_by_rail": `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND (state = 'DISPATCHED' OR result = 'EXECUTED'))`,
 	"refused_by_rail":  `EXISTS (SELECT FROM a WHERE error_code IS DISTINCT FROM 'RESOLVED' AND result IN ('REFUSED', 'REFUSED_FINAL'))`,
 	// Claims that no row answers.
@@ -713,7 +715,9 @@ func (w *teller) suspend() {
 	w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true`)
 	w.cell.Exec(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
 	w.look("suspended")
-	server, err := w.operator.AcceptTimeline(w.Context(), "a test")
+	var since time.Time
+	w.must(w.looker.QueryRow(w.Context(), `SELECT opened_at FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&since))
+	server, err := w.operator.AcceptTimeline(w.Context(), since, "a test")
 	w.must(err)
 	w.hold("act", accepted(server))
 	w.check()

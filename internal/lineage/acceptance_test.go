@@ -71,3 +71,25 @@ func TestAcceptedOnAnEarlierStart(t *testing.T) {
 		is(t, map[bool]string{true: "looked in between", false: "did not look in between"}[looked]+": on the next start", g, false, false, false)
 	}
 }
+
+// TestAcceptedAheadByAnEarlierStart: an earlier start's clock was ahead, and has dated an acceptance into this
+// start. A guard without a memory does not take it for a comparison of this one: relayer-2, which sent, is awaited. One that was
+// made on this start is one, whatever its time.
+func TestAcceptedAheadByAnEarlierStart(t *testing.T) {
+	t.Parallel()
+	for _, here := range []bool{false, true} {
+		l := newLedger()
+		l.suspend(payment.CauseNoMemory, "another noticed")
+		l.server.Now = l.server.Now.Add(time.Hour) // the clock of the earlier start
+		l.accept()
+		l.server.Now = noon
+		l.restart(10 * time.Minute)
+		if l.server.Now = noon.Add(2 * time.Hour); here {
+			l.server.Suspensions[0].ServerStartedAt = l.server.StartedAt
+		}
+		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, 3*time.Hour, time.Hour
+		g := guard(t, l, "")
+		look(t, g)
+		is(t, map[bool]string{true: "accepted here", false: "accepted by an earlier start"}[here], g, here, here, here)
+	}
+}

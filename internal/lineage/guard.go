@@ -118,7 +118,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared = compared || accepted && here || acceptedSince(server, server.StartedAt, payment.Remembered{})
+	compared = compared || accepted && here || acceptedHere(server)
 	finding := examine(server, memory, recall, look{vanished: vanished, compared: compared, remembers: remembers, met: met})
 	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.told(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {
@@ -197,6 +197,14 @@ func acceptedSince(server payment.Server, at time.Time, known payment.Remembered
 	}
 	return slices.ContainsFunc(server.Suspensions, func(s payment.Suspension) bool {
 		return since(s.AcceptedAt) && !slices.Contains(known.Accepted, s.ID)
+	})
+}
+
+// acceptedHere reports whether an operator has accepted what was suspended on this start of
+// the server. The times of acceptances do not tell: an earlier start's clock may have been ahead.
+func acceptedHere(server payment.Server) bool {
+	return slices.ContainsFunc(server.Suspensions, func(s payment.Suspension) bool {
+		return !s.Open() && s.ServerStartedAt.Equal(server.StartedAt) && s.Timeline == server.Timeline
 	})
 }
 

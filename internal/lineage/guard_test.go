@@ -67,6 +67,7 @@ func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCa
 		if !open {
 			l.suspend(cause, detail)
 		}
+		l.server.Suspensions[0].ServerStartedAt, l.server.Suspensions[0].Timeline = l.server.StartedAt, l.server.Timeline
 		l.openOn = l.server
 	})
 }
@@ -75,6 +76,7 @@ func (l *ledger) suspend(cause payment.SuspensionCause, detail string) {
 	l.openOn = l.server
 	l.server.Suspensions = append([]payment.Suspension{{
 		ID: payment.NewID(), Cause: cause, Detail: detail, KnownUntil: noon.Add(-time.Minute), OpenedAt: l.server.Now,
+		ServerStartedAt: l.server.StartedAt, Timeline: l.server.Timeline,
 	}}, l.server.Suspensions...)
 }
 

@@ -1,5 +1,6 @@
 -- Ends what has expired with nothing unknown, paused rail or not: out of
--- pending, FAILED with EXPIRED and the whole pending row, and a dead letter.
+-- pending, FAILED with EXPIRED and the whole pending row, and a dead letter. Whose call may
+-- repeat one that a restore forgot may have been paid, and is PARKED instead.
 -- A row that was set aside waits for a person already. Nothing ends while the
 -- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
@@ -34,15 +35,18 @@ ended AS (
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
       ELSE g.attempt_count + 1
     END,
-    'FAILED', clock_timestamp(), 'EXPIRED', $1, g.render_version, g.outcome_unknown, g.provisional,
+    CASE WHEN repeated.since IS NULL THEN 'FAILED' ELSE 'PARKED' END::{cell}.outbox_attempt_state, clock_timestamp(), 'EXPIRED', $1,
+    g.render_version, repeated.since IS NOT NULL, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
   FROM gone g
+  CROSS JOIN LATERAL (SELECT {cell}.repeats_forgotten_call(g.created_at) AS since) repeated
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id
+  RETURNING a.outbox_id, a.outcome_unknown
 ),
 letters AS (
-  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg('EXPIRED'::text), array_agg('EXPIRED'::text))
+  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg(CASE WHEN e.outcome_unknown THEN 'OUTCOME_UNKNOWN' ELSE 'EXPIRED' END),
+    array_agg('EXPIRED'::text))
   FROM ended e
   HAVING count(*) > 0
 )

@@ -8,6 +8,7 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
   NOT {cell}.server_is_settled() AS unsettled,
+  CASE WHEN k.rail_key IS NOT NULL THEN {cell}.repeats_forgotten_call(k.created_at) END AS repeats_since,
   w.fingerprint IS NULL AS no_payload, w.fingerprint <> k.fingerprint AS other_payload,
   h.what, h.paused_by, h.paused_at, h.pause_reason, h.paused_until
 FROM (

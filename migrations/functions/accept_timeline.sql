@@ -1,54 +1,74 @@
--- accept_timeline(reason text) -> (system_identifier text, timeline bigint)
+-- accept_timeline(reason text, since timestamptz) -> (system_identifier text, timeline bigint)
 --   Says that an operator has compared with the rails what a failover, a restore or
 --   a snapshot may have forgotten: the open suspension ends, and this server and
---   timeline are accepted. Services see it within seconds.
---   A suspension of another start of the server, or of another timeline, is not ended: what
---   is there now is not what the operator compared. Nor is one accepted before any
---   component has compared it: whether something is missing is not known then.
--- errors:  RH002 without a reason, RH020 while a suspension is open that is not of this start
---          of the server, and where no component has compared this start, 55P03 after 5 s
---          of waiting for a lock.
+--   timeline are accepted. Services see it within seconds. since names the suspension that
+--   was compared, by its opened_at to the second; it is null where none is suspended.
+--   A suspension of another start of the server, or of another timeline, is not ended, nor is
+--   one that was opened, or taken over, since: what is there now is not what the operator
+--   compared. Nor is a server accepted before any component has compared it: whether
+--   something is missing is not known then.
+-- errors:  RH002 without a reason, or without since while a suspension is open; RH020 while one is
+--          open that is of another time, or not of this start of the server, where none is open
+--          and none of that time was accepted, and where no component has compared this start;
+--          55P03 after 5 s of waiting for a lock.
+-- reads:   outbox_heartbeats.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
 -- locks:   the open suspension's row.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text)
+CREATE OR REPLACE FUNCTION {cell}.accept_timeline(reason text, since timestamptz DEFAULT NULL)
 RETURNS TABLE (system_identifier text, timeline bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
+SET timezone = 'UTC'
 AS $$
 DECLARE
-  ended uuid;
+  suspended {cell}.payment_outbox_suspensions; -- the open one
+  shape     CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS"Z"';
+  what      text; -- has to be compared
 BEGIN
   PERFORM {cell}.require_reason(accept_timeline.reason);
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
   accept_timeline.timeline := {cell}.server_timeline();
-  PERFORM FROM {cell}.payment_outbox_suspensions s
-  WHERE s.accepted_at IS NULL
-    AND (s.system_identifier, s.timeline, s.server_started_at)
-      IS DISTINCT FROM (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time())
-  FOR UPDATE;
-  IF FOUND THEN
+  SELECT s.* INTO suspended FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL FOR UPDATE;
+  what := CASE WHEN suspended.known_until > '-infinity' THEN 'was sent since ' || to_char(suspended.known_until, shape) ELSE 'was ever sent' END;
+  IF suspended.suspension_id IS NULL THEN
+    IF since IS NOT NULL AND NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_suspensions s WHERE date_trunc('second', s.opened_at) = date_trunc('second', since))
+    THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = format('no suspension is open, and none was that is of %s', to_char(since, shape)),
+        HINT = 'See opened_at of payment_outbox_suspensions. If the server has forgotten it, a relayer finds that out within seconds.';
+    END IF;
+    IF EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled() THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH020',
+        MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: what it may have forgotten is not known yet',
+        HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+    END IF;
+  ELSIF (suspended.system_identifier, suspended.timeline, suspended.server_started_at)
+    IS DISTINCT FROM (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time())
+  THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has looked at it since: it may have forgotten more than you have compared',
       HINT = 'Start a relayer, or wait some seconds until one has looked. Then compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
-  END IF;
-  IF NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
-    AND EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled()
-  THEN
+  ELSIF since IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = format('lanes are suspended since %s: say that it is this suspension that you have compared with the rails', to_char(suspended.opened_at, shape)),
+      HINT = format('Compare with the rails what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
+  ELSIF date_trunc('second', suspended.opened_at) <> date_trunc('second', since) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: what it may have forgotten is not known yet',
-      HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+      MESSAGE = format('lanes are suspended since %s, and what you have compared is the suspension of %s: the server may have gone back again since, and forgotten what you have ended',
+        to_char(suspended.opened_at, shape), to_char(since, shape)),
+      HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
   VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)
   ON CONFLICT DO NOTHING;
   UPDATE {cell}.payment_outbox_suspensions s
   SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason
-  WHERE s.accepted_at IS NULL
-  RETURNING s.suspension_id INTO ended;
+  WHERE s.suspension_id = suspended.suspension_id;
   INSERT INTO {cell}.payment_operator_log (act, subject, reason, detail)
   VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline), accept_timeline.reason,
-    jsonb_strip_nulls(jsonb_build_object('suspension_id', ended)));
+    jsonb_strip_nulls(jsonb_build_object('suspension_id', suspended.suspension_id)));
   RETURN NEXT;
 END
 $$;

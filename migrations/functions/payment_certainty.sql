@@ -4,8 +4,8 @@
 --   NOT_EXECUTED_BY_EVIDENCE. Whatever may have reached the rail without a
 --   trustworthy answer is OUTCOME_UNKNOWN, however old it is. settled is what server_is_settled
 --   says, which reads more than one row of an instruction and is asked once for many.
--- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
---          payment_operator_log.   locks: nothing.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
+--          payment_operator_log, and what repeats_forgotten_call reads.   locks: nothing.
 -- called by: status_of_payments, inquire_payment, require_rails_word. Timeline.Certainty has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT
@@ -61,6 +61,12 @@ BEGIN
     RETURN 'NOT_EXECUTED_BY_EVIDENCE';
   END IF;
   IF doubted AND NOT ended THEN
+    RETURN 'OUTCOME_UNKNOWN';
+  END IF;
+  -- That it was not looked at, or never sent, is no word about the call that it may repeat.
+  IF (refused.outbox_id IS NULL OR refused.result IN ({left_nothing_results}))
+    AND {cell}.repeats_forgotten_call((SELECT k.created_at FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = $1)) IS NOT NULL
+  THEN
     RETURN 'OUTCOME_UNKNOWN';
   END IF;
   IF refused.outbox_id IS NOT NULL THEN

@@ -1,9 +1,10 @@
 -- rail_keeps_one_outcome(outbox_id uuid) -> boolean
 --   Whether an answer to one send of the instruction speaks for all of them, by the profile
---   in force and by each that a send was made under: answer_covers_key.
+--   in force and by each that a send was made under: answer_covers_key. Of a send that a
+--   restore may have forgotten it does not where the rail may know its key no more.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
---          rules_of_sends reads.   locks: nothing.
--- called by: refusal_is_whole, answer_open_claim.
+--          rules_of_sends, forgotten_since and rail_knows_keys_for read.   locks: nothing.
+-- called by: refusal_is_whole, answer_open_claim. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.rail_keeps_one_outcome(outbox_id uuid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -15,4 +16,5 @@ AS $$
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1) a
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
     JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version), false)
+    AND ({cell}.forgotten_since($1) <= clock_timestamp() - {cell}.rail_knows_keys_for($1)) IS NOT TRUE
 $$;

@@ -4,7 +4,7 @@
 --   resend_on_unknown NEVER. Of two sends that lie further apart each may be executed.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          rules_of_sends reads.   locks: nothing.
--- called by: executed_twice, record_late_outcome.
+-- called by: executed_twice, record_late_outcome, rail_keeps_one_outcome.
 CREATE OR REPLACE FUNCTION {cell}.rail_knows_keys_for(outbox_id uuid) RETURNS interval
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

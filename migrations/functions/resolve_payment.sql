@@ -54,6 +54,7 @@ DECLARE
   reference text COLLATE "C" := btrim(resolve_payment.rail_reference);
   on_rail text COLLATE "C";
   since   timestamptz; -- what the evidence can't be older than
+  forgot  timestamptz; -- until when sends of it may have begun that a restore forgot
   other   uuid; -- the payment that has the reference already
 BEGIN
   PERFORM {cell}.require_reason(resolve_payment.reason);
@@ -117,12 +118,14 @@ BEGIN
 
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);
   IF NOT resolve_payment.executed THEN
-    since := (SELECT greatest(since, max(s.claimed_at)) FROM {cell}.sends_of(resolve_payment.outbox_id) s);
+    forgot := {cell}.may_be_forgotten_until(resolve_payment.outbox_id);
+    since := (SELECT greatest(since, forgot, max(s.claimed_at)) FROM {cell}.sends_of(resolve_payment.outbox_id) s);
   END IF;
   IF resolve_payment.evidence_date < ((since - interval '12 hours') AT TIME ZONE 'UTC')::date THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the evidence is of %s, and %s at %s: it can''t speak of that', resolve_payment.evidence_date,
-        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued' ELSE 'the last send began' END, date_trunc('second', since)),
+        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued' WHEN since = forgot THEN 'a send that the database has forgotten may have begun until'
+          ELSE 'the last send began' END, date_trunc('second', since)),
       HINT = 'The date is that of the statement or the answer, not of the order. Find out at the rail what became of the payment since.';
   END IF;
   IF resolve_payment.executed THEN

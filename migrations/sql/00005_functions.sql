@@ -29,6 +29,7 @@
 {include sends_of}
 {include forgotten_since}
 {include forgotten_calls_until}
+{include repeats_forgotten_call}
 {include profile_at}
 {include key_rules}
 {include rules_while_suspended}

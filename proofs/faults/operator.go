@@ -61,6 +61,12 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 // person compares what waits with the banks' statements, resolves what a bank
 // has executed, and accepts the server.
 func (w *World) person(ctx context.Context) error {
+	type open struct{ Since string }
+	compared, err := collect[open](ctx, w, `SELECT to_char(opened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+		FROM `+cell+`.payment_outbox_suspensions WHERE accepted_at IS NULL`)
+	if err != nil {
+		return err
+	}
 	executed, err := w.executed()
 	if err != nil {
 		return err
@@ -80,7 +86,11 @@ func (w *World) person(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.operate(ctx, "timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the banks' ledgers", len(waiting)))
+	accept := []string{"timeline", "accept", "--reason", fmt.Sprintf("compared %d payments that wait with the banks' ledgers", len(waiting))}
+	for _, suspension := range compared { // one at most
+		accept = append(accept, "--since", suspension.Since)
+	}
+	return w.operate(ctx, accept...)
 }
 
 // resolveExecuted ends what a bank has executed. A lane that goes on by itself

@@ -57,7 +57,7 @@ types 'railhead dead-letter list --reason OUTCOME_UNKNOWN --rail bank'
 says ' lost-answer-1 '
 types 'railhead dead-letter acknowledge lost-answer-1 --reason "asking the bank, ticket 4711"'
 types 'railhead payment show lost-answer-1'
-says 'money +sent, outcome unknown'
+says 'money +outcome unknown'
 types 'railhead payment inquire lost-answer-1 --reason "ticket 4711"'
 awaits 15 'railhead payment show lost-answer-1' 'state +DISPATCHED'
 

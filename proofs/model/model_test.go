@@ -19,6 +19,7 @@ type model struct {
 	action                   payment.Action
 	waitsUnknown, waitsTaken bool
 	expires, expired         bool // it may expire, and it has
+	mayRepeat                bool // it was enqueued after a restore: its call may be one that was forgotten
 	open                     int  // the open claim's number; 0: none
 	claimUnknown, claimTaken bool
 	sends                    map[int]bool // the claims that send, by number; not those that sent nothing
@@ -82,7 +83,7 @@ type named struct {
 func enqueued(policy payment.Policy, past *past) *model {
 	return &model{
 		waiting: true, action: payment.ActionSend, sends: map[int]bool{}, claimSent: map[int]bool{}, answers: map[int]payment.State{},
-		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past,
+		claimedAt: map[int]time.Time{}, stored: map[string]bool{}, past: past, mayRepeat: past.restored,
 		noKeys: policy.ResendOnUnknown != payment.ResendSameKey,
 		covers: policy.AnswerCoversKey, again: policy.IDAfterRefusal == payment.IDSame,
 	}

@@ -246,8 +246,9 @@ func (w *world) expire(t *rapid.T) {
 		// With an unknown outcome it is claimed all the same, until that is known.
 		switch {
 		case !each.waiting || !each.expired || each.waitsUnknown:
-		case each.spoken == payment.ResultNotFound:
-			// Only a re-send could take the place of one that is on its way still.
+		case each.spoken == payment.ResultNotFound || each.mayRepeat:
+			// Only a re-send could take the place of one that is on its way still. And what was
+			// forgotten may have been executed.
 			each.append(payment.Parked, true, 0, "", "")
 			each.waiting, each.letter = false, payment.DeadOutcomeUnknown
 		default:

@@ -196,7 +196,9 @@ func (w *world) accept(t *rapid.T) {
 		one.resolved(payment.Dispatched, payment.ResultExecuted, reference)
 		one.waiting, one.letter, one.judgedPaidAt = false, "", one.rows
 	}
-	_, err := w.operator.AcceptTimeline(w.ctx(), "a proof")
+	var since time.Time
+	must(t, w.looker.QueryRow(w.ctx(), `SELECT opened_at FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`).Scan(&since))
+	_, err := w.operator.AcceptTimeline(w.ctx(), since, "a proof")
 	must(t, err)
 	w.suspended = false
 }

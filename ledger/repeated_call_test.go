@@ -1,0 +1,171 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// TestRepeatedCallIsNotCalledUnpaid: a caller repeats a call that a restore forgot, and that was executed. What the rail did
+// not look at, and what was never sent, is not told as not paid: not while it waits, nor when it is cancelled or expires.
+func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
+	t.Parallel()
+	const expired, cancelled = "expired", "cancelled"
+	for _, word := range []payment.Result{"", payment.ResultRefusedLater, payment.ResultRefusedRail} {
+		for _, end := range []string{"waits", expired, cancelled} {
+			for _, repeats := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s %s %t", word, end, repeats), func(t *testing.T) {
+					t.Parallel()
+					d := newDesk(t)
+					d.apply(keepsKeys)
+					d.suspend()
+					d.accept()
+					if !repeats {
+						d.do(`UPDATE railhead.payment_outbox_settings SET repeated_within = '0'`)
+					}
+					id := d.enqueue()
+					if word != "" {
+						claim := d.claimOne(id)
+						if repeats {
+							server, err := d.exec.CheckServer(t.Context())
+							d.must(err)
+							claim = claim.Weigh(server.Suspensions)
+						}
+						answer := told(sameKey, claim, word, "")
+						answer.RailCode = "429"
+						d.record(answer)
+					}
+					state, letter := "PENDING", ""
+					switch end {
+					case expired:
+						d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() - interval '1 second' WHERE outbox_id = $1`, [16]byte(id))
+						ended, err := d.exec.Expire(t.Context(), "reaper", 10)
+						d.must(err)
+						same(t, "expired", len(ended), 1)
+						if state, letter = "FAILED", "EXPIRED pending"; repeats {
+							state, letter = "PARKED", "OUTCOME_UNKNOWN pending"
+						}
+					case cancelled:
+						_, err := d.operator().CancelPayment(t.Context(), id, why)
+						d.must(err)
+						state = "CANCELLED"
+					}
+					want := ledger.OutcomeUnknown
+					if !repeats {
+						if want = ledger.NotSent; word != "" {
+							want = ledger.RailRefused
+						}
+					}
+					line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
+					d.must(err)
+					got, says := line.Certainty()
+					same(t, "payment show says \""+says+"\" of "+d.rows(id), got, want)
+					same(t, "callers are told", d.text(`SELECT railhead.payment_certainty($1, railhead.server_is_settled())`, [16]byte(id)), string(want))
+					same(t, "state", line.State, state)
+					same(t, "letter", d.letter(id), letter)
+				})
+			}
+		}
+	}
+}
+
+// TestRepeatsForgottenCall: of which times a call may repeat one that was forgotten.
+func TestRepeatsForgottenCall(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	repeats := func(at string) string {
+		return d.text(`SELECT (railhead.repeats_forgotten_call((SELECT opened_at FROM railhead.payment_outbox_suspensions LIMIT 1) + $1::interval) IS NOT NULL)::text`, at)
+	}
+	d.suspend()
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at - interval '1 minute'`)
+	for at, want := range map[string]string{"-61 seconds": "false", "-59 seconds": "true", "1 year": "true"} {
+		same(t, "open, at "+at, repeats(at), want)
+	}
+	d.accept()
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET accepted_at = opened_at + interval '1 hour'`)
+	for at, want := range map[string]string{"-61 seconds": "false", "-59 seconds": "true", "24 hours": "true", "25 hours": "false"} {
+		same(t, "accepted, at "+at, repeats(at), want)
+	}
+	// The clock of the server before was ahead, or nothing is known from before.
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at + interval '1 minute'`)
+	same(t, "by the clock of the server before", repeats("1 second"), "true")
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = '-infinity'`)
+	same(t, "nothing is known", repeats("-1 year"), "true")
+}
+
+// TestAcceptsWhatWasCompared: an operator compares, and the server goes back once more before the acceptance. What was compared is not
+// what is there, also where a relayer has looked.
+func TestAcceptsWhatWasCompared(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	accept := func(since time.Time) error {
+		_, err := d.operator().AcceptTimeline(t.Context(), since, why)
+		return err
+	}
+	d.suspend()
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 day', opened_at = opened_at - interval '1 hour'`)
+	compared := d.suspendedAt()
+	d.suspend() // a guard takes it over on the next start
+	same(t, "is taken over", d.suspendedAt().Sub(compared) > time.Minute, true)
+	refusedWith(t, "without a time", accept(time.Time{}), "RH002", "lanes are suspended since")
+	refusedWith(t, "what was compared", accept(compared), "RH020", "the server may have gone back again since")
+	same(t, "is open", d.suspendedAt().IsZero(), false)
+	again := d.suspendedAt()
+	d.must(accept(again.Truncate(time.Second))) // as it is printed
+	same(t, "is accepted", d.suspendedAt().IsZero(), true)
+	d.must(accept(again)) // the answer was lost
+	d.must(accept(time.Time{}))
+	refusedWith(t, "of no suspension", accept(again.Add(time.Minute)), "RH020", "no suspension is open")
+}
+
+// TestRefusalOfAKeyThatTheRailForgot: a call is repeated whose forgotten send is older than the key window. The rail keeps one outcome a
+// key, and refuses the key that it knows no more: what it executed under it stays unknown.
+func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
+	t.Parallel()
+	for _, ago := range []string{"1 minute", "2 hours"} {
+		d := newDesk(t)
+		d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h"}', 'set by a test')`)
+		d.suspend()
+		d.accept()
+		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval`, ago)
+		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
+		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`) // in force when it was sent
+		policy := payment.Policy{AnswerCoversKey: true, ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
+		server, err := d.exec.CheckServer(t.Context())
+		d.must(err)
+		want := map[string]string{"1 minute": "FAILED", "2 hours": "PARKED"}[ago]
+
+		claim := d.claimOne(d.enqueue()).Weigh(server.Suspensions)
+		d.record(told(policy, claim, payment.ResultRefusedFinal, ""))
+		line, err := openReader(t, d.Cell).Timeline(t.Context(), claim.OutboxID)
+		d.must(err)
+		same(t, ago+": by the answer", line.State, want)
+
+		claim = d.claimOne(d.enqueue()).Weigh(server.Suspensions)
+		same(t, ago+": by SQL", d.text(`SELECT railhead.rail_keeps_one_outcome($1)::text`, [16]byte(claim.OutboxID)), map[string]string{"FAILED": "true", "PARKED": "false"}[want])
+	}
+}
+
+// TestEvidenceOfAfterTheRestore: that a payment was not executed is not shown by a statement that is older than the sends that a
+// restore may have forgotten.
+func TestEvidenceOfAfterTheRestore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim := d.claimOne(d.enqueue())
+	d.record(lost(never, claim))
+	d.suspend()
+	d.accept()
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() + interval '3 days', accepted_at = now() + interval '3 days'`)
+	e := notExecuted()
+	_, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, e)
+	refusedWith(t, "evidence of before", err, "RH020", "a send that the database has forgotten may have begun until")
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now(), accepted_at = now()`)
+	_, err = d.operator().ResolvePayment(t.Context(), claim.OutboxID, e)
+	d.must(err)
+}
