@@ -4,13 +4,14 @@
 --   enqueue_payment_outbox_arrays for callers over HTTP, each item by a token of its own
 --   (SHA-256 of it, and of its certificate's public key). In the registry a digest is in
 --   the place of the caller's key (api_key_digest). A key of a participant stands for one
---   instruction_id.
+--   instruction_id. A lone item that waits, and whose key is new, goes by
+--   enqueue_payment_outbox, which costs a third of an array of one.
 -- errors:  of an item those of enqueue_payment_outbox_arrays, and RH030, the token is
 --          not in force, and RH031, it is not for this participant or verb. RH032 where the
 --          cell allows second keys: there a key by SQL and the same key by HTTP would be
 --          two instructions. 40001 where one key came in for two instructions at once.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_outbox_settings, and what
---          enqueue_payment_outbox_arrays reads.
+--          enqueue_payment_outbox and enqueue_payment_outbox_arrays read.
 -- writes:  payment_api_calls, and what enqueue_payment_outbox_arrays writes.
 -- locks:   as enqueue_payment_outbox_arrays; then the index entries of payment_api_calls, each below its
 --          participant's row, which is locked.
@@ -37,6 +38,7 @@ DECLARE
   answers   record;  -- what became of those
   fresh     integer;
   kept      integer;
+  token     {cell}.payment_api_tokens; -- of a lone item
 BEGIN
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
     RAISE EXCEPTION USING ERRCODE = 'RH032', MESSAGE = 'the cell allows second keys, so that nothing is taken over HTTP',
@@ -47,6 +49,42 @@ BEGIN
     cardinality(headers), cardinality(principals)])) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
+  END IF;
+
+  IF n = 1 AND waits THEN
+    SELECT t.* INTO token FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(tokens[1]);
+    IF {cell}.api_token_refusal(token, certificates[1], 'ENQUEUE', participant_ids[1]) IS NULL
+      AND idempotency_keys[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$' AND coalesce(principals[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$', true)
+      AND NOT EXISTS (
+        SELECT FROM {cell}.payment_api_calls c
+        WHERE c.participant_id = participant_ids[1] COLLATE "C" AND c.idempotency_key = idempotency_keys[1] COLLATE "C")
+    THEN
+      item := 1;
+      BEGIN
+        SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
+        INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
+        FROM {cell}.enqueue_payment_outbox(instruction_ids[1], participant_ids[1], {cell}.api_key_digest(participant_ids[1], idempotency_keys[1]),
+          rail_types[1], payloads[1], not_befores[1], expires_ats[1], priorities[1], headers[1]) e;
+        IF NOT replayed THEN -- the participant's row is ours, so that what is there was committed by others
+          INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
+          VALUES (outbox_id, participant_ids[1], idempotency_keys[1], token.token_id, principals[1])
+          ON CONFLICT DO NOTHING;
+          IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = '40001',
+              MESSAGE = 'a key of this call was used for another instruction meanwhile', HINT = 'Retry the transaction.';
+          END IF;
+        END IF;
+      EXCEPTION WHEN OTHERS THEN
+        IF SQLSTATE NOT LIKE 'RH%' THEN
+          RAISE;
+        END IF;
+        GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT, error_hint = PG_EXCEPTION_HINT,
+          error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME, error_detail = PG_EXCEPTION_DETAIL;
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
+      END;
+      RETURN NEXT;
+      RETURN;
+    END IF;
   END IF;
 
   SELECT array_agg(j.token_id ORDER BY j.item), array_agg(j.fault ORDER BY j.item)
