@@ -119,13 +119,16 @@ BEGIN
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);
   IF NOT resolve_payment.executed THEN
     forgot := {cell}.may_be_forgotten_until(resolve_payment.outbox_id);
+    IF forgot > clock_timestamp() THEN -- by a clock that was ahead: no evidence is of then
+      forgot := clock_timestamp();
+    END IF;
     since := (SELECT greatest(since, forgot, max(s.claimed_at)) FROM {cell}.sends_of(resolve_payment.outbox_id) s);
   END IF;
   IF resolve_payment.evidence_date < ((since - interval '12 hours') AT TIME ZONE 'UTC')::date THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the evidence is of %s, and %s at %s: it can''t speak of that', resolve_payment.evidence_date,
-        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued' WHEN since = forgot THEN 'a send that the database has forgotten may have begun until'
-          ELSE 'the last send began' END, date_trunc('second', since)),
+      MESSAGE = format('the evidence is of %s, and %s %s: it can''t speak of that', resolve_payment.evidence_date,
+        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued at' WHEN since = forgot THEN 'a send that the database has forgotten may have begun as late as'
+          ELSE 'the last send began at' END, date_trunc('second', since)),
       HINT = 'The date is that of the statement or the answer, not of the order. Find out at the rail what became of the payment since.';
   END IF;
   IF resolve_payment.executed THEN
