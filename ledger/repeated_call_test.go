@@ -170,3 +170,33 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 	_, err = d.operator().ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 }
+
+// TestReplayOfAKeyThatTheRailForgot: a send that was made while lanes were suspended may have been a re-send of one that was
+// forgotten, whose key window is over. It is not replayed only to be parked again.
+func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
+	t.Parallel()
+	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true} {
+		d := newDesk(t)
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
+			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`)
+		policy := asksInVain
+		policy.Inquiry.Max, policy.Inquiry.NotFoundAge = 1, payment.Duration(time.Second)
+		claim := d.claimOne(d.enqueue())
+		d.record(told(policy, claim, payment.ResultUnknown, ""))
+		d.suspend()
+		d.accept()
+		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval`, ago)
+		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
+		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`)
+		time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
+		d.record(told(policy, d.claimOne(claim.OutboxID), payment.ResultNotFound, ""))
+		same(t, ago+": letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
+		_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
+		if refused {
+			refusedWith(t, ago+": replay", err, "RH020", "its key window is over")
+		} else {
+			d.must(err)
+		}
+	}
+}

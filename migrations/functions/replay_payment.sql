@@ -7,7 +7,7 @@
 -- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
 --          instruction, RH020 it can't be replayed, with the sentence that says why; or a
 --          suspension is open, 55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_outbox_suspensions.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL) RETURNS integer
@@ -144,7 +144,11 @@ BEGIN
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
   key_window := (SELECT min(coalesce((r ->> 'key_window')::interval, '0s')) FROM jsonb_array_elements(sent_under) r);
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
-    AND (clock_timestamp() - least(sends.first_at, told.first_at) < key_window - least(key_window / 10, interval '5 minutes')) IS NOT TRUE
+    -- Of a send that was made before an acceptance the key may be as old as what was forgotten (payment.Claim.Weigh).
+    AND (least(sends.first_at, told.first_at, (
+      SELECT min(s.known_until) FROM {cell}.payment_outbox_suspensions s
+      WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))
+      > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),
