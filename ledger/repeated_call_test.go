@@ -126,7 +126,7 @@ func TestAcceptsWhatWasCompared(t *testing.T) {
 // key, and refuses the key that it knows no more: what it executed under it stays unknown.
 func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for _, ago := range []string{"1 minute", "2 hours"} {
+	for _, ago := range []string{"1 minute", "57 minutes", "2 hours"} { // a key is sent again for 55 minutes of its hour
 		d := newDesk(t)
 		d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h"}', 'set by a test')`)
 		d.suspend()
@@ -138,7 +138,7 @@ func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 		policy := payment.Policy{AnswerCoversKey: true, ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		want := map[string]string{"1 minute": "FAILED", "2 hours": "PARKED"}[ago]
+		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED"}[ago]
 
 		claim := d.claimOne(d.enqueue()).Weigh(server.Suspensions)
 		d.record(told(policy, claim, payment.ResultRefusedFinal, ""))

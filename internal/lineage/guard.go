@@ -297,9 +297,9 @@ func (g *Guard) Reason() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open != nil {
+		since := g.open.OpenedAt.UTC().Format(time.RFC3339)
 		return fmt.Sprintf("lanes are suspended since %s (%s): %s. Compare with the rails what was sent after %s, "+
-			"then: railhead timeline accept --reason ...", g.open.OpenedAt.UTC().Format(time.RFC3339), g.open.Cause, g.open.Detail,
-			moment(g.open.KnownUntil))
+			"then: railhead timeline accept --since %s --reason ...", since, g.open.Cause, g.open.Detail, moment(g.open.KnownUntil), since)
 	}
 	return g.wait
 }

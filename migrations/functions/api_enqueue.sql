@@ -51,6 +51,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
   END IF;
 
+  -- What is refused here, or is known, goes the way of many, which says why.
   IF n = 1 AND waits THEN
     SELECT t.* INTO token FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(tokens[1]);
     IF {cell}.api_token_refusal(token, certificates[1], 'ENQUEUE', participant_ids[1]) IS NULL

@@ -1,7 +1,8 @@
 -- rail_keeps_one_outcome(outbox_id uuid) -> boolean
 --   Whether an answer to one send of the instruction speaks for all of them, by the profile
 --   in force and by each that a send was made under: answer_covers_key. Of a send that a
---   restore may have forgotten it does not where the rail may know its key no more.
+--   restore may have forgotten it does not where the rail may know its key no more, by the
+--   part of the key window in which a key is sent again (payment.Policy.MayResend).
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          rules_of_sends, forgotten_since and rail_knows_keys_for read.   locks: nothing.
 -- called by: refusal_is_whole, answer_open_claim. payment.Policy.Decide has the same rule.
@@ -16,5 +17,8 @@ AS $$
       SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1) a
     JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
     JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version), false)
-    AND ({cell}.forgotten_since($1) <= clock_timestamp() - {cell}.rail_knows_keys_for($1)) IS NOT TRUE
+    AND (
+      SELECT f.since IS NULL OR f.since > clock_timestamp() - (w.known - least(w.known / 10, interval '5 minutes'))
+      FROM (SELECT {cell}.forgotten_since($1) AS since) f
+      LEFT JOIN LATERAL (SELECT {cell}.rail_knows_keys_for($1) AS known) w ON f.since IS NOT NULL)
 $$;

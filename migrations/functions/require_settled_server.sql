@@ -14,7 +14,7 @@ BEGIN
   IF EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
-      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --reason WHY.';
+      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --since TIME --reason WHY, with the time since when lanes are suspended.';
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'RH020',
     MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s waits until one has', act),
