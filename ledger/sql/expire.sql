@@ -1,6 +1,6 @@
 -- Ends what has expired with nothing unknown, paused rail or not: out of
--- pending, FAILED with EXPIRED and the whole pending row, and a dead letter. Whose call may
--- repeat one that a restore forgot may have been paid, and is PARKED instead.
+-- pending, FAILED with EXPIRED and the whole pending row, and a dead letter. What may repeat
+-- a call that a restore forgot is PARKED instead: that call may have been paid.
 -- A row that was set aside waits for a person already. Nothing ends while the
 -- database may have forgotten a send (server_is_settled).
 -- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
