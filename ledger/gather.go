@@ -294,6 +294,7 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	if alone {
 		patience = lonePatience
 	}
+	g.sends(len(taken), alone)
 	late, sent := false, false
 	timer := time.AfterFunc(patience, func() {
 		g.mu.Lock()
@@ -315,13 +316,7 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sent = true
-	if alone {
-		g.count.Alone++
-	} else {
-		g.count.Together++
-		g.count.Items += int64(len(taken))
-		g.count.Busy += int64(len(busy))
-	}
+	g.count.Busy += int64(len(busy))
 	// In their order before what came since. Nothing of them is stored.
 	for _, e := range slices.Backward(busy) {
 		if !e.left {
@@ -345,6 +340,18 @@ func (g *gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 		g.start()
 	}
 	return !late
+}
+
+// sends counts a call before it is made, so that a caller that has its answer finds it counted.
+func (g *gatherer) sends(items int, alone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if alone {
+		g.count.Alone++
+		return
+	}
+	g.count.Together++
+	g.count.Items += int64(items)
 }
 
 // slot takes one of the slots for calls that may wait, if there is any.
