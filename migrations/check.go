@@ -32,7 +32,21 @@ type function struct {
 // wantedLine takes a function's line of Schema apart.
 var wantedLine = regexp.MustCompile(`^function (([a-z0-9_]+)\(.*), ((?:immutable|stable|volatile)[,].*)$`)
 
-// wantedFunctions are those that this build makes in a cell.
+// wantedOf is what this build makes in a cell.
+var wantedOf = perCell[wanted]{make: func(cell string) (wanted, error) {
+	functions, err := wantedFunctions(cell)
+	if err != nil {
+		return wanted{}, err
+	}
+	version, err := wantedVersion(cell)
+	return wanted{functions, version}, err
+}}
+
+type wanted struct {
+	functions []function
+	version   version
+}
+
 func wantedFunctions(cell string) ([]function, error) {
 	schema, err := Schema(cell)
 	if err != nil {
@@ -112,19 +126,16 @@ func wantedVersion(cell string) (version, error) {
 // Views and tables are those of the version that the cell says it has; the proof
 // "schema" compares tables column by column.
 func Check(ctx context.Context, on Querier, cell string) error {
-	wanted, err := wantedFunctions(cell)
+	wanted, err := wantedOf.of(cell)
 	if err != nil {
 		return err
 	}
-	ours, err := wantedVersion(cell)
-	if err != nil {
-		return err
-	}
+	ours := wanted.version
 	live, err := liveFunctions(ctx, on, cell)
 	if err != nil {
 		return err
 	}
-	theirs, changed := versionOf(live), differing(wanted, live)
+	theirs, changed := versionOf(live), differing(wanted.functions, live)
 	const upgrade = "run railhead migrate up and railhead roles apply"
 	switch {
 	case len(live) == 0:

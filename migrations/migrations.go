@@ -49,6 +49,13 @@ type Migration struct {
 
 // All gives every migration of a cell in order of version.
 func All(cell string) ([]Migration, error) {
+	all, err := numbered.of(cell)
+	return slices.Clone(all), err
+}
+
+var numbered = perCell[[]Migration]{make: readAll}
+
+func readAll(cell string) ([]Migration, error) {
 	if err := CheckCell(cell); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func changes(before, after map[string]string) []string {
 // dropOutdated drops functions of ours with another signature, and gives the
 // statements that grant on their successors what was granted on them.
 func dropOutdated(ctx context.Context, tx *sql.Tx, cell string) ([]string, error) {
-	wanted, err := wantedFunctions(cell)
+	wanted, err := wantedOf.of(cell)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func dropOutdated(ctx context.Context, tx *sql.Tx, cell string) ([]string, error
 		if err := rows.Scan(&f.Name, &f.Signature, &f.Facts, &f.Identity, &f.Body); err != nil {
 			return nil, errors.Join(err, rows.Close())
 		}
-		ours := slices.ContainsFunc(wanted, func(w function) bool { return w.Name == f.Name })
-		same := slices.ContainsFunc(wanted, func(w function) bool { return w.Signature == f.Signature })
+		ours := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Name == f.Name })
+		same := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Signature == f.Signature })
 		if ours && !same {
 			outdated = append(outdated, f)
 		}

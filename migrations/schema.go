@@ -21,7 +21,11 @@ var functionLine = regexp.MustCompile(`^(function ([a-z0-9_]+)\(.*, body )([0-9a
 // Schema is what Dump must give of a cell that this build has migrated: the
 // committed text with the cell's name in place. The sums of function bodies are
 // computed from the migrations themselves, because bodies name the cell.
-func Schema(cell string) (string, error) {
+func Schema(cell string) (string, error) { return schemas.of(cell) }
+
+var schemas = perCell[string]{make: schemaOf}
+
+func schemaOf(cell string) (string, error) {
 	bodies, err := functionBodies(cell)
 	if err != nil {
 		return "", err
