@@ -99,7 +99,7 @@ func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.
 			var held bool
 			_, err = pgx.ForEachRow(rows, []any{&participant, &number, &id, &held}, func() error {
 				n++
-				at.see(t, participant, number)
+				at.see(t, participant, number, payment.ID(id.Bytes))
 				if !held && !left(id, s.horizon) {
 					t.offend("participant %s: number %d (%s) is held neither by pending nor by the archive", participant, number, payment.ID(id.Bytes))
 				}
@@ -118,20 +118,21 @@ func (s *session) follow(ctx context.Context, t *tally, at *stream, only pgtype.
 	}
 }
 
-// see compares one number with the one that must come.
-func (at *stream) see(t *tally, participant string, number int64) {
+// see compares one number with the one that must come. The number itself may be the one that was changed: whose it is
+// is said of every gap.
+func (at *stream) see(t *tally, participant string, number int64, id payment.ID) {
 	if participant != at.participant || at.participants == 0 {
 		at.participant, at.next = participant, 1
 		at.participants++
 	}
 	switch {
 	case number < at.next:
-		t.offend("participant %s: number %d was given twice", participant, number)
+		t.offend("participant %s: number %d was given twice, also to %s", participant, number, id)
 		return
 	case number == at.next+1:
-		t.offend("participant %s: number %d is missing", participant, at.next)
+		t.offend("participant %s: number %d is missing before number %d (%s)", participant, at.next, number, id)
 	case number > at.next:
-		t.offend("participant %s: numbers %d to %d are missing", participant, at.next, number-1)
+		t.offend("participant %s: numbers %d to %d are missing before number %d (%s)", participant, at.next, number-1, number, id)
 	}
 	at.next = number + 1
 }

@@ -5,9 +5,11 @@ numbers AS (
   FROM {cell}.payment_outbox_keys k
 )
 SELECT CASE
-  WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was given twice', n.participant_id, n.sequence_id)
-  WHEN n.sequence_id = n.before + 2 THEN format('participant %s: number %s is missing', n.participant_id, n.before + 1)
-  ELSE format('participant %s: numbers %s to %s are missing', n.participant_id, n.before + 1, n.sequence_id - 1)
+  WHEN n.sequence_id <= n.before THEN format('participant %s: number %s was given twice, also to %s', n.participant_id, n.sequence_id, n.outbox_id)
+  WHEN n.sequence_id = n.before + 2 THEN format('participant %s: number %s is missing before number %s (%s)',
+    n.participant_id, n.before + 1, n.sequence_id, n.outbox_id)
+  ELSE format('participant %s: numbers %s to %s are missing before number %s (%s)',
+    n.participant_id, n.before + 1, n.sequence_id - 1, n.sequence_id, n.outbox_id)
   END AS violation
 FROM numbers n
 WHERE n.sequence_id <> n.before + 1
