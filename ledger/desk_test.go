@@ -22,6 +22,7 @@ type desk struct {
 	exec   *ledger.Executor
 	ingest *pgx.Conn
 	super  *pgx.Conn
+	person *ledger.Operator // once there is one: see operator
 	n      int
 }
 

@@ -167,13 +167,16 @@ var asksInVain = func() payment.Policy {
 const inVain = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME",
 	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us", "not_found_until": "24h"}}`
 
-// operator opens the ledger as a person does.
+// operator is the ledger as a person opens it, with one connection for all that a test has them do.
 func (d *desk) operator() *ledger.Operator {
 	d.t.Helper()
-	o, err := ledger.OpenOperator(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
-	d.must(err)
-	d.t.Cleanup(o.Close)
-	return o
+	if d.person == nil {
+		var err error
+		d.person, err = ledger.OpenOperator(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
+		d.must(err)
+		d.t.Cleanup(d.person.Close)
+	}
+	return d.person
 }
 
 func (d *desk) must(err error) {
