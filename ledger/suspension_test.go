@@ -202,6 +202,10 @@ func TestKnownUntil(t *testing.T) {
 	beat("newest", "2025-12-01", "2026-02-01 00:00Z")
 	beat("on a start that it did not vouch for", "2026-02-02", "2026-02-03 00:00Z")
 	d.do(`UPDATE railhead.outbox_heartbeats SET vouched = false WHERE server_started_at = '2026-02-02'`)
+	// A callback endpoint has not seen what was sent: it vouches for nothing, on this start or before.
+	beat("callback", "2026-02-02", "2026-02-04 00:00Z")
+	beat("callback that goes on", here, "2026-05-01 00:00Z")
+	d.do(`UPDATE railhead.outbox_heartbeats SET kind = 'callback', tick_before_start = '2026-02-04 00:00Z' WHERE name LIKE 'callback%'`)
 	d.suspend()
 	same(t, "known until", known(), "2026-02-01 00:00")
 	d.do(`UPDATE railhead.outbox_heartbeats SET last_tick_at = '2026-03-01 00:00Z' WHERE name = 'newest'`)

@@ -63,6 +63,26 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 	d.must(err)
 }
 
+// TestEvidenceBeforeItWasSeen: the server goes on from a snapshot, and no component has compared this start with what it
+// remembers: a statement of before the snapshot says nothing of what was sent since. Proof of execution is taken.
+func TestEvidenceBeforeItWasSeen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	claim, executed := d.claimOne(d.enqueue()), d.claimOne(d.enqueue())
+	d.record(lost(never, claim))
+	d.record(lost(never, executed))
+	d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+		VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp() - interval '1 hour', true)`)
+	o := d.operator()
+	_, err := o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
+	refusedWith(t, "not executed", err, "RH020", "no relayer has confirmed that nothing is missing")
+	_, err = o.ResolvePayment(t.Context(), executed.OutboxID, stated("ref-1"))
+	d.must(err)
+	d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`) // it has compared, and misses nothing
+	_, err = o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
+	d.must(err)
+}
+
 // TestAcceptedBeforeItWasSeen: an operator has compared what a first restore forgot. A second one, that no component
 // has looked at yet, is not accepted with it.
 func TestAcceptedBeforeItWasSeen(t *testing.T) {

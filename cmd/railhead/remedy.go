@@ -15,13 +15,15 @@ func remedy(line ledger.Timeline) string {
 		return "it is closed: nothing is left to do"
 	}
 	said := remedyOnceSettled(line)
+	if line.Unconfirmed && strings.Contains(said, "railhead dead-letter resolve ") {
+		return unconfirmed + said
+	}
 	for _, refused := range []string{"dead-letter replay ", "dead-letter close ", "payment cancel "} {
 		if !strings.Contains(said, "railhead "+refused) {
 			continue
 		}
 		if line.Unconfirmed {
-			return "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
-				"cancelled or closed. Start one, or wait some seconds, and look again\n" + said
+			return unconfirmed + said
 		}
 		if !line.SuspendedAt.IsZero() {
 			return "lanes are suspended since " + clock(line.SuspendedAt) + ", and until that is ended nothing is replayed, cancelled or closed. First compare\n" +
@@ -30,6 +32,9 @@ func remedy(line ledger.Timeline) string {
 	}
 	return said
 }
+
+const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
+	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and look again\n"
 
 // remedyOnceSettled is the remedy where no suspension is open.
 func remedyOnceSettled(line ledger.Timeline) string {

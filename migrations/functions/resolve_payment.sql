@@ -14,6 +14,8 @@
 --
 --   "Not executed" needs the rail's word and the evidence where the rail can be
 --   asked (require_rails_word); rail_silent goes without, and is in the row and the log.
+--   It waits until a component has looked at this start of the server: until then no row
+--   says of which sends the evidence would have to speak. While lanes are suspended one does.
 --
 --   Evidence is no older than what it is said of: the instruction where it was executed,
 --   its last send where it was not, each by the date of where on Earth that was earliest.
@@ -118,6 +120,9 @@ BEGIN
 
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);
   IF NOT resolve_payment.executed THEN
+    IF NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN
+      PERFORM {cell}.require_settled_server('evidence that a payment was not executed');
+    END IF;
     forgot := {cell}.may_be_forgotten_until(resolve_payment.outbox_id);
     IF forgot > clock_timestamp() THEN -- by a clock that was ahead: no evidence is of then
       forgot := clock_timestamp();

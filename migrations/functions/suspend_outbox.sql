@@ -7,7 +7,7 @@
 --
 --   known_until is the newest moment that the data knows from before: the last heartbeat on
 --   an earlier start of the server that its component vouched for; -infinity if there is none.
---   Other heartbeats, and the last transaction that recovery replayed, may be of after the
+--   A callback endpoint vouches for nothing: it has not seen what was sent. Other heartbeats, and the last transaction that recovery replayed, may be of after the
 --   restore: it may have been started, written to and started again before a guard looked. It
 --   is never later than this call: a clock that was put back, or another server's, may have
 --   been ahead, and key windows and the profiles that count begin there.
@@ -46,7 +46,8 @@ BEGIN
     {cell}.server_timeline(), pg_postmaster_start_time(),
     least(clock_timestamp(), coalesce((
       SELECT max(CASE WHEN h.vouched AND h.server_started_at <> pg_postmaster_start_time() THEN h.last_tick_at ELSE h.tick_before_start END)
-      FROM {cell}.outbox_heartbeats h), '-infinity'))
+      FROM {cell}.outbox_heartbeats h
+      WHERE h.kind <> 'callback'), '-infinity'))
   FROM pg_control_system() c
   ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
     worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,
