@@ -79,7 +79,8 @@ func letterResolveCommand() *cobra.Command {
 			"replayed or closed.\n\n" +
 			"Where the rail can be asked, --not-executed needs its answer from the last 15 minutes as well as the evidence: payment\n" +
 			"inquire. One that proves it is enough, \"executed\" refuses the act (exit code 9), and any other passes with --rail-silent\n" +
-			"alone, which is in the row, in the log and in the notes of railhead prove.\n\n" + idHelp,
+			"alone, which is in the row, in the log and in the notes of railhead prove. From a start or a promotion of the server until a relayer or\n" +
+			"a reaper has looked at it, --not-executed is refused.\n\n" + idHelp,
 		Example: "  railhead dead-letter resolve 019... --executed --rail-reference RS000000000042 \\\n" +
 			"      --evidence-date 2026-07-30 --document 'statement 146, line 9' --reason 'on the statement'\n" +
 			"  railhead dead-letter resolve 019... --not-executed --evidence-date 2026-07-30 \\\n" +

@@ -33,6 +33,7 @@ func remedy(line ledger.Timeline) string {
 	return said
 }
 
+// unconfirmed stands before a remedy that is refused until a component has looked at the start of the server.
 const unconfirmed = "no relayer has confirmed that nothing is missing since the server was started or promoted, and until one has nothing is replayed,\n" +
 	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and look again\n"
 

@@ -7,10 +7,11 @@
 --
 --   known_until is the newest moment that the data knows from before: the last heartbeat on
 --   an earlier start of the server that its component vouched for; -infinity if there is none.
---   A callback endpoint vouches for nothing: it has not seen what was sent. Other heartbeats, and the last transaction that recovery replayed, may be of after the
---   restore: it may have been started, written to and started again before a guard looked. It
---   is never later than this call: a clock that was put back, or another server's, may have
---   been ahead, and key windows and the profiles that count begin there.
+--   A callback endpoint vouches for nothing: it has not seen what was sent. Other heartbeats,
+--   and the last transaction that recovery replayed, may be of after the restore: it may have
+--   been started, written to and started again before a guard looked. It is never later than
+--   this call: a clock that was put back, or another server's, may have been ahead, and key
+--   windows and the profiles that count begin there.
 --
 --   What an operator has accepted since looked_at, when the caller read what it
 --   judges by, opens none: null. The caller looks again. An acceptance in time to come bears
