@@ -126,7 +126,7 @@ func TestAcceptsWhatWasCompared(t *testing.T) {
 // key, and refuses the key that it knows no more: what it executed under it stays unknown.
 func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for _, ago := range []string{"1 minute", "57 minutes", "2 hours"} { // a key is sent again for 55 minutes of its hour
+	for _, ago := range []string{"1 minute", "57 minutes", "2 hours", "-1 minute"} { // a key is sent again for 55 minutes of its hour
 		d := newDesk(t)
 		d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h"}', 'set by a test')`)
 		d.suspend()
@@ -138,10 +138,10 @@ func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 		policy := payment.Policy{AnswerCoversKey: true, ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED"}[ago]
+		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED", "-1 minute": "PARKED"}[ago]
 
 		claim := d.claimOne(d.enqueue()).Weigh(server.Suspensions)
-		d.record(told(policy, claim, payment.ResultRefusedFinal, ""))
+		d.must(d.held(told(policy, claim, payment.ResultRefusedFinal, "")))
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), claim.OutboxID)
 		d.must(err)
 		same(t, ago+": by the answer", line.State, want)
@@ -195,6 +195,33 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 		_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
 		if refused {
 			refusedWith(t, ago+": replay", err, "RH020", "its key window is over")
+		} else {
+			d.must(err)
+		}
+	}
+}
+
+// TestReplayOfASendThatIsYetToCome: the clock has stepped back since a send. How much of the window of its key is left is not known.
+func TestReplayOfASendThatIsYetToCome(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []bool{false, true} {
+		d := newDesk(t)
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
+			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`)
+		policy := asksInVain
+		policy.Inquiry.Max, policy.Inquiry.NotFoundAge = 1, payment.Duration(time.Second)
+		claim := d.claimOne(d.enqueue())
+		d.record(told(policy, claim, payment.ResultUnknown, ""))
+		time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
+		d.record(told(policy, d.claimOne(claim.OutboxID), payment.ResultNotFound, ""))
+		if ahead {
+			d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER ALL`)
+			d.do(`UPDATE railhead.payment_outbox_attempts SET claimed_at = claimed_at + interval '1 minute', completed_at = completed_at + interval '2 minutes' WHERE claimed_at IS NOT NULL AND state <> 'LATE_OUTCOME'`)
+		}
+		same(t, "letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
+		_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
+		if ahead {
+			refusedWith(t, "ahead", err, "RH020", "its key window is over, or not known")
 		} else {
 			d.must(err)
 		}

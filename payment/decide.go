@@ -278,6 +278,8 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	move := p.Recover(Doubt{
 		SinceFirstSend: c.SinceFirstSend(a.Elapsed),
 		SinceLastSend:  c.SinceLastSend(a.Elapsed),
+		SinceForgotten: c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince),
+		MaybeSent:      c.MaybeSent,
 		Sends:          d.SendCount,
 		Inquiries:      d.InquiryCount,
 		Provisional:    d.Provisional,

@@ -17,6 +17,8 @@ const (
 type Doubt struct {
 	SinceFirstSend time.Duration
 	SinceLastSend  time.Duration
+	SinceForgotten time.Duration // since the first send that a restore may have forgotten, where MaybeSent
+	MaybeSent      bool          // one may be
 	Sends          int // that may have reached the rail
 	Inquiries      int // made so far
 	Provisional    bool
@@ -51,7 +53,8 @@ func (p Policy) Recover(d Doubt) Recovery {
 		return p.recoverProvisional(d, canAsk)
 	}
 	// A rail that knew the key contradicts its own index.
-	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceFirstSend)
+	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceFirstSend) &&
+		(!d.MaybeSent || p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceForgotten))
 	if canAsk && !notExecuted {
 		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
 	}

@@ -13,7 +13,7 @@ const (
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateCardNumber    = "RH008" // a card number in the payload
 	StateNoInstruction = "RH010"
-	StateContended     = "RH011" // others kept taking the number of the row that was to be appended
+	StateContended     = "RH011" // others kept taking the number of the row that was to be appended, or the server has to be looked at first
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateBusy          = "RH015" // another transaction enqueues for the participant

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -132,7 +133,8 @@ type lateOutcome struct {
 
 const (
 	lateMax   = 50               // bounds the slow path's share of one turn
-	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again
+	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again,
+	lookWait  = time.Second      // and one that waits for a look at the server, or for other sessions
 )
 
 // recordLate records outcomes that a turn called late. They stay in hand until the
@@ -154,9 +156,13 @@ func (r *stream) recordLate(ctx context.Context) error {
 		if away(err) {
 			return fmt.Errorf("the outcome of %s did not go in and waits: %w", late.outcome.Claim.OutboxID, err)
 		}
-		r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
+		level, wait := slog.LevelError, stuckWait
+		if errors.Is(err, payment.ErrContended) {
+			level, wait = slog.LevelWarn, lookWait
+		}
+		r.log.Log(ctx, level, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
 			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
-		late.at = now.Add(stuckWait)
+		late.at = now.Add(wait)
 		if errors.Is(err, payment.ErrLockTimeout) {
 			return nil // a second was spent on it
 		}

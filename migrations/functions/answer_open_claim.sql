@@ -6,13 +6,14 @@
 --   send that turned out to be no last word (rests_on_acceptance). A send that turned out to be unknown, or
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again; unless the outcome is a
---   refusal of the whole payment. An acceptance is the last word only by all profiles that
+--   refusal of the whole payment. FAILED becomes PARKED also where a restore may have forgotten a
+--   send of which the refusal says nothing. An acceptance is the last word only by all profiles that
 --   sends were made under, as far as that is known by now; else the payment is taken for
 --   now. Where a send was refused meanwhile with a code that
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what standing_sends, refused_and_executed, executed_twice,
+-- reads:   payment_outbox_attempts, and what send_may_be_forgotten, standing_sends, refused_and_executed, executed_twice,
 --          rail_keeps_one_outcome, acceptance_of_sends and rests_on_acceptance read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
@@ -90,7 +91,10 @@ BEGIN
       -- A final refusal spoke for every send, as far as was known by which profiles they were made.
       OR claim.outcome_unknown AND o.state = 'FAILED' AND coalesce(bool_or(a.result IN ({doubtful_results})
         OR a.answers_attempt_no IS NULL AND a.claimed_at IS NOT NULL AND a.result IN ({inquiry_results})), false)
-        AND NOT {cell}.rail_keeps_one_outcome(o.outbox_id),
+        AND NOT {cell}.rail_keeps_one_outcome(o.outbox_id)
+      -- It was weighed by what its worker knew when it called: the data may have gone back since.
+      OR o.state = 'FAILED' AND {cell}.send_may_be_forgotten(o.outbox_id)
+        AND NOT (coalesce(o.result IN ({refusing_results}), false) AND {cell}.rail_keeps_one_outcome(o.outbox_id)),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a

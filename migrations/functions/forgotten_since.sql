@@ -3,7 +3,7 @@
 --   restore forgot: the newest moment that the data knows from before, of the suspensions
 --   that concern it. Null: none does.
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
--- called by: rules_of_sends, rail_keeps_one_outcome.
+-- called by: rules_of_sends, rail_keeps_one_outcome, inquiry_said_not_executed.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_since(outbox_id uuid) RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -11,7 +11,10 @@
 --          CONFLICT  it contradicts what is recorded; a CONFLICT dead letter is open
 --          RETIRED   its month has left the archive: nothing was appended
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
---          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again.
+--          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again;
+--          or the answer to an open claim would end the payment without its execution, and no
+--          component has compared this start of the server with what it remembers: nothing
+--          is stored, call again once one has.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
 --          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice,
 --          acceptance_of_sends, is_only_taken and rests_on_acceptance read.
@@ -46,6 +49,8 @@ DECLARE
   knows_for interval; -- the rail a key
   whole     boolean; -- a refusal of the payment, not of one of its sends
   settled   boolean; -- no send of it can have been forgotten
+  unseen    boolean; -- whether one can is not known yet
+  own       boolean; -- it answers the claim that is open
   answer    text;
   counts    boolean; -- it is the silence of a send
   doubts    boolean; -- by it some send may have been executed
@@ -60,6 +65,9 @@ BEGIN
 
   -- Also before any service has looked at a server that was promoted or restored.
   settled := {cell}.server_is_settled();
+  unseen := NOT settled AND NOT EXISTS (
+    SELECT FROM {cell}.payment_outbox_suspensions s
+    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline());
   FOR try IN 1..tries_max LOOP
     -- First statement: stop claims. Second: read the rows as they are now.
     -- What was put back does not wait, whatever its row says: the archive counts.
@@ -137,8 +145,15 @@ BEGIN
         settled := false;
         spent := false;
       END IF;
-      whole := o.result = 'REFUSED' AND settled AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
-      IF is_claimed AND (claim_no = claim.attempt_no OR o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
+      own := is_claimed AND claim_no IS NOT DISTINCT FROM claim.attempt_no;
+      -- What the worker knew of restores when it called may be over.
+      IF own AND unseen AND o.state = 'FAILED' THEN
+        RAISE EXCEPTION USING ERRCODE = 'RH011',
+          MESSAGE = format('the refusal of outbox_id %s waits: no component has compared this start of the server with what it remembers, and a send of it may be forgotten', o.outbox_id),
+          HINT = 'Call again. A relayer compares as soon as it reaches the server.';
+      END IF;
+      whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
+      IF own OR is_claimed AND (o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         answer := {cell}.answer_open_claim(o, claim, last_no, whole);
         PERFORM {cell}.close_answered_letters(ARRAY[o.outbox_id]);
         RETURN answer;

@@ -145,10 +145,11 @@ BEGIN
   key_window := (SELECT min(coalesce((r ->> 'key_window')::interval, '0s')) FROM jsonb_array_elements(sent_under) r);
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
     -- Of a send that was made before an acceptance the key may be as old as what was forgotten (payment.Claim.Weigh).
-    AND (least(sends.first_at, told.first_at, (
-      SELECT min(s.known_until) FROM {cell}.payment_outbox_suspensions s
-      WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))
-      > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))) IS NOT TRUE
+    AND (
+      SELECT f.at <= clock_timestamp() AND f.at > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))
+      FROM (SELECT least(sends.first_at, told.first_at, (
+        SELECT min(s.known_until) FROM {cell}.payment_outbox_suspensions s
+        WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at))) AS at) f) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),
