@@ -201,20 +201,29 @@ func TestReplayUnderAnotherProfile(t *testing.T) {
 
 // TestForgottenInquiryMovesTheWindow: a send of which only the worker of its inquiry tells, both
 // forgotten, was made before that inquiry: the key window and what "no such payment" proves count from
-// the moment from which rows may be missing, and what was sent since does not begin them anew.
+// the moment from which rows may be missing, and what was sent since does not begin them anew. Where
+// rows may be missing for longer than the rail remembers, "no such payment" proves nothing, told or not.
 func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 	t.Parallel()
 	policy := asks
 	policy.IDAfterRefusal, policy.Inquiry.Max = payment.IDSame, 5
 	policy = policy.WithDefaults()
-	for what, told2 := range map[string]bool{"told": true, "not told": false} {
+	for what, c := range map[string]struct {
+		known      string
+		told, sent bool
+	}{
+		"told":               {"23 hours 57 minutes", true, false},
+		"not told":           {"23 hours 57 minutes", false, true},
+		"told, long ago":     {"48 hours", true, false},
+		"not told, long ago": {"48 hours", false, false},
+	} {
 		d := newDesk(t)
 		d.apply(asksAndKeeps)
 		id := d.enqueue()
 		d.suspend()
 		d.accept()
 		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER USER`)
-		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '48 hours', opened_at = now() - interval '7 hours', accepted_at = now() - interval '6 hours'`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval, opened_at = now() - interval '7 hours', accepted_at = now() - interval '6 hours'`, c.known)
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
 		take := func() payment.Claim { return d.claimOne(id).Weigh(server.Suspensions) }
@@ -222,7 +231,7 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 		d.record(told(policy, known, payment.ResultUnknown, ""))
 		d.claimedEarlier(&known, "5 hours")
 		d.do(`UPDATE railhead.payment_outbox_pending SET first_sent_at = first_sent_at - interval '5 hours', last_sent_at = last_sent_at - interval '5 hours' WHERE outbox_id = $1`, [16]byte(id))
-		if told2 {
+		if c.told {
 			ask := forgottenInquiry(id)
 			ask.AttemptNo, ask.ClaimedAt = 9, time.Now().Add(-8*time.Hour).Truncate(time.Microsecond)
 			ask.FirstSentAt = time.Now().Add(-25 * time.Hour)
@@ -235,7 +244,7 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 			again := take()
 			sent = again.Action == payment.ActionSend && policy.MaySend(again, time.Second)
 		}
-		same(t, what+": sent again by itself", sent, !told2)
+		same(t, what+": sent again by itself", sent, c.sent)
 	}
 }
 

@@ -97,7 +97,8 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	if _, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why); err == nil {
 		t.Errorf("replayed under a key that the rail refused, and that wants a new id: %s", d.rows(id))
 	}
-	failed := answered(d, payment.ResultRefusedFinal)
+	failed := d.claimOne(d.enqueue())
+	d.must(d.held(told(sameKey, failed, payment.ResultRefusedFinal, "")))
 	same(t, "after the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 

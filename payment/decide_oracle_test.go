@@ -295,7 +295,7 @@ func (s situation) proof() string {
 	case s.asking() && s.word == payment.ResultRefused && (s.coversKey() || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
-		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd:
+		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd && s.restored != longAgo:
 		return "not executed"
 	case s.asking():
 		return ""

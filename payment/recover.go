@@ -18,9 +18,9 @@ type Doubt struct {
 	SinceFirstSend time.Duration
 	SinceLastSend  time.Duration
 	SinceForgotten time.Duration // since the first send that a restore may have forgotten, where MaybeSent
-	MaybeSent      bool          // one may be
-	Sends          int // that may have reached the rail
-	Inquiries      int // made so far
+	MaybeSent      bool          // a restore may have forgotten one
+	Sends          int           // that may have reached the rail
+	Inquiries      int           // made so far
 	Provisional    bool
 	NotFound       bool // the rail has just said "no such payment"
 	SeenBefore     bool // it has shown before that it knows the payment
