@@ -5,13 +5,16 @@
 --   '' for no participant.
 -- reads, writes, locks: nothing.   called by: api_enqueue, require_api_token.
 CREATE OR REPLACE FUNCTION {cell}.api_token_refusal(token {cell}.payment_api_tokens, certificate bytea, verb text, participant_id text) RETURNS text
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT CASE
+#variable_conflict use_column
+BEGIN
+  RETURN CASE
     WHEN ($1).token_digest IS NULL OR ($1).revoked_at IS NOT NULL OR ($1).expires_at <= clock_timestamp() THEN 'TOKEN'
     WHEN ($1).certificate_sha256 IS NOT NULL AND ($1).certificate_sha256 IS DISTINCT FROM $2 THEN 'TOKEN'
     WHEN NOT $3 COLLATE "C" = ANY (($1).verbs) THEN 'VERB'
     WHEN $4 IS NULL OR $4 <> '' AND NOT $4 COLLATE "C" = ANY (($1).participants) THEN 'PARTICIPANT'
-  END
+  END;
+END
 $$;

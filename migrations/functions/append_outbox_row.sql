@@ -11,9 +11,11 @@
 CREATE OR REPLACE FUNCTION {cell}.append_outbox_row(
   o {cell}.outbox_outcome, attempt_id uuid, attempt_no integer, state text,
   answers_attempt_no integer, outcome_unknown boolean, result text, rail_reference text) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+#variable_conflict use_column
+BEGIN
   INSERT INTO {cell}.payment_outbox_attempts
     (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
      error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional,
@@ -33,5 +35,6 @@ AS $$
   FROM {cell}.payment_outbox_keys k
   LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ({ended_states}, 'PARKED')
   WHERE k.outbox_id = $1.outbox_id;
-  SELECT {cell}.tell_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED'
+  PERFORM {cell}.tell_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED';
+END
 $$;

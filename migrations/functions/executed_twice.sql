@@ -7,15 +7,19 @@
 -- reads:   what executions_of and rail_knows_keys_for read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.executed_twice(outbox_id uuid, after_no integer, own boolean) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  WITH e AS (
-    SELECT x.* FROM {cell}.executions_of($1) x WHERE $3 OR NOT x.by_another
-  )
-  SELECT EXISTS (
-    SELECT FROM e one
-    JOIN e other ON other.claimed_at < one.claimed_at
-    WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE
-      AND one.claimed_at - other.claimed_at >= {cell}.rail_knows_keys_for($1))
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    WITH e AS (
+      SELECT x.* FROM {cell}.executions_of($1) x WHERE $3 OR NOT x.by_another
+    )
+    SELECT EXISTS (
+      SELECT FROM e one
+      JOIN e other ON other.claimed_at < one.claimed_at
+      WHERE greatest(one.attempt_no, other.attempt_no) > $2 AND (one.rail_reference = other.rail_reference) IS NOT TRUE
+        AND one.claimed_at - other.claimed_at >= {cell}.rail_knows_keys_for($1)));
+END
 $$;

@@ -8,9 +8,12 @@
 CREATE OR REPLACE FUNCTION {cell}.executions_of(
   outbox_id uuid, OUT attempt_no integer, OUT claim_no integer, OUT claimed_at timestamptz, OUT rail_reference text,
   OUT by_another boolean) RETURNS SETOF record
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
   SELECT e.attempt_no, s.attempt_no, coalesce(s.claimed_at, e.claimed_at), e.rail_reference,
     e.state = 'DISPATCHED' AND e.result = 'EXECUTED' AND EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts proof
@@ -20,5 +23,6 @@ AS $$
   LEFT JOIN {cell}.payment_outbox_attempts s ON s.outbox_id = $1 AND s.attempt_no = e.answers_attempt_no AND s.state = 'DISPATCHING'
   WHERE e.outbox_id = $1
     AND (s.attempt_no IS NOT NULL AND (e.state = 'DISPATCHED' OR e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
-      OR e.answers_attempt_no IS NULL AND e.claimed_at IS NOT NULL AND e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
+      OR e.answers_attempt_no IS NULL AND e.claimed_at IS NOT NULL AND e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED');
+END
 $$;

@@ -7,12 +7,16 @@
 -- called by: record_late_outcome, refused_and_executed. payment.History has it as JudgedTo
 -- and, of executed, JudgedExecutedTo.
 CREATE OR REPLACE FUNCTION {cell}.judged_to(outbox_id uuid, executed boolean) RETURNS integer
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce(max(a.attempt_no), 0)
-  FROM {cell}.payment_outbox_attempts a
-  WHERE a.outbox_id = $1 AND a.created_at <= (
-    SELECT max(l.acted_at) FROM {cell}.payment_operator_log l
-    WHERE l.outbox_id = $1 AND l.act = 'RESOLVE' AND (l.detail ->> 'executed')::boolean = $2)
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT coalesce(max(a.attempt_no), 0)
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = $1 AND a.created_at <= (
+      SELECT max(l.acted_at) FROM {cell}.payment_operator_log l
+      WHERE l.outbox_id = $1 AND l.act = 'RESOLVE' AND (l.detail ->> 'executed')::boolean = $2));
+END
 $$;

@@ -6,18 +6,22 @@
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles.   locks: nothing.
 -- called by: executor, for the claim of a send whose outcome is unknown.
 CREATE OR REPLACE FUNCTION {cell}.just_replayed(outbox_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce((
-    SELECT a.state = 'REPLAYED' AND CASE WHEN a.profile_version IS NOT NULL
-      THEN a.profile_version = (SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = a.rail_type)
-      -- Older rows do not say by which version.
-      ELSE NOT EXISTS (
-        SELECT FROM {cell}.payment_rail_profiles p WHERE p.rail_type = a.rail_type AND p.applied_at > a.created_at) END
-    FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1 AND a.state NOT IN ({claim_states})
-      AND coalesce(a.result, '') <> ALL (ARRAY[{left_nothing_results}, {refusing_results}])
-    ORDER BY a.attempt_no DESC
-    LIMIT 1), false)
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT coalesce((
+      SELECT a.state = 'REPLAYED' AND CASE WHEN a.profile_version IS NOT NULL
+        THEN a.profile_version = (SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = a.rail_type)
+        -- Older rows do not say by which version.
+        ELSE NOT EXISTS (
+          SELECT FROM {cell}.payment_rail_profiles p WHERE p.rail_type = a.rail_type AND p.applied_at > a.created_at) END
+      FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = $1 AND a.state NOT IN ({claim_states})
+        AND coalesce(a.result, '') <> ALL (ARRAY[{left_nothing_results}, {refusing_results}])
+      ORDER BY a.attempt_no DESC
+      LIMIT 1), false));
+END
 $$;

@@ -4,13 +4,17 @@
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: send_may_be_forgotten, inquiry_said_not_executed, resolve_payment. payment.Claim.Weigh has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.may_be_forgotten_until(outbox_id uuid) RETURNS timestamptz
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT max(s.opened_at)
-  FROM {cell}.payment_outbox_keys k
-  CROSS JOIN {cell}.payment_outbox_settings g
-  JOIN {cell}.payment_outbox_suspensions s
-    ON s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within
-  WHERE k.outbox_id = $1
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT max(s.opened_at)
+    FROM {cell}.payment_outbox_keys k
+    CROSS JOIN {cell}.payment_outbox_settings g
+    JOIN {cell}.payment_outbox_suspensions s
+      ON s.accepted_at IS NULL OR k.created_at < s.accepted_at + g.repeated_within
+    WHERE k.outbox_id = $1);
+END
 $$;

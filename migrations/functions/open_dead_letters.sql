@@ -11,9 +11,11 @@
 -- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
+#variable_conflict use_column
+BEGIN
   INSERT INTO {cell}.payment_dead_letters AS d
     (outbox_id, instruction_id, participant_id, rail_type, reason, error_code,
      amount, currency, attempts, first_attempt_at, last_attempt_at, rail_code, error_message)
@@ -62,5 +64,6 @@ AS $$
     status = 'pending',
     opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
     updated_at = excluded.updated_at;
-  SELECT {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id)
+  PERFORM {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id);
+END
 $$;

@@ -4,13 +4,17 @@
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.operator_asked(outbox_id uuid, attempt_no integer) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT coalesce((
-    SELECT a.state = 'UNKNOWN' AND a.error_code = 'ASKED' AND a.answers_attempt_no IS NULL
-    FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1 AND a.attempt_no < $2 AND a.state <> 'LATE_OUTCOME'
-    ORDER BY a.attempt_no DESC
-    LIMIT 1), false)
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT coalesce((
+      SELECT a.state = 'UNKNOWN' AND a.error_code = 'ASKED' AND a.answers_attempt_no IS NULL
+      FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = $1 AND a.attempt_no < $2 AND a.state <> 'LATE_OUTCOME'
+      ORDER BY a.attempt_no DESC
+      LIMIT 1), false));
+END
 $$;

@@ -8,15 +8,19 @@
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; inquiry_said_not_executed.
 CREATE OR REPLACE FUNCTION {cell}.rail_has_seen(outbox_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT EXISTS (
-    SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $1
-      AND (a.error_code = 'SEEN_BEFORE'
-        OR (a.error_code IN ({spent_codes})
-          OR a.result IN ({showing_results})) AND NOT EXISTS (
-          SELECT FROM {cell}.payment_outbox_attempts since
-          WHERE since.outbox_id = $1 AND since.state = 'REPLAYED' AND since.attempt_no > a.attempt_no)))
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT EXISTS (
+      SELECT FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = $1
+        AND (a.error_code = 'SEEN_BEFORE'
+          OR (a.error_code IN ({spent_codes})
+            OR a.result IN ({showing_results})) AND NOT EXISTS (
+            SELECT FROM {cell}.payment_outbox_attempts since
+            WHERE since.outbox_id = $1 AND since.state = 'REPLAYED' AND since.attempt_no > a.attempt_no))));
+END
 $$;

@@ -11,15 +11,19 @@
 --          rail_keeps_one_outcome read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT NOT m.forgotten AND (
-    -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
-    SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
-  ) <= 1 OR {cell}.rail_keeps_one_outcome($1)
-    AND NOT ($2 AND (m.forgotten OR EXISTS (
-      SELECT FROM {cell}.payment_outbox_attempts now
-      WHERE now.outbox_id = $1 AND now.result IN ({for_now_results}))))
-  FROM (SELECT {cell}.send_may_be_forgotten($1) AS forgotten) m
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT NOT m.forgotten AND (
+      -- A worker whose claim a failover forgot has sent, too, whatever the answer was.
+      SELECT count(*) FROM {cell}.sends_of($1) s WHERE NOT s.executed AND NOT s.denied
+    ) <= 1 OR {cell}.rail_keeps_one_outcome($1)
+      AND NOT ($2 AND (m.forgotten OR EXISTS (
+        SELECT FROM {cell}.payment_outbox_attempts now
+        WHERE now.outbox_id = $1 AND now.result IN ({for_now_results}))))
+    FROM (SELECT {cell}.send_may_be_forgotten($1) AS forgotten) m);
+END
 $$;

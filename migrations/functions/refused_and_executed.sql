@@ -10,43 +10,47 @@
 -- locks:   nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.refused_and_executed(outbox_id uuid, after_no integer) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  WITH a AS (
-    SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
-  ),
-  -- What an operator recorded is not the rail's word, nor does what was judged speak again.
-  executed AS (
-    SELECT a.* FROM a
-    WHERE a.attempt_no > {cell}.judged_to($1, false) AND a.error_code IS DISTINCT FROM 'RESOLVED'
-      AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
-  ),
-  refusal AS (
-    SELECT a.* FROM a
-    WHERE a.attempt_no > {cell}.judged_to($1, true) AND a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
-  ),
-  standing AS (
-    SELECT s.* FROM {cell}.standing_sends($1) s
-  )
-  SELECT EXISTS (
-    SELECT FROM executed e
-    JOIN refusal r ON r.rail_reference = e.rail_reference
-    WHERE greatest(e.attempt_no, r.attempt_no) > $2
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    WITH a AS (
+      SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
+    ),
+    -- What an operator recorded is not the rail's word, nor does what was judged speak again.
+    executed AS (
+      SELECT a.* FROM a
+      WHERE a.attempt_no > {cell}.judged_to($1, false) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+        AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
+    ),
+    refusal AS (
+      SELECT a.* FROM a
+      WHERE a.attempt_no > {cell}.judged_to($1, true) AND a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+    ),
+    standing AS (
+      SELECT s.* FROM {cell}.standing_sends($1) s
+    )
+    SELECT EXISTS (
+      SELECT FROM executed e
+      JOIN refusal r ON r.rail_reference = e.rail_reference
+      WHERE greatest(e.attempt_no, r.attempt_no) > $2
+        AND NOT EXISTS (
+          SELECT FROM standing later
+          WHERE NOT later.forgotten
+            AND (later.attempt_no > coalesce(r.answers_attempt_no, r.attempt_no)
+              OR r.result = 'REFUSED' AND EXISTS (
+                SELECT FROM a send
+                JOIN a answer ON answer.answers_attempt_no = send.attempt_no
+                WHERE send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
+                  AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = r.rail_reference)))
+        -- A send that a restore forgot, of a claim after the one that was refused.
+        AND NOT EXISTS (SELECT FROM standing later WHERE later.forgotten AND later.claimed_at > r.claimed_at))
+    OR NOT {cell}.send_may_be_forgotten($1)
+      AND EXISTS (SELECT FROM executed e CROSS JOIN refusal r WHERE greatest(e.attempt_no, r.attempt_no) > $2)
       AND NOT EXISTS (
-        SELECT FROM standing later
-        WHERE NOT later.forgotten
-          AND (later.attempt_no > coalesce(r.answers_attempt_no, r.attempt_no)
-            OR r.result = 'REFUSED' AND EXISTS (
-              SELECT FROM a send
-              JOIN a answer ON answer.answers_attempt_no = send.attempt_no
-              WHERE send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
-                AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = r.rail_reference)))
-      -- A send that a restore forgot, of a claim after the one that was refused.
-      AND NOT EXISTS (SELECT FROM standing later WHERE later.forgotten AND later.claimed_at > r.claimed_at))
-  OR NOT {cell}.send_may_be_forgotten($1)
-    AND EXISTS (SELECT FROM executed e CROSS JOIN refusal r WHERE greatest(e.attempt_no, r.attempt_no) > $2)
-    AND NOT EXISTS (
-      SELECT FROM standing s
-      WHERE NOT EXISTS (SELECT FROM refusal r WHERE r.state = 'FAILED' AND r.attempt_no > s.attempt_no))
+        SELECT FROM standing s
+        WHERE NOT EXISTS (SELECT FROM refusal r WHERE r.state = 'FAILED' AND r.attempt_no > s.attempt_no)));
+END
 $$;

@@ -5,8 +5,12 @@
 -- reads:   what may_be_forgotten_until reads.   locks: nothing.
 -- called by: refusal_is_whole, record_late_outcome. payment.Claim.Weigh has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.send_may_be_forgotten(outbox_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT {cell}.may_be_forgotten_until($1) IS NOT NULL
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT {cell}.may_be_forgotten_until($1) IS NOT NULL);
+END
 $$;

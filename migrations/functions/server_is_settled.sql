@@ -9,21 +9,25 @@
 -- called by: executor (before it ends anything by expiry), callbacks and those who look (before
 --          they say that there is nothing), owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.server_is_settled() RETURNS boolean
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
 AS $$
-  SELECT NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
-    AND EXISTS (
-      SELECT FROM {cell}.payment_accepted_timelines t
-      WHERE t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
-        AND t.timeline = {cell}.server_timeline())
-    AND (
-      EXISTS (
-        SELECT FROM {cell}.outbox_heartbeats h
-        WHERE h.vouched AND h.kind <> 'callback' AND h.server_started_at = pg_postmaster_start_time())
-      OR EXISTS (
-        SELECT FROM {cell}.payment_outbox_suspensions s
-        WHERE s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time())
-      OR NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer'))
+#variable_conflict use_column
+BEGIN
+  RETURN (
+    SELECT NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
+      AND EXISTS (
+        SELECT FROM {cell}.payment_accepted_timelines t
+        WHERE t.system_identifier = (SELECT c.system_identifier::text FROM pg_control_system() c)
+          AND t.timeline = {cell}.server_timeline())
+      AND (
+        EXISTS (
+          SELECT FROM {cell}.outbox_heartbeats h
+          WHERE h.vouched AND h.kind <> 'callback' AND h.server_started_at = pg_postmaster_start_time())
+        OR EXISTS (
+          SELECT FROM {cell}.payment_outbox_suspensions s
+          WHERE s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time())
+        OR NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer')));
+END
 $$;
