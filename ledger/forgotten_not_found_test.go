@@ -50,3 +50,24 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 		})
 	}
 }
+
+// TestNotFoundOfWhatNoSendIsKnownOf: a call that may repeat a forgotten one expires before it is sent. When the payment was first sent
+// is not known, so that "no such payment" proves nothing, and allows no replay.
+func TestNotFoundOfWhatNoSendIsKnownOf(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
+	d.suspend()
+	d.accept()
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '1 minute'`)
+	id := plights["EXPIRED"](d)
+	same(t, "letter", d.letter(id), "OUTCOME_UNKNOWN pending")
+	_, err := d.operator().InquirePayment(t.Context(), id, why)
+	d.must(err)
+	d.record(told(asksInVain, d.claimOne(id), payment.ResultNotFound, ""))
+	same(t, "it was not executed", d.text(`SELECT railhead.inquiry_said_not_executed($1, p.profile, NULL, NULL)::text
+		FROM railhead.payment_rail_profiles p WHERE p.rail_type = 'bank' ORDER BY p.version DESC LIMIT 1`, [16]byte(id)), "false")
+	_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
+	refusedWith(t, "replay", err, "RH020", "the payment may have been made")
+}

@@ -162,3 +162,18 @@ func TestSuspendedByAClockThatWasAhead(t *testing.T) {
 	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
 	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "1")
 }
+
+// TestEvidenceUnderASuspensionOfBefore: an open suspension that a backup brought along is of another start: nothing has been
+// compared on this one, and what was sent since the backup may be forgotten.
+func TestEvidenceUnderASuspensionOfBefore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id, again := plights["PARKED, outcome unknown"](d), plights["PARKED, outcome unknown"](d)
+	d.suspend()
+	_, err := d.operator().ResolvePayment(t.Context(), id, notExecuted())
+	d.must(err) // by what is compared under a suspension of this start
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER USER`)
+	d.do(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = '2025-12-01'`)
+	_, err = d.operator().ResolvePayment(t.Context(), again, notExecuted())
+	refusedWith(t, "not executed", err, "RH020", "no relayer has confirmed that nothing is missing")
+}

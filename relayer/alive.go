@@ -139,6 +139,10 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 		r.triedNever()
 		before := r.unrecorded()
 		if r.recordRest(sends) != nil || r.unrecorded() >= before {
+			// The server may have been started again or promoted, and a refusal waits for a look at it.
+			if err := r.lookOnce(sends); err != nil {
+				r.log.Warn("the server can't be looked at", "error", err)
+			}
 			time.Sleep(backOff(try))
 		}
 	}

@@ -52,6 +52,13 @@ func (r *stream) recordRest(ctx context.Context) error {
 	return errors.Join(r.resolveDoubts(ctx), r.recordAlone(ctx), r.recordLate(ctx))
 }
 
+// lookOnce looks at the server for a stream that takes no more turns.
+func (r *stream) lookOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
+	defer cancel()
+	return r.checkServer(ctx)
+}
+
 // unrecorded counts what a stream that ends has to do still. What was looked up in vain
 // is not waited for.
 func (r *stream) unrecorded() int {

@@ -128,45 +128,47 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 // lateOutcome goes by the slow path, not before a time if it was tried already.
 type lateOutcome struct {
 	outcome payment.Outcome
-	at      time.Time
+	at      time.Time // not tried before
+	tries   int       // in vain
 }
 
 const (
 	lateMax   = 50               // bounds the slow path's share of one turn
 	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again,
-	lookWait  = time.Second      // and one that waits for a look at the server, or for other sessions
+	lookWait  = time.Second      // and one that waits for a look at the server, or for other sessions,
+	looksMax  = 60               // as often; what waits for longer is stuck
 )
 
 // recordLate records outcomes that a turn called late. They stay in hand until the
-// ledger has them; one that does not go in waits and holds up no other.
+// ledger has them; one that does not go in waits behind the others, and holds up none.
 func (r *stream) recordLate(ctx context.Context) error {
 	now, tried := time.Now(), 0
-	for n := 0; n < len(r.late) && tried < lateMax; {
-		late := &r.late[n]
+	for left := len(r.late); left > 0 && tried < lateMax; left-- {
+		late := r.late[0]
 		if late.at.After(now) {
-			n++
+			r.late = append(r.late[1:], late)
 			continue
 		}
 		tried++
 		err := r.recordLateOne(ctx, late.outcome)
 		if err == nil {
-			r.late = slices.Delete(r.late, n, n+1)
+			r.late = r.late[1:]
 			continue
 		}
 		if away(err) {
 			return fmt.Errorf("the outcome of %s did not go in and waits: %w", late.outcome.Claim.OutboxID, err)
 		}
 		level, wait := slog.LevelError, stuckWait
-		if errors.Is(err, payment.ErrContended) {
+		if errors.Is(err, payment.ErrContended) && late.tries < looksMax {
 			level, wait = slog.LevelWarn, lookWait
 		}
 		r.log.Log(ctx, level, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
 			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
-		late.at = now.Add(wait)
+		late.at, late.tries = now.Add(wait), late.tries+1
+		r.late = append(r.late[1:], late)
 		if errors.Is(err, payment.ErrLockTimeout) {
 			return nil // a second was spent on it
 		}
-		n++
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ BEGIN
   RETURN (
     SELECT NOT {cell}.rail_has_seen($1) AND coalesce((
       SELECT answer.result = 'NOT_FOUND' AND rule.proves
+        -- Of what no send is known, none is old enough, nor young enough.
+        AND coalesce($3, told.first_at) IS NOT NULL
         AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts late
           WHERE late.outbox_id = $1 AND late.state = 'LATE_OUTCOME' AND late.attempt_no > answer.answers_attempt_no

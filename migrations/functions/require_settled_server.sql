@@ -2,7 +2,7 @@
 --   Refuses an act of an operator that would be wrong about a payment whose send a
 --   restore or a failover has forgotten.
 -- errors:  RH020 with the sentence that says what to do first.
--- reads:   what server_is_settled reads.   called by: operator functions.
+-- reads:   payment_outbox_suspensions, and what server_is_settled reads.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.require_settled_server(act text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -11,7 +11,11 @@ BEGIN
   IF {cell}.server_is_settled() THEN
     RETURN;
   END IF;
-  IF EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN
+  -- One that a backup brought along is of another start: nothing has been compared on this one.
+  IF EXISTS (
+    SELECT FROM {cell}.payment_outbox_suspensions s
+    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+  THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
       HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --since TIME --reason WHY, with the time since when lanes are suspended.';

@@ -120,7 +120,11 @@ BEGIN
 
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);
   IF NOT resolve_payment.executed THEN
-    IF NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) THEN
+    -- One that a backup brought along is of another start, and says nothing of this one.
+    IF NOT EXISTS (
+      SELECT FROM {cell}.payment_outbox_suspensions s
+      WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+    THEN
       PERFORM {cell}.require_settled_server('evidence that a payment was not executed');
     END IF;
     forgot := {cell}.may_be_forgotten_until(resolve_payment.outbox_id);

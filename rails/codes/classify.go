@@ -92,8 +92,9 @@ func (c Class) Result(ctx Context) payment.Result {
 func (c Class) MaySaySeen(sendNo int) bool { return c == Duplicate || c == FirstOnly && sendNo != 1 }
 
 // inquiryResult takes a code as evidence only where it can't be about the
-// inquiry itself: "try again later", "duplicate" and "your credentials are
-// wrong" say nothing of the payment that was asked for.
+// inquiry itself: "try again later", "duplicate", "your credentials are
+// wrong" and "this message is malformed or not allowed" (T1) say nothing of the
+// payment that was asked for.
 func (c Class) inquiryResult() payment.Result {
 	switch c {
 	case Executed:
