@@ -86,6 +86,7 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "NEW"}', 'a test')`)
+	failed := answered(d, payment.ResultRefusedFinal)
 	id := plights["EXPIRED"](d)
 	d.suspend() // the same with and without
 	got := d.late(told(never, forgotten(id), payment.ResultRefusedFinal, ""))
@@ -97,8 +98,6 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	if _, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why); err == nil {
 		t.Errorf("replayed under a key that the rail refused, and that wants a new id: %s", d.rows(id))
 	}
-	failed := d.claimOne(d.enqueue())
-	d.must(d.held(told(sameKey, failed, payment.ResultRefusedFinal, "")))
 	same(t, "after the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
