@@ -45,6 +45,7 @@ type Relayer struct {
 	flow    flow
 	guard   *lineage.Guard
 	budget  budget
+	looking sync.Mutex // one look after the other by streams that drain: before, the primary one looks alone
 	beating sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
 	streams []*stream
 	rung    chan struct{}                // size 1: the bell

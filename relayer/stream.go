@@ -54,6 +54,8 @@ func (r *stream) recordRest(ctx context.Context) error {
 
 // lookOnce looks at the server for a stream that takes no more turns.
 func (r *stream) lookOnce(ctx context.Context) error {
+	r.looking.Lock()
+	defer r.looking.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
 	defer cancel()
 	return r.checkServer(ctx)

@@ -1,0 +1,49 @@
+package relayer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// contended lets no outcome go in but one.
+type contended struct {
+	Store
+	free     payment.ID
+	recorded bool
+}
+
+func (c *contended) RecordLate(_ context.Context, outcome payment.Outcome) (payment.Verdict, error) {
+	if outcome.Claim.OutboxID != c.free {
+		return "", errors.Join(payment.ErrContended, &pgconn.PgError{Code: payment.StateContended})
+	}
+	c.recorded = true
+	return payment.VerdictIn, nil
+}
+
+func (c *contended) CloseClaims(context.Context, []payment.ID) (int64, error) { return 0, nil }
+
+// TestWaitingOutcomesHoldUpNone: more outcomes wait than one turn tries. What stands behind them is tried by the next
+// turn that tries any, also while a stream drains, which finds each of them due.
+func TestWaitingOutcomesHoldUpNone(t *testing.T) {
+	store := &contended{free: payment.ID{1}}
+	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler)}, true)
+	for range lateMax + 10 {
+		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: payment.ID{2}}}})
+	}
+	r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
+	for range 2 {
+		r.triedNever()
+		if err := r.recordLate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !store.recorded || len(r.late) != lateMax+10 {
+		t.Errorf("recorded: %t, %d wait, want %d", store.recorded, len(r.late), lateMax+10)
+	}
+}
