@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,5 +82,83 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 				map[string]string{"FAILED": "false", "PARKED": "true"}[c.want])
 			d.gapless()
 		})
+	}
+}
+
+// TestAnswerHeldOverAFailover: a worker has an answer by which the payment is sent again as if for the first time, and the data goes back
+// before it is recorded. The old server may have recorded it too and sent the payment again, which is forgotten: what is sent now is no first send.
+func TestAnswerHeldOverAFailover(t *testing.T) {
+	t.Parallel()
+	const keeps = `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME"}`
+	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour), IDAfterRefusal: payment.IDSame}
+	failover := func(d *desk) { d.suspend(); d.accept() }
+	for _, c := range []struct {
+		name          string
+		before, since func(*desk) // of the claim
+		result        payment.Result
+		unknown       bool
+	}{
+		{"refused for now", nil, nil, payment.ResultRefusedTransient, false},
+		{"refused for now, over a failover", nil, failover, payment.ResultRefusedTransient, true},
+		{"refused for now, suspended", nil, (*desk).suspend, payment.ResultRefusedTransient, true},
+		{"refused for now, of what may repeat a forgotten call", failover, nil, payment.ResultRefusedTransient, true},
+		{"not sent", nil, nil, payment.ResultNotSent, false},
+		{"not sent, over a failover", nil, failover, payment.ResultNotSent, true},
+		{"not sent, suspended", nil, (*desk).suspend, payment.ResultNotSent, true},
+		{"not sent, of what may repeat a forgotten call", failover, nil, payment.ResultNotSent, false},
+		{"busy, over a failover", nil, failover, payment.ResultRefusedLater, true},
+		{"refused by the rail, over a failover", nil, failover, payment.ResultRefusedRail, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, keeps)
+			if c.before != nil {
+				c.before(d)
+			}
+			answer := told(policy, d.claimOne(d.enqueue()), c.result, "")
+			if c.since != nil {
+				c.since(d)
+			}
+			d.must(d.held(answer))
+			id := answer.Claim.OutboxID
+			same(t, "rows", d.rows(id), "DISPATCHING RETRYABLE(1)")
+			got := d.text(`SELECT format('%s %s %s', next_action, outcome_unknown::text, (coalesce(first_sent_at <= coalesce((
+					SELECT min(known_until) FROM railhead.payment_outbox_suspensions), '-infinity'), false))::text)
+				FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
+			want := "SEND false false"
+			if c.unknown {
+				want = fmt.Sprintf("SEND true %t", c.since != nil)
+			}
+			same(t, "pending", got, want)
+			d.gapless()
+		})
+	}
+}
+
+// TestRefusalOfALostSendWaits: a worker has the refusal of a send that the reaper has called lost meanwhile, and the server was started
+// again. Stored before a component has compared this start, it would never be weighed: it waits, and ends the payment after the look.
+func TestRefusalOfALostSendWaits(t *testing.T) {
+	t.Parallel()
+	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}
+	for _, found := range []string{"misses nothing", "goes on from a snapshot"} {
+		d := newDesk(t)
+		claim := d.claimOne(d.enqueue())
+		d.record(lost(policy, claim))
+		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
+			VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp(), true)`)
+		answer := told(policy, claim, payment.ResultRefusedFinal, "")
+		same(t, "before a look", ledger.SQLState(d.held(answer)), payment.StateContended)
+		same(t, "rows before it", d.rows(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1)")
+		want := "DISPATCHING ZOMBIE_REQUEUE(1) LATE_OUTCOME(1)"
+		if found == "misses nothing" {
+			want += " FAILED(1)"
+			d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`)
+		} else {
+			d.suspend()
+		}
+		d.must(d.held(answer))
+		same(t, found, d.rows(claim.OutboxID), want)
+		d.gapless()
 	}
 }

@@ -55,9 +55,10 @@ type Claim struct {
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool
 	// ForgottenSince is the earliest moment at which a send may have been claimed that no
-	// row knows. It has no meaning where MaybeSent is not set.
-	ForgottenSince time.Time
-	RenderVersion  string // of the earlier sends; empty: none
+	// row knows, and ForgottenUntil the latest: when the last restore was noticed. They
+	// have no meaning where MaybeSent is not set.
+	ForgottenSince, ForgottenUntil time.Time
+	RenderVersion                  string // of the earlier sends; empty: none
 	// SentUnder are the rules of the profiles that earlier sends were made under, where
 	// another than that of this claim is among them.
 	SentUnder []KeyRules
@@ -152,4 +153,17 @@ func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
 		return elapsed
 	}
 	return c.ClaimedAt.Sub(c.LastSentAt) + elapsed
+}
+
+// doubt is what the claim knows of its sends, elapsed after it was made.
+func (c Claim) doubt(elapsed time.Duration) Doubt {
+	now := c.ClaimedAt.Add(elapsed)
+	return Doubt{
+		SinceFirstSend: c.SinceFirstSend(elapsed),
+		SinceLastSend:  c.SinceLastSend(elapsed),
+		MaybeSent:      c.MaybeSent,
+		SinceForgotten: now.Sub(c.ForgottenSince),
+		SinceNoticed:   now.Sub(c.ForgottenUntil),
+		SeenBefore:     c.SeenBefore,
+	}
 }

@@ -275,20 +275,12 @@ func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
 
 // recover applies Recover to an instruction whose outcome stays unknown.
 func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
-	move := p.Recover(Doubt{
-		SinceFirstSend: c.SinceFirstSend(a.Elapsed),
-		SinceLastSend:  c.SinceLastSend(a.Elapsed),
-		SinceForgotten: c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince),
-		MaybeSent:      c.MaybeSent,
-		Sends:          d.SendCount,
-		Inquiries:      d.InquiryCount,
-		Provisional:    d.Provisional,
-		NotFound:       c.Action == ActionInquire && a.Result == ResultNotFound,
-		SeenBefore:     c.SeenBefore,
-		AskedAgo:       a.Elapsed,
-		RetryAfter:     a.RetryAfter,
-		Spread:         a.Spread,
-	})
+	doubt := c.doubt(a.Elapsed)
+	doubt.Sends, doubt.Inquiries = d.SendCount, d.InquiryCount
+	doubt.Provisional = d.Provisional
+	doubt.NotFound = c.Action == ActionInquire && a.Result == ResultNotFound
+	doubt.AskedAgo, doubt.RetryAfter, doubt.Spread = a.Elapsed, a.RetryAfter, a.Spread
+	move := p.Recover(doubt)
 	// What the rail does not know of may be on its way still: the re-send of the same key
 	// takes its place, and settles it, and nothing else does.
 	if move.Move == MoveResend && c.Expired(a.Elapsed+move.Delay) {

@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
@@ -42,6 +43,7 @@ const (
 	untouched restored = iota
 	maybeSent          // an operator has compared; the caller may have repeated a call that was forgotten
 	longAgo            // the same, and what was forgotten is older than any key window
+	halfOver           // the same, and what was sent since was sent inside that window or after it
 	doubted            // no operator has compared yet
 )
 
@@ -89,9 +91,9 @@ func (s situation) claim() payment.Claim {
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
 	c.SeenBefore, c.Asked = s.seen && s.asking(), s.asked
-	if c.ForgottenSince = noon.Add(-5 * time.Minute); s.restored == longAgo {
-		c.ForgottenSince = noon.Add(-48 * time.Hour)
-	}
+	forgotten := map[restored]time.Duration{longAgo: 48 * time.Hour, halfOver: 65 * time.Minute}
+	c.ForgottenSince = noon.Add(-cmp.Or(forgotten[s.restored], 5*time.Minute))
+	c.ForgottenUntil = c.ForgottenSince.Add(time.Minute)
 	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
 		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
 	}
@@ -116,7 +118,9 @@ func (s situation) claim() payment.Claim {
 func (s situation) asking() bool { return s.action == payment.ActionInquire }
 
 // accepted: an operator has compared, and a call may repeat one that was forgotten.
-func (s situation) accepted() bool { return s.restored == maybeSent || s.restored == longAgo }
+func (s situation) accepted() bool {
+	return s.restored == maybeSent || s.restored == longAgo || s.restored == halfOver
+}
 
 // coversKey: "one outcome a key" is said of a key that the rail has not forgotten.
 func (s situation) coversKey() bool {
@@ -380,9 +384,13 @@ func (s situation) sinceLastSend() time.Duration {
 
 // insideWindow: the ages of the table are minutes away from any edge of it. An
 // age that is not known is outside, and so is every age of a window that is not
-// known; a first send has no age yet.
+// known; a first send has no age yet. What was sent inside the window of a send that is
+// forgotten may have been answered as that one: where that window is over it is over too.
 func (s situation) insideWindow() bool {
 	if s.resend != payment.ResendSameKey {
+		return false
+	}
+	if s.restored == halfOver && s.age.first == 20*time.Minute {
 		return false
 	}
 	isFirst := !s.asking() && !s.unknown && s.restored != doubted && s.sendsBefore() == 0
@@ -429,8 +437,8 @@ func situations(yield func(situation) bool) {
 									continue
 								}
 								for _, s.age = range ages {
-									for _, s.restored = range []restored{untouched, maybeSent, longAgo, doubted} {
-										if s.restored == longAgo && !s.covers {
+									for _, s.restored = range []restored{untouched, maybeSent, longAgo, halfOver, doubted} {
+										if s.restored == longAgo && !s.covers || s.restored == halfOver && (s.covers || s.window == 0) {
 											continue
 										}
 										for _, s.seen = range either {

@@ -67,6 +67,7 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 		}
 		if c.MaybeSent {
 			c.ForgottenSince = noon.Add(time.Minute - anySpan().Draw(t, "forgotten since"))
+			c.ForgottenUntil = c.ForgottenSince.Add(anySpan().Draw(t, "noticed after"))
 		}
 		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
@@ -182,6 +183,17 @@ func TestUnknownIsNeverResentOutsideTheWindow(t *testing.T) {
 		window := time.Duration(d.policy.KeyWindow)
 		if usable := window - min(window/10, 5*time.Minute); age >= usable {
 			t.Fatalf("sent again %s after the first send, %s of the window are usable", age, usable)
+		}
+		// A forgotten send of any moment in which there may be one: if the first that is known came
+		// while the rail knew its key, so does the re-send.
+		first := noon.Add(d.answer.Elapsed + d.Delay - age)
+		for _, forgotten := range []time.Time{d.claim.ForgottenSince, d.claim.ForgottenUntil, first.Add(1 - window)} {
+			if !d.claim.MaybeSent || forgotten.Before(d.claim.ForgottenSince) || forgotten.After(d.claim.ForgottenUntil) {
+				continue
+			}
+			if again := noon.Add(d.answer.Elapsed + d.Delay); first.Sub(forgotten) < window && again.Sub(forgotten) >= window {
+				t.Fatalf("sent again at %s, first at %s: the rail had the key of %s then, and has it no more", again, first, forgotten)
+			}
 		}
 		if d.SendCount >= d.policy.Retry.MaxSends && d.CountsSend {
 			t.Fatal("sent again at the ceiling")

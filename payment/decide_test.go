@@ -45,7 +45,7 @@ func TestDecideByTheWholeTable(t *testing.T) {
 			wrong = append(wrong, fmt.Sprintf("%+v, worker lost\n   got %+v\n  want %+v", s, got, want))
 		}
 	}
-	if count != 4_022_784 {
+	if count != 4_578_048 {
 		t.Errorf("the table has %d cells", count)
 	}
 	if len(wrong) > 0 {

@@ -50,8 +50,10 @@ type History struct {
 	// committed: no suspension is open, and the server was accepted.
 	Settled bool
 	// MaybeForgotten is set where a restore may have forgotten a send of this
-	// instruction, while a suspension is open or after it.
+	// instruction, while a suspension is open or after it, and ForgottenUntil is when the
+	// last one was noticed; it has no meaning where MaybeForgotten is not set.
 	MaybeForgotten bool
+	ForgottenUntil time.Time
 	// JudgedTo is the number of the last row there was when an operator last recorded that
 	// the payment was not executed; 0: none did.
 	JudgedTo int
@@ -88,6 +90,9 @@ type Late struct {
 // too. A refusal after which the payment is not sent again ends a waiting send, by
 // PARKED where some send has no answer.
 //
+// Where no component has compared the start of the server yet, the ledger has a worker's
+// refusal that may end the payment wait, instead of deciding.
+//
 // It panics on an outcome without an AttemptID, which would be taken for any row.
 func (h History) Late(o Outcome) Late {
 	if o.AttemptID == (ID{}) {
@@ -121,7 +126,7 @@ func (h History) Late(o Outcome) Late {
 		w.settled, w.spent = false, false // it is, or may be, of a send before the replay
 	}
 	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
-	w.whole = o.Result == ResultRefused && w.settled && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
+	w.whole = o.Result == ResultRefused && (w.settled || open && !w.reported) && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
 	w.out.Verdict = w.decide()
 	return w.out
 }
@@ -500,7 +505,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 		return r.No > claim.No && r.State == LateOutcome &&
 			(r.Result.LeavesDoubt() || r.Answers == 0 && !r.ClaimedAt.IsZero() && r.Result.IsOfInquiry())
 	})
-	doubted := unheard || (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
+	// It was weighed by what its worker knew when it called: the data may have gone back since.
+	doubted := unheard || d.State == Failed && w.MaybeForgotten && !(w.refuses && w.CoversKey) || (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
 		foundNone && since(Result.ShowsPayment) != nil ||
 		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool { return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown })
 	taken := !claim.Provisional && since(func(r Result) bool { return r == ResultAccepted }) != nil
@@ -512,6 +518,12 @@ func (w *weighing) answerOpenClaim() Verdict {
 		if d.State == Failed {
 			d.State, d.Reason = Parked, DeadOutcomeUnknown
 		}
+	}
+	// What the old server recorded of the claim, and sent since, is forgotten. Of what a worker
+	// claims after the failover it knows that, and that nothing left is no doubt then.
+	if d.Requeue && d.NextAction == ActionSend && w.MaybeForgotten &&
+		(w.o.Result.RefusesForNow() || claim.ClaimedAt.Before(w.ForgottenUntil)) {
+		d.OutcomeUnknown = true
 	}
 	// A send that was refused meanwhile ended the key: it is not sent again, unless an
 	// operator had it replayed after that one.

@@ -371,7 +371,7 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 
 // MaySend reports whether the send of a claim may start this long after the
 // claim: where nothing is unknown, always; else only as a same-key re-send
-// inside the window and before expires_at, because it may be the first one that is
+// inside the window, also that of a send that a restore may have forgotten, and before expires_at, because it may be the first one that is
 // executed; never where the rail took the instruction already. Where the rail knows no
 // keys, a send that an operator asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
@@ -384,10 +384,18 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	case c.OutcomeUnknown && c.Replayed && !c.Doubted && p.ResendOnUnknown != ResendSameKey:
 		return true
 	case c.OutcomeUnknown || c.Doubted:
-		return p.MayResend(c.SinceFirstSend(elapsed))
+		return p.mayRepeat(c.doubt(elapsed), 0)
 	default:
 		return true
 	}
+}
+
+// mayRepeat is MayResend for a re-send after a wait, also by what a restore may have forgotten:
+// a send in the key window of a forgotten one may have been told that one's outcome, and the
+// rail has to know the key of that one still.
+func (p Policy) mayRepeat(d Doubt, wait time.Duration) bool {
+	toldOfForgotten := d.MaybeSent && d.SinceNoticed-d.SinceFirstSend < time.Duration(p.KeyWindow)
+	return p.MayResend(d.SinceFirstSend+wait) && (!toldOfForgotten || p.MayResend(d.SinceForgotten+wait))
 }
 
 func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {

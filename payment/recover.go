@@ -17,8 +17,9 @@ const (
 type Doubt struct {
 	SinceFirstSend time.Duration
 	SinceLastSend  time.Duration
-	SinceForgotten time.Duration // since the first send that a restore may have forgotten, where MaybeSent
-	MaybeSent      bool          // a restore may have forgotten one
+	MaybeSent      bool          // a restore may have forgotten a send
+	SinceForgotten time.Duration // since the first such send, where MaybeSent
+	SinceNoticed   time.Duration // since the last such send can have been made, where MaybeSent
 	Sends          int           // that may have reached the rail
 	Inquiries      int           // made so far
 	Provisional    bool
@@ -69,7 +70,7 @@ func (p Policy) Recover(d Doubt) Recovery {
 		return Recovery{Move: MovePark, Code: CodeNoRecovery}
 	case d.Sends >= p.Retry.MaxSends:
 		return Recovery{Move: MovePark, Code: CodeRetriesExhausted}
-	case !p.MayResend(d.SinceFirstSend + wait):
+	case !p.mayRepeat(d, wait):
 		return Recovery{Move: MovePark, Code: CodeWindowClosed}
 	default:
 		return Recovery{Move: MoveResend, Delay: wait, NotExecuted: notExecuted}

@@ -78,7 +78,9 @@ func (c Claim) Weigh(suspensions []Suspension) Claim {
 			if !c.MaybeSent || s.KnownUntil.Before(c.ForgottenSince) {
 				c.ForgottenSince = s.KnownUntil
 			}
-			c.MaybeSent = true
+			if c.MaybeSent = true; s.OpenedAt.After(c.ForgottenUntil) {
+				c.ForgottenUntil = s.OpenedAt
+			}
 			// What was forgotten was sent before the suspension: an inquiry that asks
 			// too early after it proves nothing.
 			if c.LastSentAt.Before(s.OpenedAt) && (s.Open() || !c.LastSentAt.IsZero()) {

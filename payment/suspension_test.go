@@ -76,18 +76,21 @@ func TestForgottenSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		created     float64
 		suspensions []payment.Suspension
-		want        float64 // 0: none may be forgotten
+		want, until float64 // 0: none may be forgotten
 	}{
-		"none":                             {9, nil, 0},
-		"open":                             {9, []payment.Suspension{suspended(8, 10, 0)}, 8},
-		"accepted, enqueued after it":      {12, []payment.Suspension{suspended(8, 10, 11)}, 8},
-		"accepted, enqueued long after it": {20, []payment.Suspension{suspended(8, 10, 11)}, 0},
-		"two":                              {9, []payment.Suspension{suspended(12, 13, 0), suspended(8, 10, 11)}, 8},
-		"two, the earlier is over":         {16, []payment.Suspension{suspended(15, 17, 0), suspended(8, 10, 11)}, 15},
+		"none":                             {9, nil, 0, 0},
+		"open":                             {9, []payment.Suspension{suspended(8, 10, 0)}, 8, 10},
+		"accepted, enqueued after it":      {12, []payment.Suspension{suspended(8, 10, 11)}, 8, 10},
+		"accepted, enqueued long after it": {20, []payment.Suspension{suspended(8, 10, 11)}, 0, 0},
+		"two":                              {9, []payment.Suspension{suspended(12, 13, 0), suspended(8, 10, 11)}, 8, 13},
+		"two, the earlier is over":         {16, []payment.Suspension{suspended(15, 17, 0), suspended(8, 10, 11)}, 15, 17},
 	} {
 		got := payment.Claim{CreatedAt: at(c.created)}.Weigh(c.suspensions)
 		if !got.ForgottenSince.Equal(at(c.want)) {
 			t.Errorf("%s: forgotten since %s, want %s", name, got.ForgottenSince, at(c.want))
+		}
+		if !got.ForgottenUntil.Equal(at(c.until)) {
+			t.Errorf("%s: forgotten until %s, want %s", name, got.ForgottenUntil, at(c.until))
 		}
 	}
 }

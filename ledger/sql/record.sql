@@ -10,8 +10,9 @@
 --
 -- An inquiry that finds executed what the rail refused in some answer is left to the slow
 -- path too, which weighs one against the other, and so is one that finds refused what the
--- rail had refused in a report. So is what would end the payment without its execution where a send
--- of it may be forgotten: the worker has weighed that by what was known when it called.
+-- rail had refused in a report. So is what would end the payment without its execution, or send it
+-- as if for the first time, where a send of it may be forgotten: the worker has weighed
+-- that by what was known when it called.
 --
 -- A failover that forgets a claim gives its number away again: the claim is the
 -- row with this number and this time, and an answer to one that is gone is late.
@@ -51,7 +52,8 @@ answered AS (
         AND said.state::text = 'LATE_OUTCOME' AND said.result = 'REFUSED' AND said.answers_attempt_no IS NULL
       LIMIT 1) IS NOT NULL
     ELSE false END)
-    AND CASE WHEN c.state = 'FAILED' THEN (SELECT {cell}.server_is_settled()) AND (c.enqueued_at < (SELECT {cell}.forgotten_calls_until())) IS NOT TRUE ELSE true END
+    AND CASE WHEN c.state = 'FAILED' OR c.next_action = 'SEND' AND NOT c.outcome_unknown
+      THEN (SELECT {cell}.server_is_settled()) AND (c.enqueued_at < (SELECT {cell}.forgotten_calls_until())) IS NOT TRUE ELSE true END
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
   RETURNING t.attempt_id, t.outbox_id

@@ -7,13 +7,14 @@
 --   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
 --   what was taken is asked about and not sent again; unless the outcome is a
 --   refusal of the whole payment. FAILED becomes PARKED also where a restore may have forgotten a
---   send of which the refusal says nothing. An acceptance is the last word only by all profiles that
+--   send of which the refusal says nothing; and what is sent again is no first send then, if it was
+--   refused for now, or if the claim is older than what was noticed. An acceptance is the last word only by all profiles that
 --   sends were made under, as far as that is known by now; else the payment is taken for
 --   now. Where a send was refused meanwhile with a code that
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what send_may_be_forgotten, standing_sends, refused_and_executed, executed_twice,
+-- reads:   payment_outbox_attempts, and what send_may_be_forgotten, may_be_forgotten_until, forgotten_since, standing_sends, refused_and_executed, executed_twice,
 --          rail_keeps_one_outcome, acceptance_of_sends and rests_on_acceptance read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
@@ -34,6 +35,8 @@ DECLARE
   next_no  integer := last_no + 1;
   spent    text; -- the code of a refusal that ended the key
   told     record; -- of sends that a restore forgot
+  earlier  boolean := false; -- than a failover, of which its worker may not have known
+  forgotten_at timestamptz; -- the first send that it may have forgotten
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
@@ -112,6 +115,13 @@ BEGIN
     END IF;
   END IF;
 
+  -- What the old server recorded of the claim, and sent since, is forgotten. Of what a worker claims
+  -- after the failover it knows that, and that nothing left is no doubt then.
+  IF o.next_action = 'SEND' AND NOT o.outcome_unknown THEN
+    earlier := coalesce(claim.claimed_at < {cell}.may_be_forgotten_until(o.outbox_id), false);
+    o.outcome_unknown := earlier OR coalesce(o.result IN ({for_now_results}), false) AND {cell}.send_may_be_forgotten(o.outbox_id);
+  END IF;
+
   IF o.next_action = 'SEND' THEN
     spent := (
       SELECT a.error_code FROM {cell}.payment_outbox_attempts a
@@ -154,13 +164,16 @@ BEGIN
   END IF;
   IF o.next_action IS NOT NULL THEN
     SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;
+    IF earlier THEN
+      forgotten_at := {cell}.forgotten_since(o.outbox_id);
+    END IF;
     INSERT INTO {cell}.payment_outbox_pending AS p
       (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
        first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
     VALUES (claim.outbox_id, claim.participant_id, claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
       claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
-      least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at),
-      greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at),
+      least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at, forgotten_at),
+      greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at, forgotten_at),
       o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL THEN claim.render_version END)
     -- It was put back while the claim was out, and counts no row: see record.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET

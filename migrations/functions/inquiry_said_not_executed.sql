@@ -5,7 +5,7 @@
 --   or may have forgotten, no other word of a send came while
 --   or after it was asked, and the rail never said of a send that it knows the key
 --   already. payment.Policy.Recover has the same rule.
--- reads:   payment_outbox_attempts, payment_rail_profiles, payment_outbox_suspensions, and what rail_has_seen,
+-- reads:   payment_outbox_attempts, payment_rail_profiles, and what rail_has_seen,
 --          forgotten_sends, forgotten_since and may_be_forgotten_until read.   locks: nothing.
 -- called by: replay_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) RETURNS boolean
@@ -30,9 +30,7 @@ BEGIN
       FROM {cell}.payment_outbox_attempts answer
       CROSS JOIN {cell}.forgotten_sends($1) told
       CROSS JOIN LATERAL (
-        SELECT f.since AS forgotten, least($3, told.first_at, CASE WHEN f.since IS NOT NULL THEN greatest(f.since, 'epoch') END, (
-          SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s
-          WHERE least($3, told.first_at) > s.known_until AND (s.accepted_at IS NULL OR least($3, told.first_at) < s.accepted_at))) AS at
+        SELECT f.since AS forgotten, least($3, told.first_at, CASE WHEN f.since IS NOT NULL THEN greatest(f.since, 'epoch') END) AS at
         FROM (SELECT {cell}.forgotten_since($1) AS since) f) first
       CROSS JOIN LATERAL (
         -- Of a version that says no age none is old enough.

@@ -12,7 +12,7 @@
 --          RETIRED   its month has left the archive: nothing was appended
 -- errors:  RH010 unknown outbox_id, or one of another rail than outcome says (a
 --          rail's callback speaks for its own payments alone); RH011 more contenders than it has tries for: call again;
---          or the answer to an open claim would end the payment without its execution, and no
+--          or a worker has a refusal that may end the payment without its execution, and no
 --          component has compared this start of the server with what it remembers: nothing
 --          is stored, call again once one has.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
@@ -147,7 +147,8 @@ BEGIN
       END IF;
       own := is_claimed AND claim_no IS NOT DISTINCT FROM claim.attempt_no;
       -- What the worker knew of restores when it called may be over.
-      IF own AND unseen AND o.state = 'FAILED' THEN
+      -- Nor is a refusal of a send that counts as lost weighed again after a look.
+      IF unseen AND (own AND o.state = 'FAILED' OR (refuses OR spent) AND is_waiting AND o.claim_no IS NOT NULL AND NOT forgotten) THEN
         RAISE EXCEPTION USING ERRCODE = 'RH011',
           MESSAGE = format('the refusal of outbox_id %s waits: no component has compared this start of the server with what it remembers, and a send of it may be forgotten', o.outbox_id),
           HINT = 'Call again. A relayer compares as soon as it reaches the server.';
