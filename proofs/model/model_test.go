@@ -55,8 +55,9 @@ type model struct {
 
 // past is what an installation has gone through.
 type past struct {
-	suspended bool // lanes are suspended
-	restored  bool // the database went back, so that sends may be forgotten
+	suspended bool      // lanes are suspended
+	restored  bool      // the database went back, so that sends may be forgotten
+	noticed   time.Time // when the last time
 }
 
 // late is one LATE_OUTCOME row.
@@ -157,11 +158,14 @@ func (m *model) number(c payment.Claim) int {
 
 // fast reports whether the answer to a claim goes in at the claim's number + 1. That an
 // inquiry found executed what some answer refused is weighed first, and so is that it found
-// refused what was reported to be refused.
+// refused what was reported to be refused; and after a restore, what would end the payment
+// or send it as if for the first time.
 func (m *model) fast(o payment.Outcome) bool {
 	weighed := !m.claimSent[m.open] && o.Decision.State == payment.Dispatched && slices.ContainsFunc(m.words, func(n named) bool { return isRefusal(n.result) })
 	reported := slices.ContainsFunc(m.lates, func(l late) bool { return l.claim == 0 && l.result == payment.ResultRefused })
 	weighed = weighed || !m.claimSent[m.open] && o.Decision.State == payment.Failed && reported
+	d := o.Decision
+	weighed = weighed || m.restored && (d.State == payment.Failed || d.Requeue && d.NextAction == payment.ActionSend && !d.OutcomeUnknown)
 	return m.open > 0 && m.open == m.number(o.Claim) && m.rows == m.open && !weighed
 }
 
@@ -214,6 +218,7 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	doubted := (!m.claimUnknown || foundNone) && has(payment.ResultUnknown, payment.ResultAccepted) ||
 		foundNone && has(payment.ResultInProgress, payment.ResultRefused) ||
 		!m.claimUnknown && slices.ContainsFunc(since, func(l late) bool { return l.unknown })
+	doubted = doubted || m.restored && d.State == payment.Failed && !(m.covers && isRefusal(o.Result))
 	if (doubted || taken || o.Result == payment.ResultRefused) && !executes && !m.whole(o.Result, claim, reported) {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if taken || foundNone {
@@ -222,6 +227,9 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 		if d.State == payment.Failed {
 			d.State, d.Reason = payment.Parked, payment.DeadOutcomeUnknown
 		}
+	}
+	if d.Requeue && d.NextAction == payment.ActionSend && m.restored && (refusalForNow(o.Result) || m.claimedAt[claim].Before(m.noticed)) {
+		d.OutcomeUnknown = true
 	}
 	if d.Requeue && d.NextAction == payment.ActionSend && slices.ContainsFunc(since, func(l late) bool { return l.spent && l.claim >= m.replayedAt }) {
 		d.OutcomeUnknown, d.Requeue, d.Park, d.Reason = true, false, true, payment.DeadOutcomeUnknown

@@ -111,6 +111,7 @@ func (w *world) restore(t *rapid.T) {
 	_, err := w.looker.Exec(w.ctx(), `UPDATE railhead.payment_outbox_suspensions SET known_until = $1
 		WHERE accepted_at IS NULL AND (known_until = '-infinity' OR known_until > $1)`, w.backup.taken)
 	must(t, err)
+	must(t, w.looker.QueryRow(w.ctx(), `SELECT max(opened_at) FROM railhead.payment_outbox_suspensions`).Scan(&w.noticed))
 }
 
 // unguarded changes what is append-only. Only the server's files do that in earnest.
