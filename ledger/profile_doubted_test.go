@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,9 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 		told, sent bool
 	}{
 		"told":               {"23 hours 57 minutes", true, false},
-		"not told":           {"23 hours 57 minutes", false, true},
+		"not told":           {"23 hours 57 minutes", false, false}, // its first send fell into that window
+		"told in time":       {"23 hours 50 minutes", true, true},
+		"not told in time":   {"23 hours 50 minutes", false, true},
 		"told, long ago":     {"48 hours", true, false},
 		"not told, long ago": {"48 hours", false, false},
 	} {
@@ -238,6 +241,8 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 			ask.LastSentAt = ask.FirstSentAt
 			d.lateByBoth()(told(policy, ask, payment.ResultUnavailable, ""))
 		}
+		same(t, what+": begins the window", d.text(`SELECT (first_sent_at < now() - interval '7 hours')::text
+			FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id)), strconv.FormatBool(c.told))
 		d.record(told(policy, take(), payment.ResultNotFound, ""))
 		sent := false
 		if d.waiting(id) != "" {

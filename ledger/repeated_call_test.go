@@ -36,7 +36,7 @@ func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 						}
 						answer := told(sameKey, claim, word, "")
 						answer.RailCode = "429"
-						d.record(answer)
+						d.must(d.held(answer))
 					}
 					state, letter := "PENDING", ""
 					switch end {
