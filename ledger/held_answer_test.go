@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ func TestAnswerHeldOverAFailover(t *testing.T) {
 			id := answer.Claim.OutboxID
 			same(t, "rows", d.rows(id), "DISPATCHING RETRYABLE(1)")
 			got := d.text(`SELECT format('%s %s %s', next_action, outcome_unknown::text, (coalesce(first_sent_at <= coalesce((
-					SELECT min(known_until) FROM railhead.payment_outbox_suspensions), '-infinity'), false))::text)
+					SELECT min(greatest(known_until, 'epoch')) FROM railhead.payment_outbox_suspensions), '-infinity'), false))::text)
 				FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
 			want := "SEND false false"
 			if c.unknown {
@@ -140,17 +141,23 @@ func TestAnswerHeldOverAFailover(t *testing.T) {
 // again. Stored before a component has compared this start, it would never be weighed: it waits, and ends the payment after the look.
 func TestRefusalOfALostSendWaits(t *testing.T) {
 	t.Parallel()
-	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}
-	for _, found := range []string{"misses nothing", "goes on from a snapshot"} {
+	for _, found := range []string{"misses nothing", "goes on from a snapshot", "misses nothing, parked"} {
 		d := newDesk(t)
+		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}
+		before := "DISPATCHING ZOMBIE_REQUEUE(1)"
+		found, _, parked := strings.Cut(found, ", ")
+		if parked {
+			policy = never
+			before += " PARKED"
+		}
 		claim := d.claimOne(d.enqueue())
 		d.record(lost(policy, claim))
 		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
 			VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp(), true)`)
 		answer := told(policy, claim, payment.ResultRefusedFinal, "")
 		same(t, "before a look", ledger.SQLState(d.held(answer)), payment.StateContended)
-		same(t, "rows before it", d.rows(claim.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1)")
-		want := "DISPATCHING ZOMBIE_REQUEUE(1) LATE_OUTCOME(1)"
+		same(t, "rows before it", d.rows(claim.OutboxID), before)
+		want := before + " LATE_OUTCOME(1)"
 		if found == "misses nothing" {
 			want += " FAILED(1)"
 			d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`)
@@ -160,5 +167,41 @@ func TestRefusalOfALostSendWaits(t *testing.T) {
 		d.must(d.held(answer))
 		same(t, found, d.rows(claim.OutboxID), want)
 		d.gapless()
+	}
+}
+
+// TestReplayHeldOverAFailover: an operator's replay is sent to a rail that knows no keys, and a worker has the answer that nothing
+// left when the data goes back. The old server may have sent the replay again, which is forgotten: it is no word for another send.
+func TestReplayHeldOverAFailover(t *testing.T) {
+	t.Parallel()
+	for _, parked := range []bool{false, true} {
+		for _, failover := range []bool{false, true} {
+			d := newDesk(t)
+			var id payment.ID
+			if policy := asksInVain; parked {
+				d.apply(inVain)
+				policy.Retry.MaxSends = 1
+				id = d.enqueue()
+				d.record(told(policy, d.claimOne(id), payment.ResultUnknown, ""))
+				d.record(told(policy, d.claimOne(id), payment.ResultNotFound, ""))
+				d.replay(id)
+			} else {
+				id = d.replayed().OutboxID
+			}
+			claim := d.claimOne(id)
+			held := told(never, claim, payment.ResultNotSent, "")
+			if parked { // as decided where the replay is the operator's word
+				held.Decision = payment.Decision{State: payment.Retryable, Requeue: true, NextAction: payment.ActionSend, OutcomeUnknown: true, SendCount: claim.SendCount}
+			}
+			if failover {
+				d.suspend()
+				d.accept()
+			}
+			d.must(d.held(held))
+			again := d.claimOne(id)
+			what := fmt.Sprintf("parked before %t, failover %t", parked, failover)
+			same(t, what+": outcome unknown", again.OutcomeUnknown, parked || failover)
+			same(t, what+": sent again", never.WithDefaults().MaySend(again, time.Second), !failover)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,16 +176,25 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 // forgotten, whose key window is over. It is not replayed only to be parked again.
 func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true} {
+	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false} {
 		d := newDesk(t)
+		ago, when, after := strings.Cut(ago, ", ")
+		if noticed := map[string]string{"sent after the acceptance": "50 minutes", "sent long after the acceptance": "100 minutes"}[when]; after {
+			d.suspend()
+			d.accept()
+			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+			d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() - $1::interval, accepted_at = now() - $1::interval`, noticed)
+		}
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
 			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`)
 		policy := asksInVain
 		policy.Inquiry.Max, policy.Inquiry.NotFoundAge = 1, payment.Duration(time.Second)
 		claim := d.claimOne(d.enqueue())
 		d.record(told(policy, claim, payment.ResultUnknown, ""))
-		d.suspend()
-		d.accept()
+		if !after {
+			d.suspend()
+			d.accept()
+		}
 		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval`, ago)
 		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
@@ -194,7 +204,7 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 		same(t, ago+": letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
 		_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
 		if refused {
-			refusedWith(t, ago+": replay", err, "RH020", "its key window is over")
+			refusedWith(t, ago+when+": replay", err, "RH020", "its key window is over")
 		} else {
 			d.must(err)
 		}

@@ -55,13 +55,22 @@ type Claim struct {
 	// knows; and no operator has compared with the rails since.
 	MaybeSent, Doubted bool
 	// ForgottenSince is the earliest moment at which a send may have been claimed that no
-	// row knows, and ForgottenUntil the latest: when the last restore was noticed. They
-	// have no meaning where MaybeSent is not set.
-	ForgottenSince, ForgottenUntil time.Time
-	RenderVersion                  string // of the earlier sends; empty: none
+	// row knows. It has no meaning where MaybeSent is not set.
+	ForgottenSince time.Time
+	// Gaps are when such sends may have been made, of each restore, the newest first.
+	Gaps          []Gap
+	RenderVersion string // of the earlier sends; empty: none
 	// SentUnder are the rules of the profiles that earlier sends were made under, where
 	// another than that of this claim is among them.
 	SentUnder []KeyRules
+	// keyKnownFor is Policy.keyKnownFor of the profile in force, within a decision.
+	keyKnownFor time.Duration
+}
+
+// Gap is a time of which no row may be left.
+type Gap struct {
+	Since time.Time // the newest moment that is known from before; the Unix epoch: none is
+	Until time.Time // when the restore was noticed
 }
 
 // Outcome is what a worker appends for a claim.
@@ -155,15 +164,28 @@ func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
 	return c.ClaimedAt.Sub(c.LastSentAt) + elapsed
 }
 
-// doubt is what the claim knows of its sends, elapsed after it was made.
-func (c Claim) doubt(elapsed time.Duration) Doubt {
-	now := c.ClaimedAt.Add(elapsed)
+// doubt is what the claim knows of its sends, elapsed after it was made, on a rail that
+// knows a key for so long at most.
+func (c Claim) doubt(elapsed, knownFor time.Duration) Doubt {
 	return Doubt{
 		SinceFirstSend: c.SinceFirstSend(elapsed),
 		SinceLastSend:  c.SinceLastSend(elapsed),
 		MaybeSent:      c.MaybeSent,
-		SinceForgotten: now.Sub(c.ForgottenSince),
-		SinceNoticed:   now.Sub(c.ForgottenUntil),
+		SinceForgotten: c.ClaimedAt.Add(elapsed).Sub(c.ForgottenSince),
+		SinceKey:       c.sinceKey(elapsed, knownFor),
 		SeenBefore:     c.SeenBefore,
 	}
+}
+
+// sinceKey is the age of the send from which the rail may have the key: the first, or one
+// that a restore may have forgotten and whose outcome the rail may have told the first
+// one, because it knew the key still; and so on, from gap to gap.
+func (c Claim) sinceKey(elapsed, knownFor time.Duration) time.Duration {
+	now, since := c.ClaimedAt.Add(elapsed), c.SinceFirstSend(elapsed)
+	for _, gap := range c.Gaps {
+		if now.Sub(gap.Until)-since < knownFor {
+			since = max(since, now.Sub(gap.Since))
+		}
+	}
+	return since
 }

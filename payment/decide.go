@@ -45,6 +45,7 @@ const notSentCap = 30 * time.Second
 // Decide turns the answer to a claim into rows, by the table "from result to
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
+	c.keyKnownFor = p.keyKnownFor(c)
 	p = p.Under(c.SentUnder)
 	// A key that the rail knows no more has a second outcome.
 	p.AnswerCoversKey = p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
@@ -275,7 +276,7 @@ func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
 
 // recover applies Recover to an instruction whose outcome stays unknown.
 func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
-	doubt := c.doubt(a.Elapsed)
+	doubt := c.doubt(a.Elapsed, c.keyKnownFor)
 	doubt.Sends, doubt.Inquiries = d.SendCount, d.InquiryCount
 	doubt.Provisional = d.Provisional
 	doubt.NotFound = c.Action == ActionInquire && a.Result == ResultNotFound

@@ -91,9 +91,9 @@ func (s situation) claim() payment.Claim {
 		MaybeSent: s.restored != untouched, Doubted: s.restored == doubted,
 	}
 	c.SeenBefore, c.Asked = s.seen && s.asking(), s.asked
-	forgotten := map[restored]time.Duration{longAgo: 48 * time.Hour, halfOver: 65 * time.Minute}
+	forgotten := map[restored]time.Duration{longAgo: 48 * time.Hour, halfOver: 70 * time.Minute}
 	c.ForgottenSince = noon.Add(-cmp.Or(forgotten[s.restored], 5*time.Minute))
-	c.ForgottenUntil = c.ForgottenSince.Add(time.Minute)
+	c.Gaps = []payment.Gap{{Since: c.ForgottenSince, Until: c.ForgottenSince.Add(time.Minute)}}
 	if c.BusySince = noon.Add(-23 * time.Hour); s.worn {
 		c.BusySince, c.RailRefusals = noon.Add(tableElapsed-24*time.Hour), tableRefusals-1
 	}

@@ -67,7 +67,12 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 		}
 		if c.MaybeSent {
 			c.ForgottenSince = noon.Add(time.Minute - anySpan().Draw(t, "forgotten since"))
-			c.ForgottenUntil = c.ForgottenSince.Add(anySpan().Draw(t, "noticed after"))
+			c.Gaps = []payment.Gap{{Since: c.ForgottenSince, Until: c.ForgottenSince.Add(anySpan().Draw(t, "noticed after"))}}
+			if rapid.Bool().Draw(t, "a restore before that") {
+				until := c.ForgottenSince.Add(-anySpan().Draw(t, "the one before"))
+				c.ForgottenSince = until.Add(-anySpan().Draw(t, "known before that"))
+				c.Gaps = append(c.Gaps, payment.Gap{Since: c.ForgottenSince, Until: until})
+			}
 		}
 		c.Doubted = c.MaybeSent && rapid.Bool().Draw(t, "no operator has compared")
 		if rapid.Bool().Draw(t, "first send known") {
@@ -184,15 +189,13 @@ func TestUnknownIsNeverResentOutsideTheWindow(t *testing.T) {
 		if usable := window - min(window/10, 5*time.Minute); age >= usable {
 			t.Fatalf("sent again %s after the first send, %s of the window are usable", age, usable)
 		}
-		// A forgotten send of any moment in which there may be one: if the first that is known came
-		// while the rail knew its key, so does the re-send.
-		first := noon.Add(d.answer.Elapsed + d.Delay - age)
-		for _, forgotten := range []time.Time{d.claim.ForgottenSince, d.claim.ForgottenUntil, first.Add(1 - window)} {
-			if !d.claim.MaybeSent || forgotten.Before(d.claim.ForgottenSince) || forgotten.After(d.claim.ForgottenUntil) {
-				continue
-			}
-			if again := noon.Add(d.answer.Elapsed + d.Delay); first.Sub(forgotten) < window && again.Sub(forgotten) >= window {
-				t.Fatalf("sent again at %s, first at %s: the rail had the key of %s then, and has it no more", again, first, forgotten)
+		// A rail that knows a key for its window executes what comes after that. What the first send
+		// that is known did not execute, the re-send does not either, whichever were forgotten.
+		again := noon.Add(d.answer.Elapsed + d.Delay)
+		first := again.Add(-age)
+		for _, forgotten := range histories(d.claim.Gaps, first, window) {
+			if !executes(append(forgotten, first), window) && executes(append(forgotten, first, again), window) {
+				t.Fatalf("sent again at %s, first at %s: after the sends %s that are forgotten it is executed then, and was not at first", again, first, forgotten)
 			}
 		}
 		if d.SendCount >= d.policy.Retry.MaxSends && d.CountsSend {
@@ -492,4 +495,37 @@ func TestNotFoundOfWhatIsAgedOut(t *testing.T) {
 			t.Fatalf("believed %s after the first send, the rail finds it for %s", age, p.Inquiry.NotFoundUntil)
 		}
 	})
+}
+
+// executes reports whether a rail that knows a key for a window executes the last of these sends.
+func executes(sends []time.Time, window time.Duration) bool {
+	slices.SortStableFunc(sends[:len(sends)-1], time.Time.Compare)
+	var executed time.Time
+	last := false
+	for _, at := range sends {
+		if last = executed.IsZero() || at.Sub(executed) >= window; last {
+			executed = at
+		}
+	}
+	return last
+}
+
+// histories are sends that restores may have forgotten: in each gap none, one at its edges or
+// one of which the rail just knew the key at a later send.
+func histories(gaps []payment.Gap, first time.Time, window time.Duration) [][]time.Time {
+	all := [][]time.Time{nil}
+	for _, gap := range gaps { // the newest first
+		for _, later := range all {
+			moments := []time.Time{gap.Since, gap.Until, first.Add(1 - window)}
+			for _, at := range later {
+				moments = append(moments, at.Add(1-window))
+			}
+			for _, at := range moments {
+				if !at.Before(gap.Since) && !at.After(gap.Until) && at.Before(first) {
+					all = append(all, append(slices.Clone(later), at))
+				}
+			}
+		}
+	}
+	return all
 }

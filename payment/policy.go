@@ -375,6 +375,7 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 // executed; never where the rail took the instruction already. Where the rail knows no
 // keys, a send that an operator asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
+	knownFor := p.keyKnownFor(c)
 	p = p.Under(c.SentUnder)
 	switch {
 	case c.Provisional:
@@ -384,7 +385,7 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	case c.OutcomeUnknown && c.Replayed && !c.Doubted && p.ResendOnUnknown != ResendSameKey:
 		return true
 	case c.OutcomeUnknown || c.Doubted:
-		return p.mayRepeat(c.doubt(elapsed), 0)
+		return p.mayRepeat(c.doubt(elapsed, knownFor), 0)
 	default:
 		return true
 	}
@@ -394,8 +395,18 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 // a send in the key window of a forgotten one may have been told that one's outcome, and the
 // rail has to know the key of that one still.
 func (p Policy) mayRepeat(d Doubt, wait time.Duration) bool {
-	toldOfForgotten := d.MaybeSent && d.SinceNoticed-d.SinceFirstSend < time.Duration(p.KeyWindow)
-	return p.MayResend(d.SinceFirstSend+wait) && (!toldOfForgotten || p.MayResend(d.SinceForgotten+wait))
+	return p.MayResend(d.SinceFirstSend+wait) && p.MayResend(max(d.SinceKey, d.SinceFirstSend)+wait)
+}
+
+// keyKnownFor is how long the rail may know the key of a send at most: the longest window that
+// it promised, and what usableWindow keeps of it, for a send that arrived later than it was
+// claimed. What it does not promise is not known.
+func (p Policy) keyKnownFor(c Claim) time.Duration {
+	longest := time.Duration(p.KeyWindow)
+	for _, rules := range c.SentUnder {
+		longest = max(longest, time.Duration(rules.KeyWindow))
+	}
+	return longest + min(longest/10, 5*time.Minute)
 }
 
 func oneOf[T ~string](refuse func(string, ...any), name string, value T, allowed ...T) {

@@ -19,7 +19,7 @@ type Doubt struct {
 	SinceLastSend  time.Duration
 	MaybeSent      bool          // a restore may have forgotten a send
 	SinceForgotten time.Duration // since the first such send, where MaybeSent
-	SinceNoticed   time.Duration // since the last such send can have been made, where MaybeSent
+	SinceKey       time.Duration // since the send from which the rail may have the key, where that is longer than SinceFirstSend
 	Sends          int           // that may have reached the rail
 	Inquiries      int           // made so far
 	Provisional    bool

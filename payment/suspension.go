@@ -71,16 +71,16 @@ func (s Server) HasAccepted(id ID) bool {
 // has ended, an operator has compared what was known here; what remains is that
 // the key window of a send made meanwhile may have begun at KnownUntil, and that a
 // caller may repeat a call that was forgotten, so that the rail knows its key, if its
-// window is not over.
+// window is not over. The suspensions come newest first.
 func (c Claim) Weigh(suspensions []Suspension) Claim {
+	c.Gaps = nil
 	for _, s := range suspensions {
 		if s.Open() || c.CreatedAt.Before(s.DoubtedUntil) {
 			if !c.MaybeSent || s.KnownUntil.Before(c.ForgottenSince) {
 				c.ForgottenSince = s.KnownUntil
 			}
-			if c.MaybeSent = true; s.OpenedAt.After(c.ForgottenUntil) {
-				c.ForgottenUntil = s.OpenedAt
-			}
+			c.MaybeSent = true
+			c.Gaps = append(c.Gaps, Gap{s.KnownUntil, s.OpenedAt})
 			// What was forgotten was sent before the suspension: an inquiry that asks
 			// too early after it proves nothing.
 			if c.LastSentAt.Before(s.OpenedAt) && (s.Open() || !c.LastSentAt.IsZero()) {

@@ -2,6 +2,7 @@ package payment_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,21 +77,63 @@ func TestForgottenSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		created     float64
 		suspensions []payment.Suspension
-		want, until float64 // 0: none may be forgotten
+		want        float64   // 0: none may be forgotten
+		gaps        []float64 // when they begin
 	}{
-		"none":                             {9, nil, 0, 0},
-		"open":                             {9, []payment.Suspension{suspended(8, 10, 0)}, 8, 10},
-		"accepted, enqueued after it":      {12, []payment.Suspension{suspended(8, 10, 11)}, 8, 10},
-		"accepted, enqueued long after it": {20, []payment.Suspension{suspended(8, 10, 11)}, 0, 0},
-		"two":                              {9, []payment.Suspension{suspended(12, 13, 0), suspended(8, 10, 11)}, 8, 13},
-		"two, the earlier is over":         {16, []payment.Suspension{suspended(15, 17, 0), suspended(8, 10, 11)}, 15, 17},
+		"none":                             {9, nil, 0, nil},
+		"open":                             {9, []payment.Suspension{suspended(8, 10, 0)}, 8, []float64{8}},
+		"accepted, enqueued after it":      {12, []payment.Suspension{suspended(8, 10, 11)}, 8, []float64{8}},
+		"accepted, enqueued long after it": {20, []payment.Suspension{suspended(8, 10, 11)}, 0, nil},
+		"two":                              {9, []payment.Suspension{suspended(12, 13, 0), suspended(8, 10, 11)}, 8, []float64{12, 8}},
+		"two, the earlier is over":         {16, []payment.Suspension{suspended(15, 17, 0), suspended(8, 10, 11)}, 15, []float64{15}},
 	} {
 		got := payment.Claim{CreatedAt: at(c.created)}.Weigh(c.suspensions)
 		if !got.ForgottenSince.Equal(at(c.want)) {
 			t.Errorf("%s: forgotten since %s, want %s", name, got.ForgottenSince, at(c.want))
 		}
-		if !got.ForgottenUntil.Equal(at(c.until)) {
-			t.Errorf("%s: forgotten until %s, want %s", name, got.ForgottenUntil, at(c.until))
+		var gaps []payment.Gap
+		for n, begins := range c.gaps {
+			gaps = append(gaps, payment.Gap{Since: at(begins), Until: c.suspensions[n].OpenedAt})
+		}
+		if !slices.Equal(got.Gaps, gaps) {
+			t.Errorf("%s: gaps %v, want %v", name, got.Gaps, gaps)
+		}
+	}
+}
+
+// TestEachRestoreByItself: a send that an earlier restore may have forgotten was told to no send that was made
+// later than the rail knows its key; where one was, the window is that of the earlier, from gap to gap.
+func TestEachRestoreByItself(t *testing.T) {
+	t.Parallel()
+	rail := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
+	unknown := func(c payment.Claim) payment.Claim {
+		c.FirstSentAt, c.LastSentAt, c.OutcomeUnknown, c.SendCount = c.ClaimedAt.Add(-time.Minute), c.ClaimedAt.Add(-time.Minute), true, 1
+		return c
+	}
+	longer := func(c payment.Claim) payment.Claim {
+		c.SentUnder = []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(2 * time.Hour)}}
+		return c
+	}
+	as := func(c payment.Claim) payment.Claim { return c }
+	for name, test := range map[string]struct {
+		claimed     float64 // hour
+		suspensions []payment.Suspension
+		is          func(payment.Claim) payment.Claim
+		want        bool
+	}{
+		"suspended, a second time that day":                   {14.1, []payment.Suspension{suspended(14, 14.05, 0), suspended(10, 10.05, 10.5)}, as, true},
+		"suspended, what the first forgot is not known":       {14.1, []payment.Suspension{suspended(14, 14.05, 0), {KnownUntil: time.Unix(0, 0), OpenedAt: at(10), AcceptedAt: at(10.5), DoubtedUntil: at(14.5)}}, as, true},
+		"suspended twice within the window":                   {14.5, []payment.Suspension{suspended(14, 14.05, 0), suspended(13.4, 13.5, 13.6)}, as, false},
+		"suspended twice within the window, and sent in time": {14.2, []payment.Suspension{suspended(14, 14.05, 0), suspended(13.4, 13.5, 13.6)}, as, true},
+		"unknown, sent after the second":                      {14.5, []payment.Suspension{suspended(14, 14.05, 14.1), suspended(10, 10.05, 10.5)}, unknown, true},
+		"unknown, sent in the window of the second":           {14.95, []payment.Suspension{suspended(14, 14.05, 14.1), suspended(10, 10.05, 10.5)}, unknown, false},
+		"unknown, sent after the window":                      {15.5, []payment.Suspension{suspended(14, 14.05, 14.1)}, unknown, true},
+		"unknown, sent just after the window":                 {15.1, []payment.Suspension{suspended(14, 14.05, 14.1)}, unknown, false},
+		"unknown, sent in the longer window of before":        {15.5, []payment.Suspension{suspended(14, 14.05, 14.1)}, func(c payment.Claim) payment.Claim { return longer(unknown(c)) }, false},
+	} {
+		claim := test.is(payment.Claim{Action: payment.ActionSend, CreatedAt: at(10.4), ClaimedAt: at(test.claimed)}).Weigh(test.suspensions)
+		if got := rail.MaySend(claim, time.Second); got != test.want {
+			t.Errorf("%s: may be sent %t, want %t", name, got, test.want)
 		}
 	}
 }

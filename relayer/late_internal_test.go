@@ -47,3 +47,31 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 		t.Errorf("recorded: %t, %d wait, want %d", store.recorded, len(r.late), lateMax+10)
 	}
 }
+
+// TestMoreLateOutcomesThanATurn: what one turn does not come to is taken up by the next at once, and over many
+// nothing is claimed.
+func TestMoreLateOutcomesThanATurn(t *testing.T) {
+	store := &contended{free: payment.ID{1}}
+	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler)}, true)
+	for range lateMax + 10 {
+		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
+	}
+	for _, left := range []int{10, 0} {
+		if err := r.recordLate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-r.wake:
+			if left == 0 {
+				t.Error("woken though nothing is left")
+			}
+		default:
+			if left > 0 {
+				t.Errorf("%d wait, and nothing looks", left)
+			}
+		}
+		if len(r.late) != left || r.untried() != left {
+			t.Errorf("%d wait and %d are untried, want %d", len(r.late), r.untried(), left)
+		}
+	}
+}

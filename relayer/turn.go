@@ -27,7 +27,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
-	if look {
+	if look && r.untried() < r.config.RecordMax {
 		reserved = r.reserve(time.Now())
 	}
 	if len(outcomes) == 0 && len(reserved) == 0 {
@@ -170,7 +170,22 @@ func (r *stream) recordLate(ctx context.Context) error {
 			return nil // a second was spent on it
 		}
 	}
+	if tried == lateMax {
+		signal(r.wake) // more may be due
+	}
 	return nil
+}
+
+// untried counts the late outcomes that no turn has tried yet. Nothing is claimed over
+// many: the reaper would take them for lost before their turn comes.
+func (r *stream) untried() int {
+	n := 0
+	for i := range r.late {
+		if r.late[i].tries == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) error {

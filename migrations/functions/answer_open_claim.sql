@@ -14,7 +14,7 @@
 --   ends its key, the key is not sent again: the payment is parked. Then does what the
 --   outcome asks for: back to pending, or to the dead letters.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, and what send_may_be_forgotten, may_be_forgotten_until, forgotten_since, standing_sends, refused_and_executed, executed_twice,
+-- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten, may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice,
 --          rail_keeps_one_outcome, acceptance_of_sends and rests_on_acceptance read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
@@ -165,7 +165,7 @@ BEGIN
   IF o.next_action IS NOT NULL THEN
     SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;
     IF earlier THEN
-      forgotten_at := {cell}.forgotten_since(o.outbox_id);
+      forgotten_at := (SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s WHERE s.opened_at > claim.claimed_at);
     END IF;
     INSERT INTO {cell}.payment_outbox_pending AS p
       (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
@@ -174,7 +174,7 @@ BEGIN
       claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
       least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at, forgotten_at),
       greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at, forgotten_at),
-      o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL THEN claim.render_version END)
+      o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL OR earlier THEN claim.render_version END)
     -- It was put back while the claim was out, and counts no row: see record.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET
       attempt_count = 0,

@@ -148,9 +148,9 @@ BEGIN
       own := is_claimed AND claim_no IS NOT DISTINCT FROM claim.attempt_no;
       -- What the worker knew of restores when it called may be over.
       -- Nor is a refusal of a send that counts as lost weighed again after a look.
-      IF unseen AND (own AND o.state = 'FAILED' OR (refuses OR spent) AND is_waiting AND o.claim_no IS NOT NULL AND NOT forgotten) THEN
+      IF unseen AND (own AND o.state = 'FAILED' OR (refuses OR spent) AND (is_waiting OR last.state = 'PARKED') AND o.claim_no IS NOT NULL AND NOT forgotten) THEN
         RAISE EXCEPTION USING ERRCODE = 'RH011',
-          MESSAGE = format('the refusal of outbox_id %s waits: no component has compared this start of the server with what it remembers, and a send of it may be forgotten', o.outbox_id),
+          MESSAGE = format('the outcome that may end outbox_id %s unpaid waits: no component has compared this start of the server with what it remembers, and a send of it may be forgotten', o.outbox_id),
           HINT = 'Call again. A relayer compares as soon as it reaches the server.';
       END IF;
       whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);

@@ -24,7 +24,8 @@ DECLARE
   sends      record;
   told       record; -- of sends that a restore forgot
   doubted    boolean; -- some send of it may be on its way still
-  key_window interval;
+  key_window interval; -- the shortest
+  known_for interval; -- the longest
   sent_under jsonb;
   number     integer;
 BEGIN
@@ -142,14 +143,15 @@ BEGIN
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
   -- The strictest rule of the profiles that it was sent under holds.
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
-  key_window := (SELECT min(coalesce((r ->> 'key_window')::interval, '0s')) FROM jsonb_array_elements(sent_under) r);
+  SELECT min(w), max(w) INTO key_window, known_for
+  FROM (SELECT coalesce((r ->> 'key_window')::interval, '0s') AS w FROM jsonb_array_elements(sent_under) r) r;
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
     -- Of a send that was made before an acceptance the key may be as old as what was forgotten (payment.Claim.Weigh).
     AND (
       SELECT f.at <= clock_timestamp() AND f.at > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))
-      FROM (SELECT least(sends.first_at, told.first_at, (
+      FROM (SELECT {cell}.key_since(replay_payment.outbox_id, known_for + least(known_for / 10, interval '5 minutes'), least(sends.first_at, told.first_at, (
         SELECT min(s.known_until) FROM {cell}.payment_outbox_suspensions s
-        WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at))) AS at) f) IS NOT TRUE
+        WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))) AS at) f) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),

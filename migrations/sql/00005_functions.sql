@@ -28,6 +28,7 @@
 {include rail_has_seen}
 {include sends_of}
 {include forgotten_since}
+{include key_since}
 {include forgotten_calls_until}
 {include repeats_forgotten_call}
 {include profile_at}
