@@ -85,12 +85,14 @@ type instruction struct {
 	NotBefore      *time.Time      `json:"not_before,omitempty"`
 	ExpiresAt      *time.Time      `json:"expires_at,omitempty"`
 	Priority       int             `json:"priority"`
+	SendOnce       bool            `json:"send_once,omitempty"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"`
 }
 
 func bodyOf(in payment.Instruction) instruction {
 	body := instruction{
 		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, RailType: in.RailType, Payload: in.Payload, Priority: in.Priority.Number(),
+		SendOnce: in.SendOnce,
 	}
 	if !in.NotBefore.IsZero() {
 		body.NotBefore = &in.NotBefore

@@ -160,7 +160,7 @@ func (d *Door) enqueueArrays(ctx context.Context, waits bool, depart func() []ar
 // same key by SQL and over HTTP would be two payments.
 func (d *Door) CheckKeys(ctx context.Context) error {
 	none, texts, moments := [][]byte{}, []string{}, []pgtype.Timestamptz{}
-	_, err := d.pool.Exec(ctx, d.sql["door_enqueue"], none, none, texts, texts, texts, texts, texts, moments, moments, []int32{}, texts, texts, false)
+	_, err := d.pool.Exec(ctx, d.sql["door_enqueue"], none, none, texts, texts, texts, texts, texts, moments, moments, []int32{}, texts, []bool{}, texts, false)
 	if err != nil {
 		return fmt.Errorf("asking whether the cell allows second keys: %w", refusal(err))
 	}

@@ -25,7 +25,7 @@ func TestLoneCallAnswersAlike(t *testing.T) {
 			SELECT concat_ws('|', x.item, x.sequence_id, x.state, x.replayed, x.differs::text, nullif(x.error_code, ''), nullif(x.error_message, ''),
 			  nullif(x.error_hint, ''), nullif(x.error_field, ''), nullif(x.error_rule, ''), nullif(regexp_replace(x.error_detail, '[0-9a-f-]{36}', 'ID'), ''), (x.outbox_id IS NULL)::text)
 			FROM b CROSS JOIN LATERAL railhead.api_enqueue(ARRAY[$1::bytea], ARRAY[NULL::bytea], ARRAY[instruction_id], ARRAY[participant_id], ARRAY[idempotency_key],
-			  ARRAY[rail_type], ARRAY[payload], ARRAY[not_before], ARRAY[expires_at], ARRAY[priority], ARRAY[headers], ARRAY[$3::text], $4) x`,
+			  ARRAY[rail_type], ARRAY[payload], ARRAY[not_before], ARRAY[expires_at], ARRAY[priority], ARRAY[headers], ARRAY[send_once], ARRAY[$3::text], $4) x`,
 			token, item, principal, waits).Scan(&said)
 		if err != nil {
 			t.Fatalf("%s: %v", item, err)
@@ -94,7 +94,7 @@ func TestLoneCallsAtOnce(t *testing.T) {
 	who := d.token(nil, "p1")
 	const call = `SELECT error_code FROM railhead.api_enqueue(ARRAY[$1::bytea], ARRAY[NULL::bytea], ARRAY[$2], ARRAY['p1'], ARRAY['key'], ARRAY['bank'],
 		ARRAY['{"amount": "1.00", "currency": "EUR"}'::jsonb], ARRAY[NULL::timestamptz], ARRAY[NULL::timestamptz], ARRAY[1], ARRAY['{}'::jsonb],
-		ARRAY[NULL::text], true)`
+		ARRAY[false], ARRAY[NULL::text], true)`
 	first, err := d.Conn(t, celltest.API).Begin(t.Context())
 	d.must(err)
 	_, err = first.Exec(t.Context(), call, who.Token[:], "one")

@@ -213,7 +213,7 @@ func TestRefusedUsesNoKey(t *testing.T) {
 			SELECT string_agg(coalesce(e.error_code, ''), ' ' ORDER BY e.item)
 			FROM railhead.api_enqueue($1, ARRAY[NULL, NULL]::bytea[], ARRAY['first-' || $2, 'second-' || $2], ARRAY['p1', 'p1'], ARRAY[$2, $2],
 				ARRAY['bank', 'bank'], array_fill('{"amount": "10.50", "currency": "EUR"}'::jsonb, ARRAY[2]), ARRAY[NULL, NULL]::timestamptz[],
-				ARRAY[NULL, NULL]::timestamptz[], ARRAY[1, 1], array_fill('{}'::jsonb, ARRAY[2]), ARRAY[$3, 'clerk']) e`,
+				ARRAY[NULL, NULL]::timestamptz[], ARRAY[1, 1], array_fill('{}'::jsonb, ARRAY[2]), ARRAY[false, true], ARRAY[$3, 'clerk']) e`,
 			[][]byte{c.before.Token[:], owner.Token[:]}, key, c.behalf).Scan(&got))
 		same(t, "behind "+c.what, got, c.want)
 	}
@@ -388,7 +388,7 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 		d.must(tx.QueryRow(t.Context(), `
 			SELECT error_code FROM railhead.api_enqueue(ARRAY[$1::bytea], ARRAY[NULL::bytea], ARRAY[$2], ARRAY['p1'], ARRAY[$2], ARRAY['bank'],
 				ARRAY['{"amount": "1.00", "currency": "EUR"}'::jsonb], ARRAY[NULL::timestamptz], ARRAY[NULL::timestamptz], ARRAY[1], ARRAY['{}'::jsonb],
-				ARRAY[NULL::text])`, who.Token[:], id).Scan(&code))
+				ARRAY[false], ARRAY[NULL::text])`, who.Token[:], id).Scan(&code))
 		if code != nil {
 			t.Fatalf("%s: refused with %s", what, *code)
 		}

@@ -133,7 +133,7 @@ func (i *Ingest) enqueue(ctx context.Context, on querier, a arriving) (payment.R
 	var receipt payment.Receipt
 	err := on.QueryRow(ctx, i.sql["enqueue"],
 		in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType, a.payload,
-		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), a.headers).
+		moment(in.NotBefore), moment(in.ExpiresAt), in.Priority.Number(), a.headers, in.SendOnce).
 		Scan(&id, &receipt.SequenceID, &receipt.CreatedAt, &state, &receipt.Replayed, &receipt.Differs)
 	receipt.OutboxID, receipt.State = payment.ID(id.Bytes), state.String
 	return receipt, err

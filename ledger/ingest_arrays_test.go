@@ -80,7 +80,7 @@ func one(t *testing.T, tx pgx.Tx, items []string) []verdict {
 			SELECT e.sequence_id, e.state, e.replayed, coalesce(e.differs::text, '')
 			FROM railhead.outbox_batch_item(1, $1) b
 			CROSS JOIN LATERAL railhead.enqueue_payment_outbox(b.instruction_id, b.participant_id, b.idempotency_key, b.rail_type,
-			  b.payload, b.not_before, b.expires_at, b.priority, b.headers) e`, item).Scan(&a.Sequence, &a.State, &a.Replayed, &a.Differs)
+			  b.payload, b.not_before, b.expires_at, b.priority, b.headers, b.send_once) e`, item).Scan(&a.Sequence, &a.State, &a.Replayed, &a.Differs)
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 			*a = verdict{Code: pgErr.Code, Message: pgErr.Message, Field: pgErr.ColumnName, Rule: pgErr.ConstraintName}
 			err = inner.Rollback(t.Context())
@@ -103,10 +103,10 @@ func arrays(t *testing.T, tx pgx.Tx, items []string, waits bool) []verdict {
 		a AS (
 		  SELECT array_agg(instruction_id ORDER BY item) i, array_agg(participant_id ORDER BY item) p, array_agg(idempotency_key ORDER BY item) k,
 		    array_agg(rail_type ORDER BY item) r, array_agg(payload ORDER BY item) w, array_agg(not_before ORDER BY item) n,
-		    array_agg(expires_at ORDER BY item) e, array_agg(priority ORDER BY item) o, array_agg(headers ORDER BY item) h
+		    array_agg(expires_at ORDER BY item) e, array_agg(priority ORDER BY item) o, array_agg(headers ORDER BY item) h, array_agg(send_once ORDER BY item) s
 		  FROM b)
 		SELECT x.item, x.sequence_id, x.state, x.replayed, x.differs::text, x.error_code, x.error_message, x.error_field, x.error_rule
-		FROM a CROSS JOIN LATERAL railhead.enqueue_payment_outbox_arrays(i, p, k, r, w, n, e, o, h, $2) x`, items, waits)
+		FROM a CROSS JOIN LATERAL railhead.enqueue_payment_outbox_arrays(i, p, k, r, w, n, e, o, h, s, $2) x`, items, waits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,13 +149,14 @@ func argumentsOf(items []arriving) []any {
 	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)
 	rails, payloads, headers := make([]string, n), make([]*string, n), make([]string, n)
 	notBefore, expiresAt, priorities := make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n), make([]int32, n)
+	once := make([]bool, n)
 	for at, item := range items {
 		in := item.in
 		instructions[at], participants[at], keys[at], rails[at] = in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType
 		payloads[at], notBefore[at], expiresAt[at] = item.payload, moment(in.NotBefore), moment(in.ExpiresAt)
-		priorities[at], headers[at] = int32(in.Priority.Number()), item.headers
+		priorities[at], headers[at], once[at] = int32(in.Priority.Number()), item.headers, in.SendOnce
 	}
-	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers}
+	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers, once}
 }
 
 // enqueueArrays sends several in a transaction of their own. Which, it asks once it has a connection, and again for a

@@ -42,7 +42,8 @@ func drawn() map[string][]string {
 		"rail_type":  {`"nowhere"`, `"*"`, `"bank "`, "null", absent, "1", `{}`},
 		"payload":    {"null", absent, "[]", `"x"`, "5", "{}", "[{}]", "true"},
 		"not_before": moments, "expires_at": moments,
-		"priority": {absent, "0", "2", "3", "-1", "1.0", `"1"`, `"x"`, "null", "true", "[]", "1e0", "10"},
+		"send_once": {absent, "true", "false", "null", `"true"`, "1", "[]"},
+		"priority":  {absent, "0", "2", "3", "-1", "1.0", `"1"`, `"x"`, "null", "true", "[]", "1e0", "10"},
 		"headers": {
 			absent, "null", "{}", `{"traceparent":"00-a-b-01"}`, `{"a":1}`, `{"a":null}`, `{"Password":"x"}`, `{"a":"\"token\":"}`, "[]", `"x"`, `{"a":{"b":"c"}}`, `{"a":` + long(230) + `}`, `{"a":` + long(260) + `}`,
 		},
@@ -87,7 +88,7 @@ func drawnPayload(r *rand.Rand) string {
 // draw gives n items. Half of them differ from a sound one in one field at most.
 func draw(r *rand.Rand, n int) []json.RawMessage {
 	all := drawn()
-	fields := []string{"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload", "not_before", "expires_at", "priority", "headers", "surprise"}
+	fields := []string{"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload", "not_before", "expires_at", "priority", "headers", "send_once", "surprise"}
 	odd := []string{"5", `"x"`, "null", "[]", "true", `"priority"`, `["instruction_id"]`, "{}"}
 	items := make([]json.RawMessage, n)
 	for i := range items {
@@ -98,7 +99,7 @@ func draw(r *rand.Rand, n int) []json.RawMessage {
 		usual := map[string]string{
 			"instruction_id": fmt.Sprintf(`"i-%d"`, i), "participant_id": fmt.Sprintf(`"p-%d"`, i%5), "idempotency_key": fmt.Sprintf(`"k-%d"`, i),
 			"rail_type": `"` + celltest.Bank + `"`, "payload": drawnPayload(r), "priority": "1",
-			"not_before": absent, "expires_at": absent, "headers": absent, "surprise": absent,
+			"not_before": absent, "expires_at": absent, "headers": absent, "send_once": absent, "surprise": absent,
 		}
 		only := r.IntN(len(fields))
 		var text []string
@@ -191,7 +192,7 @@ func TestSoundHasNoFault(t *testing.T) {
 		_, err = inner.Exec(t.Context(), `
 			SELECT FROM railhead.outbox_batch_item(1, $1) b
 			CROSS JOIN LATERAL railhead.enqueue_payment_outbox(b.instruction_id, b.participant_id, b.idempotency_key, b.rail_type,
-			  b.payload, b.not_before, b.expires_at, b.priority, b.headers) e`, string(item))
+			  b.payload, b.not_before, b.expires_at, b.priority, b.headers, b.send_once) e`, string(item))
 		if err := inner.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}

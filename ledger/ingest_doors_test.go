@@ -85,7 +85,7 @@ func TestRepetitionWithOtherTimes(t *testing.T) {
 	ingest := openIngest(t, d.Cell, 1)
 	soon, later := time.Now().Add(time.Hour).Round(0), time.Now().Add(2*time.Hour).Round(0)
 	plain, timed := order(1), order(2)
-	timed.NotBefore, timed.ExpiresAt, timed.Priority = soon, later, payment.PriorityUrgent
+	timed.NotBefore, timed.ExpiresAt, timed.Priority, timed.SendOnce = soon, later, payment.PriorityUrgent, true
 	ids := make([]payment.ID, 2)
 	for n, in := range []payment.Instruction{plain, timed} {
 		receipt, err := ingest.Enqueue(t.Context(), in)
@@ -115,11 +115,11 @@ func TestRepetitionWithOtherTimes(t *testing.T) {
 		other.NotBefore = time.Now().Add(-time.Hour) // over at the enqueue: the same as none
 		differs(when+", an hour ago", other)
 		other = plain
-		other.NotBefore, other.ExpiresAt, other.Priority = soon, later, payment.PriorityBulk
-		differs(when+", plain and now timed", other, "not_before", "expires_at", "priority")
+		other.NotBefore, other.ExpiresAt, other.Priority, other.SendOnce = soon, later, payment.PriorityBulk, true
+		differs(when+", plain and now timed", other, "not_before", "expires_at", "priority", "send_once")
 		other = timed
-		other.NotBefore, other.ExpiresAt, other.Priority = time.Time{}, time.Time{}, payment.PriorityNormal
-		differs(when+", timed and now plain", other, "not_before", "expires_at", "priority")
+		other.NotBefore, other.ExpiresAt, other.Priority, other.SendOnce = time.Time{}, time.Time{}, payment.PriorityNormal, false
+		differs(when+", timed and now plain", other, "not_before", "expires_at", "priority", "send_once")
 		other = timed
 		other.ExpiresAt = later.Add(time.Minute)
 		differs(when+", one more minute", other, "expires_at")
@@ -132,7 +132,7 @@ func TestRepetitionWithOtherTimes(t *testing.T) {
 
 	aside := d.enqueue()
 	d.must(d.setAside(aside, "23514"))
-	same(t, "set aside", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1)::text, 'not known')`, [16]byte(aside)), "not known")
+	same(t, "set aside", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1, false)::text, 'not known')`, [16]byte(aside)), "not known")
 }
 
 // TestCallerSeesWhatMayHaveBeenPaid: the state tells what waits and was never sent, or

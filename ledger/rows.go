@@ -64,7 +64,7 @@ func (t *claimTargets) columns() []any {
 		&c.IdempotencyKey, &c.RailType, &c.Payload, &c.Headers, &c.Fingerprint, &t.railKey,
 		&t.priority, &t.createdAt, &t.claimedAt, &t.expires, &t.first, &t.last,
 		&c.OutcomeUnknown, &c.Provisional, &t.sendCount, &t.inquiryCount, &t.renderVersion,
-		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals, &t.sentUnder,
+		&t.railReference, &c.SeenBefore, &c.Asked, &c.Replayed, &t.busySince, &t.railRefusals, &t.sentUnder, &c.SendOnce,
 	}
 }
 

@@ -46,7 +46,8 @@ type Timeline struct {
 	AgeMS     int64     `json:"age_ms"`
 	Priority  *int      `json:"priority,omitempty"` // nil: no row of it says so any more
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Now       time.Time `json:"now"` // database clock of this look
+	SendOnce  bool      `json:"send_once,omitempty"` // its caller wants one send alone
+	Now       time.Time `json:"now"`                 // database clock of this look
 	// SuspendedAt is since when a suspension is open: sends of it may be forgotten.
 	SuspendedAt time.Time `json:"suspended_at,omitzero"`
 	// Unconfirmed is set where no suspension is open, and no relayer has confirmed that nothing
@@ -230,7 +231,7 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var other, unsettled pgtype.Bool
 	var expires, suspended, repeats, pausedAt, until pgtype.Timestamptz
 	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &suspended, &unsettled, &repeats,
+		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
 		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))

@@ -41,6 +41,8 @@ type Claim struct {
 	// Asked is set on the one inquiry that an operator asked for about what was parked:
 	// it ends the payment or is parked again, and is never followed by a send.
 	Asked bool
+	// SendOnce is set where the caller wants one send alone: see Instruction.
+	SendOnce bool
 	// Replayed is set where an operator's replay is the last that was learned of an
 	// instruction whose outcome is unknown: where the rail knows no keys, this one send
 	// is made on the operator's word. Only the claims of sends have it.

@@ -49,6 +49,9 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	p = p.Under(c.SentUnder)
 	// A key that the rail knows no more has a second outcome.
 	p.AnswerCoversKey = p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
+	if c.SendOnce {
+		p.Retry.MaxSends = 1
+	}
 	d := Decision{
 		OutcomeUnknown: c.OutcomeUnknown || c.Provisional, Provisional: c.Provisional,
 		SendCount: c.SendCount, InquiryCount: c.InquiryCount,

@@ -60,6 +60,7 @@ func anyClaim() *rapid.Generator[payment.Claim] {
 			InquiryCount:   rapid.IntRange(0, 5).Draw(t, "inquiries before"),
 			MaybeSent:      rapid.Bool().Draw(t, "may have been sent before a restore"),
 			SeenBefore:     rapid.Bool().Draw(t, "the rail knew the key"),
+			SendOnce:       rapid.IntRange(0, 3).Draw(t, "once in one of four") == 0,
 		}
 		c.RailRefusals = rapid.IntRange(0, 6).Draw(t, "refusals of the rail before")
 		if rapid.Bool().Draw(t, "the rail was busy before") {
@@ -198,10 +199,25 @@ func TestUnknownIsNeverResentOutsideTheWindow(t *testing.T) {
 				t.Fatalf("sent again at %s, first at %s: after the sends %s that are forgotten it is executed then, and was not at first", again, first, forgotten)
 			}
 		}
-		if d.SendCount >= d.policy.Retry.MaxSends && d.CountsSend {
+		if (d.SendCount >= d.policy.Retry.MaxSends || d.claim.SendOnce) && d.CountsSend {
 			t.Fatal("sent again at the ceiling")
 		}
 	})
+}
+
+// TestSentOnce: what its caller wants sent once is not sent again by itself after a send that may
+// have reached the rail, and is still asked about.
+func TestSentOnce(t *testing.T) {
+	asked := false
+	forAnyDecision(t, func(t *rapid.T, d decided) {
+		asked = asked || d.claim.SendOnce && d.CountsSend && d.Requeue
+		if d.claim.SendOnce && d.resends() && d.SendCount > 0 && d.CountsSend {
+			t.Fatal("sent again after a send that may have reached the rail")
+		}
+	})
+	if !asked {
+		t.Error("none was asked about")
+	}
 }
 
 func TestEveryDecisionGoesToOnePlace(t *testing.T) {

@@ -23,6 +23,10 @@ type Instruction struct {
 	ExpiresAt time.Time // zero: never
 	Priority  Priority
 	Headers   map[string]string // W3C trace context: traceparent, tracestate
+	// SendOnce asks for one send alone: after one that may have reached the rail nothing is
+	// sent again but what an operator asks for, whatever the rail's profile allows. The
+	// rail is still asked about an unknown outcome where it can be.
+	SendOnce bool
 }
 
 // Priority orders the instructions of one lane. The zero value is normal.
@@ -75,7 +79,7 @@ type Receipt struct {
 	// Replayed is set where the same key with the same content was there before.
 	Replayed bool `json:"replayed"`
 	// Differs names what a repeated call said otherwise than the first one without being
-	// other content: not_before, expires_at, priority. What the first call said holds.
+	// other content: not_before, expires_at, priority, send_once. What the first call said holds.
 	Differs []string `json:"differs,omitempty"`
 }
 

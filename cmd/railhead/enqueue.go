@@ -23,7 +23,7 @@ func enqueueCommand() *cobra.Command {
 		Long: `Put one instruction into the outbox by its flags, or many by --file.
 
 A file has one JSON object a line, with the names of the SQL function's arguments: instruction_id, participant_id,
-idempotency_key, rail_type, payload, and if need be not_before, expires_at, priority, headers. A line that is no such
+idempotency_key, rail_type, payload, and if need be not_before, expires_at, priority, headers, send_once. A line that is no such
 object, names a field twice or names one that is not there is refused before anything of it is sent. Lines go in by
 transactions of at most 500. Each line gets a result on standard output, in order; one that is refused carries its
 SQLSTATE, the others go in, and the exit code is 7. Run it again after anything: the same key with the same content
@@ -64,8 +64,9 @@ With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGE
 	flags.StringVar(&one.notBefore, "not-before", "", "earliest time of sending, such as 2026-11-21T09:00:00Z")
 	flags.StringVar(&one.expires, "expires-at", "", "after this it is not sent any more")
 	flags.StringVar(&one.priority, "priority", "normal", "urgent, normal or bulk")
+	flags.BoolVar(&one.once, "send-once", false, "one send alone: nothing is sent again by itself after one that may have reached the rail")
 	flags.StringToStringVar(&one.headers, "header", nil, "trace context, such as traceparent=00-...")
-	for _, name := range []string{"instruction-id", "participant-id", "idempotency-key", "rail", "payload", "amount", "currency", "not-before", "expires-at", "priority", "header"} {
+	for _, name := range []string{"instruction-id", "participant-id", "idempotency-key", "rail", "payload", "amount", "currency", "not-before", "expires-at", "priority", "send-once", "header"} {
 		command.MarkFlagsMutuallyExclusive("file", name)
 	}
 	return command
@@ -75,6 +76,7 @@ With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGE
 type oneInstruction struct {
 	id, participant, key, rail, payload, amount, currency, notBefore, expires, priority string
 
+	once    bool
 	headers map[string]string
 }
 
@@ -91,7 +93,7 @@ func (o oneInstruction) instruction(stdin io.Reader) (payment.Instruction, error
 		return payment.Instruction{}, usage(errors.Join(append(faults, errors.New("for many instructions use --file"))...))
 	}
 	in := payment.Instruction{
-		InstructionID: o.id, ParticipantID: o.participant, IdempotencyKey: o.key, RailType: o.rail, Headers: o.headers,
+		InstructionID: o.id, ParticipantID: o.participant, IdempotencyKey: o.key, RailType: o.rail, Headers: o.headers, SendOnce: o.once,
 	}
 	var err error
 	note := func(err error) {

@@ -88,7 +88,7 @@ func (r *lineReader) read() (text []byte, tooLong bool, err error) {
 func fieldNames() []string {
 	return []string{
 		"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload",
-		"not_before", "expires_at", "priority", "headers",
+		"not_before", "expires_at", "priority", "headers", "send_once",
 	}
 }
 
@@ -115,6 +115,7 @@ func parseLine(text []byte) (payment.Instruction, error) {
 		"instruction_id": &in.InstructionID, "participant_id": &in.ParticipantID,
 		"idempotency_key": &in.IdempotencyKey, "rail_type": &in.RailType,
 		"not_before": &notBefore, "expires_at": &expires, "priority": &priority, "headers": &in.Headers,
+		"send_once": &in.SendOnce,
 	}
 	for _, name := range fieldNames() {
 		value, there := fields[name]
@@ -146,6 +147,8 @@ func kindOf(name string) string {
 	switch name {
 	case "priority":
 		return "0 (urgent), 1 (normal) or 2 (bulk)"
+	case "send_once":
+		return "true or false"
 	case "headers":
 		return "an object of strings"
 	default:

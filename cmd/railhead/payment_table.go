@@ -28,6 +28,9 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 	if !line.ExpiresAt.IsZero() {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
 	}
+	if line.SendOnce {
+		head = append(head, [2]string{"send once", "its caller wants one send alone: it is not sent again by itself"})
+	}
 	if d := line.DeadLetter; d != nil {
 		head = append(head, [2]string{"dead letter", letterLine(d)}, [2]string{"when opened", openingLine(d)})
 	}

@@ -151,7 +151,7 @@ func TestEnqueue(t *testing.T) {
 		t.Errorf("headers %v", again.header)
 	}
 	d.want("all fields", d.post(`{"instruction_id": "i-2", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "1", "currency": "EUR"},
-		"not_before": "2026-11-21T09:00:00Z", "expires_at": "2027-11-21T10:00:00.5+01:00", "priority": 0, "on_behalf_of": "clerk 7"}`, "k-2"), 201, "on_behalf_of", "clerk 7")
+		"not_before": "2026-11-21T09:00:00Z", "expires_at": "2027-11-21T10:00:00.5+01:00", "priority": 0, "send_once": true, "on_behalf_of": "clerk 7"}`, "k-2"), 201, "on_behalf_of", "clerk 7")
 	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
 		t.Errorf("took %+v", in)
 	}

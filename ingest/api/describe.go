@@ -74,6 +74,7 @@ func instructionSchema(inBatch bool) *huma.Schema {
 			"not_before":   moment("Earliest moment of the first send, at most 366 days ahead"),
 			"expires_at":   moment("Nothing is sent from then on"),
 			"priority":     {Type: huma.TypeInteger, Enum: []any{0, 1, 2}, Default: 1, Description: "0 urgent, 1 normal, 2 bulk"},
+			"send_once":    {Type: huma.TypeBoolean, Default: false, Description: "One send alone: after one that may have reached the rail nothing is sent again by itself"},
 			"on_behalf_of": text("The principal behind the call, kept with the instruction"),
 		},
 		Required: []string{"instruction_id", "participant_id", "rail_type", "payload"},

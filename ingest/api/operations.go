@@ -74,7 +74,7 @@ type seen struct {
 	RailReference  string     `json:"rail_reference,omitempty" doc:"The rail's name for the payment"`
 	WaitsForPerson *bool      `json:"waits_for_person,omitempty" doc:"A dead letter is open: nothing happens before an operator acts"`
 	Replayed       *bool      `json:"replayed,omitempty" doc:"Of an enqueue: the key was known, and this call enqueued nothing"`
-	Differs        []string   `json:"differs,omitempty" doc:"Of a replayed one: which of not_before, expires_at and priority are not what the first call said, which holds"`
+	Differs        []string   `json:"differs,omitempty" doc:"Of a replayed one: which of not_before, expires_at, priority and send_once are not what the first call said, which holds"`
 }
 
 func seenOf(p payment.Tracked) seen {

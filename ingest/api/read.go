@@ -35,6 +35,8 @@ func readInstruction(text []byte, inBatch bool) (payment.Entrusted, *Problem) {
 			problem = readMoment(name, value, &in.ExpiresAt)
 		case "priority":
 			problem = readPriority(value, &in.Priority)
+		case "send_once":
+			problem = readFlag(name, value, &in.SendOnce)
 		case "idempotency_key":
 			if inBatch {
 				problem = readText(name, value, &in.IdempotencyKey)
@@ -71,6 +73,16 @@ func readText(name string, value json.RawMessage, into *string) *Problem {
 	}
 	if err := json.Unmarshal(value, into); err != nil {
 		return kindInvalid.of(name, "FORM", name+" must be a string.")
+	}
+	return nil
+}
+
+func readFlag(name string, value json.RawMessage, into *bool) *Problem {
+	if isNull(value) {
+		return nil
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return kindInvalid.of(name, "FORM", name+" must be true or false.")
 	}
 	return nil
 }

@@ -151,10 +151,11 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, coalesce(
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id, c.next_action) END AS rail_refusals,
   CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown OR c.enqueued_at < (SELECT {cell}.forgotten_calls_until())
     THEN {cell}.rules_of_sends(c.outbox_id)::text END AS sent_under,
+  coalesce(i.send_once, false) AS send_once,
   c.next_attempt_at
 FROM claimed c
 LEFT JOIN LATERAL (
   SELECT r.instruction_id, r.sequence_id, r.idempotency_key, r.fingerprint, r.rail_key
   FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = c.outbox_id LIMIT 1) k ON true
 LEFT JOIN LATERAL (
-  SELECT o.payload, o.headers FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = c.outbox_id LIMIT 1) i ON true
+  SELECT o.payload, o.headers, o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = c.outbox_id LIMIT 1) i ON true

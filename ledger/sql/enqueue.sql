@@ -1,9 +1,9 @@
 -- Takes one instruction. It is a transaction by itself, whose warning that the commit
 -- may not be on its standby has to arrive, whatever the login has set: hence the
 -- setting, which ends with it. $1 instruction_id, $2 participant_id, $3 idempotency_key, $4 rail_type, $5 payload,
--- $6 not_before, $7 expires_at, $8 priority, $9 headers
+-- $6 not_before, $7 expires_at, $8 priority, $9 headers, $10 send_once
 SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
 FROM (
   SELECT set_config('client_min_messages', CASE current_setting('client_min_messages') WHEN 'error' THEN 'warning'
     ELSE current_setting('client_min_messages') END, true) OFFSET 0) heard
-CROSS JOIN {cell}.enqueue_payment_outbox($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9::jsonb) e
+CROSS JOIN {cell}.enqueue_payment_outbox($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9::jsonb, $10) e

@@ -13,7 +13,8 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruct
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_busy_since(a.outbox_id) END AS busy_since,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id, a.next_action) END AS rail_refusals,
   CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown OR a.enqueued_at < (SELECT {cell}.forgotten_calls_until())
-    THEN {cell}.rules_of_sends(a.outbox_id)::text END AS sent_under
+    THEN {cell}.rules_of_sends(a.outbox_id)::text END AS sent_under,
+  coalesce(i.send_once, false) AS send_once
 FROM {cell}.payment_outbox_claims f
 CROSS JOIN LATERAL unnest(f.outbox_ids, f.attempt_nos) AS m(outbox_id, attempt_no)
 CROSS JOIN LATERAL (
@@ -22,6 +23,8 @@ CROSS JOIN LATERAL (
   LIMIT 1) a
 LEFT JOIN LATERAL (
   SELECT r.fingerprint, r.rail_key FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = a.outbox_id LIMIT 1) k ON true
+LEFT JOIN LATERAL (
+  SELECT o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = a.outbox_id LIMIT 1) i ON true
 WHERE f.claim_id = $1
   AND {is_open m}
 ORDER BY a.outbox_id

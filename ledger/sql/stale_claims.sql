@@ -20,6 +20,7 @@ SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruct
   false AS replayed, -- it is not sent
   NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
   NULL AS sent_under, -- the claim that follows knows
+  coalesce(i.send_once, false) AS send_once,
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,
   f.worker_id, a.profile_version
 FROM {cell}.payment_outbox_claims f
@@ -34,6 +35,8 @@ LEFT JOIN LATERAL (
   FROM {cell}.payment_rail_profiles p
   WHERE p.rail_type = a.rail_type AND p.version = a.profile_version
   LIMIT 1) own ON true
+LEFT JOIN LATERAL (
+  SELECT o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = a.outbox_id LIMIT 1) i ON true
 LEFT JOIN {cell}.outbox_heartbeats h ON h.name = f.worker_id
 CROSS JOIN LATERAL (
   SELECT greatest($1::bigint, h.zombie_ms) * interval '1 millisecond' AS zombie,

@@ -6,6 +6,7 @@ SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.r
   coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
+  coalesce((SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1), false) AS send_once,
   (SELECT s.opened_at FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended_at,
   NOT {cell}.server_is_settled() AS unsettled,
   CASE WHEN k.rail_key IS NOT NULL THEN {cell}.repeats_forgotten_call(k.created_at) END AS repeats_since,

@@ -1,5 +1,5 @@
 -- api_enqueue(tokens bytea[], certificates bytea[], instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[],
---             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], principals text[] [, waits boolean])
+--             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], principals text[] [, waits boolean])
 --   -> as enqueue_payment_outbox_arrays
 --   enqueue_payment_outbox_arrays for callers over HTTP, each item by a token of its own
 --   (SHA-256 of it, and of its certificate's public key). In the registry a digest is in
@@ -18,7 +18,7 @@
 -- called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_enqueue(
   tokens bytea[], certificates bytea[], instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
-  not_befores timestamptz[], expires_ats timestamptz[], priorities integer[], headers jsonb[], principals text[], waits boolean DEFAULT false)
+  not_befores timestamptz[], expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], principals text[], waits boolean DEFAULT false)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
   replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -46,7 +46,7 @@ BEGIN
   END IF;
   IF (n = ALL (ARRAY[cardinality(certificates), cardinality(instruction_ids), cardinality(participant_ids), cardinality(idempotency_keys),
     cardinality(rail_types), cardinality(payloads), cardinality(not_befores), cardinality(expires_ats), cardinality(priorities),
-    cardinality(headers), cardinality(principals)])) IS NOT TRUE
+    cardinality(headers), cardinality(send_onces), cardinality(principals)])) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
   END IF;
@@ -65,7 +65,7 @@ BEGIN
         SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
         INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
         FROM {cell}.enqueue_payment_outbox(instruction_ids[1], participant_ids[1], {cell}.api_key_digest(participant_ids[1], idempotency_keys[1]),
-          rail_types[1], payloads[1], not_befores[1], expires_ats[1], priorities[1], headers[1]) e;
+          rail_types[1], payloads[1], not_befores[1], expires_ats[1], priorities[1], headers[1], send_onces[1]) e;
         IF NOT replayed THEN -- the participant's row is ours, so that what is there was committed by others
           INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
           VALUES (outbox_id, participant_ids[1], idempotency_keys[1], token.token_id, principals[1])
@@ -136,17 +136,18 @@ BEGIN
     array_agg({cell}.api_key_digest(a.participant_id, a.idempotency_key) ORDER BY a.item) AS key_digest,
     array_agg(a.rail_type ORDER BY a.item) AS rail_type, array_agg(a.payload ORDER BY a.item) AS payload,
     array_agg(a.not_before ORDER BY a.item) AS not_before, array_agg(a.expires_at ORDER BY a.item) AS expires_at,
-    array_agg(a.priority ORDER BY a.item) AS priority, array_agg(a.headers ORDER BY a.item) AS headers
+    array_agg(a.priority ORDER BY a.item) AS priority, array_agg(a.headers ORDER BY a.item) AS headers,
+    array_agg(a.send_once ORDER BY a.item) AS send_once
   INTO sound
-  FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers, faults)
-    WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, fault, item)
+  FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers, send_onces, faults)
+    WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, fault, item)
   WHERE a.fault IS NULL;
 
   IF sound.item IS NOT NULL THEN
     SELECT array_agg(e.item) AS item, array_agg(e.outbox_id) AS outbox_id, array_agg(e.replayed) AS replayed, array_agg(to_jsonb(e)) AS whole
     INTO answers
     FROM {cell}.enqueue_payment_outbox_arrays(sound.instruction_id, sound.participant_id, sound.key_digest, sound.rail_type, sound.payload,
-      sound.not_before, sound.expires_at, sound.priority, sound.headers, api_enqueue.waits) e;
+      sound.not_before, sound.expires_at, sound.priority, sound.headers, sound.send_once, api_enqueue.waits) e;
     SELECT count(*) INTO fresh FROM unnest(answers.replayed) AS a(replayed) WHERE NOT a.replayed;
     -- The participants' rows are ours, so that what is there was committed by others.
     INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)

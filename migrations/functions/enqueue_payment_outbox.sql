@@ -1,10 +1,10 @@
 -- enqueue_payment_outbox(instruction_id, participant_id, idempotency_key, rail_type, payload
---                        [, not_before, expires_at, priority, headers])
+--                        [, not_before, expires_at, priority, headers, send_once])
 --   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
 --   Takes one instruction, in the caller's transaction, whose commit waits until it
 --   is durable even if synchronous_commit is off or local. The same key with the
 --   same content returns the first instruction with replayed = true, and differs names
---   what of not_before, expires_at and priority was another then, and still holds
+--   what of not_before, expires_at, priority and send_once was another then, and still holds
 --   (payment_outbox_differs). state is that of payment_outbox_state.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
@@ -29,7 +29,7 @@
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
-  priority integer DEFAULT 1, headers jsonb DEFAULT '{}')
+  priority integer DEFAULT 1, headers jsonb DEFAULT '{}', send_once boolean DEFAULT false)
 RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -86,7 +86,7 @@ BEGIN
       created_at := seen.created_at;
       state := {cell}.payment_outbox_state(seen.outbox_id);
       replayed := true;
-      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority);
+      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority, coalesce(send_once, false));
       RETURN NEXT;
       RETURN;
     END IF;
@@ -133,8 +133,8 @@ BEGIN
     ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
-      INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, rail_type, headers, payload)
-      VALUES (outbox_id, not_before, expires_at, priority, rail_type, headers, payload);
+      INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once, rail_type, headers, payload)
+      VALUES (outbox_id, not_before, expires_at, priority, coalesce(send_once, false), rail_type, headers, payload);
       INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority, participant_id, rail_type)
       VALUES (outbox_id, greatest(not_before, created_at), created_at, expires_at, priority, participant_id, rail_type);
       state := 'PENDING';

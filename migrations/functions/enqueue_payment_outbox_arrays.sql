@@ -1,9 +1,9 @@
 -- enqueue_payment_outbox_arrays(instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[]
---                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], waits boolean])
+--                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], waits boolean])
 --   -> as enqueue_payment_outbox_batch, and error_detail
 --   Takes many instructions, in the caller's transaction; the n-th of each array belongs
 --   to item n. One row per item: a bad one carries its SQLSTATE, and the others go in.
---   Null instead of one of the four arrays that may be left out stands for the
+--   Null instead of one of the five arrays that may be left out stands for the
 --   default of enqueue_payment_outbox, for all. An item whose participant another open
 --   transaction enqueues for is refused as RH015 after 1 ms, unless waits: then this waits,
 --   as enqueue_payment_outbox does.
@@ -29,7 +29,7 @@
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_arrays(
   instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
   not_befores timestamptz[] DEFAULT NULL, expires_ats timestamptz[] DEFAULT NULL, priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL,
-  waits boolean DEFAULT false)
+  send_onces boolean[] DEFAULT NULL, waits boolean DEFAULT false)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
   replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -72,7 +72,7 @@ BEGIN
   END IF;
   IF (n = ALL (ARRAY[cardinality(participant_ids), cardinality(idempotency_keys), cardinality(rail_types), cardinality(payloads),
     coalesce(cardinality(not_befores), n), coalesce(cardinality(expires_ats), n), coalesce(cardinality(priorities), n),
-    coalesce(cardinality(headers), n)])) IS NOT TRUE
+    coalesce(cardinality(headers), n), coalesce(cardinality(send_onces), n)])) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
   END IF;
@@ -222,9 +222,9 @@ BEGIN
       WITH candidate AS (
         SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload, a.not_before, a.expires_at,
           CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers,
-          a.print, l.first
-        FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, prints, faults) WITH ORDINALITY
-          AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, print, fault, item)
+          a.send_once, a.print, l.first
+        FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10, prints, faults) WITH ORDINALITY
+          AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, print, fault, item)
         JOIN unnest(lockers COLLATE "C", firsts) AS l(participant_id, first) ON l.participant_id = a.participant_id
         LEFT JOIN LATERAL (
           SELECT true AS known
@@ -260,8 +260,8 @@ BEGIN
         RETURNING true
       ),
       ordered AS (
-        INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, rail_type, headers, payload)
-        SELECT n.outbox_id, n.not_before, n.expires_at, n.priority, n.rail_type, n.headers, n.payload
+        INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once, rail_type, headers, payload)
+        SELECT n.outbox_id, n.not_before, n.expires_at, n.priority, coalesce(n.send_once, false), n.rail_type, n.headers, n.payload
         FROM numbered n
       ),
       waiting AS (
@@ -360,7 +360,7 @@ BEGIN
       WHEN a.fault ->> 'code' THEN a.fault ->> 'hint'
     END,
     CASE WHEN v.code IS NULL AND f.item IS NULL
-      THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END) END,
+      THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END, coalesce(a.send_once, false)) END,
     CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015' THEN 'participant_id'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'field' END,
     CASE v.code WHEN 'RH001' THEN 'SAME_CONTENT' WHEN 'RH007' THEN 'ONE_KEY' WHEN 'RH015' THEN 'BUSY'
@@ -371,8 +371,8 @@ BEGIN
         ELSE 'The first instruction belongs to another participant.' END
       WHEN 'RH007' THEN format('The first instruction is outbox_id %s.', o.outbox_id)
       WHEN a.fault ->> 'code' THEN a.fault ->> 'detail' END
-  FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $6, $7, $8, prints, faults) WITH ORDINALITY
-    AS a(instruction_id, participant_id, idempotency_key, not_before, expires_at, priority, print, fault, item)
+  FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $6, $7, $8, $10, prints, faults) WITH ORDINALITY
+    AS a(instruction_id, participant_id, idempotency_key, not_before, expires_at, priority, send_once, print, fault, item)
   LEFT JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
   LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at) ON f.item = a.item
   LEFT JOIN LATERAL (
@@ -401,8 +401,8 @@ BEGIN
   ORDER BY a.item;
   FOR one IN
     SELECT a.*
-    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9) WITH ORDINALITY
-      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, item)
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, item)
     JOIN unnest(undecided) AS u(item) ON u.item = a.item
     ORDER BY a.item
   LOOP
@@ -412,7 +412,7 @@ BEGIN
       SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
       INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
       FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type, one.payload, one.not_before,
-        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}' ELSE one.headers END) e;
+        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}' ELSE one.headers END, one.send_once) e;
     EXCEPTION WHEN OTHERS THEN
       IF SQLSTATE NOT LIKE 'RH%' THEN
         RAISE;

@@ -36,7 +36,7 @@ BEGIN
   SELECT array_agg(b.item) AS item, array_agg(b.instruction_id) AS instruction_id, array_agg(b.participant_id) AS participant_id,
     array_agg(b.idempotency_key) AS idempotency_key, array_agg(b.rail_type) AS rail_type, array_agg(b.payload) AS payload,
     array_agg(b.not_before) AS not_before, array_agg(b.expires_at) AS expires_at, array_agg(b.priority) AS priority,
-    array_agg(b.headers) AS headers
+    array_agg(b.headers) AS headers, array_agg(b.send_once) AS send_once
   INTO readable
   FROM (SELECT b.* FROM unnest(batch) b WHERE b.error_code IS NULL ORDER BY b.item) b;
   RETURN QUERY
@@ -48,7 +48,7 @@ BEGIN
   LEFT JOIN {cell}.enqueue_payment_outbox_arrays(
     coalesce(readable.instruction_id, '{}'), coalesce(readable.participant_id, '{}'), coalesce(readable.idempotency_key, '{}'),
     coalesce(readable.rail_type, '{}'), coalesce(readable.payload, '{}'), readable.not_before, readable.expires_at,
-    readable.priority, readable.headers, true) e ON e.item = r.nth
+    readable.priority, readable.headers, readable.send_once, true) e ON e.item = r.nth
   ORDER BY b.item;
 END
 $$;

@@ -28,7 +28,7 @@ BEGIN
   END IF;
   SELECT k INTO unknown FROM jsonb_object_keys(value) k
   WHERE k NOT IN ('instruction_id', 'participant_id', 'idempotency_key', 'rail_type', 'payload',
-    'not_before', 'expires_at', 'priority', 'headers')
+    'not_before', 'expires_at', 'priority', 'headers', 'send_once')
   LIMIT 1;
   IF FOUND THEN
     i.error_field := left(unknown, 64);
@@ -42,6 +42,15 @@ BEGIN
   i.rail_type := value ->> 'rail_type';
   i.payload := value -> 'payload';
   i.headers := CASE WHEN jsonb_typeof(value -> 'headers') IS DISTINCT FROM 'null' THEN coalesce(value -> 'headers', '{}') ELSE '{}' END;
+  i.send_once := false;
+  IF jsonb_typeof(value -> 'send_once') IN ('boolean', 'null') THEN
+    i.send_once := coalesce((value ->> 'send_once')::boolean, false);
+  ELSIF value ? 'send_once' THEN
+    i.error_field := 'send_once';
+    i.error_rule := 'FORM';
+    i.error_message := 'send_once must be true or false';
+    RETURN i;
+  END IF;
   i.priority := 1;
   IF value ? 'priority' THEN
     IF value ->> 'priority' !~ '^[012]$' THEN

@@ -1,13 +1,13 @@
--- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer) -> text[]
+-- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) -> text[]
 --   Which of these arguments of a repeated call are not what the first call said, by
 --   name, in this order; {}: none. They are no content, so that the call is no
 --   conflict, and nothing of them is taken over. Null where it can't be told: the
 --   instruction's rows have left the archive, or it was set aside and replayed, which
 --   gives it other times. A not_before that was over at the enqueue is the same as none.
--- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
+-- reads: payment_outbox_instructions, payment_dead_letters, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
 -- called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
-  outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer) RETURNS text[]
+  outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) RETURNS text[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -44,6 +44,7 @@ BEGIN
     CASE WHEN greatest($2, first.enqueued_at) NOT BETWEEN first.next_attempt_at - unit AND first.next_attempt_at + unit THEN 'not_before' END,
     CASE WHEN ($3 IS NULL) <> (first.expires_at IS NULL)
       OR $3 NOT BETWEEN first.expires_at - unit AND first.expires_at + unit THEN 'expires_at' END,
-    CASE WHEN $4 <> first.priority THEN 'priority' END], NULL);
+    CASE WHEN $4 <> first.priority THEN 'priority' END,
+    CASE WHEN $5 <> coalesce((SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1), false) THEN 'send_once' END], NULL);
 END
 $$;

@@ -140,7 +140,7 @@ ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_p
 
 CREATE TYPE {cell}.outbox_batch_item AS (
   item integer, instruction_id text COLLATE "C", participant_id text COLLATE "C", idempotency_key text COLLATE "C", rail_type text COLLATE "C", payload jsonb,
-  not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb,
+  not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, send_once boolean,
   error_code text COLLATE "C", error_message text COLLATE "C", error_hint text COLLATE "C",
   error_field text COLLATE "C", error_rule text COLLATE "C"
 );

@@ -8,6 +8,7 @@ CREATE TABLE {cell}.payment_outbox_instructions (
   not_before timestamptz,
   expires_at timestamptz,
   priority   smallint    NOT NULL,
+  send_once  boolean     NOT NULL DEFAULT false,
   rail_type  text COLLATE "C" NOT NULL,
   headers    jsonb       NOT NULL,
   payload    jsonb       NOT NULL,
@@ -18,6 +19,7 @@ COMMENT ON TABLE {cell}.payment_outbox_instructions IS
   'Append-only: the order as the caller gave it, one row an instruction. Who gave it, under which key and number, is in '
   'payment_outbox_keys, whose fingerprint covers participant, rail and payload.';
 COMMENT ON COLUMN {cell}.payment_outbox_instructions.not_before IS 'As the caller gave it; pending has the due time that is in force.';
+COMMENT ON COLUMN {cell}.payment_outbox_instructions.send_once IS 'The caller wants no send after one that may have reached the rail, but what an operator asks for.';
 COMMENT ON COLUMN {cell}.payment_outbox_instructions.expires_at IS 'As the caller gave it; a replay gives another to pending.';
 
 CREATE TRIGGER payment_outbox_instructions_append_only_rows

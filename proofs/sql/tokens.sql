@@ -22,7 +22,7 @@ calls (name, reads, query) AS (
     ('api_cancel', false, 'SELECT {cell}.api_cancel(%s, NULL, ''01920000-0000-7000-8000-00000000cafe'', ''tried by a proof'')'),
     ('api_enqueue', false, 'SELECT FROM {cell}.api_enqueue(ARRAY[%s], ARRAY[NULL::bytea], ARRAY[''railhead_prove''], ARRAY[''railhead_prove_2''], '
       'ARRAY[''a key''], ARRAY[''railhead_prove''], ARRAY[''{}''::jsonb], ARRAY[NULL::timestamptz], ARRAY[NULL::timestamptz], ARRAY[1], ARRAY[''{}''::jsonb], '
-      'ARRAY[NULL::text]) e WHERE e.error_code NOT IN (''RH030'', ''RH031'')')
+      'ARRAY[false], ARRAY[NULL::text]) e WHERE e.error_code NOT IN (''RH030'', ''RH031'')')
 )
 SELECT CASE WHEN t.whose = 'by its own token' THEN 'CALL OWN' ELSE 'CALL' END AS verb, 'function' AS kind, c.name || ' ' || t.whose AS name, '' AS col,
   format('DO $try$ BEGIN PERFORM FROM (%s) AS found; IF NOT FOUND THEN RAISE insufficient_privilege; END IF; '

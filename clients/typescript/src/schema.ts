@@ -175,9 +175,14 @@ export interface components {
              * @default 1
              * @enum {integer}
              */
-            priority: 0 | 1 | 2;
+            priority?: 0 | 1 | 2;
             /** @description The rail that is to execute it */
             rail_type: string;
+            /**
+             * @description One send alone: after one that may have reached the rail nothing is sent again by itself
+             * @default false
+             */
+            send_once?: boolean;
         };
         BatchLine: {
             /**
@@ -246,9 +251,14 @@ export interface components {
              * @default 1
              * @enum {integer}
              */
-            priority: 0 | 1 | 2;
+            priority?: 0 | 1 | 2;
             /** @description The rail that is to execute it */
             rail_type: string;
+            /**
+             * @description One send alone: after one that may have reached the rail nothing is sent again by itself
+             * @default false
+             */
+            send_once?: boolean;
         };
         InstructionPage: {
             items: components["schemas"]["InstructionStatus"][];
@@ -273,7 +283,7 @@ export interface components {
              * @description When it was first enqueued
              */
             created_at: string;
-            /** @description Of a replayed one: which of not_before, expires_at and priority are not what the first call said, which holds */
+            /** @description Of a replayed one: which of not_before, expires_at, priority and send_once are not what the first call said, which holds */
             differs?: string[] | null;
             error_code?: string;
             /** @description The caller's own */
