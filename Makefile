@@ -34,9 +34,15 @@ run journeys test offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make test PKG=./ledger/... ARGS='-run Claim -v' PG=18"
+
+##@ To use it
+
+.PHONY: run
+run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server; ARGS)
+	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(ARGS)
 
 .PHONY: build
 build: ## Build every command into build/bin
@@ -53,18 +59,35 @@ pgrun:
 	@mkdir -p $(BIN)
 	@$(GO) build $(TRIM) -o $(PGRUN) ./internal/pgserver/pgrun
 
-.PHONY: postgres
-postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that version)
-	@$(PGRUN) -find 2>/dev/null || scripts/install-postgres.sh $(PG)
-	@$(PGRUN) -find >/dev/null
+##@ To change it
 
-.PHONY: run
-run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server; ARGS)
-	exec $(BIN)/railhead dev $(if $(ONCE),--once) $(ARGS)
+.PHONY: test
+test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
+	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PKG) | xargs -r $(GO) build # some packages are tests alone
+	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
+
+.PHONY: lint
+lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
+	GO=$(GO) PKG='$(PKG)' scripts/lint.sh
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what we call
+	@GO=$(GO) scripts/vuln.sh
 
 .PHONY: journeys
 journeys: pgrun ## Type what newcomers type, as a caller, on call and as an auditor, on a make run of its own
 	@proofs/journeys/run.sh
+
+.PHONY: clean
+clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
+	rm -rf $(BIN)
+
+##@ What tests need; they fetch it themselves
+
+.PHONY: postgres
+postgres: pgrun ## Make sure that there is a PostgreSQL to run (PG=18: of that version)
+	@$(PGRUN) -find 2>/dev/null || scripts/install-postgres.sh $(PG)
+	@$(PGRUN) -find >/dev/null
 
 # Installed where what is tested needs it; RAILHEAD_WITHOUT_PROMETHEUS=1 goes without. A test that does not find it fails.
 .PHONY: prometheus
@@ -82,10 +105,7 @@ clients-if-any:
 	@$(if $(RAILHEAD_WITHOUT_CLIENTS),true,scripts/install-clients.sh >/dev/null || \
 	  echo 'test: examples of docs/ingest.md in Node or Python will be skipped' >&2)
 
-.PHONY: test
-test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
-	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PKG) | xargs -r $(GO) build # some packages are tests alone
-	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
+##@ To prove it
 
 .PHONY: money
 money: postgres ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
@@ -110,13 +130,48 @@ late-matrix: postgres ## Bring every kind of late evidence to every state of a p
 	  -args -one-of $(or $(ONE_OF),1) -account $(CURDIR)/$(BIN)/late-matrix.txt || status=$$?; \
 	  cat $(BIN)/late-matrix.txt; exit $$status
 
-.PHONY: lint
-lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
-	GO=$(GO) PKG='$(PKG)' scripts/lint.sh
+.PHONY: alerts
+alerts: postgres prometheus ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
+	@scripts/install-faketime.sh >/dev/null
+	@mkdir -p $(BIN)
+	@$(GO) build -trimpath -o $(BIN)/ ./cmd/railhead ./cmd/railsim ./alerts/alertsrun
+	@$(BIN)/alertsrun -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
 
-.PHONY: vuln
-vuln: ## Look for known vulnerabilities in what we call
-	@GO=$(GO) scripts/vuln.sh
+.PHONY: recovery
+recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
+
+.PHONY: faults
+faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	@scripts/install-fault-tools.sh || true # without them some faults fail, and say so
+	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
+
+.PHONY: nemesis
+nemesis: postgres ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
+
+.PHONY: mutants
+mutants: postgres ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
+	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
+	@$(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
+
+.PHONY: nightly
+nightly: ## Run the long forms of all this, about four hours (ONLY='faults mutants'; LIST=1: say which there are)
+	@scripts/nightly.sh $(if $(LIST),--list) $(ONLY)
+
+.PHONY: figures
+figures: ## Put the figures of build/evidence into docs/reliability.md
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	$(BIN)/faultsrun -into docs/reliability.md
+
+##@ To measure it
 
 .PHONY: bench-build
 bench-build:
@@ -127,64 +182,23 @@ bench-build:
 bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about 50 min (MODES=drain,e2e ARGS=-quick)
 	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
 
-.PHONY: bench-cores
-bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)
-	$(BIN)/bench -modes cores $(ARGS)
-
-.PHONY: bench-scale
-bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
-	$(BIN)/bench -scale $(ARGS)
-
 .PHONY: bench-against
 bench-against: postgres bench-build ## Compare what a payment costs with the revision REV, about 15 min (ROUNDS=7 ARGS='-most 1.03 -quick')
 	GO=$(GO) $(BIN)/bench -against '$(or $(REV),$(error name the revision to compare with: make bench-against REV=732813a))' \
 	  $(if $(ROUNDS),-rounds $(ROUNDS)) $(ARGS)
 
-.PHONY: bench-docs
-bench-docs: bench-build ## Put the kept figures into docs/performance.md
-	$(BIN)/bench -docs
+.PHONY: bench-scale
+bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
+	$(BIN)/bench -scale $(ARGS)
+
+.PHONY: bench-cores
+bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)
+	$(BIN)/bench -modes cores $(ARGS)
 
 .PHONY: bench-smoke
 bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of every mode
 	cd bench && $(GO) test -count=1 -timeout 5m $(ARGS) ./...
 
-.PHONY: faults
-faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	@scripts/install-fault-tools.sh || true # without them some faults fail, and say so
-	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
-
-.PHONY: mutants
-mutants: postgres ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
-	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
-	@$(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
-
-.PHONY: nemesis
-nemesis: postgres ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
-
-.PHONY: figures
-figures: ## Put the figures of build/evidence into docs/reliability.md
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun -into docs/reliability.md
-
-.PHONY: recovery
-recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
-
-.PHONY: alerts
-alerts: postgres prometheus ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
-	@scripts/install-faketime.sh >/dev/null
-	@mkdir -p $(BIN)
-	@$(GO) build -trimpath -o $(BIN)/ ./cmd/railhead ./cmd/railsim ./alerts/alertsrun
-	@$(BIN)/alertsrun -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
-
-.PHONY: clean
-clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
-	rm -rf $(BIN)
+.PHONY: bench-docs
+bench-docs: bench-build ## Put the kept figures into docs/performance.md
+	$(BIN)/bench -docs
