@@ -93,9 +93,7 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (fellBehind 
 	if err != nil {
 		return false, fmt.Errorf("following the archive: %w", err)
 	}
-	if t.low.IsZero() {
-		t.low = now.Add(-t.filter.Since)
-	}
+	t.begin(now)
 	at := Happened{CreatedAt: t.low}
 	for page := 0; ; page++ {
 		rows, err := t.page(ctx, at)
@@ -118,6 +116,17 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (fellBehind 
 	return false, t.tellFlight(ctx, tell)
 }
 
+// begin says from when on the look at a moment reads. A moment before the last look is by
+// the clock of another server, which is behind.
+func (t *Tail) begin(now time.Time) {
+	switch {
+	case t.low.IsZero():
+		t.low = now.Add(-t.filter.Since)
+	case now.Add(-t.filter.Settle).Before(t.low):
+		t.low = now.Add(-t.filter.Settle)
+	}
+}
+
 func (t *Tail) page(ctx context.Context, after Happened) ([]Happened, error) {
 	var rows []Happened
 	err := t.reader.look(ctx, func(batch *pgx.Batch) {
@@ -130,7 +139,8 @@ func (t *Tail) page(ctx context.Context, after Happened) ([]Happened, error) {
 func (t *Tail) tellNew(rows []Happened, tell func(Happened) error) error {
 	for _, row := range rows {
 		key := rowKey{row.OutboxID, row.AttemptNo}
-		if _, known := t.told[key]; known || !row.wanted {
+		// A failover that forgot a row gives its number to another.
+		if at, known := t.told[key]; known && at.Equal(row.CreatedAt) || !row.wanted {
 			continue
 		}
 		t.told[key] = row.CreatedAt

@@ -114,3 +114,27 @@ func (d *desk) reader() *ledger.Reader {
 	d.t.Cleanup(reader.Close)
 	return reader
 }
+
+// TestTailAfterARestore: a failover that forgot a row gives its number to another, which is told of.
+func TestTailAfterARestore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour, Settle: 10 * time.Second})
+	d.must(err)
+	var told []string
+	look := func() {
+		t.Helper()
+		_, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+			told = append(told, row.InstructionID)
+			return nil
+		})
+		d.must(err)
+	}
+	d.do(tailRow, "first", "1 s")
+	look()
+	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET instruction_id = 'another', created_at = created_at + interval '500 ms'`)
+	look()
+	look()
+	same(t, "told", fmt.Sprint(told), "[first another]")
+}

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 )
 
@@ -47,5 +51,59 @@ func TestOwnProgress(t *testing.T) {
 	}
 	if len(marked) > 0 {
 		t.Errorf("marked, and not listed here: %v", marked)
+	}
+}
+
+// TestFollowOverAnOutage: what follows goes on over an outage of the database, once it has looked, and says it once. A database that can't
+// be reached at the start, an error of another kind, and a single look end it.
+func TestFollowOverAnOutage(t *testing.T) {
+	t.Parallel()
+	outage, other := error(&pgconn.PgError{Code: "57P01", Message: "terminating connection"}), errors.New("other")
+	for name, test := range map[string]struct {
+		looks []error // the last one is followed by Ctrl-C
+		once  bool
+		want  error
+		said  []string
+	}{
+		"an outage":           {[]error{nil, outage, outage, nil, nil, outage, nil}, false, nil, []string{"can't be reached", "there again after 2.0s", "can't be reached", "there again after 1.0s"}},
+		"at the start":        {[]error{outage}, false, outage, nil},
+		"another error":       {[]error{nil, other}, false, other, nil},
+		"a single look":       {[]error{outage}, true, outage, nil},
+		"stopped while it is": {[]error{nil, outage}, false, nil, []string{"can't be reached"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said bytes.Buffer
+				command := &cobra.Command{}
+				command.SetErr(&said)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				command.SetContext(ctx)
+				n := 0
+				err := follow(command, time.Second, test.once, "rows", func(ctx context.Context) (bool, error) {
+					if n == len(test.looks) {
+						stop()
+						return false, ctx.Err()
+					}
+					n++
+					return false, test.looks[n-1]
+				})
+				if !errors.Is(err, test.want) {
+					t.Errorf("ends with %v, want %v", err, test.want)
+				}
+				lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+				if said.Len() == 0 {
+					lines = nil
+				}
+				if len(lines) != len(test.said) {
+					t.Fatalf("said %q, want %q", lines, test.said)
+				}
+				for i, want := range test.said {
+					if !strings.Contains(lines[i], want) {
+						t.Errorf("said %q, want %q", lines[i], want)
+					}
+				}
+			})
+		})
 	}
 }

@@ -23,7 +23,7 @@ func paymentTailCommand() *cobra.Command {
 		Use: "tail", Short: "Follow what happens, as it commits",
 		Long: "Follow what happens, a line a row of the archive, as it commits: outcomes, repairs, callbacks, acts of people. A\n" +
 			"claim is told of once it has been in flight for a second; every outcome says when and by whom it was claimed.\n" +
-			"Ends by Ctrl-C with exit code 0.\n\n" +
+			"Ends by Ctrl-C with exit code 0; an outage of the database is said on standard error, and does not end it.\n\n" +
 			"It asks by an index, so that it costs what happens and not what the archive holds. A row has its time from before\n" +
 			"its commit: each look reads the time that RAILHEAD_STORE_TIMEOUT allows, and 5 s more, once again. Connects by RAILHEAD_READER_URL.",
 		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
@@ -63,16 +63,29 @@ func paymentTailCommand() *cobra.Command {
 }
 
 // follow looks until it is stopped, which is how it ends, or once. A look reports whether
-// more has happened than it can show, which is said with what is followed.
+// more has happened than it can show, which is said with what is followed. Once it has
+// looked, an outage of the database ends it no more: it says so, and goes on where it was.
 func follow(cmd *cobra.Command, every time.Duration, once bool, what string, look func(context.Context) (behind bool, err error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	looked := false
+	var away time.Time // since when the database can't be reached
 	for {
 		behind, err := look(cmd.Context())
+		outage := err != nil && looked && unreachable(err, ledger.SQLState(err))
+		switch {
+		case err == nil && !away.IsZero():
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database is there again after %s; what was written meanwhile follows\n", span(time.Since(away)))
+			away = time.Time{}
+		case outage && away.IsZero():
+			away = time.Now()
+			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: the database can't be reached, and is tried again until Ctrl-C: %s\n", printable(eachOnce(err.Error())))
+		}
+		looked = looked || err == nil
 		switch {
 		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
 			return nil
-		case err != nil:
+		case err != nil && !outage:
 			return err
 		case behind:
 			fmt.Fprintf(cmd.ErrOrStderr(), "railhead: more happens than can be followed: %s may be missing here; narrow it down\n", what)
