@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,6 +137,20 @@ func TestBothWays(t *testing.T) {
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || last.OutboxID != first.OutboxID {
 			t.Errorf("%s: awaited %+v, %v", way, last, err)
+		}
+		once := instruction(id+"-once", key+"-once", sound)
+		once.SendOnce = true
+		batched := once
+		batched.InstructionID, batched.IdempotencyKey = id+"-batched", key+"-batched"
+		_, err = c.Enqueue(t.Context(), once)
+		if _, errBatch := c.EnqueueBatch(t.Context(), []payment.Instruction{batched}); err != nil || errBatch != nil {
+			t.Errorf("%s: once: %v, %v", way, err, errBatch)
+		}
+		for _, in := range []payment.Instruction{once, batched} {
+			in.SendOnce = false
+			if again, err := c.Enqueue(t.Context(), in); err != nil || !slices.Equal(again.Differs, []string{"send_once"}) {
+				t.Errorf("%s: %s as one that may be sent again: %+v, %v", way, in.InstructionID, again, err)
+			}
 		}
 		results, err := c.EnqueueBatch(t.Context(), []payment.Instruction{
 			instruction(id+"-b1", key+"-b1", sound), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`), instruction(id, key, sound),

@@ -132,6 +132,8 @@ func TestAnswerHeldOverAFailover(t *testing.T) {
 				want = fmt.Sprintf("SEND true %t", c.since != nil)
 			}
 			same(t, "pending", got, want)
+			rendered := d.text(`SELECT coalesce(render_version, '') FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id))
+			same(t, "has the bytes of its claim", rendered != "", c.result == payment.ResultRefusedTransient || c.unknown)
 			d.gapless()
 		})
 	}

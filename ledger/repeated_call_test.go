@@ -237,3 +237,32 @@ func TestReplayOfASendThatIsYetToCome(t *testing.T) {
 		}
 	}
 }
+
+// TestKeySince: from when on a rail may have the key of a first known send, which it knows for an hour at most: from gap to gap, the newest
+// first, and not at all by a clock that stepped back.
+func TestKeySince(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.enqueue()
+	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
+	for name, test := range map[string]struct {
+		first string
+		gaps  [][2]string // known and noticed
+		want  string
+	}{
+		"none":                         {"30 minutes", nil, "00:30:00"},
+		"in its window":                {"30 minutes", [][2]string{{"65 minutes", "60 minutes"}}, "01:05:00"},
+		"after it":                     {"30 minutes", [][2]string{{"3 hours", "2 hours"}}, "00:30:00"},
+		"from gap to gap":              {"30 minutes", [][2]string{{"65 minutes", "60 minutes"}, {"2 hours", "110 minutes"}}, "02:00:00"},
+		"the earlier one alone is out": {"30 minutes", [][2]string{{"65 minutes", "60 minutes"}, {"5 hours", "4 hours"}}, "01:05:00"},
+		"a time to come":               {"30 minutes", [][2]string{{"-1 hour", "-2 hours"}}, "-01:00:00"},
+	} {
+		d.do(`DELETE FROM railhead.payment_outbox_suspensions`)
+		for _, gap := range test.gaps {
+			d.do(`INSERT INTO railhead.payment_outbox_suspensions (cause, detail, worker_id, system_identifier, known_until, opened_at, accepted_at, accepted_by, reason, server_started_at, timeline)
+				SELECT 'NEW_TIMELINE', 'in a test', 'a worker', '1', clock_timestamp() - $1::interval, clock_timestamp() - $2::interval, clock_timestamp(), 'amy', 'a test', now(), 1`, gap[0], gap[1])
+		}
+		got := d.text(`SELECT (round(extract(epoch FROM clock_timestamp() - railhead.key_since($1, '1 hour', clock_timestamp() - $2::interval)) / 60) * interval '1 minute')::text`, [16]byte(id), test.first)
+		same(t, name, got, test.want)
+	}
+}

@@ -129,12 +129,22 @@ func (c Claim) Expired(elapsed time.Duration) bool {
 	return !c.ExpiresAt.IsZero() && !c.ClaimedAt.Add(elapsed).Before(c.ExpiresAt)
 }
 
-// lateCode says why a re-send comes too late.
+// lateCode says why a re-send is not made.
 func (c Claim) lateCode(elapsed time.Duration) string {
-	if c.OutcomeUnknown && c.Expired(elapsed) {
+	switch {
+	case c.OutcomeUnknown && c.Expired(elapsed):
 		return CodeExpired
+	case c.wasSentOnce():
+		return CodeRetriesExhausted
+	default:
+		return CodeWindowClosed
 	}
-	return CodeWindowClosed
+}
+
+// wasSentOnce reports whether its caller wants one send alone, which may have been made, and
+// no operator asked for another.
+func (c Claim) wasSentOnce() bool {
+	return c.SendOnce && !c.Replayed && (c.SendCount > 0 || c.OutcomeUnknown)
 }
 
 // unknownAge is an age that no key window covers. It leaves room to add to.
@@ -185,9 +195,14 @@ func (c Claim) doubt(elapsed, knownFor time.Duration) Doubt {
 func (c Claim) sinceKey(elapsed, knownFor time.Duration) time.Duration {
 	now, since := c.ClaimedAt.Add(elapsed), c.SinceFirstSend(elapsed)
 	for _, gap := range c.Gaps {
-		if now.Sub(gap.Until)-since < knownFor {
-			since = max(since, now.Sub(gap.Since))
+		if now.Sub(gap.Until)-since >= knownFor {
+			continue
 		}
+		age := now.Sub(gap.Since)
+		if age < 0 { // of a clock that stepped back
+			return unknownAge
+		}
+		since = max(since, age)
 	}
 	return since
 }

@@ -291,6 +291,7 @@ func TestMaySend(t *testing.T) {
 	unknown := func(c payment.Claim) payment.Claim { c.OutcomeUnknown = true; return c }
 	replayed := func(c payment.Claim) payment.Claim { c.Replayed = true; return c }
 	doubted := func(c payment.Claim) payment.Claim { c.Doubted = true; return c }
+	once := func(c payment.Claim) payment.Claim { c.SendOnce = true; return c }
 	expires := func(in time.Duration, c payment.Claim) payment.Claim { c.ExpiresAt = noon.Add(in); return c }
 	provisional := func(c payment.Claim) payment.Claim { c.Provisional = true; return c }
 	keyed, card := keyedRail(), cardRail()
@@ -317,6 +318,11 @@ func TestMaySend(t *testing.T) {
 		{"unknown and replayed, outside", keyed, replayed(unknown(sent(24 * time.Hour))), false},
 		{"taken and replayed", card, provisional(replayed(unknown(sent(time.Second)))), false},
 		{"taken", keyed, provisional(sent(time.Second)), false},
+		{"once, first send", keyed, once(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon}), true},
+		{"once, sent and unknown", keyed, once(unknown(sent(time.Second))), false},
+		{"once, sent and refused for now", keyed, once(sent(time.Second)), false},
+		{"once, sent and not counted", keyed, once(unknown(payment.Claim{Action: payment.ActionSend, ClaimedAt: noon, FirstSentAt: noon.Add(-time.Second)})), false},
+		{"once, replayed", keyed, once(replayed(unknown(sent(time.Second)))), true},
 		{"taken and unknown", keyed, provisional(unknown(sent(time.Second))), false},
 	} {
 		if got := test.policy.MaySend(test.claim, time.Second); got != test.want {

@@ -129,6 +129,7 @@ func TestEachRestoreByItself(t *testing.T) {
 		"unknown, sent in the window of the second":           {14.95, []payment.Suspension{suspended(14, 14.05, 14.1), suspended(10, 10.05, 10.5)}, unknown, false},
 		"unknown, sent after the window":                      {15.5, []payment.Suspension{suspended(14, 14.05, 14.1)}, unknown, true},
 		"unknown, sent just after the window":                 {15.1, []payment.Suspension{suspended(14, 14.05, 14.1)}, unknown, false},
+		"unknown, noticed by a clock that stepped back":       {13.5, []payment.Suspension{suspended(14, 14.5, 14.6)}, unknown, false},
 		"unknown, sent in the longer window of before":        {15.5, []payment.Suspension{suspended(14, 14.05, 14.1)}, func(c payment.Claim) payment.Claim { return longer(unknown(c)) }, false},
 	} {
 		claim := test.is(payment.Claim{Action: payment.ActionSend, CreatedAt: at(10.4), ClaimedAt: at(test.claimed)}).Weigh(test.suspensions)

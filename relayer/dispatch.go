@@ -154,8 +154,11 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
+	if claim.SendOnce && claim.Doubted && !claim.OutcomeUnknown {
+		return stop(payment.ResultNotSent, "its caller wants one send alone, and a restore may have forgotten one: it waits until an operator has accepted the server")
+	}
 	if !l.profile.MaySend(claim, begun.Age()) {
-		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail allows none")
+		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail or the caller allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
 		return stop(payment.ResultRenderChanged, "rendered by %s before and by %s now: a re-send must have the same bytes",

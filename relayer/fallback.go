@@ -92,7 +92,7 @@ func (r *stream) recordAlone(ctx context.Context) error {
 			r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", outcome.Claim.OutboxID,
 				"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "error", err)
 			r.flight.lost(one)
-			r.late = append(r.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait)})
+			r.late = append(r.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
 			if stuck++; stuck == stuckMax {
 				r.flight.back(outcomes[n+1:]) // each one waits for a second
 				return nil

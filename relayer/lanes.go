@@ -303,7 +303,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		one.left = false
-		claimed, goesOn := r.guard.Allows(one.profile.Policy.Under(one.rules))
+		claimed, goesOn := r.guard.Allows(one.profile.Policy, one.rules)
 		if goesOn && (!one.suspended || one.wentBack) {
 			claimed = false // by what sends that may be forgotten were made is not known
 		}

@@ -52,9 +52,12 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 // nothing is claimed.
 func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler)}, true)
+	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
+	}
+	if r.mayClaim(true) {
+		t.Error("more is claimed")
 	}
 	for _, left := range []int{10, 0} {
 		if err := r.recordLate(t.Context()); err != nil {
@@ -70,8 +73,8 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 				t.Errorf("%d wait, and nothing looks", left)
 			}
 		}
-		if len(r.late) != left || r.untried() != left {
-			t.Errorf("%d wait and %d are untried, want %d", len(r.late), r.untried(), left)
+		if len(r.late) != left || !r.mayClaim(true) || r.mayClaim(false) {
+			t.Errorf("%d wait, want %d; claims: %t", len(r.late), left, r.mayClaim(true))
 		}
 	}
 }

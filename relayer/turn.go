@@ -27,7 +27,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
-	if look && r.untried() < r.config.RecordMax {
+	if r.mayClaim(look) {
 		reserved = r.reserve(time.Now())
 	}
 	if len(outcomes) == 0 && len(reserved) == 0 {
@@ -143,7 +143,11 @@ const (
 // ledger has them; one that does not go in waits behind the others, and holds up none.
 func (r *stream) recordLate(ctx context.Context) error {
 	now, tried := time.Now(), 0
-	for left := len(r.late); left > 0 && tried < lateMax; left-- {
+	for left := len(r.late); left > 0; left-- {
+		if tried == lateMax {
+			signal(r.wake) // more may be due
+			return nil
+		}
 		late := r.late[0]
 		if late.at.After(now) {
 			r.late = append(r.late[1:], late)
@@ -167,25 +171,23 @@ func (r *stream) recordLate(ctx context.Context) error {
 		late.at, late.tries = now.Add(wait), late.tries+1
 		r.late = append(r.late[1:], late)
 		if errors.Is(err, payment.ErrLockTimeout) {
-			return nil // a second was spent on it
+			tried = lateMax // a second was spent on it
 		}
-	}
-	if tried == lateMax {
-		signal(r.wake) // more may be due
 	}
 	return nil
 }
 
-// untried counts the late outcomes that no turn has tried yet. Nothing is claimed over
-// many: the reaper would take them for lost before their turn comes.
-func (r *stream) untried() int {
-	n := 0
+// mayClaim reports whether a turn that looks for what is due claims it. Over many late
+// outcomes that no turn has tried yet it does not: the reaper would take them for lost
+// before their turn comes.
+func (r *stream) mayClaim(look bool) bool {
+	untried := 0
 	for i := range r.late {
 		if r.late[i].tries == 0 {
-			n++
+			untried++
 		}
 	}
-	return n
+	return look && untried < r.config.RecordMax
 }
 
 func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) error {

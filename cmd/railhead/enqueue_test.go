@@ -174,3 +174,21 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// TestEnqueueOnce: one send alone is asked for by a flag, and by a field of a line, which is true or false.
+func TestEnqueueOnce(t *testing.T) {
+	t.Parallel()
+	cell := celltest.New(t)
+	who := at(t, cell)
+	who.want(exitOK, "enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", "k1", "--rail", "bank",
+		"--amount", "1.00", "--currency", "EUR", "--send-once")
+	const line = `{"instruction_id":"i2","participant_id":"p1","idempotency_key":"k2","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"},"send_once":true}`
+	who.want(exitOK, "enqueue", "--file", writeFile(t, "i.jsonl", line))
+	if n := cell.Int("SELECT count(*) FROM railhead.payment_outbox_instructions WHERE send_once"); n != 2 {
+		t.Errorf("%d are to be sent once, want 2", n)
+	}
+	got := who.want(exitPartial, "enqueue", "--file", writeFile(t, "j.jsonl", strings.Replace(line, "true", `"yes"`, 1)))
+	if !strings.Contains(got.out, "send_once must be true or false") {
+		t.Errorf("said %q", got.out)
+	}
+}

@@ -29,7 +29,7 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 		head = append(head, [2]string{"expires", clock(line.ExpiresAt)})
 	}
 	if line.SendOnce {
-		head = append(head, [2]string{"send once", "its caller wants one send alone: it is not sent again by itself"})
+		head = append(head, [2]string{"send once", "its caller wants one send alone: after one that may have reached the rail only an operator's replay sends it"})
 	}
 	if d := line.DeadLetter; d != nil {
 		head = append(head, [2]string{"dead letter", letterLine(d)}, [2]string{"when opened", openingLine(d)})

@@ -259,6 +259,7 @@ func (w *teller) tell(n int) {
 		in.NotBefore = time.Now().Add(time.Hour)
 	}
 	in.Priority = []payment.Priority{payment.PriorityNormal, payment.PriorityUrgent, payment.PriorityBulk}[n%3]
+	in.SendOnce = n%7 == 3
 	receipt, err := w.ingest.Enqueue(w.Context(), in)
 	if err != nil {
 		w.Fatal(err)

@@ -152,7 +152,7 @@ func TestEnqueue(t *testing.T) {
 	}
 	d.want("all fields", d.post(`{"instruction_id": "i-2", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "1", "currency": "EUR"},
 		"not_before": "2026-11-21T09:00:00Z", "expires_at": "2027-11-21T10:00:00.5+01:00", "priority": 0, "send_once": true, "on_behalf_of": "clerk 7"}`, "k-2"), 201, "on_behalf_of", "clerk 7")
-	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
+	if in := d.fake.got[len(d.fake.got)-1]; in.Priority != payment.PriorityUrgent || !in.SendOnce || in.NotBefore.IsZero() || in.ExpiresAt.IsZero() {
 		t.Errorf("took %+v", in)
 	}
 
@@ -182,6 +182,7 @@ func TestEnqueue(t *testing.T) {
 		{"other letters", d.post(spoiled(`"rail_type"`, `"Rail_Type"`), "k"), 422, []string{"field", "Rail_Type", "rule", "UNKNOWN_FIELD"}},
 		{"a number as id", d.post(spoiled(`"i-1"`, `17`), "k"), 422, []string{"field", "instruction_id", "rule", "FORM"}},
 		{"a moment without zone", d.post(spoiled(`"rail_type"`, `"expires_at": "2027-01-01T00:00:00", "rail_type"`), "k"), 422, []string{"field", "expires_at", "rule", "MOMENT"}},
+		{"send_once", d.post(spoiled(`"rail_type"`, `"send_once": "true", "rail_type"`), "k"), 422, []string{"field", "send_once", "rule", "FORM"}},
 		{"a priority", d.post(spoiled(`"rail_type"`, `"priority": 3, "rail_type"`), "k"), 422, []string{"field", "priority", "rule", "RANGE"}},
 		{"a key in the body", d.post(spoiled(`"rail_type"`, `"idempotency_key": "k", "rail_type"`), "k"), 422, []string{"field", "idempotency_key", "rule", "UNKNOWN_FIELD"}},
 		{"another path", d.call("GET", "/v2/instructions", ""), 404, nil},

@@ -258,8 +258,10 @@ func (g *Guard) Server() payment.Server {
 
 // Allows reports whether a lane may be claimed, and whether it goes on although a
 // suspension is open: its rail de-duplicates by key, and its key window covers the
-// time since the newest moment that the data knows.
-func (g *Guard) Allows(policy payment.Policy) (claimed, goesOn bool) {
+// time since the newest moment that the data knows, and that of each restore before
+// that the rail may know keys of yet. The rules are those of the profiles that the sends
+// which may be forgotten were made under.
+func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules) (claimed, goesOn bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -268,8 +270,9 @@ func (g *Guard) Allows(policy payment.Policy) (claimed, goesOn bool) {
 	case g.open == nil:
 		return true, false
 	default:
-		now := g.server.Now.Add(g.looked.Age())
-		goesOn = policy.MayResend(now.Sub(g.open.KnownUntil))
+		// As the oldest payment that a send of may be forgotten.
+		oldest := payment.Claim{Action: payment.ActionSend, ClaimedAt: g.server.Now.Add(g.looked.Age()), SentUnder: rules}
+		goesOn = policy.MaySend(oldest.Weigh(g.server.Suspensions), 0)
 		return goesOn, goesOn
 	}
 }

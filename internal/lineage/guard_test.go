@@ -126,8 +126,8 @@ func look(t *testing.T, g *lineage.Guard) {
 // claimed, whether those of one with keys are, and whether the guard vouches.
 func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool) {
 	t.Helper()
-	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever})
-	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)})
+	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever}, nil)
+	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, nil)
 	if claimed != never || goesOn != keyed {
 		t.Errorf("%s: claimed %t and with keys %t, want %t and %t (%s)", what, claimed, goesOn, never, keyed, g.Reason())
 	}
@@ -448,7 +448,7 @@ func TestStoreFails(t *testing.T) {
 				t.Errorf("%s lost: %v", call, err)
 			}
 			// Claims name the server that was looked at last, which this one is not.
-			if claimed, _ := g.Allows(payment.Policy{}); claimed && g.Server().Same(l.server) {
+			if claimed, _ := g.Allows(payment.Policy{}, nil); claimed && g.Server().Same(l.server) {
 				t.Errorf("%s lost: claimed on a server that was not looked at", call)
 			}
 			l.before, l.after = "", ""
@@ -497,9 +497,42 @@ func TestWindow(t *testing.T) {
 	g := guard(t, l, "")
 	look(t, g)
 	for window, want := range map[time.Duration]bool{time.Hour: true, 33 * time.Minute: false, time.Minute: false} {
-		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)})
+		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)}, nil)
 		if claimed != want || goesOn != want {
 			t.Errorf("a window of %s: claimed %t, goes on %t", window, claimed, goesOn)
+		}
+	}
+}
+
+// TestWindowOverTwoRestores: what the rail may have told a send that a restore forgot may be of one that an earlier restore forgot: the lane
+// goes on while its key window covers that too, and an earlier one that lies further back than the rail knows keys does not count.
+func TestWindowOverTwoRestores(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		known, opened time.Duration // of the earlier one, before noon
+		rules         []payment.KeyRules
+		want          bool
+	}{
+		"long before":                    {5 * time.Hour, 4 * time.Hour, nil, true},
+		"not known since when, long ago": {56 * 365 * 24 * time.Hour, 4 * time.Hour, nil, true},
+		"within the window":              {50 * time.Minute, 45 * time.Minute, nil, true},
+		"within it, and older than it":   {58 * time.Minute, 45 * time.Minute, nil, false},
+		"not known since when":           {56 * 365 * 24 * time.Hour, 45 * time.Minute, nil, false},
+		"by the longer window of then":   {5 * time.Hour, 4 * time.Hour, []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(5 * time.Hour)}}, false},
+		"by the shorter one of then":     {5 * time.Hour, 4 * time.Hour, []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Minute)}}, false},
+	} {
+		l := newLedger()
+		l.suspend(payment.CauseNewTimeline, "in a test")
+		l.server.Suspensions[0].KnownUntil = noon.Add(-5 * time.Minute)
+		l.server.Suspensions = append(l.server.Suspensions, payment.Suspension{
+			ID: payment.NewID(), KnownUntil: noon.Add(-test.known), OpenedAt: noon.Add(-test.opened),
+			AcceptedAt: noon.Add(-test.opened + time.Minute), DoubtedUntil: noon.Add(24 * time.Hour),
+		})
+		g := guard(t, l, "")
+		look(t, g)
+		_, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, test.rules)
+		if goesOn != test.want {
+			t.Errorf("%s: goes on %t, want %t", name, goesOn, test.want)
 		}
 	}
 }

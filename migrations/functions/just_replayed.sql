@@ -22,7 +22,7 @@ BEGIN
         AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts c
           WHERE c.outbox_id = $1 AND c.state = 'DISPATCHING' AND c.attempt_no > a.attempt_no
-            AND c.claimed_at < {cell}.may_be_forgotten_until($1))
+            AND c.claimed_at < (SELECT {cell}.may_be_forgotten_until($1)))
       FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $1 AND a.state NOT IN ({claim_states})
         AND coalesce(a.result, '') <> ALL (ARRAY[{left_nothing_results}, {refusing_results}])

@@ -24,7 +24,9 @@ BEGIN
     ORDER BY s.opened_at DESC
   LOOP
     IF since < gap.opened_at + $2 THEN
-      since := least(since, gap.known_until);
+      -- A time to come is of a clock that stepped back, and is no age: it is later than all.
+      since := CASE WHEN gap.known_until > clock_timestamp() THEN gap.known_until ELSE least(since, gap.known_until) END;
+      EXIT WHEN since > clock_timestamp();
     END IF;
   END LOOP;
   RETURN since;

@@ -15,22 +15,28 @@ DECLARE
   -- Of nanoseconds one caller's library keeps the microseconds, and another rounds.
   unit  CONSTANT interval := interval '1 microsecond';
   first record;
+  once  boolean := (SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1);
 BEGIN
   IF EXISTS (SELECT FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1 AND d.reason = 'UNCLAIMABLE') THEN
     RETURN NULL;
   END IF;
   -- Later rows may have the times that a replay gave.
-  SELECT a.next_attempt_at, a.expires_at, a.priority, a.enqueued_at INTO first
+  SELECT a.next_attempt_at, a.expires_at, a.priority, a.enqueued_at, a.payload IS NOT NULL AS older INTO first
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.enqueued_at IS NOT NULL
   ORDER BY a.attempt_no
   LIMIT 1;
   IF NOT FOUND THEN
-    SELECT p.next_attempt_at, p.expires_at, p.priority, p.created_at AS enqueued_at INTO first
+    SELECT p.next_attempt_at, p.expires_at, p.priority, p.created_at AS enqueued_at, p.payload IS NOT NULL AS older INTO first
     FROM {cell}.payment_outbox_pending p
     WHERE p.outbox_id = $1;
   END IF;
   IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  -- What was enqueued before there was such a row is sent as the profile says.
+  once := coalesce(once, CASE WHEN first.older THEN false END);
+  IF once IS NULL THEN
     RETURN NULL;
   END IF;
   -- An operator has changed when it is due before it was claimed the first time.
@@ -45,6 +51,6 @@ BEGIN
     CASE WHEN ($3 IS NULL) <> (first.expires_at IS NULL)
       OR $3 NOT BETWEEN first.expires_at - unit AND first.expires_at + unit THEN 'expires_at' END,
     CASE WHEN $4 <> first.priority THEN 'priority' END,
-    CASE WHEN $5 <> coalesce((SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1), false) THEN 'send_once' END], NULL);
+    CASE WHEN $5 <> once THEN 'send_once' END], NULL);
 END
 $$;

@@ -2,6 +2,8 @@ package codes
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -285,5 +287,28 @@ func TestBases(t *testing.T) {
 		if _, err := Parse(texts...); err == nil || !strings.HasPrefix(err.Error(), "code table ") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestCodesOfTheMessage: a code of ISO 20022 that says what is wrong with a message, a file or a field of none in particular may be said of
+// a status request, and refuses no payment in answer to one.
+func TestCodesOfTheMessage(t *testing.T) {
+	text, err := os.ReadFile("tables/iso20022.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofMessage := regexp.MustCompile(`(?i)\bfile\b|\belement is\b|Group Header|Group level|Payment Information level|Number of transactions|control sum|character set|\b(this|the) field\b|Content is incorrect|incomplete order|order was rejected`)
+	seen := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(fields) < 4 || fields[2] != "reason" || !ofMessage.MatchString(fields[3]) {
+			continue
+		}
+		if seen++; Class(fields[1]) == Terminal {
+			t.Errorf("%s refuses the payment in answer to a question: %s", fields[0], fields[3])
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d codes are of a message", seen)
 	}
 }
