@@ -339,15 +339,19 @@ func TestShowWhileSuspended(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	id := d.enqueue()
-	show := func() ledger.Certainty {
+	says := ""
+	show := func() (word ledger.Certainty) {
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
-		word, _ := line.Certainty()
+		word, says = line.Certainty()
 		return word
 	}
 	same(t, "at first", show(), ledger.NotSent)
 	d.suspend()
 	same(t, "while suspended", show(), ledger.OutcomeUnknown)
+	if !strings.Contains(says, "lanes are suspended since") {
+		t.Errorf("while suspended it says %q", says)
+	}
 	d.accept()
 	same(t, "after the acceptance, by data of no known time", show(), ledger.OutcomeUnknown)
 	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
