@@ -55,13 +55,14 @@ func TestProfileSinceRowsAreMissing(t *testing.T) {
 		}
 		d.suspend()
 		d.accept()
+		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER USER`)
+		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at`) // when the profile before was in force
 		policy := sameKey
 		if test.changed {
 			d.apply(oneOutcome)
 			policy = coversKey
 		}
 		if test.later {
-			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER USER`)
 			d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - interval '4 days', opened_at = now() - interval '3 days', accepted_at = now() - interval '2 days'`)
 			id = d.enqueue()
 		}

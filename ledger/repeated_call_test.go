@@ -176,9 +176,11 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 // forgotten, whose key window is over. It is not replayed only to be parked again.
 func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false} {
+	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent while suspended": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false} {
 		d := newDesk(t)
 		ago, when, after := strings.Cut(ago, ", ")
+		suspended := when == "sent while suspended"
+		after = after && !suspended
 		if noticed := map[string]string{"sent after the acceptance": "50 minutes", "sent long after the acceptance": "100 minutes"}[when]; after {
 			d.suspend()
 			d.accept()
@@ -197,6 +199,9 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 		}
 		d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval`, ago)
+		if suspended { // for longer than the window
+			d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() - interval '100 minutes'`)
+		}
 		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`)
 		time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
