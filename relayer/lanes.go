@@ -291,6 +291,16 @@ type reservation struct {
 // a single payment shall not wait for hundreds.
 const askFirst = 16
 
+// allows reports whether a lane may be claimed, by the server and the sends that it may have
+// forgotten, and whether it goes on although a suspension is open.
+func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
+	claimed, goesOn = r.guard.Allows(one.profile.Policy, one.rules)
+	if goesOn && (!one.suspended || one.wentBack) {
+		claimed = false // by what sends that may be forgotten were made is not known
+	}
+	return claimed, goesOn
+}
+
 // reserve takes permits in every lane that may be claimed now. Permits come
 // before the claim, so that an open breaker or a full rail leaves instructions
 // in pending and burns no attempts. What one turn may claim is shared evenly;
@@ -303,10 +313,7 @@ func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	reserved := make(map[string]*reservation, len(l.byRail))
 	for name, one := range l.byRail {
 		one.left = false
-		claimed, goesOn := r.guard.Allows(one.profile.Policy, one.rules)
-		if goesOn && (!one.suspended || one.wentBack) {
-			claimed = false // by what sends that may be forgotten were made is not known
-		}
+		claimed, goesOn := r.allows(one)
 		if claimed && !one.paused && !one.outdated && !now.Before(one.stopped) {
 			reserved[name] = &reservation{lane: one, server: server, budget: budget, goesOn: goesOn, most: max(one.most, askFirst)}
 		}

@@ -110,7 +110,7 @@ func (r *Relayer) Lanes() []LaneState {
 	states := make([]LaneState, 0, len(l.byRail))
 	now := time.Now()
 	for name, one := range l.byRail {
-		allowed, _ := r.guard.Allows(one.profile.Policy, nil)
+		allowed, _ := r.allows(one)
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(), Rate: one.guard.Rate(),
 			Held: now.Before(one.stopped) || !allowed,
@@ -128,7 +128,7 @@ func (r *Relayer) laneReports() []payment.LaneReport {
 	reports := make([]payment.LaneReport, 0, len(l.byRail))
 	for _, name := range slices.Sorted(maps.Keys(l.byRail)) {
 		one := l.byRail[name]
-		allowed, _ := r.guard.Allows(one.profile.Policy, nil)
+		allowed, _ := r.allows(one)
 		report := payment.LaneReport{
 			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
 			Breaker: string(one.guard.State()), Rate: one.guard.Rate(),
