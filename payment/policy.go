@@ -371,10 +371,11 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 
 // MaySend reports whether the send of a claim may start this long after the
 // claim: where nothing is unknown, always; else only as a same-key re-send
-// inside the window, also that of a send that a restore may have forgotten, and before expires_at, because it may be the first one that is
-// executed; never where the rail took the instruction already, or where its caller wants one send alone and
-// it was made. Where the rail knows no
-// keys, a send that an operator asked for is made.
+// inside the window, also that of a send that a restore may have forgotten, and
+// before expires_at, because it may be the first one that is executed; never where
+// the rail took the instruction already, or where its caller wants one send alone
+// and it may have been made. Where the rail knows no keys, a send that an operator
+// asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	knownFor := p.keyKnownFor(c)
 	p = p.Under(c.SentUnder)

@@ -21,7 +21,7 @@ func logCommand() *cobra.Command {
 		Use: "log", Short: "Show what operators did, when and why",
 		Long: "Show the operator log: each act of an operator, and each pause that a relayer made by itself, with its login, its\n" +
 			"subject and its reason; the newest acts, the oldest of them first. The log is append-only. With --follow it goes on\n" +
-			"with what commits from then on, and ends by Ctrl-C with exit code 0. Connects by RAILHEAD_READER_URL.",
+			"with what commits from then on, also over an outage of the database, and ends by Ctrl-C with exit code 0. Connects by RAILHEAD_READER_URL.",
 		Example: "  railhead log --since 24h\n  railhead log --act PAUSE_RAIL --subject bank\n  railhead log --payment INV-1 -o jsonl\n  railhead log --follow",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -68,21 +68,20 @@ func readObject(text []byte) (map[string]json.RawMessage, *Problem) {
 func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
 func readText(name string, value json.RawMessage, into *string) *Problem {
-	if isNull(value) {
-		return nil
-	}
-	if err := json.Unmarshal(value, into); err != nil {
-		return kindInvalid.of(name, "FORM", name+" must be a string.")
-	}
-	return nil
+	return readAs(name, value, into, "a string")
 }
 
 func readFlag(name string, value json.RawMessage, into *bool) *Problem {
+	return readAs(name, value, into, "true or false")
+}
+
+// readAs reads a value of the kind that into has; null leaves it as it is.
+func readAs(name string, value json.RawMessage, into any, kind string) *Problem {
 	if isNull(value) {
 		return nil
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return kindInvalid.of(name, "FORM", name+" must be true or false.")
+		return kindInvalid.of(name, "FORM", name+" must be "+kind+".")
 	}
 	return nil
 }
