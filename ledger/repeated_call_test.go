@@ -176,9 +176,11 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 // forgotten, whose key window is over. It is not replayed only to be parked again.
 func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent while suspended": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false} {
+	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent while suspended": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false,
+		"2 hours, sent long after the acceptance and in the longer window of then": true} {
 		d := newDesk(t)
 		ago, when, after := strings.Cut(ago, ", ")
+		when, longer := strings.CutSuffix(when, " and in the longer window of then")
 		suspended := when == "sent while suspended"
 		after = after && !suspended
 		if noticed := map[string]string{"sent after the acceptance": "50 minutes", "sent long after the acceptance": "100 minutes"}[when]; after {
@@ -187,8 +189,12 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
 			d.do(`UPDATE railhead.payment_outbox_suspensions SET opened_at = now() - $1::interval, accepted_at = now() - $1::interval`, noticed)
 		}
-		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
-			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`)
+		const profile = `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
+			"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "24h"}}`
+		if longer {
+			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, strings.Replace(profile, `"1h"`, `"2h"`, 1))
+		}
+		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, profile)
 		policy := asksInVain
 		policy.Inquiry.Max, policy.Inquiry.NotFoundAge = 1, payment.Duration(time.Second)
 		claim := d.claimOne(d.enqueue())
@@ -204,6 +210,9 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 		}
 		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`)
+		if longer { // the present one is in force since the acceptance
+			d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '99 minutes' WHERE version = (SELECT max(version) FROM railhead.payment_rail_profiles WHERE rail_type = 'bank') AND rail_type = 'bank'`)
+		}
 		time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
 		d.record(told(policy, d.claimOne(claim.OutboxID), payment.ResultNotFound, ""))
 		same(t, ago+": letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
