@@ -42,6 +42,9 @@ type Answer struct {
 // of its own: only expiry or a person ends it.
 const notSentCap = 30 * time.Second
 
+// awaitCap bounds it where an operator's word is what it waits for.
+const awaitCap = 5 * time.Minute
+
 // Decide turns the answer to a claim into rows, by the table "from result to
 // rows" of the design. It is total: a word it does not know is UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
@@ -110,8 +113,12 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 // decideNotSent puts the same action off, for as long as nothing leaves. A
 // re-send that may not start any more by then has become a person's to judge.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
-	wait := max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter)
-	return p.putOff(d, c, a, code, min(wait, notSentCap))
+	wait := min(max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter), notSentCap)
+	if c.Action == ActionSend && p.AwaitsAcceptance(c, a.Elapsed) {
+		// An operator ends it, not time: each look costs two rows.
+		wait = min(notSentCap*time.Duration(min(c.AttemptNo/2+1, 100)), awaitCap)
+	}
+	return p.putOff(d, c, a, code, wait)
 }
 
 // putOff repeats the action later. A re-send that may not start any more by then has

@@ -378,6 +378,28 @@ func TestSentUnder(t *testing.T) {
 	}
 }
 
+// TestPutOffKnowsTheLongestWindow: whether a re-send that did not leave may still be made is weighed as the next claim will: how long
+// the rail may know a key is the profile's in force to say too.
+func TestPutOffKnowsTheLongestWindow(t *testing.T) {
+	p := keyedRail()
+	p.KeyWindow = payment.Duration(time.Hour)
+	c := payment.Claim{
+		Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Second), LastSentAt: noon.Add(-10 * time.Second),
+		SendCount: 1, OutcomeUnknown: true, SentUnder: []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Minute), Acceptance: payment.AcceptanceFinal}},
+		MaybeSent: true, ForgottenSince: noon.Add(-50 * time.Minute), Gaps: []payment.Gap{{Since: noon.Add(-50 * time.Minute), Until: noon.Add(-20 * time.Minute)}},
+	}
+	if p.MaySend(c, 0) {
+		t.Fatal("the claim may be sent")
+	}
+	if d := p.Decide(c, payment.Answer{Result: payment.ResultNotSent}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
+		t.Errorf("goes on as %+v", d)
+	}
+	c.Gaps = nil
+	if d := p.Decide(c, payment.Answer{Result: payment.ResultNotSent}); !d.Requeue {
+		t.Errorf("without a gap it goes on as %+v", d)
+	}
+}
+
 // TestNothingLeftAfterARestore: what fails a check, or its rendering, is not sent. It is no proof that a send
 // that a restore may have forgotten was not executed.
 func TestNothingLeftAfterARestore(t *testing.T) {

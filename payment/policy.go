@@ -377,7 +377,7 @@ func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 // and it may have been made. Where the rail knows no keys, a send that an operator
 // asked for is made.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
-	knownFor := p.keyKnownFor(c)
+	knownFor := max(c.keyKnownFor, p.keyKnownFor(c))
 	p = p.Under(c.SentUnder)
 	switch {
 	case c.Provisional, c.wasSentOnce():
@@ -391,6 +391,13 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	default:
 		return true
 	}
+}
+
+// AwaitsAcceptance reports whether the send of a claim waits until an operator has accepted
+// the server: nothing but a restore may have made a send of it, whose caller wants one
+// alone, or whose key the rail might know no more. Once accepted it is sent as any other.
+func (p Policy) AwaitsAcceptance(c Claim, elapsed time.Duration) bool {
+	return c.Doubted && !c.OutcomeUnknown && !c.Provisional && (c.SendOnce || !p.MaySend(c, elapsed))
 }
 
 // mayRepeat is MayResend for a re-send after a wait, also by what a restore may have forgotten:

@@ -72,6 +72,9 @@ func (s Server) HasAccepted(id ID) bool {
 // the key window of a send made meanwhile may have begun at KnownUntil, and that a
 // caller may repeat a call that was forgotten, so that the rail knows its key, if its
 // window is not over. The suspensions come newest first.
+//
+// How long the rail has been busy is counted from the end of the last one: a lane that was
+// held has not asked.
 func (c Claim) Weigh(suspensions []Suspension) Claim {
 	c.Gaps = nil
 	for _, s := range suspensions {
@@ -95,6 +98,9 @@ func (c Claim) Weigh(suspensions []Suspension) Claim {
 			}
 		case c.FirstSentAt.After(s.KnownUntil) && c.FirstSentAt.Before(s.AcceptedAt):
 			c.FirstSentAt = s.KnownUntil
+		}
+		if !c.BusySince.IsZero() && c.BusySince.Before(s.AcceptedAt) {
+			c.BusySince = s.AcceptedAt
 		}
 	}
 	return c

@@ -63,6 +63,13 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%s: first sent %s and last %s, want %s and %s", c.name, got.FirstSentAt, got.LastSentAt, at(c.wantFirst), at(c.wantLast))
 		}
 	}
+	// A lane that was held has not asked whether the rail is busy still.
+	for _, c := range []struct{ busy, want float64 }{{0, 0}, {7, 11}, {10.5, 11}, {11.5, 11.5}} {
+		claim := payment.Claim{CreatedAt: at(6), BusySince: at(c.busy)}
+		if got := claim.Weigh([]payment.Suspension{suspended(13, 14, 0), suspended(8, 10, 11), suspended(5, 6, 6.5)}); !got.BusySince.Equal(at(c.want)) {
+			t.Errorf("busy since %s, want %s", got.BusySince, at(c.want))
+		}
+	}
 	// Where nothing is known from before, no window covers the age.
 	claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(9), ClaimedAt: noon}.Weigh([]payment.Suspension{{KnownUntil: time.Unix(0, 0), OpenedAt: at(10)}})
 	if age := claim.SinceFirstSend(0); age < 50*365*24*time.Hour {

@@ -154,8 +154,8 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
-	if claim.SendOnce && claim.Doubted && !claim.OutcomeUnknown {
-		return stop(payment.ResultNotSent, "its caller wants one send alone, and a restore may have forgotten one: it waits until an operator has accepted the server")
+	if l.profile.AwaitsAcceptance(claim, begun.Age()) {
+		return stop(payment.ResultNotSent, "a restore may have forgotten a send of it, and another might be a second one: it waits until an operator has accepted the server")
 	}
 	if !l.profile.MaySend(claim, begun.Age()) {
 		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail or the caller allows none")
@@ -174,7 +174,7 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
 		TraceParent: parent, TraceState: state,
-		BeforeFirstByte: func() error { return r.mayStart(claim, begun, held.budget) },
+		BeforeFirstByte: func() error { return r.mayStart(l.profile, claim, begun, held.budget) },
 		OnPhase:         reached,
 	}
 	if checker, ok := l.rail.(rails.Checker); ok {
@@ -187,12 +187,13 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 
 // mayStart is the last look before the first byte. It shrinks the window in
 // which a paused worker could send late; only the rail's own de-duplication
-// closes it.
+// closes it. The rail has to know the key of a re-send still when the last byte is
+// written: connecting has taken time since the look that sendOf took.
 //
 // By is the time budget that the claim was made by. Of its start_within and the
 // present one the shorter counts: the reaper may have weighed the claim by the one
 // before a longer one came.
-func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment, by payment.TimeBudget) error {
+func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clock.Moment, by payment.TimeBudget) error {
 	now := r.budget.current()
 	startWithin := min(by.StartWithin, now.StartWithin)
 	switch age := begun.Age(); {
@@ -204,6 +205,8 @@ func (r *Relayer) mayStart(claim payment.Claim, begun clock.Moment, by payment.T
 		return errors.New("this relayer's heartbeat is stale: others may count it as dead")
 	case claim.Expired(age):
 		return errors.New("the instruction has expired")
+	case !profile.MaySend(claim, age+time.Duration(profile.Timeouts.Write)):
+		return errors.New("the rail might know the key of this re-send no more when it arrives")
 	default:
 		return nil
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -75,6 +77,26 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 		}
 		if len(r.late) != left || !r.mayClaim(true) || r.mayClaim(false) {
 			t.Errorf("%d wait, want %d; claims: %t", len(r.late), left, r.mayClaim(true))
+		}
+	}
+}
+
+// TestBellOverManyLateOutcomes: a bell rings once. Where a turn that it woke might not claim, the next one that may looks.
+func TestBellOverManyLateOutcomes(t *testing.T) {
+	store := &contended{free: payment.ID{1}}
+	r := newStream(&Relayer{
+		store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler), guard: &lineage.Guard{},
+		config: Config{RecordMax: lateMax, StoreTimeout: time.Minute},
+	}, false)
+	for range 2*lateMax + 10 {
+		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
+	}
+	for n, owes := range []bool{true, false} {
+		if _, err := r.turn(t.Context(), t.Context(), n == 0 || r.owesLook); err != nil {
+			t.Fatal(err)
+		}
+		if r.owesLook != owes {
+			t.Errorf("after turn %d a look is owed: %t", n+1, r.owesLook)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package relayer
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
 )
 
 // TestOnceWaitsForTheAcceptance: what its caller wants sent once waits while a restore may have forgotten a send of it, also where
@@ -27,8 +29,88 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue || d.NextAction != payment.ActionSend || d.SendCount != 0 {
 		t.Errorf("goes on as %+v", d)
 	}
+	// Each look costs two rows: they come further and further apart, and never further than this.
+	for attempt, wait := range map[int]time.Duration{1: 30 * time.Second, 5: 90 * time.Second, 101: 5 * time.Minute, 1 << 30: 5 * time.Minute} {
+		claim.AttemptNo = attempt
+		if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); d.Delay != wait {
+			t.Errorf("waits %s after attempt %d, want %s", d.Delay, attempt, wait)
+		}
+	}
 	claim.OutcomeUnknown = true // that it was sent is known: an operator judges
 	if _, stopped := (&Relayer{}).sendOf(held, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
 		t.Errorf("sent and unknown: stopped by %+v", stopped)
 	}
+}
+
+// TestDoubtedWaitsWhenTheWindowCloses: a lane goes on while the rail knows the keys of what may be forgotten. What is claimed
+// just before that ends, and looked at after it, waits as what was not claimed.
+func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
+	held := &reservation{lane: &lane{}}
+	held.lane.profile.Policy = policy
+	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank", Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon}
+	print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
+	claim.Fingerprint = print[:]
+	claim = claim.Weigh([]payment.Suspension{{KnownUntil: noon.Add(-55 * time.Minute), OpenedAt: noon.Add(-time.Minute)}})
+	_, stopped := (&Relayer{}).sendOf(held, claim, clock.Now())
+	if stopped == nil || stopped.Result != payment.ResultNotSent {
+		t.Fatalf("stopped by %+v", stopped)
+	}
+	if d := policy.Decide(claim, payment.Answer{Result: stopped.Result}); !d.Requeue || d.OutcomeUnknown || d.Delay < 30*time.Second {
+		t.Errorf("goes on as %+v", d)
+	}
+	claim.OutcomeUnknown = true
+	if _, stopped := (&Relayer{}).sendOf(held, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
+		t.Errorf("sent and unknown: stopped by %+v", stopped)
+	}
+}
+
+// TestResendThatArrivesLate: between the claim and the first byte a connection is made, and the bytes take their time too. A re-send that the
+// rail might know the key of no more when it arrives does not begin.
+func TestResendThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(20 * time.Second)}.WithDefaults() // 18 s to be used
+		held := &reservation{lane: &lane{rail: nowhere{}}, budget: payment.DefaultTimeBudget()}
+		held.lane.profile.Policy = policy
+		held.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}
+		now := time.Now()
+		claim := payment.Claim{
+			Action: payment.ActionSend, AttemptNo: 3, ParticipantID: "p", RailType: "bank", Payload: []byte(`{"amount":"1.00","currency":"EUR"}`),
+			ClaimedAt: now, FirstSentAt: now.Add(-13 * time.Second), LastSentAt: now.Add(-13 * time.Second), SendCount: 1, OutcomeUnknown: true,
+		}
+		print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
+		claim.Fingerprint = print[:]
+		r := &Relayer{}
+		r.budget.offer(payment.DefaultTimeBudget())
+		r.budget.putInForce(payment.DefaultTimeBudget())
+		r.beatAt.Store(new(clock.Now()))
+		resend, stopped := r.sendOf(held, claim, clock.Now())
+		if stopped != nil {
+			t.Fatalf("stopped by %+v", stopped)
+		}
+		first := claim
+		first.FirstSentAt, first.LastSentAt, first.SendCount, first.OutcomeUnknown = time.Time{}, time.Time{}, 0, false
+		firstSend, stopped := r.sendOf(held, first, clock.Now())
+		if stopped != nil {
+			t.Fatalf("the first send is stopped by %+v", stopped)
+		}
+		time.Sleep(2900 * time.Millisecond) // 15.9 s after the first send, 17.9 when it is written
+		if err := resend.BeforeFirstByte(); err != nil {
+			t.Errorf("inside the window: %v", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if resend.BeforeFirstByte() == nil {
+			t.Error("begins though the rail may know the key no more when the last byte is written")
+		}
+		if err := firstSend.BeforeFirstByte(); err != nil {
+			t.Errorf("a first send has no window: %v", err)
+		}
+		// What does not begin, and may not any more, waits for an operator.
+		if d := policy.Decide(claim, payment.Answer{Result: payment.ResultNotSent, Elapsed: 3 * time.Second}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
+			t.Errorf("goes on as %+v", d)
+		}
+	})
 }

@@ -20,6 +20,8 @@ type stream struct {
 	wake    chan struct{} // size 1: something of this stream's has changed
 	doubts  []doubt       // claims of unknown commit, to be looked up
 	late    []lateOutcome // called late by a turn, not yet recorded by the slow path
+	// owesLook is set where the last turn was to look and might not claim: a bell rings once.
+	owesLook bool
 }
 
 func newStream(r *Relayer, primary bool) *stream {
@@ -37,7 +39,7 @@ func (r *stream) loop(ctx, sends context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		claimed, err := r.turn(ctx, sends, pause.look)
+		claimed, err := r.turn(ctx, sends, pause.look || r.owesLook)
 		pause.after(claimed, err, r)
 		if payment.Unfit(err) {
 			return err

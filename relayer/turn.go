@@ -27,9 +27,11 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
-	if r.mayClaim(look) {
+	claims := r.mayClaim(look)
+	if claims {
 		reserved = r.reserve(time.Now())
 	}
+	r.owesLook = look && !claims
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
 	}
