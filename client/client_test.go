@@ -208,3 +208,79 @@ func TestNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEarlierAttemptMayHaveStored: an answer that is lost leaves a doubt that no later refusal ends: neither "nothing was stored", which is
+// said of its own call alone, nor a token that has expired meanwhile.
+func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
+	t.Parallel()
+	none := func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"title": "away", "status": 503, "commit": "none"}`)
+	}
+	expired := func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"title": "no token", "status": 401}`)
+	}
+	unknown := func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"title": "unknown", "status": 503, "commit": "unknown"}`)
+	}
+	cut := func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"outbox_id": "`)
+	}
+	line := func(status int, commit string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			fmt.Fprintf(w, `{"line": 1, "status": %d, "problem": {"title": "refused", "status": %d, "commit": %q}}`+"\n", status, status, commit)
+		}
+	}
+	nothing := func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }
+	for name, test := range map[string]struct {
+		batch bool
+		says  []func(http.ResponseWriter) // the last one again and again
+		want  error
+	}{
+		"away from the beginning":                {false, []func(http.ResponseWriter){none}, payment.ErrBusy},
+		"no token from the beginning":            {false, []func(http.ResponseWriter){expired}, payment.ErrToken},
+		"away, then no token":                    {false, []func(http.ResponseWriter){none, expired}, payment.ErrToken},
+		"cut, then away":                         {false, []func(http.ResponseWriter){cut, none}, payment.ErrCommitUnknown},
+		"unknown, then away":                     {false, []func(http.ResponseWriter){none, unknown, none}, payment.ErrCommitUnknown},
+		"unknown, then no token":                 {false, []func(http.ResponseWriter){unknown, expired}, payment.ErrCommitUnknown},
+		"batch: away from the beginning":         {true, []func(http.ResponseWriter){none}, payment.ErrBusy},
+		"batch: a line not stored":               {true, []func(http.ResponseWriter){line(503, "none")}, payment.ErrBusy},
+		"batch: no line, then away":              {true, []func(http.ResponseWriter){nothing, none}, payment.ErrCommitUnknown},
+		"batch: no line, then no token":          {true, []func(http.ResponseWriter){nothing, expired}, payment.ErrCommitUnknown},
+		"batch: unknown, then not stored":        {true, []func(http.ResponseWriter){line(503, "unknown"), line(503, "none")}, payment.ErrCommitUnknown},
+		"batch: unknown, then the line is wrong": {true, []func(http.ResponseWriter){unknown, line(422, "")}, payment.ErrCommitUnknown},
+		"batch: the line is wrong":               {true, []func(http.ResponseWriter){line(422, "")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body) //nolint:errcheck // a test
+				test.says[min(int(calls.Add(1)), len(test.says))-1](w)
+			}))
+			defer server.Close()
+			h, err := client.NewHTTP(client.Config{
+				BaseURL: server.URL, Token: func(context.Context) (string, error) { return "t", nil }, ParticipantID: "p1", Attempts: 4, Backoff: time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := payment.Instruction{InstructionID: "i", ParticipantID: "p1", IdempotencyKey: "k", RailType: "bank", Payload: []byte(`{}`)}
+			if test.batch {
+				_, err = h.EnqueueBatch(t.Context(), []payment.Instruction{in})
+			} else {
+				_, err = h.Enqueue(t.Context(), in)
+			}
+			if !errors.Is(err, test.want) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			for _, definite := range []error{payment.ErrBusy, payment.ErrToken, payment.ErrInvalid} {
+				if test.want == payment.ErrCommitUnknown && errors.Is(err, definite) {
+					t.Errorf("says for certain: %v", err)
+				}
+			}
+		})
+	}
+}

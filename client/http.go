@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -223,19 +224,33 @@ func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, erro
 // call makes a call until it is answered for good, and reads the answer.
 func (h *HTTP) call(ctx context.Context, method, path string, headers http.Header, body []byte, patience time.Duration, into any) error {
 	var last error
+	doubt := false // some attempt may have done it
 	for attempt := range h.config.Attempts {
 		if attempt > 0 {
 			if err := h.pause(ctx, attempt, last); err != nil {
-				return errors.Join(err, last)
+				return errors.Join(err, inDoubt(doubt, last))
 			}
 		}
 		done, err := h.once(ctx, method, path, headers, body, patience, into)
+		if err == nil {
+			return nil
+		}
+		doubt = doubt || method == http.MethodPost && errors.Is(err, payment.ErrCommitUnknown)
 		if done {
-			return err
+			return inDoubt(doubt, err)
 		}
 		last = err
 	}
-	return last
+	return inDoubt(doubt, last)
+}
+
+// inDoubt is how a call ends by an error: what one attempt did not do, another may have done that was
+// not answered. The last word is said, and is no error to be branched on then.
+func inDoubt(doubt bool, last error) error {
+	if !doubt || errors.Is(last, payment.ErrCommitUnknown) {
+		return last
+	}
+	return fmt.Errorf("%w: an attempt was not answered; the last one says: %v", payment.ErrCommitUnknown, last) //nolint:errorlint // on purpose
 }
 
 // later is an error that may be over after a while.
@@ -342,34 +357,52 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]p
 		open = append(open, n)
 	}
 	var last error
+	doubtful := make([]bool, len(all)) // some attempt may have enqueued it
+	doubt := func() bool { return slices.ContainsFunc(open, func(n int) bool { return doubtful[n] }) }
 	for attempt := 0; len(open) > 0; attempt++ {
 		if attempt == h.config.Attempts {
-			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), last)
+			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), inDoubt(doubt(), last))
 		}
 		if attempt > 0 {
 			if err := h.pause(ctx, attempt, last); err != nil {
-				return nil, errors.Join(err, last)
+				return nil, errors.Join(err, inDoubt(doubt(), last))
 			}
 		}
-		answered, done, err := h.sendBatch(ctx, texts, open, results)
-		if done {
-			return nil, fmt.Errorf("a batch of %d: %w", len(all), err)
-		}
-		last = err
+		said, done, err := h.sendBatch(ctx, texts, open, results)
 		var left []int
 		for at, n := range open {
-			if !answered[at] {
-				left = append(left, n)
+			if said[at] == lineTaken || said[at] == lineRefused && !doubtful[n] {
+				continue
 			}
+			if said[at] == lineRefused { // an attempt before may have enqueued it all the same
+				err = inDoubt(true, results[n].Fault)
+			}
+			doubtful[n] = doubtful[n] || said[at] == lineUnknown
+			left = append(left, n)
 		}
 		open = left
+		if done {
+			return nil, fmt.Errorf("a batch of %d: %w", len(all), inDoubt(doubt(), err))
+		}
+		last = err
 	}
 	return results, nil
 }
 
-// sendBatch sends the lines that are open, and says which were answered for good.
-func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []payment.ReceiptOrFault) (answered []bool, done bool, err error) {
-	answered = make([]bool, len(open))
+// lineSaid is what an answer to a batch says of one line.
+type lineSaid int
+
+const (
+	lineUnknown lineSaid = iota // nothing, or that it may be stored
+	lineNone                    // that it was not stored, and may be later
+	lineRefused                 // that it is refused
+	lineTaken
+)
+
+// sendBatch sends the lines that are open. It reports what is said of each, and whether the
+// answer is for good.
+func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []payment.ReceiptOrFault) (all []lineSaid, done bool, err error) {
+	all = make([]lineSaid, len(open))
 	var body bytes.Buffer
 	for _, n := range open {
 		body.Write(texts[n])
@@ -380,13 +413,18 @@ func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, result
 	err = fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
 	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch", http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
 	if sendErr != nil {
-		return answered, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, sendErr)
+		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, sendErr)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what is no problem has the status alone
 		done, err = refusal(response, text)
-		return answered, done, err
+		if !errors.Is(err, payment.ErrCommitUnknown) {
+			for at := range all {
+				all[at] = lineNone
+			}
+		}
+		return all, done, err
 	}
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		var said line
@@ -396,19 +434,20 @@ func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, result
 		at := said.Line - 1
 		switch {
 		case said.Instruction != nil:
-			receipt, idErr := said.Instruction.receipt()
-			if answered[at] = idErr == nil; answered[at] {
-				results[open[at]] = payment.ReceiptOrFault{Receipt: receipt}
+			if receipt, idErr := said.Instruction.receipt(); idErr == nil {
+				all[at], results[open[at]] = lineTaken, payment.ReceiptOrFault{Receipt: receipt}
 			}
 		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
 			fault, ok := errors.AsType[*payment.Fault](said.Problem.errOf(said.Status))
 			if !ok {
 				fault = &payment.Fault{SQLState: payment.StateInvalid, Message: said.Problem.Title}
 			}
-			answered[at], results[open[at]] = true, payment.ReceiptOrFault{Fault: fault}
+			all[at], results[open[at]] = lineRefused, payment.ReceiptOrFault{Fault: fault}
 		case said.Problem != nil:
-			err = said.Problem.errOf(said.Status)
+			if err = said.Problem.errOf(said.Status); !errors.Is(err, payment.ErrCommitUnknown) {
+				all[at] = lineNone
+			}
 		}
 	}
-	return answered, false, err
+	return all, false, err
 }

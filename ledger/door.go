@@ -92,16 +92,23 @@ func (d *Door) EnqueueBatch(ctx context.Context, who payment.Bearer, all []payme
 		item.bearer, item.behalf = who, in.OnBehalfOf
 		b.items, b.from = append(b.items, item), append(b.from, n)
 	}
-	if err := d.send(ctx, b.items, b.from, b.results); err != nil {
+	stored, err := d.send(ctx, b.items, b.from, b.results)
+	switch {
+	case err == nil:
+		return b.results, nil
+	case stored && !errors.Is(err, payment.ErrCommitUnknown):
+		// What is said of the part that failed does not hold for all.
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest met: %v", len(all), payment.ErrCommitUnknown, err) //nolint:errorlint // on purpose
+	default:
 		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), refusal(err))
 	}
-	return b.results, nil
 }
 
-// send sends a batch, by halves where the server can't read one of it.
-func (d *Door) send(ctx context.Context, items []arriving, from []int, results []payment.ReceiptOrFault) error {
+// send sends a batch, by halves where the server can't read one of it. It reports whether a
+// part was sent that is stored.
+func (d *Door) send(ctx context.Context, items []arriving, from []int, results []payment.ReceiptOrFault) (stored bool, err error) {
 	if len(items) == 0 {
-		return nil
+		return false, nil
 	}
 	answers, err := d.enqueueArrays(ctx, true, func() []arriving { return items })
 	switch {
@@ -109,18 +116,19 @@ func (d *Door) send(ctx context.Context, items []arriving, from []int, results [
 		for n, answer := range answers {
 			results[from[n]] = answer
 		}
-		return nil
+		return true, nil
 	case !unreadable(err):
-		return err
+		return false, err
 	case len(items) == 1:
 		results[from[0]].Fault = faultOf(refusal(err))
-		return nil
+		return false, nil
 	}
 	half := len(items) / 2
-	if err := d.send(ctx, items[:half], from[:half], results); err != nil {
-		return err
+	if stored, err = d.send(ctx, items[:half], from[:half], results); err != nil {
+		return stored, err
 	}
-	return d.send(ctx, items[half:], from[half:], results)
+	also, err := d.send(ctx, items[half:], from[half:], results)
+	return stored || also, err
 }
 
 // enqueueAlone sends one, waiting for its participant.

@@ -464,3 +464,27 @@ func TestTokensAreKept(t *testing.T) {
 		refusedBy(t, what, err, payment.StateInvalid)
 	}
 }
+
+// TestBatchOfWhichAPartIsStored: where the server can't read one line it is sent by halves. What one half is told does not hold for the
+// other, which is stored.
+func TestBatchOfWhichAPartIsStored(t *testing.T) {
+	t.Parallel()
+	d := newDoorDesk(t)
+	who := d.token(nil, "p1", "p2")
+	d.do(`CREATE FUNCTION railhead.no_room() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF NEW.participant_id = 'p2' THEN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space is left'; END IF; RETURN NEW; END $$`)
+	d.do(`CREATE TRIGGER no_room BEFORE INSERT ON railhead.payment_outbox_keys FOR EACH ROW EXECUTE FUNCTION railhead.no_room()`)
+	unreadable := d.instruction("p1", "i-2", "k-2")
+	unreadable.Payload = []byte(`{"amount": "10.50", "currency": "EUR", "text": "\ud800"}`)
+	all := []payment.Entrusted{{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: unreadable}, {Instruction: d.instruction("p2", "i-3", "k-3")}, {Instruction: d.instruction("p2", "i-4", "k-4")}}
+	_, err := d.door.EnqueueBatch(t.Context(), who, all)
+	fault, definite := errors.AsType[*payment.Fault](err)
+	if !errors.Is(err, payment.ErrCommitUnknown) || definite {
+		t.Errorf("%v, %v", err, fault)
+	}
+	same(t, "stored", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`), 1)
+	_, err = d.door.EnqueueBatch(t.Context(), who, all[2:])
+	if err == nil || errors.Is(err, payment.ErrCommitUnknown) {
+		t.Errorf("nothing is stored, and it says %v", err)
+	}
+}

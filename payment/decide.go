@@ -114,7 +114,7 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 // re-send that may not start any more by then has become a person's to judge.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
 	wait := min(max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter), notSentCap)
-	if c.Action == ActionSend && p.AwaitsAcceptance(c, a.Elapsed) {
+	if c.Action == ActionSend && p.AwaitsAcceptance(c, a.Elapsed, 0) {
 		// An operator ends it, not time: each look costs two rows.
 		wait = min(notSentCap*time.Duration(min(c.AttemptNo/2+1, 100)), awaitCap)
 	}

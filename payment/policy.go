@@ -393,11 +393,22 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	}
 }
 
+// MayLeave is MaySend for a send whose bytes take so long at most to be written: the rail has to
+// know the key of a re-send still when the last one arrives.
+func (p Policy) MayLeave(c Claim, elapsed, write time.Duration) bool {
+	if !p.MaySend(c, elapsed) {
+		return false
+	}
+	c.ExpiresAt = time.Time{} // holds for the first byte
+	return p.MaySend(c, elapsed+write)
+}
+
 // AwaitsAcceptance reports whether the send of a claim waits until an operator has accepted
 // the server: nothing but a restore may have made a send of it, whose caller wants one
-// alone, or whose key the rail might know no more. Once accepted it is sent as any other.
-func (p Policy) AwaitsAcceptance(c Claim, elapsed time.Duration) bool {
-	return c.Doubted && !c.OutcomeUnknown && !c.Provisional && (c.SendOnce || !p.MaySend(c, elapsed))
+// alone, or whose key the rail might know no more (MayLeave). Once accepted it is sent as any
+// other.
+func (p Policy) AwaitsAcceptance(c Claim, elapsed, write time.Duration) bool {
+	return c.Doubted && !c.OutcomeUnknown && !c.Provisional && (c.SendOnce || !p.MayLeave(c, elapsed, write))
 }
 
 // mayRepeat is MayResend for a re-send after a wait, also by what a restore may have forgotten:

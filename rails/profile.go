@@ -140,6 +140,10 @@ func (p Profile) Faults() []error {
 			"so the send could still be on the wire when \"no such payment\" is taken as proof",
 			p.Inquiry.NotFoundAge, payment.Duration(p.SendBudget()))
 	}
+	if write := time.Duration(p.Timeouts.Write); p.ResendOnUnknown == payment.ResendSameKey && p.KeyWindow > 0 && !p.MayResend(write) {
+		refuse("timeouts.write is %s, longer than what of key_window %s can be used: no re-send could be written before "+
+			"the rail forgets the key; shorten timeouts.write, or say resend_on_unknown NEVER", p.Timeouts.Write, p.KeyWindow)
+	}
 	all = append(all, p.Rate.validate()...)
 	all = append(all, p.Breaker.validate(p.Timeouts.Total())...)
 	if _, err := p.Codes.BodyTable(); err != nil {

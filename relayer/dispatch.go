@@ -154,10 +154,11 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 	if !claim.Intact() {
 		return stop(payment.ResultTampered, "the payload differs from its fingerprint in the key registry")
 	}
-	if l.profile.AwaitsAcceptance(claim, begun.Age()) {
+	write := time.Duration(l.profile.Timeouts.Write)
+	if l.profile.AwaitsAcceptance(claim, begun.Age(), write) {
 		return stop(payment.ResultNotSent, "a restore may have forgotten a send of it, and another might be a second one: it waits until an operator has accepted the server")
 	}
-	if !l.profile.MaySend(claim, begun.Age()) {
+	if !l.profile.MayLeave(claim, begun.Age(), write) {
 		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail or the caller allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
@@ -205,8 +206,8 @@ func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clo
 		return errors.New("this relayer's heartbeat is stale: others may count it as dead")
 	case claim.Expired(age):
 		return errors.New("the instruction has expired")
-	case !profile.MaySend(claim, age+time.Duration(profile.Timeouts.Write)):
-		return errors.New("the rail might know the key of this re-send no more when it arrives")
+	case !profile.MayLeave(claim, age, time.Duration(profile.Timeouts.Write)):
+		return errors.New("a re-send would arrive after the rail's key window, or is not allowed any more")
 	default:
 		return nil
 	}

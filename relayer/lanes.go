@@ -294,7 +294,7 @@ const askFirst = 16
 // allows reports whether a lane may be claimed, by the server and the sends that it may have
 // forgotten, and whether it goes on although a suspension is open.
 func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
-	claimed, goesOn = r.guard.Allows(one.profile.Policy, one.rules)
+	claimed, goesOn = r.guard.Allows(one.profile.Policy, one.rules, time.Duration(one.profile.Timeouts.Write))
 	if goesOn && (!one.suspended || one.wentBack) {
 		claimed = false // by what sends that may be forgotten were made is not known
 	}

@@ -108,6 +108,13 @@ func TestResendThatArrivesLate(t *testing.T) {
 		if err := firstSend.BeforeFirstByte(); err != nil {
 			t.Errorf("a first send has no window: %v", err)
 		}
+		// expires_at holds for the first byte.
+		expires := claim
+		expires.ExpiresAt = claim.ClaimedAt.Add(3500 * time.Millisecond)
+		expires.FirstSentAt, expires.LastSentAt = now, now
+		if err := r.mayStart(held.lane.profile, expires, clock.Now().Before(3*time.Second), held.budget); err != nil {
+			t.Errorf("half a second before it expires: %v", err)
+		}
 		// What does not begin, and may not any more, waits for an operator.
 		if d := policy.Decide(claim, payment.Answer{Result: payment.ResultNotSent, Elapsed: 3 * time.Second}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
 			t.Errorf("goes on as %+v", d)

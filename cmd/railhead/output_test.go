@@ -107,8 +107,10 @@ func TestNextStep(t *testing.T) {
 			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
-		"waits: its caller wants one send alone, and a restore may have forgotten one; it is sent once the suspension since 2026-11-21T09:00:00.000Z is ended": {
-			Now: now, SuspendedAt: now, SendOnce: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; it is due at 2026-11-21T09:00:00.000Z": {
+			Now: now, SuspendedAt: now, SendOnce: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; no running relayer serves rail wire": {
+			Now: now, SuspendedAt: now, SendOnce: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
 			Now: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -6000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire

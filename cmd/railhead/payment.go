@@ -118,8 +118,11 @@ func nextStep(line ledger.Timeline) string {
 	case p != nil && p.Pause != nil:
 		return "waits: " + sayPause(*p.Pause)
 	case p != nil && line.SendOnce && !line.SuspendedAt.IsZero() && p.NextAction == string(payment.ActionSend) && !p.OutcomeUnknown:
-		return "waits: its caller wants one send alone, and a restore may have forgotten one; it is sent once the suspension since " +
-			clock(line.SuspendedAt) + " is ended"
+		said := "waits until the suspension since " + clock(line.SuspendedAt) + " is ended: its caller wants one send alone, and a restore may have forgotten one"
+		if p.DueInMS > 0 {
+			said += "; it is due at " + clock(p.NextAttemptAt)
+		}
+		return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 	case p != nil && p.DueInMS > 0 && rescheduled(line) != nil:
 		act := rescheduled(line)
 		return fmt.Sprintf("%s in %s: not before %s, by %s: %s", p.NextAction, span(millis(p.DueInMS)), clock(p.NextAttemptAt), act.Actor, oneLine(act.Reason))

@@ -55,7 +55,8 @@ type Config struct {
 	WaitMax        time.Duration // of Prefer: wait; 30 s
 	BodyBytesMax   int64         // of one instruction; 128 KiB
 	ConnectionsMax int           // at once; 1,000
-	BatchesMax     int           // at once; 4
+	BatchesMax     int           // at once; 4, of one token half of them
+	BatchTimeMax   time.Duration // until the last line of a batch has come; 10 min
 	IdleMax        time.Duration // without a byte of a request or of room for an answer; 15 s
 	Drain          time.Duration // of requests under way when the process is stopped; 20 s
 	TLS            TLSFiles
@@ -67,6 +68,7 @@ func (c Config) withDefaults() Config {
 	c.BodyBytesMax = orElse(c.BodyBytesMax, 128<<10)
 	c.ConnectionsMax = orElse(c.ConnectionsMax, 1000)
 	c.BatchesMax = orElse(c.BatchesMax, 4)
+	c.BatchTimeMax = orElse(c.BatchTimeMax, 10*time.Minute)
 	c.IdleMax = orElse(c.IdleMax, 15*time.Second)
 	c.Drain = orElse(c.Drain, 20*time.Second)
 	return c
@@ -100,7 +102,7 @@ type API struct {
 func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, error) {
 	config = config.withDefaults()
 	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 || config.BatchesMax < 1 ||
-		config.IdleMax <= 0 || config.Drain <= 0 {
+		config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
 		return nil, errors.New("the bounds of the API must be above 0, and a body at least 1,024 bytes")
 	}
 	if watch == nil {

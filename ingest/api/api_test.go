@@ -600,3 +600,63 @@ func TestBrokenBatches(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesOfBatches: no token holds the places of others, nor one that is not for enqueuing any, and none for as long as it likes.
+func TestPlacesOfBatches(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{IdleMax: 300 * time.Millisecond, BatchTimeMax: time.Second})
+	line := `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}, "idempotency_key": "k"}` + "\n"
+	// drip sends a line feed now and then, until the answer has come.
+	drip := func() (ended chan time.Duration) {
+		ended = make(chan time.Duration, 1)
+		conn, err := net.Dial("tcp", d.serve.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, err = io.WriteString(conn, "POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+aToken+
+			"\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		go func() {
+			for err := error(nil); err == nil; time.Sleep(100 * time.Millisecond) {
+				_, err = io.WriteString(conn, "1\r\n\n\r\n")
+			}
+		}()
+		go func() {
+			io.ReadAtLeast(conn, make([]byte, 12), 12) //nolint:errcheck // it ends
+			ended <- time.Since(begun)
+		}()
+		return ended
+	}
+	first, second := drip(), drip()
+	time.Sleep(200 * time.Millisecond) // both are in
+	held := false
+	for range 50 {
+		if got := d.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"); got.status == 429 {
+			held = true
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !held {
+		t.Error("a third batch of the token is taken")
+	}
+	for _, ended := range []chan time.Duration{first, second} {
+		select {
+		case took := <-ended:
+			if took > 3*time.Second {
+				t.Errorf("a batch without a line lasts %s", took)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a batch without a line has no end")
+		}
+	}
+	d.want("afterwards", d.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"), 200)
+	d.want("too many blank lines", d.call("POST", "/v1/instructions/batch", strings.Repeat("\n", 10_001)+line, "Content-Type", "application/x-ndjson"), 200)
+	other := newDoor(t, api.Config{})
+	other.fake.token.Verbs = []string{"READ", "CANCEL"}
+	other.want("not for enqueuing", other.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"), 403)
+}

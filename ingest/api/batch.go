@@ -62,8 +62,26 @@ var (
 
 // batch takes instructions line by line and answers each, in their order, while it reads on.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
+	// What is left of a body that was not read to its end would be taken for the next request,
+	// and is not waited for.
+	w.Header().Set("Connection", "close")
 	if problem := wantType(r.Header.Get("Content-Type"), "application/x-ndjson"); problem != nil {
 		problem.write(w)
+		return
+	}
+	who := bearer(r.Context())
+	known, err := a.tokens.find(r.Context(), who.Token)
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	if !known.enters(max(1, a.config.BatchesMax/2)) {
+		problemOverQuota(time.Second).write(w)
+		return
+	}
+	defer known.leaves()
+	if !known.isFor(payment.VerbEnqueue) {
+		kindForbidden.of("token", "VERB", "The token is not for enqueuing.").write(w)
 		return
 	}
 	select {
@@ -71,12 +89,6 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-a.batches }()
 	default:
 		problemUnavailable(commitNone).write(w)
-		return
-	}
-	who := bearer(r.Context())
-	known, err := a.tokens.find(r.Context(), who.Token)
-	if err != nil {
-		problemOf(err).write(w)
 		return
 	}
 	b := &batching{
@@ -88,8 +100,6 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	// What is left of a body that was not read to its end would be taken for the next request.
-	w.Header().Set("Connection", "close")
 	ctx, stop := context.WithCancel(r.Context())
 	lines := make(chan readLine)
 	read := make(chan struct{})
@@ -114,18 +124,20 @@ func (b *batching) read(ctx context.Context, body io.Reader, lines chan<- readLi
 	defer close(lines)
 	reader := bufio.NewReaderSize(body, 16<<10)
 	bytesLeft := batchBytesMax
+	end := time.Now().Add(b.api.config.BatchTimeMax)
 	for n := 0; ; {
-		b.control.SetReadDeadline(time.Now().Add(b.api.config.IdleMax)) //nolint:errcheck // where there are none, the server has its own
+		patience := min(b.api.config.IdleMax, time.Until(end))
+		b.control.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // where there are none, the server has its own
 		text, err := oneLine(reader, int(b.api.config.BodyBytesMax))
 		if bytesLeft -= len(text); bytesLeft < 0 {
 			err = errTooMuch
 		}
 		next := readLine{text, err}
-		if err == nil && len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		if n++; err == nil && n > batchLinesMax {
+		if n++; err == nil && n > batchLinesMax { // blank ones too, or they would hold the place without end
 			next = readLine{err: errTooMuch}
+		}
+		if next.err == nil && len(bytes.TrimSpace(text)) == 0 {
+			continue
 		}
 		select {
 		case lines <- next:

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,7 @@ type knownToken struct {
 	filled  time.Time // when room was reckoned
 	used    int64
 	refused int64
+	batches int // under way
 }
 
 func newTokens(store Store, timeout time.Duration) *tokens {
@@ -127,7 +129,7 @@ func (t *tokens) forget() {
 	dropped := 0
 	for digest, one := range t.known {
 		if one.mu.TryLock() {
-			if one.used == 0 && one.refused == 0 {
+			if one.used == 0 && one.refused == 0 && one.batches == 0 {
 				delete(t.known, digest)
 				dropped++
 			}
@@ -155,6 +157,30 @@ func (k *knownToken) admits(who payment.Bearer) *Problem {
 	}
 	k.used++
 	return nil
+}
+
+// isFor reports whether the token is for an act, as far as is remembered.
+func (k *knownToken) isFor(verb string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.token.Verbs, verb)
+}
+
+// enters counts a batch of the token, unless so many are under way; leaves ends it.
+func (k *knownToken) enters(most int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.batches >= most {
+		return false
+	}
+	k.batches++
+	return true
+}
+
+func (k *knownToken) leaves() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.batches--
 }
 
 func roomOf(token payment.Token) float64 {

@@ -260,8 +260,8 @@ func (g *Guard) Server() payment.Server {
 // suspension is open: its rail de-duplicates by key, and its key window covers the
 // time since the newest moment that the data knows, and that of each restore before
 // that the rail may know keys of yet. The rules are those of the profiles that the sends
-// which may be forgotten were made under.
-func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules) (claimed, goesOn bool) {
+// which may be forgotten were made under, and a send takes so long at most to be written.
+func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules, write time.Duration) (claimed, goesOn bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -272,7 +272,7 @@ func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules) (claimed
 	default:
 		// As the oldest payment that a send of may be forgotten.
 		oldest := payment.Claim{Action: payment.ActionSend, ClaimedAt: g.server.Now.Add(g.looked.Age()), SentUnder: rules}
-		goesOn = policy.MaySend(oldest.Weigh(g.server.Suspensions), 0)
+		goesOn = policy.MayLeave(oldest.Weigh(g.server.Suspensions), 0, write)
 		return goesOn, goesOn
 	}
 }

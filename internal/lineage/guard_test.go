@@ -126,8 +126,8 @@ func look(t *testing.T, g *lineage.Guard) {
 // claimed, whether those of one with keys are, and whether the guard vouches.
 func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool) {
 	t.Helper()
-	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever}, nil)
-	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, nil)
+	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever}, nil, 0)
+	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, nil, 0)
 	if claimed != never || goesOn != keyed {
 		t.Errorf("%s: claimed %t and with keys %t, want %t and %t (%s)", what, claimed, goesOn, never, keyed, g.Reason())
 	}
@@ -448,7 +448,7 @@ func TestStoreFails(t *testing.T) {
 				t.Errorf("%s lost: %v", call, err)
 			}
 			// Claims name the server that was looked at last, which this one is not.
-			if claimed, _ := g.Allows(payment.Policy{}, nil); claimed && g.Server().Same(l.server) {
+			if claimed, _ := g.Allows(payment.Policy{}, nil, 0); claimed && g.Server().Same(l.server) {
 				t.Errorf("%s lost: claimed on a server that was not looked at", call)
 			}
 			l.before, l.after = "", ""
@@ -497,7 +497,7 @@ func TestWindow(t *testing.T) {
 	g := guard(t, l, "")
 	look(t, g)
 	for window, want := range map[time.Duration]bool{time.Hour: true, 33 * time.Minute: false, time.Minute: false} {
-		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)}, nil)
+		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)}, nil, 0)
 		if claimed != want || goesOn != want {
 			t.Errorf("a window of %s: claimed %t, goes on %t", window, claimed, goesOn)
 		}
@@ -530,7 +530,7 @@ func TestWindowOverTwoRestores(t *testing.T) {
 		})
 		g := guard(t, l, "")
 		look(t, g)
-		_, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, test.rules)
+		_, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, test.rules, 0)
 		if goesOn != test.want {
 			t.Errorf("%s: goes on %t, want %t", name, goesOn, test.want)
 		}

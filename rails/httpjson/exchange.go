@@ -64,6 +64,10 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 		// The bank spoke first: whatever it said, it was not about this request.
 		return answer{}, r.failed(parent, ctx, t, errors.New("an answer came before the request was written"))
 	}
+	if !t.answered() {
+		t.hangUp() // what else it brings is of no use either
+		return answer{}, r.failed(parent, ctx, t, errors.New("an answer was there before the request was written: it is of an earlier request"))
+	}
 	timer := time.AfterFunc(time.Duration(r.timeouts.Body), func() { stop(errBodyTime) })
 	defer timer.Stop()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))

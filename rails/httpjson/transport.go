@@ -20,7 +20,10 @@ import (
 const (
 	maxHeader   = 16 << 10 // bytes of an answer's header
 	maxAnswer   = 64 << 10 // bytes of an answer's body
-	idleTimeout = 15 * time.Second
+
+	// idleTimeout is below the 5 s after which common servers close a connection without a
+	// word: what is written into it just then may have been executed, and is unknown.
+	idleTimeout = 4 * time.Second
 )
 
 // dialer makes the connections of one rail. The transport goes on dialling for a

@@ -31,6 +31,7 @@ type ticket struct {
 	conn  *wireConn   // the one that writes
 	given []*wireConn // those that the transport chose for the request
 	over  bool        // the call's context has ended
+	heard bool        // bytes have come back since the first byte was written
 	cause error       // what veto said
 }
 
@@ -79,6 +80,24 @@ func (t *ticket) give(conn *wireConn) {
 	if t.over {
 		conn.hangUp(t)
 	}
+}
+
+// hears notes that bytes came on a connection.
+func (t *ticket) hears(conn *wireConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == conn && (t.state == ticketWriting || t.state == ticketLeft) {
+		t.heard = true
+	}
+}
+
+// answered reports whether what was read can be the answer: some of it came after the
+// request had begun to leave. What a connection brought before that belongs to an earlier
+// request.
+func (t *ticket) answered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard
 }
 
 // vetoed is what the last question before the first byte was answered with.
@@ -197,6 +216,14 @@ func (c *wireConn) owner() *ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ticket
+}
+
+func (c *wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if t := c.owner(); n > 0 && t != nil {
+		t.hears(c)
+	}
+	return n, err
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {

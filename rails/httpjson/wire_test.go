@@ -262,3 +262,35 @@ func TestTransportHasNoWaysOfItsOwn(t *testing.T) {
 		t.Errorf("protocols %v", transport.Protocols)
 	}
 }
+
+// TestAnswerOfAnEarlierRequest: bytes that a kept connection had brought before a request was written are no answer to it.
+func TestAnswerOfAnEarlierRequest(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	conn := wireOver(near)
+	brings := func() {
+		t.Helper()
+		go far.Write([]byte("HTTP/1.1 402 Payment Required")) //nolint:errcheck // it is read
+		if _, err := conn.Read(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := &ticket{}
+	if err := conn.attach(request); err != nil {
+		t.Fatal(err)
+	}
+	if brings(); request.answered() {
+		t.Error("what was there before the request is its answer")
+	}
+	go far.Read(make([]byte, 100)) //nolint:errcheck // it is written
+	if _, err := conn.Write([]byte("POST")); err != nil {
+		t.Fatal(err)
+	}
+	if request.answered() {
+		t.Error("answered before anything came")
+	}
+	if brings(); !request.answered() {
+		t.Error("the answer is not seen")
+	}
+}

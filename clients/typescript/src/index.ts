@@ -34,6 +34,11 @@ export class RailheadError extends Error {
   get retryable(): boolean {
     return this.status === 429 || this.status >= 500
   }
+
+  /** Whether this very call may have been done all the same. Of one before it nothing is said. */
+  get mayBeDone(): boolean {
+    return this.status >= 500 && this.problem?.commit !== 'none'
+  }
 }
 
 /**
@@ -181,6 +186,7 @@ export class Railhead {
   async enqueueBatch(instructions: readonly BatchInstruction[], options: CallOptions = {}): Promise<BatchLine[]> {
     const lines = new Map<number, BatchLine>()
     let open = instructions.map((_, n) => n)
+    const doubtful = new Set<number>() // some attempt may have enqueued it
     let failure: unknown
     for (let attempt = 1; open.length > 0 && attempt <= this.#options.attempts; attempt++) {
       if (attempt > 1) await this.#pause(attempt - 1, undefined, options.signal)
@@ -191,22 +197,31 @@ export class Railhead {
         })
         if (answer.status !== 200) {
           const refused = new RailheadError(answer.status, problemOf(answer.text))
-          if (!refused.retryable) throw refused
+          if (refused.mayBeDone) open.forEach((n) => doubtful.add(n))
+          if (!refused.retryable) throw open.some((n) => doubtful.has(n)) ? new UnknownOutcomeError(undefined, refused) : refused
           failure = refused
           continue
         }
+        const said = new Map<number, BatchLine>()
         for (const text of answer.text.split('\n')) {
           const line = parsed<BatchLine>(text)
           const at = line?.line === undefined ? undefined : open[line.line - 1]
-          if (line && at !== undefined) lines.set(at, { ...line, line: at + 1 })
+          if (line && at !== undefined) said.set(at, { ...line, line: at + 1 })
+        }
+        for (const n of open) {
+          const line = said.get(n)
+          if (!line || (line.status >= 500 && line.problem?.commit !== 'none')) doubtful.add(n)
+          // A refusal is the end of a line that no attempt before it may have enqueued.
+          if (line && (line.status < 300 || !doubtful.has(n))) lines.set(n, line)
         }
       } catch (failed) {
-        if (failed instanceof RailheadError || options.signal?.aborted) throw failed
+        if (failed instanceof RailheadError || failed instanceof UnknownOutcomeError || options.signal?.aborted) throw failed
         failure = failed
+        open.forEach((n) => doubtful.add(n))
       }
       open = open.filter((n) => !(lines.get(n) && lines.get(n)!.status < 500 && lines.get(n)!.status !== 429))
     }
-    if (open.some((n) => !lines.has(n))) throw new UnknownOutcomeError(undefined, failure)
+    if (open.some((n) => doubtful.has(n) || !lines.has(n))) throw new UnknownOutcomeError(undefined, failure)
     return instructions.map((_, n) => lines.get(n)!)
   }
 
@@ -214,6 +229,10 @@ export class Railhead {
   async #json<T>(request: Request): Promise<T> {
     let failure: unknown
     let after: string | null = null
+    // Some attempt may have done it: what a later one is told is said of that one alone.
+    let doubtful = false
+    const writes = request.method === 'POST'
+    const ended = (error: unknown) => (doubtful && !(error instanceof UnknownOutcomeError) ? new UnknownOutcomeError(request.idempotencyKey, error) : error)
     for (let attempt = 1; attempt <= this.#options.attempts; attempt++) {
       if (attempt > 1) await this.#pause(attempt - 1, after, request.signal)
       after = null
@@ -223,18 +242,21 @@ export class Railhead {
           const value = parsed<T>(answer.text)
           if (value !== undefined) return value
           failure = new Error('the answer was cut')
+          doubtful ||= writes
           continue
         }
         const refused = new RailheadError(answer.status, problemOf(answer.text))
-        if (!refused.retryable) throw refused
+        if (!refused.retryable) throw ended(refused)
+        doubtful ||= writes && refused.mayBeDone
         failure = refused
         after = answer.retryAfter
       } catch (failed) {
-        if (failed === failure || request.signal?.aborted || (failed instanceof RailheadError && !failed.retryable)) throw failed
+        if (request.signal?.aborted || failed instanceof RailheadError || failed instanceof UnknownOutcomeError) throw failed
         failure = failed
+        doubtful ||= writes
       }
     }
-    if (failure instanceof RailheadError && failure.problem?.commit !== 'unknown') throw failure
+    if (failure instanceof RailheadError && !failure.mayBeDone) throw ended(failure)
     throw new UnknownOutcomeError(request.idempotencyKey, failure)
   }
 

@@ -88,3 +88,33 @@ test('an end by the caller', async () => {
   const ended = AbortSignal.abort(new Error('enough'))
   await assert.rejects(client.enqueue(instruction(600), { ...key(600), signal: ended }))
 })
+
+test('an earlier attempt may have stored', async () => {
+  const problem = (status, commit) => ({ status, text: JSON.stringify({ title: 'refused', status, commit }) })
+  const none = problem(503, 'none'), unknown = problem(503, 'unknown'), expired = problem(401), cut = { status: 201, text: '{"outbox' }
+  const line = (status, commit) => ({ status: 200, text: JSON.stringify({ line: 1, status, problem: { title: 'refused', status, commit } }) + '\n' })
+  const lost = undefined
+  const cases = [
+    [false, [none], RailheadError], [false, [expired], RailheadError], [false, [none, expired], RailheadError],
+    [false, [cut, none], UnknownOutcomeError], [false, [none, unknown, none], UnknownOutcomeError], [false, [unknown, expired], UnknownOutcomeError],
+    [false, [lost, none], UnknownOutcomeError], [false, [lost, expired], UnknownOutcomeError],
+    [true, [none, line(503, 'none'), line(422)], 422], [true, [lost, line(422)], UnknownOutcomeError], [true, [line(503, 'unknown'), line(503, 'none')], UnknownOutcomeError],
+    [true, [lost, expired], UnknownOutcomeError], [true, [unknown, expired], UnknownOutcomeError], [true, [expired], RailheadError],
+    [true, [{ status: 200, text: '' }, line(503, 'none')], UnknownOutcomeError], [true, [line(503, 'none')], 503],
+  ]
+  for (const [batch, says, want] of cases) {
+    let calls = 0
+    const scripted = new Railhead({
+      baseUrl, token, attempts: 4, backoffMs: 1,
+      fetch: async () => {
+        const said = says[Math.min(calls++, says.length - 1)]
+        if (said === lost) throw new TypeError('the answer was lost')
+        return new Response(said.text, { status: said.status })
+      },
+    })
+    const what = JSON.stringify([batch, says])
+    const call = batch ? scripted.enqueueBatch([{ ...instruction(900), idempotency_key: 'k' }]) : scripted.enqueue(instruction(900), key(900))
+    if (typeof want === 'number') assert.equal((await call)[0].status, want, what)
+    else await assert.rejects(call, want, what)
+  }
+})
