@@ -94,8 +94,11 @@ func scanLoggedAct(row pgx.CollectableRow) (LoggedAct, error) {
 	return a, err
 }
 
+// logSettle is how long an act may be under way and still be told.
+const logSettle = 15 * time.Second
+
 // LogTail follows the operator log. An act becomes visible when it commits, and has its
-// number from before that: each look reads the last settleDefault once more and leaves out
+// number from before that: each look reads the last logSettle once more and leaves out
 // what it told before.
 type LogTail struct {
 	reader *Reader
@@ -110,7 +113,7 @@ func (r *Reader) LogTail(ctx context.Context, filter LogFilter, seen []LoggedAct
 	if err != nil {
 		return nil, fmt.Errorf("following the operator log: %w", err)
 	}
-	t := &LogTail{reader: r, filter: filter, from: payment.FloorID(now.Add(-settleDefault)), told: make(map[payment.ID]bool)}
+	t := &LogTail{reader: r, filter: filter, from: payment.FloorID(now.Add(-logSettle)), told: make(map[payment.ID]bool)}
 	for _, act := range seen {
 		t.told[act.ActID] = true
 	}
@@ -141,7 +144,7 @@ func (t *LogTail) Look(ctx context.Context, tell func(LoggedAct) error) (fellBeh
 			return false, err
 		}
 	}
-	if from := payment.FloorID(now.Add(-settleDefault)); slices.Compare(from[:], t.from[:]) > 0 {
+	if from := payment.FloorID(now.Add(-logSettle)); slices.Compare(from[:], t.from[:]) > 0 {
 		t.from = from
 		for id := range t.told {
 			if slices.Compare(id[:], from[:]) < 0 {

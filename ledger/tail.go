@@ -41,9 +41,6 @@ type TailFilter struct {
 	State         payment.State
 	// Since is how far back it begins; 0: now.
 	Since time.Duration
-	// Settle is how long a transaction may be under way and its rows still be seen:
-	// a row has its time from before its commit. 0 is 15 s; at most 10 min.
-	Settle time.Duration
 }
 
 // Bounds of one look of a Tail.
@@ -52,19 +49,18 @@ const (
 	tailPagesMax  = 50
 	tailFlightAge = time.Second // a claim that takes longer is told of
 	tailFlightMax = 1_000
-	settleDefault = 15 * time.Second
-	settleMax     = 10 * time.Minute
 )
 
-// Tail follows the archive. Rows become visible when they commit, and carry the
-// time at which they were written: each look therefore reads the last Settle once
-// more and leaves out what it told before. It costs what happened in that time,
-// whatever the archive holds.
+// Tail follows the archive by the feed that callers are told by, which misses no row that
+// commits late. What is committed is told at once, also where an older transaction, which is
+// under way, keeps it from callers.
 type Tail struct {
-	reader   *Reader
-	filter   TailFilter
-	low      time.Time
-	told     map[rowKey]time.Time // rows no older than low
+	reader *Reader
+	filter TailFilter
+	begun  bool
+	place  payment.Place       // up to here everything is told
+	ahead  map[payment.ID]bool // by attempt_id: told, and behind the place
+	// inFlight has the claims that were told of.
 	inFlight map[rowKey]bool
 }
 
@@ -73,95 +69,130 @@ type rowKey struct {
 	attemptNo int
 }
 
-// Tail begins to follow.
-func (r *Reader) Tail(filter TailFilter) (*Tail, error) {
-	if filter.Settle == 0 {
-		filter.Settle = settleDefault
-	}
-	if filter.Settle < 0 || filter.Settle > settleMax || filter.Since < 0 {
-		return nil, fmt.Errorf("%w: settle is %s and since %s, must be up to %s and not negative", payment.ErrInvalid, filter.Settle, filter.Since, settleMax)
-	}
-	return &Tail{reader: r, filter: filter, told: make(map[rowKey]time.Time), inFlight: make(map[rowKey]bool)}, nil
+// Looked is what a look has found in addition to rows.
+type Looked struct {
+	// Behind is set where there is more than one look reads: look again.
+	Behind bool
+	// WentBack is set where a failover or a restore has forgotten what was told: some rows
+	// are told again.
+	WentBack bool
 }
 
-// Look tells what has become visible since the last look, in the order in which
-// it was written, then the claims that have been in flight for a second. It
-// reports whether there was so much that it had to give up looking for rows that
-// commit late.
-func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (fellBehind bool, err error) {
-	now, err := t.reader.now(ctx)
-	if err != nil {
-		return false, fmt.Errorf("following the archive: %w", err)
+// Tail begins to follow.
+func (r *Reader) Tail(filter TailFilter) (*Tail, error) {
+	if filter.Since < 0 {
+		return nil, fmt.Errorf("%w: since is %s, must not be negative", payment.ErrInvalid, filter.Since)
 	}
-	t.begin(now)
-	at := Happened{CreatedAt: t.low}
+	return &Tail{reader: r, filter: filter, ahead: make(map[payment.ID]bool), inFlight: make(map[rowKey]bool)}, nil
+}
+
+// Look tells what has become visible since the last look, in the order of the feed, then the
+// claims that have been in flight for a second.
+func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, error) {
+	var looked Looked
+	if !t.begun {
+		if err := t.begin(ctx); err != nil {
+			return looked, fmt.Errorf("following the archive: %w", err)
+		}
+	}
+	at, began := t.place, t.place
 	for page := 0; ; page++ {
-		rows, err := t.page(ctx, at)
+		rows, wentBack, err := t.page(ctx, at)
 		if err != nil {
-			return false, fmt.Errorf("following the archive: %w", err)
+			return looked, fmt.Errorf("following the archive: %w", err)
+		}
+		if wentBack {
+			looked.WentBack = true
+			clear(t.ahead)
 		}
 		if err := t.tellNew(rows, tell); err != nil {
-			return false, err
+			return looked, err
 		}
 		if len(rows) < tailPage {
 			break
 		}
-		at = rows[len(rows)-1]
 		if page == tailPagesMax {
-			t.forget(at.CreatedAt)
-			return true, nil
+			// What is ahead of a transaction under way is not read again and again: the rest is
+			// told once that has ended.
+			looked.Behind = t.place != began
+			return looked, nil
 		}
+		at = rows[len(rows)-1].at
 	}
-	t.forget(now.Add(-t.filter.Settle))
-	return false, t.tellFlight(ctx, tell)
+	return looked, t.tellFlight(ctx, tell)
 }
 
-// begin says from when on the look at a moment reads. A moment before the last look is by
-// the clock of another server, which is behind.
-func (t *Tail) begin(now time.Time) {
-	switch {
-	case t.low.IsZero():
-		t.low = now.Add(-t.filter.Since)
-	case now.Add(-t.filter.Settle).Before(t.low):
-		t.low = now.Add(-t.filter.Settle)
-	}
-}
-
-func (t *Tail) page(ctx context.Context, after Happened) ([]Happened, error) {
-	var rows []Happened
-	err := t.reader.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(t.reader.sql["tail"], after.CreatedAt, uuid(after.OutboxID), after.AttemptNo,
-			text(t.filter.RailType), text(t.filter.ParticipantID), text(string(t.filter.State)), tailPage).Query(collect(&rows, scanHappened))
-	})
-	return rows, err
-}
-
-func (t *Tail) tellNew(rows []Happened, tell func(Happened) error) error {
-	for _, row := range rows {
-		key := rowKey{row.OutboxID, row.AttemptNo}
-		// A failover that forgot a row gives its number to another.
-		if at, known := t.told[key]; known && at.Equal(row.CreatedAt) || !row.wanted {
-			continue
-		}
-		t.told[key] = row.CreatedAt
-		if err := tell(row); err != nil {
+// begin finds the place to begin at. From now on means without what is ahead of it now.
+func (t *Tail) begin(ctx context.Context) error {
+	var since pgtype.Timestamptz
+	if t.filter.Since > 0 {
+		now, err := t.reader.now(ctx)
+		if err != nil {
 			return err
 		}
+		since = pgtype.Timestamptz{Time: now.Add(-t.filter.Since), Valid: true}
 	}
+	err := t.reader.look(ctx, func(batch *pgx.Batch) {
+		batch.Queue(t.reader.sql["tail_begin"], since).QueryRow(func(row pgx.Row) error {
+			var place placeTargets
+			err := row.Scan(place.columns()...)
+			t.place = place.value()
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for at := t.place; !since.Valid; {
+		rows, _, err := t.page(ctx, at)
+		if err != nil {
+			return err
+		}
+		if err := t.tellNew(rows, func(Happened) error { return nil }); err != nil {
+			return err
+		}
+		if len(rows) < tailPage {
+			break
+		}
+		at = rows[len(rows)-1].at
+	}
+	t.begun = true
 	return nil
 }
 
-// forget moves on: what was written before is not looked at again.
-func (t *Tail) forget(before time.Time) {
-	if before.Before(t.low) {
-		return
-	}
-	t.low = before
-	for key, at := range t.told {
-		if at.Before(before) {
-			delete(t.told, key)
+func (t *Tail) page(ctx context.Context, after payment.Place) (rows []tailRow, wentBack bool, err error) {
+	err = t.reader.look(ctx, func(batch *pgx.Batch) {
+		arguments := append(placeArguments(after), text(t.filter.RailType), text(t.filter.ParticipantID), text(string(t.filter.State)), tailPage)
+		batch.Queue(t.reader.sql["tail"], arguments...).Query(func(found pgx.Rows) error {
+			all, err := pgx.CollectRows(found, scanTailRow)
+			for _, row := range all {
+				wentBack = wentBack || row.wentBack
+				if row.at.Xact > 0 {
+					rows = append(rows, row)
+				}
+			}
+			return err
+		})
+	})
+	return rows, wentBack, err
+}
+
+func (t *Tail) tellNew(rows []tailRow, tell func(Happened) error) error {
+	for _, row := range rows {
+		told := t.ahead[row.attemptID]
+		if !told && row.wanted {
+			if err := tell(row.Happened); err != nil {
+				return err
+			}
+		}
+		if row.settled {
+			t.place = row.at
+			delete(t.ahead, row.attemptID)
+		} else if row.wanted {
+			t.ahead[row.attemptID] = true
 		}
 	}
+	return nil
 }
 
 func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error {
@@ -188,20 +219,56 @@ func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error 
 	return nil
 }
 
+// tailRow is a row of the feed, and its place.
+type tailRow struct {
+	Happened
+	at        payment.Place
+	attemptID payment.ID
+	settled   bool
+	wentBack  bool
+}
+
+func scanTailRow(row pgx.CollectableRow) (tailRow, error) {
+	var r tailRow
+	var place placeTargets
+	var attempt pgtype.UUID
+	var settled pgtype.Bool
+	var h happenedTargets
+	err := row.Scan(append(append([]any{&r.wentBack}, append(place.columns(), &settled, &attempt)...), h.columns()...)...)
+	r.Happened, r.at, r.attemptID, r.settled = h.value(), place.value(), payment.ID(attempt.Bytes), settled.Bool
+	return r, err
+}
+
 func scanHappened(row pgx.CollectableRow) (Happened, error) {
-	var id pgtype.UUID
-	var answers, latency pgtype.Int4
-	var claimed, completed pgtype.Timestamptz
-	var result, reference, railCode, code, worker pgtype.Text
-	var h Happened
-	err := row.Scan(&id, &h.InstructionID, &h.ParticipantID, &h.RailType, &h.AttemptNo, &h.State, &answers,
-		&h.CreatedAt, &claimed, &completed, &result, &reference, &railCode, &code, &latency, &worker, &h.OutcomeUnknown, &h.wanted)
-	h.OutboxID, h.AnswersAttemptNo = payment.ID(id.Bytes), int(answers.Int32)
-	h.ClaimedAt, h.CompletedAt = orZero(claimed), orZero(completed)
-	h.Result, h.RailReference, h.RailCode, h.ErrorCode, h.WorkerID = result.String, reference.String, railCode.String, code.String, worker.String
-	if latency.Valid {
-		h.LatencyMS = &latency.Int32
+	var h happenedTargets
+	err := row.Scan(h.columns()...)
+	return h.value(), err
+}
+
+// happenedTargets takes a row as the statements of a Tail return it.
+type happenedTargets struct {
+	id                                        pgtype.UUID
+	answers, latency                          pgtype.Int4
+	created, claimed, completed               pgtype.Timestamptz
+	result, reference, railCode, code, worker pgtype.Text
+	h                                         Happened
+}
+
+func (t *happenedTargets) columns() []any {
+	return []any{
+		&t.id, &t.h.InstructionID, &t.h.ParticipantID, &t.h.RailType, &t.h.AttemptNo, &t.h.State, &t.answers,
+		&t.created, &t.claimed, &t.completed, &t.result, &t.reference, &t.railCode, &t.code, &t.latency, &t.worker, &t.h.OutcomeUnknown, &t.h.wanted,
+	}
+}
+
+func (t *happenedTargets) value() Happened {
+	h := t.h
+	h.OutboxID, h.AnswersAttemptNo = payment.ID(t.id.Bytes), int(t.answers.Int32)
+	h.CreatedAt, h.ClaimedAt, h.CompletedAt = orZero(t.created), orZero(t.claimed), orZero(t.completed)
+	h.Result, h.RailReference, h.RailCode, h.ErrorCode, h.WorkerID = t.result.String, t.reference.String, t.railCode.String, t.code.String, t.worker.String
+	if t.latency.Valid {
+		h.LatencyMS = &t.latency.Int32
 	}
 	h.Result, h.Evidence = sayEvidence(h.State, h.ErrorCode, h.Result)
-	return h, err
+	return h
 }

@@ -22,19 +22,19 @@ func TestTailSeesLateCommits(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	reader := d.reader()
-	tail, err := reader.Tail(ledger.TailFilter{Since: time.Hour, Settle: 10 * time.Second})
+	tail, err := reader.Tail(ledger.TailFilter{Since: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	told := map[string]int{}
 	look := func() {
 		t.Helper()
-		behind, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+		looked, err := tail.Look(t.Context(), func(row ledger.Happened) error {
 			told[row.InstructionID]++
 			return nil
 		})
-		if err != nil || behind {
-			t.Fatalf("%v, %v", behind, err)
+		if err != nil || looked != (ledger.Looked{}) {
+			t.Fatalf("%+v, %v", looked, err)
 		}
 	}
 	late, err := d.Conn(t, "").Begin(t.Context())
@@ -115,26 +115,33 @@ func (d *desk) reader() *ledger.Reader {
 	return reader
 }
 
-// TestTailAfterARestore: a failover that forgot a row gives its number to another, which is told of.
+// TestTailAfterARestore: a failover that forgot a row gives its number and its place to others, which are told.
 func TestTailAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour, Settle: 10 * time.Second})
+	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour})
 	d.must(err)
 	var told []string
-	look := func() {
+	look := func() bool {
 		t.Helper()
-		_, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+		looked, err := tail.Look(t.Context(), func(row ledger.Happened) error {
 			told = append(told, row.InstructionID)
 			return nil
 		})
 		d.must(err)
+		return looked.WentBack
 	}
 	d.do(tailRow, "first", "1 s")
+	d.do(tailRow, "forgotten", "1 s")
+	d.settled()
 	look()
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
-	d.do(`UPDATE railhead.payment_outbox_attempts SET instruction_id = 'another', created_at = created_at + interval '500 ms'`)
-	look()
-	look()
-	same(t, "told", fmt.Sprint(told), "[first another]")
+	d.do(`DELETE FROM railhead.payment_outbox_attempts WHERE instruction_id = 'forgotten'`)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET xact = (xact::text::bigint - 10)::text::xid8`)
+	d.do(tailRow, "another", "0 s")
+	d.do(`UPDATE railhead.payment_outbox_attempts SET xact = (xact::text::bigint - 10)::text::xid8 WHERE instruction_id = 'another'`)
+	d.settled()
+	same(t, "went back", look(), true)
+	same(t, "went back again", look(), false)
+	same(t, "told", fmt.Sprint(told), "[first forgotten first another]")
 }

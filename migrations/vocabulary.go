@@ -29,6 +29,9 @@ var words = vocabulary{
 	"unsettled_states":  listed(payment.States(), payment.State.LeavesOpen),
 	"replayable_states": listed(payment.States(), payment.State.MayReplay),
 
+	"event_types":          eventTypes(),
+	"unknown_event_states": listed(payment.States(), func(s payment.State) bool { return s.EventType().IsUnknown() }),
+
 	"refusing_results":       listed(payment.Results(), payment.Result.Refuses),
 	"for_now_results":        listed(payment.Results(), payment.Result.RefusesForNow),
 	"send_refusing_results":  listed(payment.Results(), payment.Result.RefusesSend),
@@ -65,6 +68,17 @@ func listed[W ~string](all []W, is func(W) bool) string {
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// eventTypes gives each state that is told with the type that it is told as, as rows of VALUES.
+func eventTypes() string {
+	var rows []string
+	for _, state := range payment.States() {
+		if told := state.EventType(); told != "" {
+			rows = append(rows, fmt.Sprintf("('%s', '%s')", state, told))
+		}
+	}
+	return strings.Join(rows, ", ")
 }
 
 // named finds {name} and {name row}.

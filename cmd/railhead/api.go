@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails/secret"
 )
 
 // apiService is the HTTP door to the enqueue, as a component.
@@ -43,7 +46,14 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	door, err := api.New(api.Config{StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, TLS: files}, store, set.API(), log)
+	keys, err := eventKeys(s.APIEventKeys)
+	if err != nil {
+		store.Close()
+		return nil, nil, usage(err)
+	}
+	door, err := api.New(api.Config{
+		StoreTimeout: s.StoreTimeout, ConnectionsMax: s.APIConnectionsMax, StreamsMax: s.APIStreamsMax, Origins: listOf(s.APIOrigins), EventKeys: keys, TLS: files,
+	}, store, set.API(), log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
@@ -51,6 +61,32 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	a := &apiService{settings: s, store: store, api: door, log: log}
 	a.budget.Store(new(payment.DefaultTimeBudget()))
 	return a, store.Close, nil
+}
+
+// listOf reads a list with commas between.
+func listOf(text string) (all []string) {
+	for each := range strings.SplitSeq(text, ",") {
+		if each = strings.TrimSpace(each); each != "" {
+			all = append(all, each)
+		}
+	}
+	return all
+}
+
+// eventKeys fetches the secrets that tokens for events are sealed by.
+func eventKeys(refs string) (keys [][]byte, err error) {
+	for _, text := range listOf(refs) {
+		var ref secret.Ref
+		if err := ref.UnmarshalText([]byte(text)); err != nil {
+			return nil, fmt.Errorf("RAILHEAD_API_EVENT_KEYS: %w", err)
+		}
+		value, err := ref.Resolve(os.Getenv)
+		if err != nil {
+			return nil, fmt.Errorf("RAILHEAD_API_EVENT_KEYS: %w", err)
+		}
+		keys = append(keys, []byte(value.Reveal()))
+	}
+	return keys, nil
 }
 
 // Run serves until the context ends, then lets requests under way get their answers.

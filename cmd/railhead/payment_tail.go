@@ -24,8 +24,9 @@ func paymentTailCommand() *cobra.Command {
 		Long: "Follow what happens, a line a row of the archive, as it commits: outcomes, repairs, callbacks, acts of people. A\n" +
 			"claim is told of once it has been in flight for a second; every outcome says when and by whom it was claimed.\n" +
 			"Ends by Ctrl-C with exit code 0; an outage of the database is said on standard error, and does not end it.\n\n" +
-			"It asks by an index, so that it costs what happens and not what the archive holds. A row has its time from before\n" +
-			"its commit: each look reads the time that RAILHEAD_STORE_TIMEOUT allows, and 5 s more, once again. Connects by RAILHEAD_READER_URL.",
+			"It asks by the index that callers' events are told by, so that it costs what happens and not what the archive holds, and\n" +
+			"misses no row that commits late. Lines come as rows commit: where a transaction has written before others and commits\n" +
+			"after them, its rows come after theirs. Connects by RAILHEAD_READER_URL.",
 		Example: "  railhead payment tail --rail bank\n  railhead payment tail --since 10m --state FAILED --once -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,18 +37,21 @@ func paymentTailCommand() *cobra.Command {
 			if every < 100*time.Millisecond || every > time.Minute {
 				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
 			}
-			s, err := readSettings()
-			if err != nil {
-				return err
-			}
-			filter.Settle = s.StoreTimeout + 5*time.Second
 			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
 				tail, err := reader.Tail(filter)
 				if err != nil {
 					return err
 				}
-				return follow(cmd, every, once, "rows that commit late", func(ctx context.Context) (bool, error) {
-					return tail.Look(ctx, func(row ledger.Happened) error { return writeHappened(outputOf(cmd), row) })
+				return follow(cmd, every, once, "rows", func(ctx context.Context) (bool, error) {
+					for {
+						looked, err := tail.Look(ctx, func(row ledger.Happened) error { return writeHappened(outputOf(cmd), row) })
+						if looked.WentBack {
+							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has forgotten what was told here (a failover or a restore): some rows follow once more")
+						}
+						if err != nil || !looked.Behind {
+							return false, err
+						}
+					}
 				})
 			})
 		},

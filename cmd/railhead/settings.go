@@ -49,6 +49,9 @@ type settings struct {
 	APIClientCAFile   string `env:"RAILHEAD_API_CLIENT_CA_FILE"`
 	APIConns          int32  `env:"RAILHEAD_API_DATABASE_CONNECTIONS" envDefault:"8"`
 	APIConnectionsMax int    `env:"RAILHEAD_API_CONNECTIONS" envDefault:"1000"`
+	APIStreamsMax     int    `env:"RAILHEAD_API_STREAMS" envDefault:"500"`
+	APIOrigins        string `env:"RAILHEAD_API_ORIGINS"`
+	APIEventKeys      string `env:"RAILHEAD_API_EVENT_KEYS"`
 
 	LogLevel  string `env:"RAILHEAD_LOG_LEVEL" envDefault:"info"`
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal

@@ -31,15 +31,20 @@ type Store interface {
 	List(ctx context.Context, who payment.Bearer, page payment.Page) ([]payment.Tracked, error)
 	Attempts(ctx context.Context, who payment.Bearer, id payment.ID, after, most int) ([]payment.ArchiveRow, error)
 	Cancel(ctx context.Context, who payment.Bearer, id payment.ID, reason string) (attemptNo int, err error)
+	Events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error)
+	Newest(ctx context.Context, who payment.Subscription) (payment.Place, error)
 	NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error
 }
 
 // Observer counts what happens, for metrics.
 type Observer interface {
+	// Answered counts an answer. Took below 0: it was a stream, which takes as long as it is read.
 	Answered(operation string, status int, took time.Duration)
 	TokenRefused(reason string)
 	CommitUnknown()
 	Waiting(delta int)
+	Streaming(delta int)
+	StreamCut()
 }
 
 type silent struct{}
@@ -48,6 +53,8 @@ func (silent) Answered(string, int, time.Duration) {}
 func (silent) TokenRefused(string)                 {}
 func (silent) CommitUnknown()                      {}
 func (silent) Waiting(int)                         {}
+func (silent) Streaming(int)                       {}
+func (silent) StreamCut()                          {}
 
 // Config bounds what one process does. Zero values have the defaults that the fields name.
 type Config struct {
@@ -57,6 +64,10 @@ type Config struct {
 	ConnectionsMax int           // at once; 1,000
 	BatchesMax     int           // at once; 4, of one token half of them
 	BatchTimeMax   time.Duration // until the last line of a batch has come; 10 min
+	StreamsMax     int           // of events, at once, of the connections; 500
+	StreamBeat     time.Duration // between two signs of life of a stream that has nothing to tell; 15 s
+	Origins        []string      // of pages that may read events, such as https://shop.example; none
+	EventKeys      [][]byte      // that seal tokens for events: the first one seals, each opens; none: there are none
 	IdleMax        time.Duration // without a byte of a request or of room for an answer; 15 s
 	Drain          time.Duration // of requests under way when the process is stopped; 20 s
 	TLS            TLSFiles
@@ -69,6 +80,8 @@ func (c Config) withDefaults() Config {
 	c.ConnectionsMax = orElse(c.ConnectionsMax, 1000)
 	c.BatchesMax = orElse(c.BatchesMax, 4)
 	c.BatchTimeMax = orElse(c.BatchTimeMax, 10*time.Minute)
+	c.StreamsMax = orElse(c.StreamsMax, 500)
+	c.StreamBeat = orElse(c.StreamBeat, 15*time.Second)
 	c.IdleMax = orElse(c.IdleMax, 15*time.Second)
 	c.Drain = orElse(c.Drain, 20*time.Second)
 	return c
@@ -91,6 +104,8 @@ type API struct {
 	huma    huma.API
 	handler http.Handler
 	batches chan struct{}
+	hub     *hub
+	seals   []seal
 
 	// draining ends waits and batches early, so that a stop does not last as long as they may.
 	draining context.Context
@@ -102,7 +117,7 @@ type API struct {
 func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, error) {
 	config = config.withDefaults()
 	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 || config.BatchesMax < 1 ||
-		config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
+		config.StreamsMax < 1 || config.StreamBeat <= 0 || config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
 		return nil, errors.New("the bounds of the API must be above 0, and a body at least 1,024 bytes")
 	}
 	if watch == nil {
@@ -110,11 +125,18 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, er
 	}
 	a := &API{config: config, store: store, watch: watch, log: log, batches: make(chan struct{}, config.BatchesMax)}
 	a.draining, a.drain = context.WithCancel(context.Background())
-	a.tokens = newTokens(store, config.StoreTimeout)
+	a.tokens, a.hub = newTokens(store, config.StoreTimeout), newHub(a)
+	var err error
+	if a.seals, err = sealsOf(config.EventKeys); err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe())
 	a.register()
 	mux.HandleFunc("POST /v1/instructions/batch", a.batch)
+	mux.HandleFunc("GET /v1/events", a.events)
+	mux.HandleFunc("OPTIONS /v1/events", a.events)
+	mux.HandleFunc("POST /v1/events/tokens", a.eventToken)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { problemNotFound().write(w) })
 	a.handler = a.guarded(mux)
 	return a, nil
@@ -176,10 +198,14 @@ func (a *API) guarded(next http.Handler) http.Handler {
 					problemInternal().write(seen)
 				}
 			}
-			a.watch.Answered(operation, seen.status, time.Since(began))
+			took := time.Since(began)
+			if operation == opStream {
+				took = -1
+			}
+			a.watch.Answered(operation, seen.status, took)
 		}()
 		seen.Header().Set("Cache-Control", "no-store")
-		if operation == opOpenAPI {
+		if operation == opOpenAPI || r.URL.Path == "/v1/events" && r.Method == http.MethodOptions {
 			next.ServeHTTP(seen, r)
 			return
 		}
@@ -199,12 +225,12 @@ func (a *API) admit(r **http.Request) *Problem {
 	if a.away.Load() != nil {
 		return problemUnavailable(commitNone)
 	}
-	digest, ok := tokenOf(*r)
+	who, narrow, ok := a.shown(*r)
 	if !ok {
 		a.watch.TokenRefused("none")
 		return problemUnauthorized()
 	}
-	known, err := a.tokens.find((*r).Context(), digest)
+	known, err := a.tokens.find((*r).Context(), who.Token)
 	switch {
 	case errors.Is(err, payment.ErrToken):
 		a.watch.TokenRefused("unknown")
@@ -213,7 +239,6 @@ func (a *API) admit(r **http.Request) *Problem {
 		a.log.WarnContext((*r).Context(), "a token can't be looked up", "error", err)
 		return problemUnavailable(commitNone)
 	}
-	who := payment.Bearer{Token: digest, Certificate: certificateOf(*r)}
 	if problem := known.admits(who); problem != nil {
 		a.watch.TokenRefused("not_in_force")
 		return problem
@@ -222,7 +247,11 @@ func (a *API) admit(r **http.Request) *Problem {
 		a.watch.TokenRefused("over_quota")
 		return problemOverQuota(wait)
 	}
-	*r = (*r).WithContext(context.WithValue((*r).Context(), bearerKey{}, who))
+	ctx := context.WithValue((*r).Context(), bearerKey{}, who)
+	if narrow != nil {
+		ctx = context.WithValue(ctx, narrowKey{}, *narrow)
+	}
+	*r = (*r).WithContext(ctx)
 	return nil
 }
 

@@ -7,11 +7,13 @@ import (
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // Version is that of the contract: the first number is in each path, and changes with
 // what breaks a caller. A field or an operation that is added changes the second.
-const Version = "1.0.0"
+const Version = "1.1.0"
 
 const about = "Takes payment instructions, and says what became of them: never lost, never paid twice, always explainable.\n\n" +
 	"Within /v1 nothing is taken away or given another meaning; fields, operations, states and problem types may be added, and a caller " +
@@ -24,7 +26,7 @@ func describe() huma.Config {
 	config := huma.DefaultConfig("Railhead", Version)
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
 		name := huma.DefaultSchemaNamer(t, hint)
-		return cmp.Or(map[string]string{"Seen": "InstructionStatus", "Row": "Attempt", "AttemptsOutputBody": "AttemptPage", "ListOutputBody": "InstructionPage"}[name], name)
+		return cmp.Or(map[string]string{"Seen": "InstructionStatus", "Row": "Attempt", "AttemptsOutputBody": "AttemptPage", "EventTokenMade": "EventToken", "ListOutputBody": "InstructionPage"}[name], name)
 	})
 	config.CreateHooks = nil // no link to a schema in each answer
 	config.DocsPath, config.SchemasPath = "", ""
@@ -32,7 +34,8 @@ func describe() huma.Config {
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token": {Type: "http", Scheme: "bearer", Description: "A token of railhead token create. It may be bound to a client certificate."},
+		"token":       {Type: "http", Scheme: "bearer", Description: "A token of railhead token create. It may be bound to a client certificate."},
+		"event_token": {Type: "apiKey", In: "query", Name: tokenParameter, Description: "A token of POST /v1/events/tokens, which the header Authorization may show as well."},
 	}
 	config.Security = []map[string][]string{{"token": {}}}
 	return config
@@ -132,9 +135,10 @@ func (a *API) register() {
 		parameter.Required = parameter.Name == "Idempotency-Key"
 	}
 	a.describeBatch()
+	a.describeEvents()
 	// To answers fields may be added.
 	for name, schema := range schemas {
-		if name != "Instruction" && name != "BatchInstruction" && name != "Reason" {
+		if name != "Instruction" && name != "BatchInstruction" && name != "Reason" && name != "EventTokenRequest" {
 			schema.AdditionalProperties = nil
 		}
 	}
@@ -168,11 +172,74 @@ func (a *API) describeBatch() {
 	operation.Responses = map[string]*huma.Response{"200": {
 		Description: "A line for each instruction, and the end", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: line}},
 	}}
-	problem := schemas.Schema(typeOf[Problem](), true, "Problem")
+	a.add(operation)
+}
+
+// add describes an operation that huma does not serve.
+func (a *API) add(operation huma.Operation) {
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(typeOf[Problem](), true, "Problem")
 	for _, status := range operation.Errors {
 		operation.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}
 	}
 	a.huma.OpenAPI().AddOperation(&operation)
+}
+
+// describeEvents describes what is a page or a stream, by what the caller accepts.
+func (a *API) describeEvents() {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	text := func(format string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Format: format} }
+	query := func(name, description string, schema *huma.Schema) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Description: description, Schema: schema}
+	}
+	types := &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: enumOf(payment.EventTypes())}}
+	events := a.operation("list-events", http.MethodGet, "/v1/events", "Say what has happened to instructions, page by page or as it happens",
+		"An event is a row of the archive, and keeps its id. None is left out, whatever commits late; of one instruction they come in the order "+
+			"of attempt_no, each once, and some again after a failover or where a stream was cut: keep the ids. With Accept: text/event-stream it is a stream of "+
+			"server-sent events, whose ids are cursors: a caller that reconnects gives the last one as Last-Event-ID. A stream begins with what happens from "+
+			"now on, a page with the oldest event that the archive has, unless after or since says otherwise. An event named end says why a stream ends.",
+		[]int{400, 401, 403, 429, 500, 503})
+	events.Security = []map[string][]string{{"token": {}}, {"event_token": {}}}
+	events.Parameters = []*huma.Param{
+		query("participant_id", "Only of this participant; may be repeated. Else of each that the token is for", &huma.Schema{Type: huma.TypeArray, Items: text("")}),
+		query("types", "Only events of these types, with commas between", types),
+		query("after", "The cursor next of an earlier page, or the id of an event of a stream", text("")),
+		query("since", "From this moment on, to a few seconds; not with after", text("date-time")),
+		query("limit", "Of a page", &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(eventsPageMax)), Default: eventsPage}),
+		{Name: "Last-Event-ID", In: "header", Description: "Of a stream: as after, which it goes before", Schema: text("")},
+	}
+	explode := false
+	events.Parameters[1].Style, events.Parameters[1].Explode = "form", &explode
+	events.Responses = map[string]*huma.Response{"200": {Description: "A page, or a stream", Content: map[string]*huma.MediaType{
+		"application/json":  {Schema: schemas.Schema(typeOf[eventPage](), true, "EventPage")},
+		"text/event-stream": {Schema: text("")},
+	}}}
+	a.add(events)
+
+	token := a.operation("create-event-token", http.MethodPost, "/v1/events/tokens", "Make a token that reads events, for a browser or a partner",
+		"It narrows the token that the call shows to reading events, of some participants and types and for a short time, and ends with it.",
+		[]int{400, 401, 403, 415, 422, 429, 500, 501, 503})
+	schemas.Map()["EventTokenRequest"] = &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"expires_in"},
+		Properties: map[string]*huma.Schema{
+			"expires_in":   {Type: huma.TypeInteger, Minimum: new(eventTokenLeast.Seconds()), Maximum: new(eventTokenMost.Seconds()), Description: "Seconds"},
+			"participants": {Type: huma.TypeArray, Items: text(""), MinItems: new(1), MaxItems: new(eventTokenNames), Description: "Of the token's; left out: all of them"},
+			"types":        types,
+		},
+	}
+	token.RequestBody = bodyOf("application/json", "EventTokenRequest")
+	token.Responses = map[string]*huma.Response{"201": {Description: "The token", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemas.Schema(typeOf[eventTokenMade](), true, "EventToken")},
+	}}}
+	a.add(token)
+}
+
+// enumOf is a list of words for a schema.
+func enumOf[W ~string](words []W) []any {
+	all := make([]any, len(words))
+	for n, word := range words {
+		all[n] = string(word)
+	}
+	return all
 }

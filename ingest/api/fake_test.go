@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type fakeStore struct {
 	fails   func(call string) error
 	rests   chan struct{} // closed: what is awaited rests
 	noted   map[[32]byte][2]int64
+	feed    []payment.Event
+	looks   int
 }
 
 func newFake() *fakeStore {
@@ -177,4 +180,82 @@ func (f *fakeStore) NoteUses(_ context.Context, tokens [][32]byte, uses, refused
 		f.noted[digest] = [2]int64{was[0] + uses[n], was[1] + refused[n]}
 	}
 	return nil
+}
+
+// happens adds to the feed.
+func (f *fakeStore) happens(participant string, what payment.EventType) payment.Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := payment.Event{
+		AttemptID: payment.NewID(), Type: what, OutboxID: payment.NewID(), InstructionID: "i", ParticipantID: participant, SequenceID: int64(len(f.feed) + 1), AttemptNo: 2,
+		State: payment.Dispatched, CreatedAt: time.Now(), RailType: "bank",
+	}
+	f.feed = append(f.feed, e)
+	return e
+}
+
+// refusal says why a subscription is not served.
+func (f *fakeStore) refusal(who payment.Subscription) error {
+	switch {
+	case who.Token != payment.TokenDigest(aToken) || !f.token.InForce:
+		return payment.ErrToken
+	case !slices.Contains(f.token.Verbs, payment.VerbRead):
+		return payment.ErrForbidden
+	}
+	for _, each := range who.Participants {
+		if !slices.Contains(f.token.Participants, each) {
+			return payment.ErrForbidden
+		}
+	}
+	return nil
+}
+
+func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	if err := f.fail("events"); err != nil {
+		return payment.Heard{}, err
+	}
+	heard := payment.Heard{Refused: map[int]error{}, Place: from}
+	for n, who := range all {
+		if err := f.refusal(who); err != nil {
+			heard.Refused[n] = err
+		}
+	}
+	for n := int(from.Xact); n < len(f.feed); n++ {
+		if heard.More = most == 0; heard.More {
+			break
+		}
+		most--
+		e := f.feed[n]
+		heard.Place = payment.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo, AttemptID: e.AttemptID}
+		one := payment.HeardEvent{Event: e, At: heard.Place, After: heard.Place}
+		for n, who := range all {
+			participants := who.Participants
+			if participants == nil {
+				participants = f.token.Participants
+			}
+			if heard.Refused[n] == nil && slices.Contains(participants, e.ParticipantID) && (who.Types == nil || slices.Contains(who.Types, e.Type)) && !e.CreatedAt.Before(since) {
+				one.For = append(one.For, n)
+			}
+		}
+		if len(one.For) > 0 {
+			heard.Events = append(heard.Events, one)
+		}
+	}
+	return heard, nil
+}
+
+func (f *fakeStore) Newest(_ context.Context, who payment.Subscription) (payment.Place, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail("newest"); err != nil {
+		return payment.Place{}, err
+	}
+	if err := f.refusal(who); err != nil || len(f.feed) == 0 {
+		return payment.Place{}, err
+	}
+	last := f.feed[len(f.feed)-1]
+	return payment.Place{System: 1, Xact: uint64(len(f.feed)), OutboxID: last.OutboxID, AttemptNo: last.AttemptNo, AttemptID: last.AttemptID}, nil
 }

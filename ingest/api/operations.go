@@ -23,13 +23,16 @@ const (
 	opAttempts = "attempts"
 	opList     = "list"
 	opCancel   = "cancel"
+	opEvents   = "events"
+	opStream   = "event_stream"
+	opToken    = "event_token"
 	opOpenAPI  = "openapi"
 	opOther    = "other"
 )
 
 // Operations lists them.
 func Operations() []string {
-	return []string{opEnqueue, opBatch, opStatus, opAttempts, opList, opCancel, opOpenAPI, opOther}
+	return []string{opEnqueue, opBatch, opStatus, opAttempts, opList, opCancel, opEvents, opStream, opToken, opOpenAPI, opOther}
 }
 
 // operationOf names what a request asks for, before it is routed.
@@ -38,6 +41,12 @@ func operationOf(r *http.Request) string {
 	switch {
 	case r.URL.Path == "/openapi.json" || r.URL.Path == "/openapi.yaml":
 		return opOpenAPI
+	case r.URL.Path == "/v1/events" && accepts(r, "text/event-stream"):
+		return opStream
+	case r.URL.Path == "/v1/events":
+		return opEvents
+	case r.URL.Path == "/v1/events/tokens":
+		return opToken
 	case path == r.URL.Path:
 		return opOther
 	case path == "" && r.Method == http.MethodPost:

@@ -63,6 +63,7 @@ var (
 	kindMediaType     = kind{"unsupported-media-type", 415, "The content type is not one that is taken"}
 	kindInvalid       = kind{"invalid-instruction", 422, "The instruction is refused"}
 	kindOverQuota     = kind{"over-quota", 429, "The token's quota is used up for now"}
+	kindNotOffered    = kind{"not-offered", 501, "This installation does not offer this"}
 	kindInternal      = kind{"internal", 500, "The request has failed"}
 	kindUnavailable   = kind{"unavailable", 503, "The service can not do this now"}
 	kindClosed        = kind{"enqueue-closed", 503, "Enqueue is closed"}
@@ -73,7 +74,7 @@ var (
 func kinds() []kind {
 	return []kind{
 		kindBadRequest, kindKeyMissing, kindUnauthorized, kindForbidden, kindNotFound, kindMethod, kindKeyReused, kindSecondKey, kindNotAllowed,
-		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindInternal, kindUnavailable, kindClosed, kindCommitUnknown,
+		kindTooLarge, kindMediaType, kindInvalid, kindOverQuota, kindNotOffered, kindInternal, kindUnavailable, kindClosed, kindCommitUnknown,
 	}
 }
 
@@ -161,6 +162,8 @@ func problemOf(err error) *Problem {
 		return problemUnavailable(commitUnknown)
 	case errors.Is(err, payment.ErrToken):
 		return problemUnauthorized()
+	case errors.Is(err, payment.ErrForbidden):
+		return kindForbidden.of("token", "PARTICIPANT", "The token is not for reading, or not for one of these participants.")
 	case errors.Is(err, payment.ErrNotFound):
 		return problemNotFound()
 	default: // the store says of each other error that nothing was done

@@ -16,6 +16,7 @@ WHERE v.outbox_id = p.outbox_id;
 DROP VIEW railhead.v_outbox_attempts, railhead.v_outbox_pending;
 DROP TABLE railhead.payment_outbox_instructions, railhead.payment_api_calls, railhead.payment_api_uses;
 DROP TABLE railhead.payment_api_tokens CASCADE;
+DROP TABLE railhead.payment_outbox_contradictions;
 ALTER TABLE railhead.payment_outbox_attempts
   DROP COLUMN xact,
   ALTER COLUMN sequence_id SET NOT NULL,
@@ -36,6 +37,8 @@ ALTER TABLE railhead.payment_outbox_pending
   ALTER COLUMN payload SET NOT NULL,
   ADD CONSTRAINT payment_outbox_pending_sequence UNIQUE (participant_id, sequence_id),
   ADD CONSTRAINT payment_outbox_pending_once UNIQUE (instruction_id, idempotency_key);
+CREATE INDEX payment_outbox_attempts_recent
+  ON railhead.payment_outbox_attempts (created_at) WHERE state NOT IN ('DISPATCHING', 'INQUIRING');
 DROP INDEX railhead.payment_outbox_pending_watched;
 CREATE INDEX payment_outbox_pending_expiry
   ON railhead.payment_outbox_pending (expires_at) WHERE expires_at IS NOT NULL AND NOT outcome_unknown;

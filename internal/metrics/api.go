@@ -16,6 +16,8 @@ type API struct {
 	took    map[string]prometheus.Observer
 	refused map[string]prometheus.Counter
 	waiting prometheus.Gauge
+	streams prometheus.Gauge
+	cut     prometheus.Counter
 }
 
 // classes of statuses, as the label has them.
@@ -39,6 +41,8 @@ func (s *Set) API() *API {
 		a.took[operation] = took.WithLabelValues(operation)
 	}
 	a.waiting = s.gauge("railhead_api_waiting", "Requests that wait for an outcome.")
+	a.streams = s.gauge("railhead_api_streams", "Streams of events that are open.")
+	a.cut = s.counter("railhead_api_streams_cut_total", "Streams of events that were ended because their caller did not keep up.")
 	return a
 }
 
@@ -56,7 +60,7 @@ func (a *API) Answered(operation string, status int, took time.Duration) {
 	if counter := a.answers[operation][class]; counter != nil {
 		counter.Inc()
 	}
-	if observer := a.took[operation]; observer != nil {
+	if observer := a.took[operation]; observer != nil && took >= 0 {
 		observer.Observe(took.Seconds())
 	}
 }
@@ -73,3 +77,9 @@ func (a *API) CommitUnknown() { a.set.commitUnknown.Inc() }
 
 // Waiting counts requests that wait.
 func (a *API) Waiting(delta int) { a.waiting.Add(float64(delta)) }
+
+// Streaming counts streams of events that are open.
+func (a *API) Streaming(delta int) { a.streams.Add(float64(delta)) }
+
+// StreamCut counts a stream whose caller did not keep up.
+func (a *API) StreamCut() { a.cut.Inc() }

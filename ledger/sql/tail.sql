@@ -1,16 +1,14 @@
--- Rows that answer, repair or act, in the order in which they were made, after
--- one of them. Claims are not among them: the index that gives the order leaves
--- them out, because every answer says when and by whom it was claimed. Filters
--- drop rows, they do not steer.
--- $1 created_at, $2 outbox_id, $3 attempt_no of the row before the first one,
--- $4 rail_type or null, $5 participant_id or null, $6 state or null, $7 limit
-SELECT a.outbox_id, coalesce(a.instruction_id, ''), coalesce(a.participant_id, ''), a.rail_type, a.attempt_no, a.state::text, a.answers_attempt_no,
-  a.created_at, a.claimed_at, a.completed_at, a.result, a.rail_reference, a.rail_code, a.error_code, a.latency_ms, a.worker_id,
-  a.outcome_unknown,
-  ($4::text IS NULL OR a.rail_type = $4) AND ($5::text IS NULL OR a.participant_id = $5) AND ($6::text IS NULL OR a.state::text = $6) AS wanted
-FROM {cell}.v_outbox_attempts a
-WHERE a.state NOT IN ({claim_states})
-  AND a.created_at >= $1
-  AND (a.created_at, a.outbox_id, a.attempt_no) > ($1, $2, $3)
-ORDER BY a.created_at, a.outbox_id, a.attempt_no
-LIMIT $7
+-- Rows that answer, repair or act, after a place of the feed, those ahead of it too. Filters
+-- drop rows, they do not steer. Claims are not among them: every answer says when and by whom
+-- it was claimed.
+-- $1 system_identifier, $2 xact, $3 outbox_id, $4 attempt_no, $5 attempt_id of the place or null,
+-- $6 rail_type or null, $7 participant_id or null, $8 state or null, $9 limit
+SELECT p.went_back, s.system_identifier::text, f.at_xact::text, f.at_outbox_id, f.at_attempt_no, f.at_attempt_id, f.settled, f.attempt_id,
+  f.outbox_id, coalesce(f.instruction_id, ''), coalesce(f.participant_id, ''), coalesce(f.rail_type, ''), coalesce(f.attempt_no, 0), coalesce(f.state, ''),
+  f.answers_attempt_no, f.created_at, f.claimed_at, f.completed_at, f.result, f.rail_reference, f.rail_code, f.error_code, f.latency_ms, f.worker_id,
+  coalesce(f.outcome_unknown, false),
+  f.outbox_id IS NOT NULL AND ($6::text IS NULL OR f.rail_type = $6) AND ($7::text IS NULL OR f.participant_id = $7)
+    AND ($8::text IS NULL OR f.state = $8) AS wanted
+FROM {cell}.outcome_place($2::text::xid8, $3, $4, $5, $1::text) p
+CROSS JOIN pg_control_system() s
+LEFT JOIN LATERAL {cell}.outcome_feed(p.to_xact, p.to_outbox_id, p.to_attempt_no, $9, true) f ON true

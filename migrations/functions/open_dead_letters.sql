@@ -6,9 +6,10 @@
 --   was never registered, and so was forged, has its letter too, under its outbox_id
 --   where no row of it names an instruction. Amount, attempts and the
 --   rail's last answer are kept as the rows say now, which leave the archive before the
---   letter does. Callers that wait for the outcome are woken.
+--   letter does. The row that
+--   contradicts is noted. Callers that wait for the outcome are woken.
 -- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending.
--- writes:  payment_dead_letters.   locks: the letters' rows, in the order of outbox_id.
+-- writes:  payment_dead_letters, payment_outbox_contradictions.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
 LANGUAGE plpgsql
@@ -64,6 +65,16 @@ BEGIN
     status = 'pending',
     opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
     updated_at = excluded.updated_at;
+  IF 'CONFLICT' = ANY ($2) THEN
+    -- The row that contradicts is the last one: its writer opens the letter.
+    INSERT INTO {cell}.payment_outbox_contradictions (outbox_id, attempt_no)
+    SELECT l.outbox_id, a.attempt_no
+    FROM unnest($1, $2) AS l(outbox_id, reason)
+    CROSS JOIN LATERAL (
+      SELECT t.attempt_no FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = l.outbox_id ORDER BY t.attempt_no DESC LIMIT 1) a
+    WHERE l.reason = 'CONFLICT'
+    ON CONFLICT DO NOTHING;
+  END IF;
   PERFORM {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id);
 END
 $$;

@@ -19,6 +19,9 @@ calls (name, reads, query) AS (
     ('api_list', true, 'SELECT FROM {cell}.api_list(%s, NULL, ''railhead_prove_2'', 0, 10)'),
     ('api_list of an instruction', true, 'SELECT FROM {cell}.api_list(%s, NULL, ''railhead_prove_2'', 0, 10, ''railhead_prove'')'),
     ('api_attempts', true, 'SELECT FROM {cell}.api_attempts(%s, NULL, ''01920000-0000-7000-8000-00000000cafe'', 0, 10) RIGHT JOIN (SELECT) AS one ON true'),
+    ('api_events', true, 'SELECT FROM {cell}.api_events(ARRAY[%s], ARRAY[NULL::bytea], ARRAY[''{railhead_prove_2}''], ARRAY[NULL::text], '
+      'NULL, NULL, NULL, NULL, NULL, NULL, 2000) e WHERE e.kind = ''END'' AND NOT EXISTS (SELECT FROM {cell}.api_events(ARRAY[%1$s], ARRAY[NULL::bytea], '
+      'ARRAY[''{railhead_prove_2}''], ARRAY[NULL::text], NULL, NULL, NULL, NULL, NULL, NULL, 0) r WHERE r.kind = ''REFUSED'')'),
     ('api_cancel', false, 'SELECT {cell}.api_cancel(%s, NULL, ''01920000-0000-7000-8000-00000000cafe'', ''tried by a proof'')'),
     ('api_enqueue', false, 'SELECT FROM {cell}.api_enqueue(ARRAY[%s], ARRAY[NULL::bytea], ARRAY[''railhead_prove''], ARRAY[''railhead_prove_2''], '
       'ARRAY[''a key''], ARRAY[''railhead_prove''], ARRAY[''{}''::jsonb], ARRAY[NULL::timestamptz], ARRAY[NULL::timestamptz], ARRAY[1], ARRAY[''{}''::jsonb], '

@@ -20,6 +20,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_operator_log', 'payment_operator_log_append_only', 58, 'refuse_change', 'A', false),
     ('payment_accepted_timelines', 'payment_accepted_timelines_append_only', 58, 'refuse_change', 'A', false),
     ('payment_api_calls', 'payment_api_calls_append_only', 58, 'refuse_change', 'A', false),
+    ('payment_outbox_contradictions', 'payment_outbox_contradictions_append_only', 58, 'refuse_change', 'A', false),
     ('payment_api_tokens', 'payment_api_tokens_kept', 19, 'keep_api_token', 'A', false),
     ('payment_api_tokens', 'payment_api_tokens_permanent', 42, 'refuse_change', 'A', false),
     ('payment_api_uses', 'payment_api_uses_no_truncate', 34, 'refuse_change', 'A', false),

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxHeader   = 16 << 10 // bytes of an answer's header
-	maxAnswer   = 64 << 10 // bytes of an answer's body
+	maxHeader = 16 << 10 // bytes of an answer's header
+	maxAnswer = 64 << 10 // bytes of an answer's body
 
 	// idleTimeout is below the 5 s after which common servers close a connection without a
 	// word: what is written into it just then may have been executed, and is unknown.

@@ -4,6 +4,46 @@
  */
 
 export interface paths {
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Say what has happened to instructions, page by page or as it happens
+         * @description An event is a row of the archive, and keeps its id. None is left out, whatever commits late; of one instruction they come in the order of attempt_no, each once, and some again after a failover or where a stream was cut: keep the ids. With Accept: text/event-stream it is a stream of server-sent events, whose ids are cursors: a caller that reconnects gives the last one as Last-Event-ID. A stream begins with what happens from now on, a page with the oldest event that the archive has, unless after or since says otherwise. An event named end says why a stream ends.
+         */
+        get: operations["list-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a token that reads events, for a browser or a partner
+         * @description It narrows the token that the call shows to reading events, of some participants and types and for a short time, and ends with it.
+         */
+        post: operations["create-event-token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/instructions": {
         parameters: {
             query?: never;
@@ -220,6 +260,66 @@ export interface components {
              */
             status: number;
         };
+        Event: {
+            data: components["schemas"]["EventData"];
+            /** @description The same in every delivery of the event: keep it, to know a repetition */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the archive's row was written
+             */
+            timestamp: string;
+            /** @description payment.dispatched, payment.accepted, payment.outcome_unknown, payment.needs_attention, payment.failed, payment.expired, payment.cancelled, payment.replayed or payment.conflict. Others may be added */
+            type: string;
+        };
+        EventData: {
+            /**
+             * Format: int64
+             * @description The number of the row among those of its instruction: of two events of one instruction the higher one is the later
+             */
+            attempt_no: number;
+            error_code?: string;
+            instruction_id: string;
+            /** Format: uuid */
+            outbox_id: string;
+            /** @description As of this row some send has no trustworthy answer: do not pay in another way */
+            outcome_unknown: boolean;
+            participant_id: string;
+            /** @description The rail's own code */
+            rail_code?: string;
+            /** @description The rail's name for the payment */
+            rail_reference?: string;
+            rail_type: string;
+            /**
+             * Format: int64
+             * @description The instruction's number in the participant's stream
+             */
+            sequence_id: number;
+            /** @description Of the row */
+            state: string;
+        };
+        EventPage: {
+            items: components["schemas"]["Event"][];
+            /** @description There are more now. A page may hold fewer than the limit, and none, while this is set */
+            more: boolean;
+            /** @description Give it as after for what follows, now or later */
+            next: string;
+            /** @description A failover or a restore had forgotten what after stood for: some events are told again, with the ids that they had */
+            repeats?: boolean;
+        };
+        EventToken: {
+            /** Format: date-time */
+            expires_at: string;
+            /** @description Shown once. In the header Authorization, or as access_token in the address of GET /v1/events */
+            token: string;
+        };
+        EventTokenRequest: {
+            /** @description Seconds */
+            expires_in: number;
+            /** @description Of the token's; left out: all of them */
+            participants?: string[];
+            types?: ("payment.dispatched" | "payment.accepted" | "payment.outcome_unknown" | "payment.needs_attention" | "payment.failed" | "payment.expired" | "payment.cancelled" | "payment.replayed" | "payment.conflict")[];
+        };
         Instruction: {
             /**
              * Format: date-time
@@ -360,6 +460,200 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-events": {
+        parameters: {
+            query?: {
+                /** @description Only of this participant; may be repeated. Else of each that the token is for */
+                participant_id?: string[];
+                /** @description Only events of these types, with commas between */
+                types?: ("payment.dispatched" | "payment.accepted" | "payment.outcome_unknown" | "payment.needs_attention" | "payment.failed" | "payment.expired" | "payment.cancelled" | "payment.replayed" | "payment.conflict")[];
+                /** @description The cursor next of an earlier page, or the id of an event of a stream */
+                after?: string;
+                /** @description From this moment on, to a few seconds; not with after */
+                since?: string;
+                /** @description Of a page */
+                limit?: number;
+            };
+            header?: {
+                /** @description Of a stream: as after, which it goes before */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page, or a stream */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-event-token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EventTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description The token */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventToken"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Implemented */
+            501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-instructions": {
         parameters: {
             query: {

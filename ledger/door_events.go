@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Events gives what has happened to instructions of the participants of each subscription
+// after a place that all have come to, looking at no more than so many rows of the feed (to
+// 2,000). Each subscription is weighed anew: its token, its participants and its types. At
+// the zero place it begins with the oldest event that the archive has, or with those of a
+// moment where since is not zero.
+func (d *Door) Events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+	return d.events(ctx, all, from, since, max(most, 1))
+}
+
+// Newest is the place from which on a subscription hears what happens from now on.
+func (d *Door) Newest(ctx context.Context, who payment.Subscription) (payment.Place, error) {
+	heard, err := d.events(ctx, []payment.Subscription{who}, payment.Place{}, time.Time{}, 0)
+	if err == nil {
+		err = heard.Refused[0]
+	}
+	return heard.Place, err
+}
+
+func (d *Door) events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+	tokens, certificates := make([][]byte, len(all)), make([][]byte, len(all))
+	participants, types := make([]pgtype.Text, len(all)), make([]pgtype.Text, len(all))
+	for n := range all {
+		tokens[n], certificates[n] = all[n].Token[:], all[n].Certificate
+		participants[n], types[n] = arrayText(all[n].Participants), arrayText(all[n].Types)
+	}
+	arguments := append([]any{tokens, certificates, participants, types, pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}}, placeArguments(from)...)
+	rows, err := d.pool.Query(ctx, d.sql["door_events"], append(arguments, most)...)
+	if err != nil {
+		return payment.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
+	}
+	var heard payment.Heard
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, scanHeard(row, &heard) })
+	if err != nil {
+		return payment.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
+	}
+	return heard, nil
+}
+
+// scanHeard adds a row of api_events to what was heard.
+func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
+	var kind string
+	var items []int32
+	var why, system, xact, eventType, instruction, participant, state, rail, reference, railCode, code pgtype.Text
+	var at placeTargets
+	var inPlace, wentBack, unknown pgtype.Bool
+	var attempt, outbox pgtype.UUID
+	var sequence pgtype.Int8
+	var number pgtype.Int4
+	var created pgtype.Timestamptz
+	err := row.Scan(&kind, &items, &why, &xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &eventType, &attempt, &outbox,
+		&instruction, &participant, &sequence, &number, &state, &created, &rail, &reference, &railCode, &code, &unknown)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "REFUSED":
+		for _, n := range items {
+			if heard.Refused == nil {
+				heard.Refused = make(map[int]error)
+			}
+			if heard.Refused[int(n-1)] = payment.ErrForbidden; why.String == "TOKEN" {
+				heard.Refused[int(n-1)] = payment.ErrToken
+			}
+		}
+		return nil
+	case "END":
+		system = why
+		heard.More, heard.WentBack, heard.HeldSince = !inPlace.Bool, wentBack.Bool, orZero(created)
+	}
+	at.xact = xact
+	at.system = pgtype.Text{String: "0", Valid: true}
+	if system.Valid {
+		at.system = system
+	}
+	if kind == "END" {
+		heard.Place = at.value()
+		for n := range heard.Events {
+			heard.Events[n].At.System, heard.Events[n].After.System = heard.Place.System, heard.Place.System
+		}
+		return nil
+	}
+	told := payment.HeardEvent{At: at.value(), Event: payment.Event{
+		AttemptID: payment.ID(attempt.Bytes), Type: payment.EventType(eventType.String), OutboxID: payment.ID(outbox.Bytes), InstructionID: instruction.String,
+		ParticipantID: participant.String, SequenceID: sequence.Int64, AttemptNo: int(number.Int32), State: payment.State(state.String), CreatedAt: orZero(created),
+		RailType: rail.String, RailReference: reference.String, RailCode: railCode.String, ErrorCode: code.String, OutcomeUnknown: unknown.Bool,
+	}}
+	if told.After = told.At; !inPlace.Bool {
+		// Others of this place follow: one who resumes hears the whole place again.
+		told.After.AttemptNo, told.After.AttemptID = told.At.AttemptNo-1, payment.ID{}
+	}
+	told.For = make([]int, len(items))
+	for i, n := range items {
+		told.For[i] = int(n - 1)
+	}
+	heard.Events = append(heard.Events, told)
+	return nil
+}
+
+// arrayText is a list as the text of a text[]; nil: null.
+func arrayText[T ~string](list []T) pgtype.Text {
+	if list == nil {
+		return pgtype.Text{}
+	}
+	text := []byte{'{'}
+	for n, one := range list {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, '"')
+		for i := range len(one) {
+			if one[i] == '"' || one[i] == '\\' {
+				text = append(text, '\\')
+			}
+			text = append(text, one[i])
+		}
+		text = append(text, '"')
+	}
+	return pgtype.Text{String: string(append(text, '}')), Valid: true}
+}

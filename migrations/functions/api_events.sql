@@ -1,0 +1,106 @@
+-- api_events(tokens bytea[], certificates bytea[], participants text[], types text[], since timestamptz,
+--            place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid, rows_max integer)
+--   -> setof (kind text, items integer[], ...)
+--   Events for many readers that have come to the same place of outcome_feed: item n has a
+--   digest of its token, and of its certificate's key or null, which of the token's
+--   participants it asks for, as the text of a text[] (null: all), and which types of events,
+--   likewise. Rows of three kinds, in this order:
+--   REFUSED  items are not served, and are told of nothing: why is TOKEN, VERB or PARTICIPANT;
+--   EVENT    for these items, at this place (at_*); in_place: the place has no other after it;
+--   END      the place where the next look goes on, of this system (why); in_place: the
+--            feed ended there; went_back: the row of the place that was given is forgotten,
+--            and some are told again; created_at: of the first row that is held, because a
+--            transaction before it is under way.
+--   At most rows_max places are looked at (to 2,000). 0: none, and END has the newest place. since, where
+--   no place is given: from the events of that moment on.
+-- errors:  RH005 more than 10,000 items.
+-- reads:   payment_api_tokens, and what outcome_feed and outcome_place read.
+-- locks:   nothing.   called by: api.
+CREATE OR REPLACE FUNCTION {cell}.api_events(tokens bytea[], certificates bytea[], participants text[], types text[], since timestamptz,
+  place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid, rows_max integer)
+RETURNS TABLE (kind text, items integer[], why text, at_xact xid8, at_outbox_id uuid, at_attempt_no integer, at_attempt_id uuid,
+  in_place boolean, went_back boolean, event_type text, attempt_id uuid, outbox_id uuid, of_instruction text, of_participant text, sequence_id bigint,
+  attempt_no integer, state text, created_at timestamptz, rail_type text, rail_reference text, rail_code text, error_code text, outcome_unknown boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+  most  CONSTANT integer := least(greatest(coalesce(api_events.rows_max, 100), 0), 2000);
+  place record;
+  held  timestamptz;
+BEGIN
+  IF cardinality(tokens) > 10000 THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s readers are more than 10000', cardinality(tokens)), HINT = 'Ask for fewer at once.';
+  END IF;
+  SELECT p.to_xact AS xact, p.to_outbox_id AS outbox_id, p.to_attempt_no AS attempt_no, p.went_back,
+    CASE WHEN NOT p.went_back THEN place_attempt_id END AS attempt_id
+  INTO place
+  FROM {cell}.outcome_place(place_xact, place_outbox_id, place_attempt_no, place_attempt_id, place_system) p;
+  IF most = 0 THEN
+    SELECT coalesce(n.xact, '0'::xid8) AS xact, coalesce(n.outbox_id, place.outbox_id) AS outbox_id, coalesce(n.attempt_no, 0) AS attempt_no,
+      false AS went_back, n.attempt_id
+    INTO place
+    FROM {cell}.outcome_newest() n;
+  ELSIF place_xact IS NULL AND since IS NOT NULL THEN
+    place.xact := {cell}.outcome_feed_since(since);
+  END IF;
+  SELECT a.created_at INTO held
+  FROM {cell}.payment_outbox_attempts a
+  WHERE a.state NOT IN ({claim_states}) AND a.xact >= pg_snapshot_xmin(pg_current_snapshot())
+  ORDER BY a.xact
+  LIMIT 1;
+
+  RETURN QUERY
+  WITH asked AS MATERIALIZED (
+    SELECT i.n::integer AS n, i.participants::text[] AS participants, i.types::text[] AS types, t.participants AS allowed,
+      coalesce({cell}.api_token_refusal(t, i.certificate, 'READ', ''),
+        CASE WHEN NOT i.participants::text[] COLLATE "C" <@ t.participants THEN 'PARTICIPANT' END) AS why
+    FROM unnest(tokens, certificates, participants, types) WITH ORDINALITY AS i(token, certificate, participants, types, n)
+    LEFT JOIN {cell}.payment_api_tokens t ON t.token_digest = sha256(i.token)
+  ),
+  feed AS MATERIALIZED (
+    SELECT row_number() OVER (ORDER BY f.at_xact, f.at_outbox_id, f.at_attempt_no, f.attempt_no) AS no, f.*
+    FROM {cell}.outcome_feed(place.xact, place.outbox_id, place.attempt_no, most, false) f
+    WHERE most > 0
+  ),
+  heard AS (
+    SELECT f.no, array_agg(DISTINCT a.n) AS items
+    FROM asked a
+    CROSS JOIN LATERAL unnest(coalesce(a.participants, a.allowed)) AS p(participant_id)
+    JOIN feed f ON f.participant_id = p.participant_id COLLATE "C"
+    WHERE a.why IS NULL AND f.event_type IS NOT NULL AND (a.types IS NULL OR f.event_type = ANY (a.types))
+    GROUP BY f.no
+  ),
+  newest AS (
+    SELECT f.at_xact, f.at_outbox_id, f.at_attempt_no, f.at_attempt_id
+    FROM feed f
+    ORDER BY f.no DESC
+    LIMIT 1
+  )
+  SELECT x.kind, x.items, x.why, x.at_xact, x.at_outbox_id, x.at_attempt_no, x.at_attempt_id, x.in_place, x.went_back,
+    f.event_type, f.attempt_id, f.outbox_id, f.instruction_id, f.participant_id, f.sequence_id, f.attempt_no, f.state,
+    CASE x.kind WHEN 'END' THEN held ELSE f.created_at END, f.rail_type, f.rail_reference, f.rail_code, f.error_code, f.outcome_unknown
+  FROM (
+    SELECT 1 AS part, 'REFUSED' AS kind, 0::bigint AS no, array_agg(a.n ORDER BY a.n) AS items, a.why, NULL::xid8 AS at_xact, NULL::uuid AS at_outbox_id,
+      NULL::integer AS at_attempt_no, NULL::uuid AS at_attempt_id, NULL::boolean AS in_place, NULL::boolean AS went_back
+    FROM asked a
+    WHERE a.why IS NOT NULL
+    GROUP BY a.why
+    UNION ALL
+    SELECT 2, 'EVENT', h.no, h.items, NULL, f.at_xact, f.at_outbox_id, f.at_attempt_no, f.at_attempt_id, f.in_place, NULL
+    FROM heard h
+    JOIN feed f ON f.no = h.no
+    UNION ALL
+    SELECT 3, 'END', 0, NULL, s.system_identifier::text, coalesce(l.at_xact, place.xact), coalesce(l.at_outbox_id, place.outbox_id),
+      coalesce(l.at_attempt_no, place.attempt_no), CASE WHEN l.at_xact IS NULL THEN place.attempt_id ELSE l.at_attempt_id END,
+      most > 0 AND (SELECT count(*) FROM feed f WHERE f.in_place) < most, place.went_back
+    FROM pg_control_system() s
+    LEFT JOIN newest l ON true) x
+  LEFT JOIN feed f ON x.kind = 'EVENT' AND f.no = x.no
+  ORDER BY x.part, x.no;
+END
+$$;
