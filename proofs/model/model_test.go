@@ -35,6 +35,7 @@ type model struct {
 	spoken                   payment.Result // the last word about a send, or of an inquiry, since the last replay
 	inProgressAt             int            // the last row that says so, where the payment has not FAILED since
 	notNow                   bool           // some send was refused for now
+	notNowNo                 int            // by which row that was known first
 	denied                   int            // the last inquiry at which an index denied every send; 0: none
 	answers                  map[int]payment.State
 	claimedAt                map[int]time.Time
@@ -111,7 +112,7 @@ func (m *model) append(state payment.State, unknown bool, answers int, result pa
 	if state == payment.Replayed {
 		m.replayed, m.replayedAt = true, m.rows
 	}
-	m.notNow = m.notNow || refusalForNow(result)
+	m.refusedForNow(result)
 	if result == payment.ResultNotFound && state == payment.Retryable {
 		m.denied = answers
 	}
@@ -261,6 +262,13 @@ func (m *model) answerOpen(o payment.Outcome, d payment.Decision, claim int, rep
 	return payment.VerdictIn
 }
 
+// refusedForNow notes what the row that was appended last says.
+func (m *model) refusedForNow(result payment.Result) {
+	if refusalForNow(result) && !m.notNow {
+		m.notNow, m.notNowNo = true, m.rows
+	}
+}
+
 // answeredAbout closes the letter of what was out for an inquiry and is DISPATCHED now.
 func (m *model) answeredAbout() {
 	if m.letter == payment.DeadOutcomeUnknown {
@@ -270,7 +278,7 @@ func (m *model) answeredAbout() {
 
 func (m *model) addLate(l late) {
 	m.rows++
-	m.notNow = m.notNow || refusalForNow(l.result)
+	m.refusedForNow(l.result)
 	l.no = m.rows
 	m.lates = append(m.lates, l)
 	at := l.forgotten

@@ -56,8 +56,9 @@ func (w *world) send(t *rapid.T, j *job) payment.Result {
 	if forgotten := w.forgot(j); forgotten && !w.suspended || !forgotten && j.instruction.open != j.claim.AttemptNo {
 		return payment.ResultNotSent
 	}
-	// What no row says can hold nothing back: the answer was lost, or its worker is slow.
-	if j.instruction.notNow && j.instruction.rail.notNow && !j.instruction.again {
+	// What no row says can hold nothing back: the answer was lost, or its worker is slow. Nor
+	// can a row that came after the claim: its worker has the claim in hand.
+	if j.instruction.notNow && j.instruction.notNowNo < j.claim.AttemptNo && j.instruction.rail.notNow && !j.instruction.again {
 		t.Fatalf("sent again, to a rail that has refused the key and takes it no more: %+v", j.instruction.model)
 	}
 	decides := word(rapid.SampledFrom([]string{"yes", "yes", "no", "not now", "no funds", "taken"}).Draw(t, "the rail says"))
