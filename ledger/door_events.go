@@ -88,7 +88,7 @@ func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
 	if kind == "END" {
 		heard.Place = at.value()
 		for n := range heard.Events {
-			heard.Events[n].At.System, heard.Events[n].After.System = heard.Place.System, heard.Place.System
+			heard.Events[n].At.System = heard.Place.System
 		}
 		return nil
 	}
@@ -97,10 +97,7 @@ func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
 		ParticipantID: participant.String, SequenceID: sequence.Int64, AttemptNo: int(number.Int32), State: payment.State(state.String), CreatedAt: orZero(created),
 		RailType: rail.String, RailReference: reference.String, RailCode: railCode.String, ErrorCode: code.String, OutcomeUnknown: unknown.Bool,
 	}}
-	if told.After = told.At; !inPlace.Bool {
-		// Others of this place follow: one who resumes hears the whole place again.
-		told.After.AttemptNo, told.After.AttemptID = told.At.AttemptNo-1, payment.ID{}
-	}
+	told.Last = inPlace.Bool
 	told.For = make([]int, len(items))
 	for i, n := range items {
 		told.For[i] = int(n - 1)

@@ -134,8 +134,13 @@ func TestFeedOfOnePayment(t *testing.T) {
 	// One who resumes after any of them misses none.
 	heard, err := d.door.Events(t.Context(), []payment.Subscription{d.subscribe(who).who}, payment.Place{}, time.Time{}, 100)
 	d.must(err)
+	last := 0
 	for n, e := range heard.Events {
-		rest, err := d.door.Events(t.Context(), []payment.Subscription{d.subscribe(who).who}, e.After, time.Time{}, 100)
+		if !e.Last {
+			continue
+		}
+		last++
+		rest, err := d.door.Events(t.Context(), []payment.Subscription{d.subscribe(who).who}, e.At, time.Time{}, 100)
 		d.must(err)
 		told := map[payment.ID]bool{}
 		for _, each := range rest.Events {
@@ -147,6 +152,7 @@ func TestFeedOfOnePayment(t *testing.T) {
 			}
 		}
 	}
+	same(t, "events to resume from", last, 3)
 }
 
 // TestEventTypes: what each row is told as.
@@ -167,6 +173,10 @@ func TestEventTypes(t *testing.T) {
 		{[][3]any{{"DISPATCHING", "", false}, {"UNKNOWN", "", true}, {"INQUIRING", "", true}, {"ZOMBIE_REQUEUE", "", true}, {"PARKED", "", true}}, "outcome_unknown 2, needs_attention 5"},
 		{[][3]any{{"DISPATCHING", "", false}, {"ZOMBIE_REQUEUE", "", true}, {"INQUIRING", "", true}, {"RETRYABLE", "", false}, {"DISPATCHING", "", false}, {"UNKNOWN", "", true}}, "outcome_unknown 2, outcome_unknown 6"},
 		{[][3]any{{"FAILED", "", false}, {"REPLAYED", "", false}, {"LATE_OUTCOME", "", false}}, "failed 1, replayed 2"},
+		// What comes late may be the first that says it.
+		{[][3]any{{"FAILED", "", false}, {"REPLAYED", "", false}, {"LATE_OUTCOME", "", true}, {"DISPATCHING", "", true}, {"UNKNOWN", "", true}}, "failed 1, replayed 2, outcome_unknown 3"},
+		{[][3]any{{"LATE_OUTCOME", "", true}, {"LATE_OUTCOME", "", true}, {"DISPATCHED", "", false}}, "outcome_unknown 1, dispatched 3"},
+		{[][3]any{{"DISPATCHED", "", false}, {"LATE_OUTCOME", "", true}}, "dispatched 1"},
 	} {
 		name := fmt.Sprint("i", n)
 		id := d.order(who, "p1", name)
@@ -266,6 +276,34 @@ func TestPlaces(t *testing.T) {
 	if len(heard.Events) != 3 || heard.Events[0].InstructionID != "i3" {
 		t.Errorf("since 100 minutes ago: %+v", heard.Events)
 	}
+	// One that began before the moment and is under way is told, whenever it commits.
+	before := d.subscribe(who)
+	long, quick := d.order(who, "p1", "i6"), d.order(who, "p1", "i7")
+	open, err := d.Conn(t, "").Begin(t.Context())
+	d.must(err)
+	defer open.Rollback(t.Context())
+	var number string
+	d.must(open.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&number))
+	d.do(appended, [16]byte(quick), 1, "RETRYABLE", "", false)
+	d.do(`UPDATE railhead.payment_outbox_attempts SET created_at = created_at - interval '3 minutes' WHERE outbox_id = $1`, [16]byte(quick))
+	from, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, payment.Place{}, time.Now().Add(-time.Second), 100)
+	d.must(err)
+	same(t, "begins with what is under way", d.text(`SELECT (railhead.outcome_feed_since(now() + interval '2 minutes') <= $1::text::xid8)::text`, number), "true")
+	_, err = open.Exec(t.Context(), appended, [16]byte(long), 1, "CANCELLED", "", false)
+	d.must(err)
+	d.must(open.Commit(t.Context()))
+	if before.at = from.Place; before.at.AttemptID.IsZero() {
+		t.Error("a place that the feed has come to has no row")
+	}
+	before.hears("since a second ago", "i6 cancelled 1")
+	// A place that is made up is no further than the feed.
+	ahead, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, payment.Place{System: newest.System, Xact: 1 << 62}, time.Time{}, 100)
+	d.must(err)
+	if newest, err := d.door.Newest(t.Context(), s.who); err != nil || newest.Before(ahead.Place) || ahead.Place.Xact == 1<<62 {
+		t.Errorf("a place ahead leads to %+v, the newest is %+v, %v", ahead.Place, newest, err)
+	}
+	d.do(`DELETE FROM railhead.payment_outbox_attempts WHERE state IN ('RETRYABLE', 'CANCELLED')`)
+	s.at = newest
 	// The newest row is forgotten, and its number goes to another transaction.
 	d.do(`DELETE FROM railhead.payment_outbox_attempts WHERE xact = $1::text::xid8`, fmt.Sprint(s.at.Xact))
 	told, last := s.hear()

@@ -49,6 +49,7 @@ const (
 	tailPagesMax  = 50
 	tailFlightAge = time.Second // a claim that takes longer is told of
 	tailFlightMax = 1_000
+	wentBackSince = time.Hour // as far as outcome_place goes back
 )
 
 // Tail follows the archive by the feed that callers are told by, which misses no row that
@@ -101,9 +102,14 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, err
 		if err != nil {
 			return looked, fmt.Errorf("following the archive: %w", err)
 		}
-		if wentBack {
+		if wentBack && page == 0 {
 			looked.WentBack = true
 			clear(t.ahead)
+			// Whatever is told now: the next look does not go back for the same row again.
+			if t.place, err = t.from(ctx, wentBackSince); err != nil {
+				return looked, fmt.Errorf("following the archive: %w", err)
+			}
+			began = payment.Place{}
 		}
 		if err := t.tellNew(rows, tell); err != nil {
 			return looked, err
@@ -122,28 +128,29 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, err
 	return looked, t.tellFlight(ctx, tell)
 }
 
-// begin finds the place to begin at. From now on means without what is ahead of it now.
-func (t *Tail) begin(ctx context.Context) error {
+// from finds the place of so long ago, or the newest one.
+func (t *Tail) from(ctx context.Context, ago time.Duration) (payment.Place, error) {
 	var since pgtype.Timestamptz
-	if t.filter.Since > 0 {
+	if ago > 0 {
 		now, err := t.reader.now(ctx)
 		if err != nil {
-			return err
+			return payment.Place{}, err
 		}
-		since = pgtype.Timestamptz{Time: now.Add(-t.filter.Since), Valid: true}
+		since = pgtype.Timestamptz{Time: now.Add(-ago), Valid: true}
 	}
+	var place placeTargets
 	err := t.reader.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(t.reader.sql["tail_begin"], since).QueryRow(func(row pgx.Row) error {
-			var place placeTargets
-			err := row.Scan(place.columns()...)
-			t.place = place.value()
-			return err
-		})
+		batch.Queue(t.reader.sql["tail_begin"], since).QueryRow(func(row pgx.Row) error { return row.Scan(place.columns()...) })
 	})
-	if err != nil {
+	return place.value(), err
+}
+
+// begin finds the place to begin at. From now on means without what is ahead of it now.
+func (t *Tail) begin(ctx context.Context) (err error) {
+	if t.place, err = t.from(ctx, t.filter.Since); err != nil {
 		return err
 	}
-	for at := t.place; !since.Valid; {
+	for at := t.place; t.filter.Since == 0; {
 		rows, _, err := t.page(ctx, at)
 		if err != nil {
 			return err

@@ -170,10 +170,11 @@ type Heard struct {
 	HeldSince time.Time
 }
 
-// HeardEvent is an event, for whom it is, and where its reader goes on after it.
+// HeardEvent is an event, and for whom it is.
 type HeardEvent struct {
 	Event
-	For   []int // indexes of subscriptions
-	At    Place // of the feed, at which it is told
-	After Place // to resume from: that before At, where other events of At follow
+	For []int // indexes of subscriptions
+	At  Place // of the feed, at which it is told
+	// Last is set where no other event of the place follows, so that a reader may resume from it.
+	Last bool
 }

@@ -65,6 +65,7 @@ type Config struct {
 	BatchesMax     int           // at once; 4, of one token half of them
 	BatchTimeMax   time.Duration // until the last line of a batch has come; 10 min
 	StreamsMax     int           // of events, at once, of the connections; 500
+	StreamLife     time.Duration // of a stream; its caller goes on by another; 1 h
 	StreamBeat     time.Duration // between two signs of life of a stream that has nothing to tell; 15 s
 	Origins        []string      // of pages that may read events, such as https://shop.example; none
 	EventKeys      [][]byte      // that seal tokens for events: the first one seals, each opens; none: there are none
@@ -81,6 +82,7 @@ func (c Config) withDefaults() Config {
 	c.BatchesMax = orElse(c.BatchesMax, 4)
 	c.BatchTimeMax = orElse(c.BatchTimeMax, 10*time.Minute)
 	c.StreamsMax = orElse(c.StreamsMax, 500)
+	c.StreamLife = orElse(c.StreamLife, time.Hour)
 	c.StreamBeat = orElse(c.StreamBeat, 15*time.Second)
 	c.IdleMax = orElse(c.IdleMax, 15*time.Second)
 	c.Drain = orElse(c.Drain, 20*time.Second)
@@ -117,8 +119,8 @@ type API struct {
 func New(config Config, store Store, watch Observer, log *slog.Logger) (*API, error) {
 	config = config.withDefaults()
 	if config.StoreTimeout <= 0 || config.WaitMax <= 0 || config.BodyBytesMax < 1024 || config.ConnectionsMax < 1 || config.BatchesMax < 1 ||
-		config.StreamsMax < 1 || config.StreamBeat <= 0 || config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
-		return nil, errors.New("the bounds of the API must be above 0, and a body at least 1,024 bytes")
+		config.StreamsMax < 1 || config.StreamsMax > streamsMost || config.StreamLife <= 0 || config.StreamBeat <= 0 || config.BatchTimeMax <= 0 || config.IdleMax <= 0 || config.Drain <= 0 {
+		return nil, errors.New("the bounds of the API must be above 0, a body at least 1,024 bytes, and streams at most 10,000")
 	}
 	if watch == nil {
 		watch = silent{}
@@ -243,7 +245,11 @@ func (a *API) admit(r **http.Request) *Problem {
 		a.watch.TokenRefused("not_in_force")
 		return problem
 	}
-	if wait := known.take(1); wait > 0 {
+	takes := func() time.Duration { return known.take(1) }
+	if narrow != nil {
+		takes = known.takeEvents
+	}
+	if wait := takes(); wait > 0 {
 		a.watch.TokenRefused("over_quota")
 		return problemOverQuota(wait)
 	}

@@ -212,6 +212,7 @@ func readEventToken(r *http.Request) (eventTokenRequest, *Problem) {
 	if err := reader.Decode(&asked); err != nil || reader.More() {
 		return asked, kindBadRequest.saying("The body is an object with expires_in, and participants and types where the token is not for all of them.")
 	}
+	asked.Participants, asked.Types = sorted(asked.Participants), sorted(asked.Types)
 	life := time.Duration(asked.ExpiresIn) * time.Second
 	switch {
 	case asked.ExpiresIn < int(eventTokenLeast.Seconds()) || life > eventTokenMost || asked.ExpiresIn > int(eventTokenMost.Seconds()):

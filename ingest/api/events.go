@@ -22,8 +22,9 @@ const (
 	eventsPageMax    = 200  // events of one answer
 	eventsPage       = 100  // unless the call says otherwise
 	eventsPlacesMax  = 2000 // of the feed that one look takes
-	behindPlacesMax  = 200  // that one look for a stream takes which is behind, and holds while they are written
+	fewPlaces        = 200  // that one look takes whose events are held while they are written
 	eventsLooksMax   = 10   // of one answer, where most of the feed is others'
+	progressEvery    = time.Second
 	participantsMax  = 1000 // that one reader names
 	eventsQueryBytes = 160 << 10
 )
@@ -116,28 +117,26 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 	page := eventPage{Items: []event{}, More: true}
 	at := l.from
+	most := max(2*l.limit, fewPlaces/4)
 	for look := 0; look < eventsLooksMax && page.More && len(page.Items) == 0; look++ {
-		heard, err := a.look(ctx, l, at, eventsPlacesMax)
+		heard, err := a.hub.alone(ctx, l, at, most)
 		if err != nil {
 			return page, err
 		}
+		most = min(2*most, eventsPlacesMax) // most of it is others'
 		page.Repeats = page.Repeats || heard.WentBack
 		page.More, at, l.since = heard.More, heard.Place, time.Time{}
-		for _, each := range heard.Events {
-			if len(page.Items) == l.limit {
-				page.More, at = true, page.at(heard, l.limit)
+		for n, each := range heard.Events {
+			page.Items = append(page.Items, eventOf(each.Event))
+			// A page ends where its reader can go on: with the last event of a place.
+			if len(page.Items) >= l.limit && each.Last && n+1 < len(heard.Events) {
+				page.More, at = true, each.At
 				break
 			}
-			page.Items = append(page.Items, eventOf(each.Event))
 		}
 	}
 	page.Next = at.String()
 	return page, nil
-}
-
-// at is the place after so many events of a look.
-func (eventPage) at(heard payment.Heard, events int) payment.Place {
-	return heard.Events[events-1].After
 }
 
 // look asks the store for one reader.
@@ -167,7 +166,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 		value := values[0]
 		switch name {
 		case "participant_id":
-			l.who.Participants = values
+			l.who.Participants = sorted(values)
 			if len(values) > participantsMax {
 				return l, bad(name, "MAX", "At most 1,000 participants are named.")
 			}
@@ -178,6 +177,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 					return l, bad(name, "FORM", fmt.Sprintf("types must be of %v.", payment.EventTypes()))
 				}
 			}
+			l.who.Types = sorted(l.who.Types)
 			continue
 		case "after":
 			after = value
@@ -215,6 +215,12 @@ func readListening(r *http.Request) (listening, *Problem) {
 	return l, nil
 }
 
+// sorted gives each of a list once. What hears the same is told by one look.
+func sorted[T ~string](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 // accepts reports whether a request wants a media type above all.
 func accepts(r *http.Request, want string) bool {
 	for _, header := range r.Header.Values("Accept") {
@@ -236,25 +242,37 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		ctx, cancel = context.WithDeadline(ctx, l.until)
 		defer cancel()
 	}
-	if a.draining.Err() != nil || !a.hub.enter() {
+	// A stream ends some day, so that one whose caller has vanished does; to go on costs little.
+	ctx, cancel := context.WithTimeout(ctx, a.config.StreamLife)
+	defer cancel()
+	known, err := a.tokens.find(ctx, l.who.Token)
+	if err != nil {
+		a.refused(ctx, opStream, err).write(w)
+		return
+	}
+	share := 2 // of the streams there may be, for all of one token
+	if !l.until.IsZero() {
+		share = 4 // for those of browsers and partners
+	}
+	if a.draining.Err() != nil || !a.hub.enter(known, max(1, a.config.StreamsMax/share)) {
 		problemUnavailable("").write(w)
 		return
 	}
-	defer a.hub.leave()
+	defer a.hub.leave(known)
 	out := &eventWriter{control: http.NewResponseController(w), w: w, patience: a.config.IdleMax}
 	s := &streaming{api: a, out: out, l: l, at: l.from}
 	if err := s.begin(ctx); err != nil {
-		a.refused(ctx, opEvents, err).write(w)
+		a.refused(ctx, opStream, err).write(w)
 		return
 	}
 	// The deadline for the request's bytes would end the stream, as if the caller had left.
 	out.control.SetReadDeadline(time.Time{}) //nolint:errcheck // where there are none, there is none
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies
-	if out.write("retry: 2000\n\n") != nil {
+	if out.write("retry: 2000\n"+progress(s.at)) != nil {
 		return
 	}
-	err := s.run(ctx)
+	err = s.run(ctx)
 	var problem *Problem
 	switch {
 	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
@@ -277,6 +295,7 @@ type eventWriter struct {
 	w        http.ResponseWriter
 	patience time.Duration
 	broken   bool
+	wrote    time.Time
 }
 
 func (o *eventWriter) write(text string) error {
@@ -285,14 +304,29 @@ func (o *eventWriter) write(text string) error {
 	if err == nil {
 		err = o.control.Flush()
 	}
-	o.broken = o.broken || err != nil
+	o.broken, o.wrote = o.broken || err != nil, time.Now()
 	return err
 }
 
-// frame is an event as a stream has it: its id is the place to resume from.
+// frame is an event as a stream has it. Its id is the place to resume from; one behind which
+// others of its place follow has none, and the one before holds.
 func frame(e payment.HeardEvent) string {
 	text, _ := json.Marshal(eventOf(e.Event)) // it has no value that can't be written
-	return "id: " + e.After.String() + "\nevent: " + string(e.Type) + "\ndata: " + string(text) + "\n\n"
+	id := ""
+	if e.Last {
+		id = "id: " + e.At.String() + "\n"
+	}
+	return id + "event: " + string(e.Type) + "\ndata: " + string(text) + "\n\n"
+}
+
+// progress says how far the feed has been read, also where nothing of it was the caller's: one
+// who resumes does not begin with all that again, nor from now on. Without data it is no event,
+// and a sign of life.
+func progress(at payment.Place) string {
+	if at.IsZero() {
+		return ":\n\n"
+	}
+	return "id: " + at.String() + "\n\n"
 }
 
 // streaming is one stream. It reads by itself until it is at the end of the feed, and is
@@ -302,6 +336,8 @@ type streaming struct {
 	out *eventWriter
 	l   listening
 	at  payment.Place
+	// history is the hub's, of before what was read last.
+	history int
 }
 
 // begin finds the place to begin at, and whether the reader may hear anything at all.
@@ -333,8 +369,10 @@ func (s *streaming) run(ctx context.Context) error {
 
 // catchUp tells what there is until the end of the feed.
 func (s *streaming) catchUp(ctx context.Context) error {
+	most := fewPlaces
 	for more := true; more; {
-		heard, err := s.api.hub.alone(ctx, s.l, s.at)
+		s.history = s.api.hub.now()
+		heard, err := s.api.hub.alone(ctx, s.l, s.at, most)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -360,13 +398,21 @@ func (s *streaming) catchUp(ctx context.Context) error {
 			}
 		}
 		s.at, s.l.since, more = heard.Place, time.Time{}, heard.More
+		if most = fewPlaces; len(heard.Events) == 0 {
+			most = eventsPlacesMax // others' alone: nothing is held
+		}
+		if time.Since(s.out.wrote) > progressEvery {
+			if err := s.out.write(progress(s.at)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
 // follow is told by the hub, until the caller leaves or has to read on by itself.
 func (s *streaming) follow(ctx context.Context) error {
-	ear := s.api.hub.join(s.l.who, s.at)
+	ear := s.api.hub.join(s.l.who, s.at, s.history)
 	defer s.api.hub.part(ear)
 	beat := time.NewTicker(s.api.config.StreamBeat)
 	defer beat.Stop()
@@ -381,8 +427,13 @@ func (s *streaming) follow(ctx context.Context) error {
 			if err := s.out.write(told.text); err != nil {
 				return err
 			}
-			s.at = told.after
+			if told.last {
+				s.at = told.at
+			}
 		case <-beat.C:
+			if time.Since(s.out.wrote) < s.api.config.StreamBeat/2 {
+				continue
+			}
 			if err := s.out.write(":\n\n"); err != nil {
 				return err
 			}

@@ -183,7 +183,7 @@ func TestEventStream(t *testing.T) {
 	for beats < 2 {
 		select {
 		case line := <-typed.lines:
-			if line == ":" {
+			if line == ":" || strings.HasPrefix(line, "id: ") {
 				beats++
 			}
 		case <-time.After(5 * time.Second):
@@ -219,7 +219,7 @@ func TestEventStream(t *testing.T) {
 // TestStreamsOfMany: all who are at the end of the feed are told by one look, and each but what it may hear.
 func TestStreamsOfMany(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, api.Config{StreamsMax: 60})
+	d := newDoor(t, api.Config{StreamsMax: 120})
 	d.fake.token.Participants = []string{"p1", "p2"}
 	var all []*listener
 	for n := range 60 {
@@ -259,10 +259,89 @@ func TestStreamsOfMany(t *testing.T) {
 	}
 }
 
+// TestStreamAfterAFailover: what a failover has forgotten gives its numbers to others, which are told to streams that stayed open,
+// also to one that had come further than the new server has.
+func TestStreamAfterAFailover(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{})
+	for range 10 {
+		d.fake.happens("p1", payment.EventFailed)
+	}
+	early := d.listen(d.serve.URL + "/v1/events?since=2026-01-01T00:00:00Z")
+	for range 10 {
+		early.next()
+	}
+	late := d.listen(d.serve.URL + "/v1/events")
+	both := d.fake.happens("p1", payment.EventDispatched)
+	early.wants(both)
+	late.wants(both)
+	d.fake.mu.Lock()
+	d.fake.feed = d.fake.feed[:3]
+	d.fake.mu.Unlock()
+	news := map[string]bool{}
+	for range 4 {
+		news[d.fake.happens("p1", payment.EventDispatched).Name()] = true
+	}
+	for _, l := range []*listener{early, late} {
+		told := map[string]bool{}
+		for len(told) < len(news) {
+			_, name, data := l.next()
+			if name == "" {
+				t.Fatal("the stream has ended")
+			}
+			if id := fmt.Sprint(data["id"]); news[id] {
+				told[id] = true
+			}
+		}
+		more := d.fake.happens("p1", payment.EventConflict)
+		for {
+			_, name, data := l.next()
+			if name == "" {
+				t.Fatal("the stream has ended")
+			}
+			if fmt.Sprint(data["id"]) == more.Name() {
+				break
+			}
+		}
+	}
+}
+
+// TestStreamOfAQuietReader: one that was told nothing yet, or for long, resumes where it was all the same, and not from now on.
+func TestStreamOfAQuietReader(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, api.Config{StreamBeat: 200 * time.Millisecond})
+	d.fake.happens("p2", payment.EventFailed)
+	end := time.After(20 * time.Second)
+	cursor := func(l *listener) string {
+		t.Helper()
+		for {
+			select {
+			case line := <-l.lines:
+				if id, is := strings.CutPrefix(line, "id: "); is {
+					return id
+				}
+			case <-end:
+				t.Fatal("no cursor")
+			}
+		}
+	}
+	l := d.listen(d.serve.URL + "/v1/events")
+	first := cursor(l)
+	missed := d.fake.happens("p1", payment.EventDispatched)
+	d.listen(d.serve.URL+"/v1/events", "Last-Event-ID", first).wants(missed)
+	l.wants(missed)
+	// Others' events bring it on.
+	d.fake.happens("p2", payment.EventFailed)
+	last := cursor(l)
+	for place, _ := payment.ParsePlace(last); place.Xact < 3; place, _ = payment.ParsePlace(last) {
+		last = cursor(l)
+	}
+}
+
 // TestSlowStream: one that is not read is ended, and holds up no other; where it was it goes on.
 func TestSlowStream(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, api.Config{IdleMax: 500 * time.Millisecond, StreamsMax: 2})
+	d := newDoor(t, api.Config{IdleMax: 500 * time.Millisecond, StreamsMax: 4})
 	quick := d.listen(d.serve.URL + "/v1/events")
 	conn, err := net.Dial("tcp", d.serve.Listener.Addr().String())
 	if err != nil {
@@ -440,6 +519,21 @@ func TestEventTokens(t *testing.T) {
 	d.fake.mu.Unlock()
 	if _, got := read(d, token, ""); got.status != 401 {
 		t.Errorf("after the other was revoked: %d", got.status)
+	}
+	// What is read by it takes nothing of the quota for payments, and has one of its own.
+	bounded := newDoor(t, api.Config{EventKeys: [][]byte{first}})
+	bounded.fake.token.RequestsPerMinute = 12 // two at once
+	token = bounded.call("POST", "/v1/events/tokens", `{"expires_in": 60}`).field("token")
+	refused := 0
+	for n := range 60 {
+		if _, got := read(bounded, token, ""); got.status == 429 {
+			refused++
+		} else if got.status != 200 || n >= 55 && refused == 0 {
+			t.Fatalf("call %d: %d", n, got.status)
+		}
+	}
+	if got := bounded.post(sound, "k"); got.status != 201 || refused == 0 {
+		t.Errorf("an enqueue: %d; %d refused", got.status, refused)
 	}
 	none := newDoor(t, api.Config{})
 	none.want("without a key", none.call("POST", "/v1/events/tokens", `{"expires_in": 60}`), 501)

@@ -223,20 +223,27 @@ func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from p
 			heard.Refused[n] = err
 		}
 	}
-	for n := int(from.Xact); n < len(f.feed); n++ {
+	begin := int(from.Xact)
+	if begin > len(f.feed) || begin > 0 && f.feed[begin-1].AttemptID != from.AttemptID { // a failover has forgotten it
+		heard.WentBack, heard.Place, begin = true, payment.Place{}, 0
+	}
+	for from.IsZero() && begin < len(f.feed) && f.feed[begin].CreatedAt.Before(since) {
+		begin++
+	}
+	for n := begin; n < len(f.feed); n++ {
 		if heard.More = most == 0; heard.More {
 			break
 		}
 		most--
 		e := f.feed[n]
 		heard.Place = payment.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo, AttemptID: e.AttemptID}
-		one := payment.HeardEvent{Event: e, At: heard.Place, After: heard.Place}
+		one := payment.HeardEvent{Event: e, At: heard.Place, Last: true}
 		for n, who := range all {
 			participants := who.Participants
 			if participants == nil {
 				participants = f.token.Participants
 			}
-			if heard.Refused[n] == nil && slices.Contains(participants, e.ParticipantID) && (who.Types == nil || slices.Contains(who.Types, e.Type)) && !e.CreatedAt.Before(since) {
+			if heard.Refused[n] == nil && slices.Contains(participants, e.ParticipantID) && (who.Types == nil || slices.Contains(who.Types, e.Type)) {
 				one.For = append(one.For, n)
 			}
 		}

@@ -23,6 +23,7 @@ type hub struct {
 	ears    map[*ear]bool // in the looks
 	waiting []*ear        // to be taken into the next one
 	running bool
+	history int // goes up where the database has forgotten what was told
 }
 
 // ear is a stream that is told.
@@ -33,19 +34,24 @@ type ear struct {
 	tell chan told // closed: it is told no more, for the reason why, or has to read on by itself
 	why  error
 	gone bool
+	from int       // the history that it has read in
+	beat time.Time // when it was told of progress
 }
 
 // told is an event on its way to a stream. All who hear it share its text.
 type told struct {
-	text  string
-	after payment.Place
+	text string
+	at   payment.Place
+	last bool // at is to resume from
 }
 
 const (
-	earsMax  = 128 // events that a stream may be behind
-	soloMax  = 4
-	hubEvery = 250 * time.Millisecond // between two looks, and a millisecond more for each two subscriptions
-	hubSlow  = time.Second            // at most
+	earsMax = 128 // events that a stream may be behind
+	soloMax = 4
+	// streamsMost is how many readers a look at the database takes.
+	streamsMost = 10_000
+	hubEvery    = 250 * time.Millisecond // between two looks, and half a millisecond more for each subscription
+	hubSlow     = time.Second            // at most
 )
 
 // errSlow ends a stream whose caller does not keep up. The id of the last event that it read is
@@ -57,10 +63,11 @@ func newHub(a *API) *hub {
 }
 
 // enter counts a stream, unless there are as many as may be.
-func (h *hub) enter() bool {
+// ofToken is how many of them may be one token's.
+func (h *hub) enter(token *knownToken, ofToken int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.streams >= h.api.config.StreamsMax {
+	if h.streams >= h.api.config.StreamsMax || !token.opens(ofToken) {
 		return false
 	}
 	h.streams++
@@ -68,27 +75,36 @@ func (h *hub) enter() bool {
 	return true
 }
 
-func (h *hub) leave() {
+func (h *hub) leave(token *knownToken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	token.closes()
 	h.streams--
 	h.api.watch.Streaming(-1)
 }
 
-// alone looks for one stream.
-func (h *hub) alone(ctx context.Context, l listening, at payment.Place) (payment.Heard, error) {
+// now is the history that a look which begins now reads in, or an earlier one.
+func (h *hub) now() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.history
+}
+
+// alone looks for one reader.
+func (h *hub) alone(ctx context.Context, l listening, at payment.Place, most int) (payment.Heard, error) {
 	select {
 	case h.solo <- struct{}{}:
 		defer func() { <-h.solo }()
 	case <-ctx.Done():
 		return payment.Heard{}, ctx.Err()
 	}
-	return h.api.look(ctx, l, at, behindPlacesMax)
+	return h.api.look(ctx, l, at, most)
 }
 
 // join has a stream that has come to a place told what follows.
-func (h *hub) join(who payment.Subscription, at payment.Place) *ear {
-	e := &ear{who: who, name: nameOf(who), at: at, tell: make(chan told, earsMax)}
+// History is that of before it read the last of it.
+func (h *hub) join(who payment.Subscription, at payment.Place, history int) *ear {
+	e := &ear{who: who, name: nameOf(who), at: at, tell: make(chan told, earsMax), from: history, beat: time.Now()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting = append(h.waiting, e)
@@ -125,6 +141,7 @@ func nameOf(who payment.Subscription) string {
 
 // run looks while there is a stream.
 func (h *hub) run() {
+	most := eventsPlacesMax
 	for {
 		all, of, from := h.gather()
 		if len(all) == 0 {
@@ -132,13 +149,15 @@ func (h *hub) run() {
 		}
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), h.api.config.StoreTimeout)
-		heard, err := h.api.store.Events(ctx, all, from, time.Time{}, eventsPlacesMax)
+		heard, err := h.api.store.Events(ctx, all, from, time.Time{}, most)
 		cancel()
 		if err != nil {
 			h.api.log.Warn("events can't be read", "streams", len(of), "error", err)
+			most = max(most/2, fewPlaces/4) // it may be too much for the time that a call has
 			time.Sleep(hubSlow)
 			continue
 		}
+		most = min(2*most, eventsPlacesMax)
 		h.deliver(heard, of)
 		if wait := min(hubEvery+time.Duration(len(all))*time.Millisecond/2, hubSlow); !heard.More {
 			time.Sleep(wait - time.Since(begun))
@@ -154,6 +173,8 @@ func (h *hub) gather() (all []payment.Subscription, of [][]*ear, from payment.Pl
 	for _, e := range h.waiting {
 		switch {
 		case e.gone:
+		case e.from != h.history:
+			h.end(e, nil) // the rows that it has read may be forgotten
 		case len(h.ears) == 0, !e.at.Before(h.place):
 			if len(h.ears) == 0 {
 				h.place = e.at
@@ -188,20 +209,46 @@ func (h *hub) deliver(heard payment.Heard, of [][]*ear) {
 			h.end(e, why)
 		}
 	}
+	h.place = heard.Place
+	if heard.WentBack {
+		// Each goes back by itself, as far as its own rows are forgotten.
+		h.history++
+		for _, each := range of {
+			for _, e := range each {
+				h.end(e, nil)
+			}
+		}
+		return
+	}
 	for _, each := range heard.Events {
-		one := told{text: frame(each), after: each.After}
+		one := told{text: frame(each), at: each.At, last: each.Last}
 		for _, n := range each.For {
 			for _, e := range of[n] {
-				if e.gone || !heard.WentBack && !e.at.Before(each.At) {
-					continue // it has read that by itself
-				}
-				select {
-				case e.tell <- one:
-				default:
-					h.end(e, nil)
+				if e.at.Before(each.At) { // else it has read that by itself
+					h.tell(e, one)
 				}
 			}
 		}
 	}
-	h.place = heard.Place
+	now, one := time.Now(), told{text: progress(h.place), at: h.place, last: true}
+	for _, each := range of {
+		for _, e := range each {
+			if e.at.Before(h.place) && now.Sub(e.beat) >= h.api.config.StreamBeat {
+				e.beat = now
+				h.tell(e, one)
+			}
+		}
+	}
+}
+
+// tell puts an event on its way. The mutex is held.
+func (h *hub) tell(e *ear, one told) {
+	if e.gone {
+		return
+	}
+	select {
+	case e.tell <- one:
+	default:
+		h.end(e, nil)
+	}
 }

@@ -71,6 +71,9 @@ type knownToken struct {
 	used    int64
 	refused int64
 	batches int // under way
+	streams int // open
+	asked   float64
+	askedAt time.Time
 }
 
 func newTokens(store Store, timeout time.Duration) *tokens {
@@ -129,7 +132,7 @@ func (t *tokens) forget() {
 	dropped := 0
 	for digest, one := range t.known {
 		if one.mu.TryLock() {
-			if one.used == 0 && one.refused == 0 && one.batches == 0 {
+			if one.used == 0 && one.refused == 0 && one.batches == 0 && one.streams == 0 {
 				delete(t.known, digest)
 				dropped++
 			}
@@ -181,6 +184,41 @@ func (k *knownToken) leaves() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.batches--
+}
+
+// opens counts a stream of the token, unless so many are open; closes ends it.
+func (k *knownToken) opens(most int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.streams >= most {
+		return false
+	}
+	k.streams++
+	return true
+}
+
+func (k *knownToken) closes() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.streams--
+}
+
+// eventCalls is how many calls a minute may be made by tokens for events that narrow a token, a
+// sixth of them at once: they take nothing of its quota, which is for payments.
+const eventCalls = 300
+
+// takeEvents takes a call by a token for events, and says after how long there is room.
+func (k *knownToken) takeEvents() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	k.asked = max(0, k.asked-now.Sub(k.askedAt).Minutes()*eventCalls)
+	k.askedAt = now
+	if k.asked >= eventCalls/6 {
+		return time.Second
+	}
+	k.asked++
+	return 0
 }
 
 func roomOf(token payment.Token) float64 {

@@ -8,7 +8,7 @@
 --   REFUSED  items are not served, and are told of nothing: why is TOKEN, VERB or PARTICIPANT;
 --   EVENT    for these items, at this place (at_*); in_place: the place has no other after it;
 --   END      the place where the next look goes on, of this system (why); in_place: the
---            feed ended there; went_back: the row of the place that was given is forgotten,
+--            feed ended there, at its newest one; went_back: the row of the place that was given is forgotten,
 --            and some are told again; created_at: of the first row that is held, because a
 --            transaction before it is under way.
 --   At most rows_max places are looked at (to 2,000). 0: none, and END has the newest place. since, where
@@ -31,6 +31,7 @@ AS $$
 DECLARE
   most  CONSTANT integer := least(greatest(coalesce(api_events.rows_max, 100), 0), 2000);
   place record;
+  top   record;
   held  timestamptz;
 BEGIN
   IF cardinality(tokens) > 10000 THEN
@@ -40,12 +41,8 @@ BEGIN
     CASE WHEN NOT p.went_back THEN place_attempt_id END AS attempt_id
   INTO place
   FROM {cell}.outcome_place(place_xact, place_outbox_id, place_attempt_no, place_attempt_id, place_system) p;
-  IF most = 0 THEN
-    SELECT coalesce(n.xact, '0'::xid8) AS xact, coalesce(n.outbox_id, place.outbox_id) AS outbox_id, coalesce(n.attempt_no, 0) AS attempt_no,
-      false AS went_back, n.attempt_id
-    INTO place
-    FROM {cell}.outcome_newest() n;
-  ELSIF place_xact IS NULL AND since IS NOT NULL THEN
+  SELECT n.* INTO top FROM {cell}.outcome_newest() n;
+  IF most > 0 AND place_xact IS NULL AND since IS NOT NULL THEN
     place.xact := {cell}.outcome_feed_since(since);
   END IF;
   SELECT a.created_at INTO held
@@ -70,7 +67,7 @@ BEGIN
   heard AS (
     SELECT f.no, array_agg(DISTINCT a.n) AS items
     FROM asked a
-    CROSS JOIN LATERAL unnest(coalesce(a.participants, a.allowed)) AS p(participant_id)
+    CROSS JOIN LATERAL (SELECT DISTINCT u.participant_id FROM unnest(coalesce(a.participants, a.allowed)) AS u(participant_id)) p
     JOIN feed f ON f.participant_id = p.participant_id COLLATE "C"
     WHERE a.why IS NULL AND f.event_type IS NOT NULL AND (a.types IS NULL OR f.event_type = ANY (a.types))
     GROUP BY f.no
@@ -95,8 +92,8 @@ BEGIN
     FROM heard h
     JOIN feed f ON f.no = h.no
     UNION ALL
-    SELECT 3, 'END', 0, NULL, s.system_identifier::text, coalesce(l.at_xact, place.xact), coalesce(l.at_outbox_id, place.outbox_id),
-      coalesce(l.at_attempt_no, place.attempt_no), CASE WHEN l.at_xact IS NULL THEN place.attempt_id ELSE l.at_attempt_id END,
+    SELECT 3, 'END', 0, NULL, s.system_identifier::text, coalesce(l.at_xact, top.xact, place.xact), coalesce(l.at_outbox_id, top.outbox_id, place.outbox_id),
+      coalesce(l.at_attempt_no, top.attempt_no, place.attempt_no), coalesce(l.at_attempt_id, top.attempt_id),
       most > 0 AND (SELECT count(*) FROM feed f WHERE f.in_place) < most, place.went_back
     FROM pg_control_system() s
     LEFT JOIN newest l ON true) x

@@ -50,6 +50,16 @@ BEGIN
         WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states})
         ORDER BY b.attempt_no DESC LIMIT 1)
         THEN NULL
+      -- Evidence that came late may be the first that says so.
+      WHEN e.state = 'LATE_OUTCOME' THEN CASE WHEN e.outcome_unknown AND (
+        SELECT b.outcome_unknown
+        FROM {cell}.payment_outbox_attempts b
+        WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states})
+        ORDER BY b.attempt_no DESC LIMIT 1) IS NOT TRUE AND (
+        SELECT b.state IN ({ended_states})
+        FROM {cell}.payment_outbox_attempts b
+        WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states}, 'LATE_OUTCOME')
+        ORDER BY b.attempt_no DESC LIMIT 1) IS NOT TRUE THEN 'payment.outcome_unknown' END
       WHEN e.state = 'FAILED' AND e.error_code = 'EXPIRED' THEN 'payment.expired'
       ELSE (SELECT t.type FROM (VALUES {event_types}) AS t(state, type) WHERE t.state = e.state::text)
     END,

@@ -1,7 +1,8 @@
 -- outcome_feed_since(moment timestamptz) -> xid8
---   A transaction from which on outcome_feed has every row that was written at this moment
---   or later, and few of before. Times follow the order of transactions but for those that
---   were under way for long: the row before it was written before the moment.
+--   A transaction from which on outcome_feed has the rows that were written at this moment
+--   or later, and some of before. Times follow the order of transactions but for those that
+--   were under way for long: one that has ended by now, had written for longer than a minute
+--   and began more than a minute before the moment may come before it.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: outcome_place, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed_since(moment timestamptz) RETURNS xid8
@@ -28,12 +29,13 @@ BEGIN
     WHERE s.state NOT IN ({claim_states}) AND s.xact >= middle::text::xid8
     ORDER BY s.xact
     LIMIT 1;
-    IF NOT FOUND OR first.created_at >= $1 THEN
+    IF NOT FOUND OR first.created_at >= $1 - interval '1 minute' THEN
       high := middle;
     ELSE
       low := greatest(first.xact, middle) + 1;
     END IF;
   END LOOP;
-  RETURN low::text::xid8;
+  -- What is under way now is told, however early it began.
+  RETURN least(low::text::xid8, pg_snapshot_xmin(pg_current_snapshot()));
 END
 $$;

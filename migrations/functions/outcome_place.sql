@@ -4,8 +4,8 @@
 --   xact: at the first row. Where the row is not there, or is another's, a failover or a
 --   restore has forgotten it, and what the reader was told after some moment is not in
 --   these rows: it goes back to an hour before that moment, and is told some rows again. No
---   row that was written since can stand before that: each was written later, by the clocks
---   of two servers that differ by less. On another server than the row was read from
+--   row that was written since can stand before that: each was written later, by clocks (of
+--   the worker that made the row's id, and of both servers) that differ by less. On another server than the row was read from
 --   (system_identifier) transactions count anew, and it goes back as well.
 --   The row of a month that has left the archive is taken for what it was.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
@@ -28,7 +28,11 @@ BEGIN
   to_xact := coalesce($1, '0'::xid8);
   to_outbox_id := coalesce($2, none);
   to_attempt_no := coalesce($3, 0);
-  IF $4 IS NULL OR $4 = none THEN
+  IF ($4 IS NULL OR $4 = none) AND ($5 IS NULL OR same) THEN
+    RETURN;
+  ELSIF $4 IS NULL OR $4 = none THEN -- the beginning of another server's feed
+    went_back := true;
+    to_xact := '0'::xid8;
     RETURN;
   ELSIF same AND EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a

@@ -3,7 +3,6 @@
 
 -- Of what happened lately, by the transaction that wrote it: see outcome_feed. Claims are
 -- left out, because their answers say when and by whom they were claimed.
-DROP INDEX {cell}.payment_outbox_attempts_recent;
 CREATE INDEX payment_outbox_attempts_stream
   ON {cell}.payment_outbox_attempts (xact) WHERE state NOT IN ({claim_states});
 
@@ -26,3 +25,6 @@ ALTER TABLE {cell}.payment_outbox_contradictions ENABLE ALWAYS TRIGGER payment_o
 {include outcome_place}
 {include outcome_feed}
 {include api_events}
+
+-- It was for the feed's readers. Last, because from here to the commit the archive can't be read.
+DROP INDEX {cell}.payment_outbox_attempts_recent;
