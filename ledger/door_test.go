@@ -380,7 +380,8 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 	who := d.token(nil, "p1")
 	most := 25
 	conn := d.Conn(t, celltest.API)
-	for _, what := range []string{"the first of its participant", "another"} {
+	fast := false
+	for _, what := range []string{"the first of its participant", "another", "a third", "a fourth", "a fifth"} {
 		tx, err := conn.Begin(t.Context())
 		d.must(err)
 		id := strings.ReplaceAll(what, " ", "-")
@@ -400,10 +401,15 @@ func TestLocksOfAnEnqueueByToken(t *testing.T) {
 		}
 		shared := d.Int(`SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'relation' AND NOT fastpath`, pid)
 		if most == 18 && shared > 1 {
-			t.Errorf("%s: %d relation locks go through the table that all sessions share: %s", what, shared, list)
+			t.Logf("%s: %d relation locks go through the table that all sessions share: %s", what, shared, list)
 		}
+		fast = fast || most == 18 && shared <= 1
 		d.must(tx.Commit(t.Context()))
 		most = 18
+	}
+	// A strong lock of another test, on whatever relation has the same hash, takes one out of the fast places.
+	if !fast {
+		t.Error("more than one relation lock goes through the table that all sessions share, each time")
 	}
 }
 
