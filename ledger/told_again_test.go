@@ -101,28 +101,6 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	same(t, "after the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
-// TestReplayOfWhatNeverLeft: the worker of a claim that was repaired tells late that nothing of it had left. The rail has no key of it, and
-// wants no new one.
-func TestReplayOfWhatNeverLeft(t *testing.T) {
-	t.Parallel()
-	for _, left := range []bool{false, true} {
-		d := newDesk(t)
-		d.do(`SELECT railhead.apply_rail_profile('bank', '{"resend_on_unknown": "NEVER", "id_after_refusal": "NEW"}', 'a test')`)
-		id := d.enqueue()
-		claim := d.claimOne(id)
-		d.record(lost(never, claim))
-		if !left {
-			d.late(told(never, claim, payment.ResultNotSent, ""))
-		}
-		_, err := d.operator().ResolvePayment(t.Context(), id, notExecuted())
-		d.must(err)
-		_, err = d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
-		if allowed := err == nil; allowed == left {
-			t.Errorf("may have left %t: %v: %s", left, err, d.rows(id))
-		}
-	}
-}
-
 // TestForgottenRefusalIsOfASend: a refusal of a forgotten send, which an inquiry repeats, does not end the replayed one.
 func TestForgottenRefusalIsOfASend(t *testing.T) {
 	t.Parallel()

@@ -131,10 +131,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
       HINT = 'Find out who changed it. The participant enqueues the payment again as a new instruction.';
   END IF;
-  -- What provably never left, as its worker has said late, is no send to the rail.
-  IF EXISTS (
-    SELECT FROM {cell}.sends_of(replay_payment.outbox_id) s
-    WHERE NOT s.denied AND (NOT s.forgotten OR s.claimed_at IS NOT NULL)) AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
+  IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('it was sent, and rail %s wants a new id for another try: a replay keeps the old one', last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
