@@ -133,7 +133,7 @@ BEGIN
   END IF;
   IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('it was sent, and rail %s wants a new id for another try: a replay keeps the old one', last.rail_type),
+      MESSAGE = format('it may have been sent, and rail %s wants a new id for another try: a replay keeps the old one', last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 

@@ -240,5 +240,12 @@ func (m *model) replayable() bool {
 			}
 		}
 	}
+	// A replay keeps the key, which a refusal may have used up although a worker tells late
+	// that nothing of its claim has left.
+	for claim, counts := range m.sends {
+		if counts && m.claimSent[claim] && !m.again {
+			return false
+		}
+	}
 	return m.again || m.sent() == 0
 }
