@@ -207,6 +207,9 @@ func (a *API) guarded(next http.Handler) http.Handler {
 			a.watch.Answered(operation, seen.status, took)
 		}()
 		seen.Header().Set("Cache-Control", "no-store")
+		if r.URL.Path == "/v1/events" {
+			a.allowOrigin(seen, r) // also where it is refused: the page learns why
+		}
 		if operation == opOpenAPI || r.URL.Path == "/v1/events" && r.Method == http.MethodOptions {
 			next.ServeHTTP(seen, r)
 			return

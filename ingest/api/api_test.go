@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -604,9 +605,9 @@ func TestBrokenBatches(t *testing.T) {
 // TestPlacesOfBatches: no token holds the places of others, nor one that is not for enqueuing any, and none for as long as it likes.
 func TestPlacesOfBatches(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, api.Config{IdleMax: 300 * time.Millisecond, BatchTimeMax: time.Second})
+	d := newDoor(t, api.Config{IdleMax: 300 * time.Millisecond, BatchTimeMax: 3 * time.Second})
 	line := `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}, "idempotency_key": "k"}` + "\n"
-	// drip sends a line feed now and then, until the answer has come.
+	// drip sends a line, and then a line feed now and then, until the answer has come.
 	drip := func() (ended chan time.Duration) {
 		ended = make(chan time.Duration, 1)
 		conn, err := net.Dial("tcp", d.serve.Listener.Addr().String())
@@ -615,7 +616,7 @@ func TestPlacesOfBatches(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		_, err = io.WriteString(conn, "POST /v1/instructions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+aToken+
-			"\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n")
+			"\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n", len(line), line))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -626,13 +627,23 @@ func TestPlacesOfBatches(t *testing.T) {
 			}
 		}()
 		go func() {
-			io.ReadAtLeast(conn, make([]byte, 12), 12) //nolint:errcheck // it ends
+			io.Copy(io.Discard, conn) //nolint:errcheck // it ends
 			ended <- time.Since(begun)
 		}()
 		return ended
 	}
 	first, second := drip(), drip()
-	time.Sleep(200 * time.Millisecond) // both are in
+	enqueued := func() int {
+		d.fake.mu.Lock()
+		defer d.fake.mu.Unlock()
+		return d.fake.batches
+	}
+	for end := time.Now().Add(10 * time.Second); enqueued() < 2; { // then both are in
+		if time.Now().After(end) {
+			t.Fatal("two batches are not taken")
+		}
+		runtime.Gosched()
+	}
 	held := false
 	for range 50 {
 		if got := d.call("POST", "/v1/instructions/batch", line, "Content-Type", "application/x-ndjson"); got.status == 429 {
@@ -647,7 +658,7 @@ func TestPlacesOfBatches(t *testing.T) {
 	for _, ended := range []chan time.Duration{first, second} {
 		select {
 		case took := <-ended:
-			if took > 3*time.Second {
+			if took > 8*time.Second {
 				t.Errorf("a batch without a line lasts %s", took)
 			}
 		case <-time.After(10 * time.Second):

@@ -33,7 +33,7 @@ const (
 	tokenParameter   = "access_token" // of an address, for EventSource, which sends no header
 )
 
-// sealed says what it is sealed for: a token of another use, or of another form, does not open.
+// sealedFor goes into each seal: a token of another use, or of another form, does not open.
 const sealedFor = "railhead events token v1"
 
 // seal is one key.
@@ -78,7 +78,7 @@ type narrowKey struct{}
 
 func (n narrowed) until() time.Time { return time.Unix(n.Until, 0) }
 
-// seal gives the token. What is sealed can be written.
+// of makes the token.
 func (s seal) of(n narrowed) string {
 	text, _ := json.Marshal(n) // it has no value that can't be written
 	return eventTokenPrefix + base64.RawURLEncoding.EncodeToString(s.Seal(nil, nil, text, []byte(sealedFor)))

@@ -83,7 +83,6 @@ type listening struct {
 
 // events answers GET /v1/events: a page, or a stream for those that accept one.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
-	a.allowOrigin(w, r)
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)
 		return
