@@ -14,13 +14,13 @@ type EventType string
 
 // The types of events. A row that is none of these, as RETRYABLE, is no event.
 const (
-	EventDispatched     EventType = "payment.dispatched"      // the rail executed it
+	EventDispatched     EventType = "payment.dispatched"      // the rail executed it, or an operator's evidence says so (CodeResolved)
 	EventAccepted       EventType = "payment.accepted"        // the rail took it, its final word is to come
 	EventOutcomeUnknown EventType = "payment.outcome_unknown" // some send has no trustworthy answer; told once until that is known
 	EventNeedsAttention EventType = "payment.needs_attention" // it waits for an operator
-	EventFailed         EventType = "payment.failed"          // it was not paid, and is not sent again unless an operator replays it
+	EventFailed         EventType = "payment.failed"          // it was not paid, or an operator's evidence says so, and is not sent again unless an operator replays it
 	EventExpired        EventType = "payment.expired"         // the same, because its time was over
-	EventCancelled      EventType = "payment.cancelled"       // it was ended before it was ever sent
+	EventCancelled      EventType = "payment.cancelled"       // it was ended, and no send of it can have been executed
 	EventReplayed       EventType = "payment.replayed"        // an operator has returned it to be sent
 	EventConflict       EventType = "payment.conflict"        // what the row says contradicts what was said before: an operator decides
 )

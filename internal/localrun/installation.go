@@ -166,7 +166,8 @@ func (i *installation) startServices(ctx context.Context) error {
 		return err
 	}
 	addrFile := filepath.Join(i.Dir, "api-callers.addr")
-	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile)
+	// Tokens for events are of this run alone.
+	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile, "RAILHEAD_API_EVENT_KEYS=env:EVENT_KEY", "EVENT_KEY="+rand.Text()+rand.Text())
 	if i.api, err = start("api", "RAILHEAD_API_URL", "railhead_api_login"); err != nil {
 		return err
 	}
