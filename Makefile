@@ -117,6 +117,12 @@ api: programs postgres ## Kill API, database and relayer under callers over HTTP
 	@$(GO) build -trimpath -o $(BIN)/apirun ./proofs/apirun
 	@$(BIN)/apirun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
 
+.PHONY: events
+events: postgres ## Tell an endpoint that loses answers, under kills, an open transaction and a failover; count by its journal (MINUTES=6 OPEN=3 SEED)
+	@mkdir -p $(BIN)
+	@$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
+	@$(BIN)/faultsrun events -minutes $(or $(MINUTES),6) -open $(or $(OPEN),3) $(if $(SEED),-seed $(SEED))
+
 .PHONY: offences
 offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see the proof that must notice
 	@mkdir -p $(BIN) && rm -f $(BIN)/offences.txt

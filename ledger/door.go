@@ -189,9 +189,14 @@ func (d *Door) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []
 
 // Heartbeat is Executor.Heartbeat, for beats of kind "ingest" alone. It vouches for nothing.
 func (d *Door) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+	return beatWithoutMemory(ctx, d.pool, d.sql["door_heartbeat"], beat)
+}
+
+// beatWithoutMemory is a heartbeat of a service that remembers nothing of the server.
+func beatWithoutMemory(ctx context.Context, pool *pgxpool.Pool, statement string, beat payment.Heartbeat) (payment.Pulse, error) {
 	var pulse payment.Pulse
 	var budget budgetTargets
-	err := d.pool.QueryRow(ctx, d.sql["door_heartbeat"], beat.Name, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
+	err := pool.QueryRow(ctx, statement, beat.Name, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
 		beat.Budget.HeartbeatStale.Milliseconds(), time.Now()).Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if err != nil {
 		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)

@@ -35,7 +35,10 @@ type Gauges struct {
 	DatabaseBytes     int64
 	DefaultRows       int64 // estimate of what the archive's DEFAULT partition holds
 	Suspended         bool  // a suspension is open
-	MonthsAhead       int   // months after this one that have a partition, without a gap
+	// EventsHeld is the age of the oldest row that callers are not told of yet, because a
+	// transaction that began before it is under way in the server; 0: there is none.
+	EventsHeld  time.Duration
+	MonthsAhead int // months after this one that have a partition, without a gap
 }
 
 // RailGauges is what waits for one rail.
@@ -124,7 +127,10 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 		batch.Queue(r.sql["gauges_stuck"], StuckMax).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
 		batch.Queue(r.sql["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &attempts, &instructions)
+			var heldMS int64
+			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &heldMS, &attempts, &instructions)
+			g.EventsHeld = max(time.Duration(heldMS)*time.Millisecond, 0)
+			return err
 		})
 		batch.Queue(r.sql["gauges_holders"], gaugeHoldersMax).Query(collect(&g.Holders, scanHolder))
 	})

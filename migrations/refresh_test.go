@@ -136,11 +136,11 @@ func TestCheckSaysWhatToRun(t *testing.T) {
 	const otherSources = ", sources 00000000000000000000000000000000"
 	for name, test := range map[string]struct{ before, says string }{
 		"this one":            {"", ""},
-		"older":               {setVersion("migration 1" + otherSources), "is at migration 1, and this binary needs migration 11: run railhead migrate up and railhead roles apply with this binary"},
-		"before versions":     {drop, "is at a version from before versions were kept, and this binary needs migration 11: run railhead migrate up"},
+		"older":               {setVersion("migration 1" + otherSources), "is at migration 1, and this binary needs migration 12: run railhead migrate up and railhead roles apply with this binary"},
+		"before versions":     {drop, "is at a version from before versions were kept, and this binary needs migration 12: run railhead migrate up"},
 		"unreadable":          {setVersion("migration seven"), "run railhead migrate up"},
-		"newer":               {setVersion("migration 99" + otherSources), "is at migration 99, and this binary ends at 11: start a binary as new as the one that migrated it"},
-		"other functions":     {ofAnotherBuild + `DROP FUNCTION railhead.lock_payment`, "has the functions of another build at migration 11 (lock_payment differ): run railhead migrate up"},
+		"newer":               {setVersion("migration 99" + otherSources), "is at migration 99, and this binary ends at 12: start a binary as new as the one that migrated it"},
+		"other functions":     {ofAnotherBuild + `DROP FUNCTION railhead.lock_payment`, "has the functions of another build at migration 12 (lock_payment differ): run railhead migrate up"},
 		"only another digest": {ofAnotherBuild, "(views or comments differ): run railhead migrate up"},
 		"by hand":             {`ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER`, "were changed or dropped after it was migrated (cancel_payment differ): find out by whom"},
 		"no cell":             {`DROP SCHEMA railhead CASCADE`, "the database has no cell railhead"},

@@ -40,7 +40,7 @@ type RailRow struct {
 }
 
 // ComponentKinds lists the kinds of components that beat.
-func ComponentKinds() []string { return []string{"relayer", "reaper", "callback", "ingest"} }
+func ComponentKinds() []string { return []string{"relayer", "reaper", "callback", "ingest", "events"} }
 
 // Heartbeat is one sign of life of a component.
 type Heartbeat struct {

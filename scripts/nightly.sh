@@ -15,6 +15,7 @@ test-18      test PG=18
 offences     offences
 alerts       alerts
 api          api
+events       events
 recovery     recovery
 late-matrix  late-matrix ONE_OF=10
 model        test PKG=./proofs/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h

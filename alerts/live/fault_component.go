@@ -48,6 +48,11 @@ func componentFaults() []fault {
 			heal:   func(context.Context, *world) error { return nil },
 		},
 		{
+			name: "RailheadWebhookStuck", about: "an endpoint of a caller answers 500", wants: ticket("RailheadWebhookStuck"),
+			inject: func(ctx context.Context, w *world) ([]string, error) { return w.refusingEndpoint(ctx) },
+			heal:   func(_ context.Context, w *world) error { w.endpointTakes.Store(true); return nil },
+		},
+		{
 			name: "RailheadStuckDispatching", about: "the reaper is stopped, and the relayer is killed while rail swift hangs", wants: page("RailheadStuckDispatching"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				if err := w.stop("reaper"); err != nil {

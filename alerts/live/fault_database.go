@@ -15,6 +15,11 @@ func databaseFaults() []fault {
 			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
 		},
 		{
+			name: "RailheadEventsHeld", about: "a session leaves a transaction open that has written", wants: ticket("RailheadEventsHeld"),
+			inject: holdEvents,
+			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
+		},
+		{
 			name: "RailheadPartitionsRunningOut", about: "the reaper is stopped, and the empty partitions of the months to come are dropped", wants: ticket("RailheadPartitionsRunningOut"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return nil, errors.Join(w.stop("reaper"), w.dropMonthsAhead(ctx))
@@ -56,6 +61,23 @@ func holdSnapshot(ctx context.Context, w *world) ([]string, error) {
 	}
 	var pid int
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid() FROM `+cell+`.payment_rails LIMIT 1`).Scan(&pid); err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("PID=%d", pid)}, nil
+}
+
+// holdEvents takes a transaction's number, and no snapshot that vacuum would wait for.
+func holdEvents(ctx context.Context, w *world) ([]string, error) {
+	conn, err := w.admin.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.closing = append(w.closing, conn.Release)
+	if _, err := conn.Exec(ctx, `BEGIN`); err != nil {
+		return nil, err
+	}
+	var pid int
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid() WHERE pg_current_xact_id() IS NOT NULL`).Scan(&pid); err != nil {
 		return nil, err
 	}
 	return []string{fmt.Sprintf("PID=%d", pid)}, nil

@@ -2,8 +2,10 @@ package live
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,6 +120,24 @@ func (w *world) apiWithoutDatabase(ctx context.Context) error {
 	}
 	w.asked(ctx, url, "")
 	return nil
+}
+
+// refusingEndpoint starts deliveries to an endpoint that answers 500 until the fault is healed.
+func (w *world) refusingEndpoint(ctx context.Context) ([]string, error) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+		if !w.endpointTakes.Load() {
+			answer.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	w.closing = append(w.closing, endpoint.Close)
+	file := filepath.Join(w.dir, "events.yaml")
+	text := fmt.Sprintf("endpoints:\n  - {id: shop, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: true, from: BEGINNING, allow_private: true}\n", endpoint.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret", 5)))
+	err := w.start(ctx, "events", "RAILHEAD_EVENTS_URL="+w.url("events"), "RAILHEAD_EVENTS_FILE="+file, "WEBHOOK_SECRET="+secret)
+	return []string{"ENDPOINT=shop"}, err
 }
 
 // asked has an API asked until the fault is healed.

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"text/template"
 	"time"
@@ -50,6 +51,8 @@ type world struct {
 	healing  []func() error
 	// closing ends what a fault has left open, at the latest with the world.
 	closing []func()
+	// endpointTakes is whether the endpoint for events takes them.
+	endpointTakes atomic.Bool
 }
 
 // rail is one rail of the run, with a bank of its own.

@@ -25,10 +25,11 @@ func connectionVariables() variables {
 			{"RAILHEAD_REAPER_URL", "DATABASE_URL", "reaper: a member of railhead_executor"},
 			{"RAILHEAD_CALLBACKS_URL", "DATABASE_URL", "callbacks: a member of railhead_callbacks"},
 			{"RAILHEAD_API_URL", "DATABASE_URL", "api: a member of railhead_api; it needs direct sessions, to hear outcomes"},
+			{"RAILHEAD_EVENTS_URL", "DATABASE_URL", "events: a member of railhead_events"},
 			{"RAILHEAD_LISTEN_URL", "RAILHEAD_RELAYER_URL", "a direct session for LISTEN, where RAILHEAD_RELAYER_URL leads to a pooler in transaction mode"},
 			{"RAILHEAD_METRICS_URL", "the component's own", "the gauges of /metrics that come from the database: a member of railhead_readonly. " +
-				"Callbacks and api have none of them without it"},
-			{"DATABASE_URL", "", "each of the first nine that is not set; for dev the server to use instead of a private one"},
+				"Callbacks, api and events have none of them without it"},
+			{"DATABASE_URL", "", "each of the first ten that is not set; for dev the server to use instead of a private one"},
 		},
 	}
 }
@@ -71,10 +72,11 @@ func libpqVariables() variables {
 func processVariables() variables {
 	return variables{
 		title: "The installation and its processes",
-		about: "Settings of relayer, reaper, callbacks and api, unless the text says more.",
+		about: "Settings of relayer, reaper, callbacks, api and events, unless the text says more.",
 		list: []variable{
 			{"RAILHEAD_CELL", "railhead", "every command: the schema of the installation; --cell takes precedence"},
 			{"RAILHEAD_RAILS_FILE", "rails.yaml", "relayer, callbacks: the rails file"},
+			{"RAILHEAD_EVENTS_FILE", "events.yaml", "events: the file of endpoints"},
 			{"RAILHEAD_STATE_DIR", "", "folder in which a component keeps what it knows to be committed, for its next start. Without " +
 				"it a restart of the server and of all services suspends the lanes"},
 			{"RAILHEAD_WORKER_ID", "new at each start", "the component's name in heartbeats and attempts, 1 to 200 bytes"},

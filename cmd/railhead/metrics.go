@@ -12,10 +12,10 @@ import (
 // newDatabaseMetrics wires the reading of what only the database knows to a
 // connection of its own, so that it never waits for a turn, nor a turn for it.
 // The login of a relayer or reaper may read all of it; RAILHEAD_METRICS_URL names
-// another. The logins of callbacks and api read no table: without that variable nothing is
+// another. The logins of callbacks, api and events read no table: without that variable nothing is
 // read there, and the first result is nil.
 func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metrics.Set, log *slog.Logger) (*metrics.Database, func(), error) {
-	if (kind == "callbacks" || kind == "api") && s.MetricsURL == "" {
+	if (kind == "callbacks" || kind == "api" || kind == "events") && s.MetricsURL == "" {
 		return nil, func() {}, nil
 	}
 	own := map[string]string{"relayer": s.RelayerURL, "reaper": s.ReaperURL}

@@ -34,6 +34,7 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 		"reaper":    {"railhead_reaper_cycles_total", `railhead_build_info{component="reaper"`},
 		"callbacks": {`railhead_callbacks_total{rail="bank"`, `railhead_build_info{component="callbacks"`},
 		"api":       {`railhead_api_answers_total{class="2xx",operation="enqueue"} 0`, `railhead_build_info{component="api"`},
+		"events":    {`railhead_webhook_lag_seconds{endpoint="shop"} 0`, `railhead_build_info{component="events"`},
 		"run":       {"claim_batches_total", "railhead_reaper_cycles_total", `component="reaper"`, `component="relayer"`},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -44,6 +45,11 @@ func TestEveryComponentServesMetrics(t *testing.T) {
 			}
 			if kind == "callbacks" { // whose login reads no table
 				login, more = celltest.Callbacks, []string{"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly)}
+			}
+			if kind == "events" { // nor does its own
+				login, more = celltest.Events, []string{
+					"RAILHEAD_METRICS_URL=" + cell.URL(celltest.Readonly), "RAILHEAD_EVENTS_FILE=" + writeFile(t, "events.yaml", endpointAt("https://shop.invalid/")),
+				}
 			}
 			url := start(t, kind, cell.URL(login), more...)
 			awaitMetrics(t, url, append(own, `outbox_pending_depth{rail="bank"} 0`, "railhead_database_up 1", `attempts_total{state="PARKED"} 0`)...)

@@ -17,6 +17,7 @@ type act struct {
 	RailType      string     `json:"rail_type,omitempty"`
 	ParticipantID string     `json:"participant_id,omitempty"`
 	TokenID       string     `json:"token_id,omitempty"`
+	Endpoint      string     `json:"endpoint_id,omitempty"`
 	OutboxID      payment.ID `json:"outbox_id,omitzero"`
 	AttemptNo     int        `json:"attempt_no,omitempty"` // of the last row of the instruction
 	Before        string     `json:"before,omitempty"`     // what it was until now

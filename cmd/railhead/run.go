@@ -59,6 +59,7 @@ func serviceCommands() []*cobra.Command {
 				"SIGTERM accepts no more, and lets requests under way get their answers. Any number may run.",
 			Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), "api") },
 		},
+		eventsCommand(),
 		devCommand(),
 	}
 }
@@ -72,7 +73,7 @@ type component interface {
 // makers wire each kind of component to its own login.
 func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error) {
 	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error){
-		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI,
+		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI, "events": newEvents,
 	}
 }
 

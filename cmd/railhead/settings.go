@@ -29,15 +29,17 @@ type settings struct {
 	ReaderURL    string `env:"RAILHEAD_READER_URL"`    // payment show, status: a member of railhead_readonly
 	CallbacksURL string `env:"RAILHEAD_CALLBACKS_URL"` // a member of railhead_callbacks
 	APIURL       string `env:"RAILHEAD_API_URL"`       // a member of railhead_api
+	EventsURL    string `env:"RAILHEAD_EVENTS_URL"`    // a member of railhead_events
 	AuditorURL   string `env:"RAILHEAD_AUDITOR_URL"`   // prove: a member of railhead_auditor
-	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks and api
+	MetricsURL   string `env:"RAILHEAD_METRICS_URL"`   // the gauges of /metrics; by default the relayer's or reaper's own, and none for callbacks, api and events
 	// ListenURL is a direct session for LISTEN where RelayerURL is pooled.
 	ListenURL string `env:"RAILHEAD_LISTEN_URL"`
 
-	RailsFile string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
-	StateDir  string `env:"RAILHEAD_STATE_DIR"` // remembers what was committed, for the next start; empty: nothing does
-	HTTPAddr  string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
-	HTTPFile  string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
+	RailsFile  string `env:"RAILHEAD_RAILS_FILE" envDefault:"rails.yaml"`
+	EventsFile string `env:"RAILHEAD_EVENTS_FILE" envDefault:"events.yaml"`
+	StateDir   string `env:"RAILHEAD_STATE_DIR"` // remembers what was committed, for the next start; empty: nothing does
+	HTTPAddr   string `env:"RAILHEAD_HTTP_ADDR" envDefault:"127.0.0.1:0"`
+	HTTPFile   string `env:"RAILHEAD_HTTP_ADDR_FILE"` // the bound address is written here
 	// The endpoint for callbacks, apart from health: rails reach it.
 	CallbacksAddr string `env:"RAILHEAD_CALLBACKS_ADDR" envDefault:"127.0.0.1:0"`
 	CallbacksFile string `env:"RAILHEAD_CALLBACKS_ADDR_FILE"` // the bound address is written here

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/ingest/event"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -29,43 +30,11 @@ const (
 	eventsQueryBytes = 160 << 10
 )
 
-// event is an event as callers see it, and as it is delivered.
-type event struct {
-	ID        string    `json:"id" doc:"The same in every delivery of the event: keep it, to know a repetition"`
-	Type      string    `json:"type" doc:"payment.dispatched, payment.accepted, payment.outcome_unknown, payment.needs_attention, payment.failed, payment.expired, payment.cancelled, payment.replayed or payment.conflict. Others may be added"`
-	Timestamp time.Time `json:"timestamp" doc:"When the archive's row was written"`
-	Data      eventData `json:"data"`
-}
-
-type eventData struct {
-	OutboxID       string `json:"outbox_id" format:"uuid"`
-	InstructionID  string `json:"instruction_id"`
-	ParticipantID  string `json:"participant_id"`
-	SequenceID     int64  `json:"sequence_id" doc:"The instruction's number in the participant's stream"`
-	AttemptNo      int    `json:"attempt_no" doc:"The number of the row among those of its instruction: of two events of one instruction the higher one is the later"`
-	State          string `json:"state" doc:"Of the row"`
-	OutcomeUnknown bool   `json:"outcome_unknown" doc:"As of this row some send has no trustworthy answer: do not pay in another way"`
-	RailType       string `json:"rail_type"`
-	RailReference  string `json:"rail_reference,omitempty" doc:"The rail's name for the payment"`
-	RailCode       string `json:"rail_code,omitempty" doc:"The rail's own code"`
-	ErrorCode      string `json:"error_code,omitempty"`
-}
-
-func eventOf(e payment.Event) event {
-	return event{
-		ID: e.Name(), Type: string(e.Type), Timestamp: e.CreatedAt.UTC(),
-		Data: eventData{
-			OutboxID: e.OutboxID.String(), InstructionID: e.InstructionID, ParticipantID: e.ParticipantID, SequenceID: e.SequenceID, AttemptNo: e.AttemptNo,
-			State: string(e.State), OutcomeUnknown: e.OutcomeUnknown, RailType: e.RailType, RailReference: e.RailReference, RailCode: e.RailCode, ErrorCode: e.ErrorCode,
-		},
-	}
-}
-
 // eventPage is a page of events.
 type eventPage struct {
-	Items []event `json:"items" nullable:"false"`
-	Next  string  `json:"next" doc:"Give it as after for what follows, now or later"`
-	More  bool    `json:"more" doc:"There are more now. A page may hold fewer than the limit, and none, while this is set"`
+	Items []event.Event `json:"items" nullable:"false"`
+	Next  string        `json:"next" doc:"Give it as after for what follows, now or later"`
+	More  bool          `json:"more" doc:"There are more now. A page may hold fewer than the limit, and none, while this is set"`
 	// Repeats is set after a failover.
 	Repeats bool `json:"repeats,omitempty" doc:"A failover or a restore had forgotten what after stood for: some events are told again, with the ids that they had"`
 }
@@ -114,7 +83,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 
 // page looks until there is a page, the feed ends, or most of it was others'.
 func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
-	page := eventPage{Items: []event{}, More: true}
+	page := eventPage{Items: []event.Event{}, More: true}
 	at := l.from
 	most := max(2*l.limit, fewPlaces/4)
 	for look := 0; look < eventsLooksMax && page.More && len(page.Items) == 0; look++ {
@@ -126,7 +95,7 @@ func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 		page.Repeats = page.Repeats || heard.WentBack
 		page.More, at, l.since = heard.More, heard.Place, time.Time{}
 		for n, each := range heard.Events {
-			page.Items = append(page.Items, eventOf(each.Event))
+			page.Items = append(page.Items, event.Of(each.Event))
 			// A page ends where its reader can go on: with the last event of a place.
 			if len(page.Items) >= l.limit && each.Last && n+1 < len(heard.Events) {
 				page.More, at = true, each.At
@@ -310,7 +279,7 @@ func (o *eventWriter) write(text string) error {
 // frame is an event as a stream has it. Its id is the place to resume from; one behind which
 // others of its place follow has none, and the one before holds.
 func frame(e payment.HeardEvent) string {
-	text, _ := json.Marshal(eventOf(e.Event)) // it has no value that can't be written
+	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be written
 	id := ""
 	if e.Last {
 		id = "id: " + e.At.String() + "\n"

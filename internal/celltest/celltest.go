@@ -42,6 +42,7 @@ const (
 	Reaper    = "railhead_reaper_login"
 	Callbacks = "railhead_callback_login"
 	API       = "railhead_api_login"
+	Events    = "railhead_events_login"
 	Operator  = "railhead_operator_login"
 	Control   = "railhead_control_login"
 	Readonly  = "railhead_readonly_login"
@@ -56,6 +57,7 @@ func Logins() map[string]string {
 		Reaper:    "railhead_executor",
 		Callbacks: "railhead_callbacks",
 		API:       "railhead_api",
+		Events:    "railhead_events",
 		Operator:  "railhead_operator",
 		Control:   "railhead_control",
 		Readonly:  "railhead_readonly",

@@ -17,6 +17,7 @@ DROP VIEW railhead.v_outbox_attempts, railhead.v_outbox_pending;
 DROP TABLE railhead.payment_outbox_instructions, railhead.payment_api_calls, railhead.payment_api_uses;
 DROP TABLE railhead.payment_api_tokens CASCADE;
 DROP TABLE railhead.payment_outbox_contradictions;
+DROP TABLE railhead.payment_event_retries, railhead.payment_event_endpoints CASCADE;
 ALTER TABLE railhead.payment_outbox_attempts
   DROP COLUMN xact,
   ALTER COLUMN sequence_id SET NOT NULL,

@@ -27,6 +27,7 @@ func Logins() map[string]string {
 		"railhead_callback_login":  "railhead_callbacks",
 		"railhead_ingest_login":    "railhead_ingest",
 		"railhead_api_login":       "railhead_api",
+		"railhead_events_login":    "railhead_events",
 		"railhead_operator_login":  "railhead_operator",
 		"railhead_operator2_login": "railhead_operator",
 		"railhead_control_login":   "railhead_control",

@@ -25,11 +25,11 @@ const module = "github.com/railhead-pay/railhead/"
 var mayImport = map[string][]string{
 	"payment":    {},
 	"railsim":    {},
-	"rails":      {"payment"},
+	"rails":      {"payment", "internal/yamlstrict"},
 	"ledger":     {"payment", "migrations"},
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
-	"ingest":     {"payment", "rails"},
+	"ingest":     {"payment", "rails", "internal/yamlstrict"},
 	"client":     {"payment"},
 	"migrations": {"payment"},
 	"acl":        {},

@@ -29,6 +29,7 @@ var offers = []offer{
 	{"metrics", "railhead_metrics_login", "RAILHEAD_METRICS_URL", "Reads the gauges of /metrics."},
 	{"callbacks", "railhead_callback_login", "RAILHEAD_CALLBACKS_URL", "Records what a rail reports later."},
 	{"api", "railhead_api_login", "RAILHEAD_API_URL", "Enqueues over HTTP, by tokens."},
+	{"events", "railhead_events_login", "RAILHEAD_EVENTS_URL", "Delivers events to endpoints of callers."},
 	{"relayer", "railhead_relayer_login", "RAILHEAD_RELAYER_URL", "Claims and sends payments."},
 	{"reaper", "railhead_reaper_login", "RAILHEAD_REAPER_URL", "Repairs what a dead relayer left."},
 	{"control", "railhead_control_login", "RAILHEAD_AUDITOR_URL", "Runs the proofs of the sequences."},

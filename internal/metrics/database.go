@@ -142,6 +142,7 @@ var (
 	sizeLimit    = desc("railhead_database_size_limit_bytes", "Size that the disk can hold, as configured; 0 if it is not.")
 	expiring     = desc("railhead_expiring_soon", "Instructions that have been in pending for half a minute and expire within 15 minutes.")
 	suspended    = desc("railhead_suspension_open", "Whether a suspension is open.")
+	eventsHeld   = desc("railhead_events_held_seconds", "Age of the oldest row that callers are not told of yet, because an older transaction is under way.")
 	clockOffset  = desc("railhead_clock_offset_seconds", "The database's clock minus this host's.")
 	up           = desc("railhead_database_up", "Whether the last reading of the database worked.")
 	statsAge     = desc("railhead_database_stats_age_seconds", "Time since the last reading of the database that worked.")
@@ -151,7 +152,7 @@ var (
 func (d *Database) Describe(ch chan<- *prometheus.Desc) {
 	for _, each := range []*prometheus.Desc{
 		depth, railRelayers, oldestDue, letters, stuck, unknown, railLetters, conflicts, paused, closedGates, components, heartbeat, deadTuples,
-		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, clockOffset, up, statsAge,
+		oldestHolder, monthsAhead, defaultRows, size, sizeLimit, expiring, suspended, eventsHeld, clockOffset, up, statsAge,
 	} {
 		ch <- each
 	}
@@ -173,6 +174,7 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, stuck, float64(g.Stuck))
 	gauge(ch, expiring, float64(g.ExpiringSoon))
 	gauge(ch, suspended, flag(g.Suspended))
+	gauge(ch, eventsHeld, g.EventsHeld.Seconds())
 	gauge(ch, deadTuples, float64(g.PendingDeadTuples))
 	gauge(ch, oldestHolder, held.Seconds())
 	gauge(ch, monthsAhead, float64(g.MonthsAhead))

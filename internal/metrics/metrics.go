@@ -29,7 +29,7 @@ type Set struct {
 }
 
 // New makes the metrics of a process that runs these components: relayer, reaper,
-// callbacks or api.
+// callbacks, api or events.
 func New(version string, components ...string) *Set {
 	s := &Set{registry: prometheus.NewRegistry(), rows: make(map[payment.State]prometheus.Counter)}
 	s.registry.MustRegister(

@@ -17,6 +17,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/ingest/callback"
+	"github.com/railhead-pay/railhead/ingest/webhook"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/pgtest"
@@ -42,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t)}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	set := metrics.New("v1", "relayer", "reaper", "callbacks", "api")
+	set := metrics.New("v1", "relayer", "reaper", "callbacks", "api", "events")
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -80,6 +81,7 @@ func newWorld(t *testing.T) *world {
 	}
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
 	var _ api.Observer = set.API()
+	var _ webhook.Observer = set.Webhooks(webhook.File{Endpoints: []webhook.Endpoint{{ID: "shop"}}})
 	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,12 @@ SELECT clock_timestamp() AS now,
     JOIN pg_class c ON c.oid = t.partdefid
     WHERE t.partrelid IN ('{cell}.payment_outbox_attempts'::regclass, '{cell}.payment_outbox_instructions'::regclass)), 0)::bigint AS default_rows,
   EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended,
+  coalesce((
+    SELECT (extract(epoch FROM clock_timestamp() - a.created_at) * 1000)::bigint
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.state NOT IN ({claim_states}) AND a.xact >= pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY a.xact
+    LIMIT 1), 0) AS events_held_ms,
   ARRAY(
     SELECT pg_get_expr(c.relpartbound, c.oid)
     FROM pg_inherits i

@@ -31,12 +31,13 @@ const (
 	loginReaper   = "railhead_reaper_login"
 	loginIngest   = "railhead_ingest_login"
 	loginAPI      = "railhead_api_login"
+	loginEvents   = "railhead_events_login"
 	loginOperator = "railhead_operator_login"
 	loginReadonly = "railhead_readonly_login"
 )
 
 var logins = map[string]string{
-	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest", loginAPI: "railhead_api",
+	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest", loginAPI: "railhead_api", loginEvents: "railhead_events",
 	loginOperator: "railhead_operator", loginReadonly: "railhead_readonly",
 }
 

@@ -103,6 +103,7 @@ const (
 	kindRelayer = "relayer"
 	kindReaper  = "reaper"
 	kindAPI     = "api"
+	kindEvents  = "events"
 )
 
 func (w *World) newName(kind string) string {

@@ -40,6 +40,9 @@ func run(args []string) int {
 	if len(args) > 0 && args[0] == "nemesis" {
 		return nemesis(ctx, args[1:])
 	}
+	if len(args) > 0 && args[0] == "events" {
+		return events(ctx, args[1:])
+	}
 	if len(args) > 0 && args[0] == "recovery" {
 		return recovery(ctx, args[1:])
 	}

@@ -15,10 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/yamlstrict"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/httpjson"
-	"github.com/railhead-pay/railhead/rails/internal/yamlstrict"
 	"github.com/railhead-pay/railhead/rails/noop"
 )
 

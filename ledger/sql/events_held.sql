@@ -1,0 +1,17 @@
+-- Since when rows are held from callers, and the oldest transaction that is under way: null if none is. Every role sees who
+-- has locked its own number, and a login's name; a prepared one has no process.
+SELECT (
+    SELECT a.created_at
+    FROM {cell}.payment_outbox_attempts a
+    WHERE a.state NOT IN ({claim_states}) AND a.xact >= pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY a.xact
+    LIMIT 1) AS since,
+  h.pid, h.usename, h.datname, h.application_name, h.gid
+FROM (VALUES (pg_snapshot_xmin(pg_current_snapshot())::text::bigint % 4294967296)) AS o(xid)
+LEFT JOIN LATERAL (
+  SELECT l.pid, s.usename::text, s.datname::text, s.application_name, p.gid
+  FROM pg_locks l
+  LEFT JOIN pg_stat_activity s ON s.pid = l.pid
+  LEFT JOIN pg_prepared_xacts p ON p.transaction = l.transactionid
+  WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid::text::bigint = o.xid
+  LIMIT 1) h ON true

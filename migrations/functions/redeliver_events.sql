@@ -1,0 +1,42 @@
+-- redeliver_events(endpoint_id text, since timestamptz, reason text) -> integer
+--   Has what waits for an endpoint tried again at once, those that are not tried by
+--   themselves too, and ends its pause. With since everything that happened from that moment
+--   on is delivered once more; what was not delivered yet of before comes all the same.
+--   Returns how many events waited.
+-- errors:  RH002 without a reason, RH010 no such endpoint, 55P03 after 5 s of waiting for a lock.
+-- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
+-- writes:  payment_event_endpoints, payment_event_retries, payment_operator_log.
+-- locks:   the endpoint's row.   called by: operator.
+CREATE OR REPLACE FUNCTION {cell}.redeliver_events(endpoint_id text, since timestamptz, reason text) RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, {cell}, pg_temp
+SET lock_timeout = '5s'
+AS $$
+#variable_conflict use_column
+DECLARE
+  waited integer;
+  asked  {cell}.payment_event_endpoints;
+  first  xid8;
+BEGIN
+  PERFORM {cell}.require_reason($3);
+  -- What its worker has in hand belongs to the epoch before, and is not noted.
+  UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1, paused_at = NULL, pause_reason = NULL WHERE e.endpoint_id = $1 COLLATE "C";
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint', HINT = 'See them all: railhead events endpoints.';
+  END IF;
+  IF $2 IS NOT NULL THEN
+    SELECT e.* INTO asked FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 COLLATE "C";
+    first := {cell}.outcome_feed_since($2);
+    -- Never forward: what is not delivered yet of before would be skipped.
+    UPDATE {cell}.payment_event_endpoints e
+    SET place_system = s.system_identifier::text, place_xact = first, place_outbox_id = NULL, place_attempt_no = NULL, place_attempt_id = NULL
+    FROM pg_control_system() s
+    CROSS JOIN {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no, asked.place_attempt_id, asked.place_system) p
+    WHERE e.endpoint_id = $1 COLLATE "C" AND first <= p.to_xact;
+  END IF;
+  UPDATE {cell}.payment_event_retries r SET next_at = clock_timestamp(), tries = 0 WHERE r.endpoint_id = $1 COLLATE "C";
+  GET DIAGNOSTICS waited = ROW_COUNT;
+  PERFORM {cell}.log_operator_act('REDELIVER_EVENTS', $1, NULL, $3, jsonb_strip_nulls(jsonb_build_object('since', $2)));
+  RETURN waited;
+END
+$$;

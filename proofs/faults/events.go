@@ -1,0 +1,422 @@
+package faults
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Events is a run in which an endpoint that loses a share of its answers is told of
+// outcomes by two processes, while relayers, reapers, these processes and the server are
+// killed, a transaction stays open, and an asynchronous standby takes over.
+type Events struct {
+	Seed    uint64
+	Lasting time.Duration // of traffic and blows, before the failover
+	Open    time.Duration // of the transaction that holds events
+	Lost    float64       // share of the endpoint's answers
+}
+
+// EventsReport is what such a run amounts to.
+type EventsReport struct {
+	Report
+	Told Told
+}
+
+// Told is counted from the endpoint's journal against the archive, and against a copy of the
+// archive that the failover has forgotten in part.
+type Told struct {
+	Rows      int // of the archive that are events
+	Delivered int // of those
+	Missing   int // of those, not delivered
+	Forged    int // deliveries that no row stands for, or that say something else than it
+	Reordered int // events that came before an earlier one of their instruction had come
+	Repeated  int // deliveries beyond the first of an event
+	Forgotten int // events that were delivered, and that the failover has forgotten
+	Losses    int // answers that the endpoint has lost
+}
+
+// String is the line that a run is judged by.
+func (t Told) String() string {
+	return fmt.Sprintf("events: rows=%d delivered=%d missing=%d forged=%d reordered=%d repeated=%d forgotten=%d",
+		t.Rows, t.Delivered, t.Missing, t.Forged, t.Reordered, t.Repeated, t.Forgotten)
+}
+
+// Good reports whether the run went well, and everything was told as it happened.
+func (r EventsReport) Good() bool {
+	return r.Report.Good() && r.Told.Rows > 0 && r.Told.Missing+r.Told.Forged+r.Told.Reordered == 0 &&
+		r.Told.Losses > 0 && r.Told.Repeated > 0 && r.Told.Forgotten > 0
+}
+
+// eventsRest bounds what comes before and after the blows.
+const eventsRest = 10 * time.Minute
+
+// Run makes the run on a lane of its own.
+func (e Events) Run(ctx context.Context, built Binaries, out io.Writer) (report EventsReport, err error) {
+	within := e.Lasting + e.Open + eventsRest
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", errNotInTime, within))
+	defer cancel()
+	lane, err := NewLane(ctx, built)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, lane.Close()) }()
+	o := standard("events", e.Seed)
+	o.Relayers, o.Reapers, o.Wave, o.Callers, o.HealWithin = 0, 0, 40, 6, 3*time.Minute
+	fmt.Fprintf(out, "events: %s\n", o)
+	listening := &listener{Events: e, out: out}
+	report.Report = runOn(ctx, lane, Fault{Name: "events", Quiet: true, Inject: listening.inject}, o)
+	report.Told = listening.told
+	return report, nil
+}
+
+// listener is a run under way.
+type listener struct {
+	Events
+	out        io.Writer
+	sink       *sink
+	deliverers []*Process
+	before     map[string]outcomeRow // of the archive right before the failover
+	told       Told
+}
+
+// outcomeRow is a row of the archive that is an event.
+type outcomeRow struct {
+	outboxID  string
+	attemptNo int
+	state     string
+}
+
+// inject is the whole run up to its rest.
+func (l *listener) inject(ctx context.Context, w *World) error {
+	l.sink = newSink(l.Seed, l.Lost)
+	w.ends = append(w.ends, func(context.Context) error { l.sink.server.Close(); return nil })
+	s, err := w.paired(ctx, 3)
+	if err != nil {
+		return err
+	}
+	if err := l.startDeliveries(ctx, w); err != nil {
+		return err
+	}
+	w.atRest = append(w.atRest, func(ctx context.Context) error { return l.judge(ctx, w) })
+	if err := l.rage(ctx, w); err != nil {
+		return err
+	}
+	return l.failOver(ctx, w, s)
+}
+
+// startDeliveries starts two processes that deliver to the sink.
+func (l *listener) startDeliveries(ctx context.Context, w *World) error {
+	file := filepath.Join(w.dir, "events.yaml")
+	text := fmt.Sprintf("endpoints:\n  - {id: sink, url: %q, secrets: [\"env:WEBHOOK_SECRET\"], all_participants: true, from: BEGINNING, allow_private: true, timeout: 5s}\n", l.sink.server.URL)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return err
+	}
+	w.env = append(w.env, "RAILHEAD_EVENTS_FILE="+file, "WEBHOOK_SECRET="+base64.StdEncoding.EncodeToString([]byte(sinkSecret)))
+	for range 2 {
+		if err := l.startDeliverer(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *listener) startDeliverer(ctx context.Context, w *World) error {
+	p, err := w.startService(ctx, kindEvents, w.newName(kindEvents), w.url(loginEvents), nil)
+	if p != nil {
+		l.deliverers = append(l.deliverers, p)
+		w.ends = append(w.ends, func(context.Context) error { return p.Stop(30 * time.Second) })
+	}
+	if err != nil {
+		return err
+	}
+	return w.awaitReady(ctx, p)
+}
+
+// rage keeps traffic flowing, deals one blow after the other, and leaves a transaction open in
+// the middle of it.
+func (l *listener) rage(ctx context.Context, w *World) error {
+	if err := blowBanks(ctx, w); err != nil {
+		return err
+	}
+	all := []func(context.Context, *World) error{
+		blowKillRelayer, blowKillReaper, blowFreeze, blowBackend, blowBackend, blowBackend, blowBanks, l.killDeliverer, l.killDeliverer,
+	}
+	end := time.Now().Add(l.Lasting)
+	var open pgx.Tx
+	var opened time.Time
+	var number string // of the transaction
+	crashed := false
+	for ctx.Err() == nil && (time.Now().Before(end) || open != nil) {
+		if w.calling() < 2 {
+			if _, err := w.Traffic(w.Options.Wave); err != nil {
+				return err
+			}
+		}
+		pause(ctx, time.Duration(200+w.draws.IntN(800))*time.Millisecond)
+		switch {
+		case open == nil && opened.IsZero() && time.Until(end) < l.Lasting/2:
+			if !crashed { // it would end the transaction
+				if err := blowCrash(ctx, w); err != nil {
+					return err
+				}
+				crashed = true
+			}
+			conn, err := pgx.Connect(ctx, w.Lane.Server.URL("postgres", "")) // another database of the server
+			if err != nil {
+				return err
+			}
+			w.ends = append(w.ends, func(ctx context.Context) error { return conn.Close(ctx) })
+			if open, err = conn.Begin(ctx); err != nil {
+				return err
+			}
+			if err := open.QueryRow(ctx, `SELECT pg_current_xact_id()::text`).Scan(&number); err != nil {
+				return err
+			}
+			opened = time.Now()
+			fmt.Fprintf(l.out, "events: a transaction stays open for %s, %d deliveries noted\n", l.Open, len(l.sink.noted()))
+		case open != nil && time.Since(opened) > l.Open:
+			fmt.Fprintf(l.out, "events: the transaction ends, %d deliveries noted\n", len(l.sink.noted()))
+			if err := l.isHeld(ctx, w, number); err != nil {
+				return err
+			}
+			if err := open.Rollback(ctx); err != nil {
+				return err
+			}
+			open = nil
+		}
+		if err := all[w.draws.IntN(len(all))](ctx, w); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// isHeld wants nothing to have been told of what was written after a transaction that is open.
+func (l *listener) isHeld(ctx context.Context, w *World, number string) error {
+	var after []string
+	err := w.admin.QueryRow(ctx, `
+		SELECT coalesce(array_agg('evt_' || replace(a.attempt_id::text, '-', '')), '{}') FROM `+cell+`.payment_outbox_attempts a
+		WHERE a.xact > $1::text::xid8 AND a.state NOT IN ('DISPATCHING', 'INQUIRING')`, number).Scan(&after)
+	if err != nil {
+		return err
+	}
+	if len(after) == 0 {
+		w.Broken("nothing was written while the transaction was open")
+	}
+	held := make(map[string]bool, len(after))
+	for _, id := range after {
+		held[id] = true
+	}
+	for _, d := range l.sink.noted() {
+		if held[d.ID] {
+			w.Broken("%s was told although a transaction before it was open", d.ID)
+			break
+		}
+	}
+	return nil
+}
+
+// killDeliverer kills one of the two, and starts another.
+func (l *listener) killDeliverer(ctx context.Context, w *World) error {
+	w.Injected++
+	if err := w.living(l.deliverers).Kill(); err != nil {
+		return err
+	}
+	w.Hit++
+	return l.startDeliverer(ctx, w)
+}
+
+// failOver lets the standby fall behind while events go on being delivered, keeps a copy of what
+// the archive says, and has the standby take over.
+func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
+	// What a bank executes late could not be told from what the failover forgot.
+	if err := errors.Join(w.Dedupes.spoil(ctx), w.Bare.spoil(ctx), w.AwaitCallers(ctx)); err != nil {
+		return err
+	}
+	if _, err := w.AwaitRest(ctx); err != nil {
+		return err
+	}
+	if err := l.caughtUp(ctx, w); err != nil {
+		return err
+	}
+	w.Injected++
+	s.wire.Cut()
+	if _, err := w.Traffic(w.Options.Wave); err != nil {
+		return err
+	}
+	noted := len(l.sink.noted())
+	if err := await(ctx, time.Minute, "events that will be forgotten", func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
+		return err
+	}
+	l.sink.close(true) // nothing is told after the copy
+	var err error
+	if l.before, err = l.rows(ctx, w); err != nil {
+		return err
+	}
+	last, err := w.dies(ctx, s)
+	if err != nil {
+		return err
+	}
+	w.windows = append(w.windows, Window{From: last, To: time.Now()})
+	l.sink.close(false)
+	fmt.Fprintf(l.out, "events: the standby took over, %d deliveries noted\n", len(l.sink.noted()))
+	if err := w.heldUntilAccepted(ctx); err != nil {
+		return err
+	}
+	w.Hit++
+	_, err = w.Traffic(w.Options.Wave)
+	return err
+}
+
+// rows are the events of the archive, by the names that callers know them by.
+func (l *listener) rows(ctx context.Context, w *World) (all map[string]outcomeRow, err error) {
+	err = pgx.BeginTxFunc(ctx, w.admin, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		all, err = l.rowsIn(ctx, w, tx)
+		return err
+	})
+	return all, err
+}
+
+func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]outcomeRow, error) {
+	found, err := tx.Query(ctx, `
+		SELECT f.attempt_id, f.outbox_id, f.attempt_no, f.state
+		FROM `+cell+`.outcome_feed('0', '00000000-0000-0000-0000-000000000000', 0, 1000000, true) f
+		WHERE f.event_type IS NOT NULL`)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]outcomeRow)
+	var attempt, outbox [16]byte
+	var row outcomeRow
+	_, err = pgx.ForEachRow(found, []any{&attempt, &outbox, &row.attemptNo, &row.state}, func() error {
+		row.outboxID = payment.ID(outbox).String()
+		all[payment.Event{AttemptID: attempt}.Name()] = row
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// What is an event without a doubt has to be among them, whatever the feed says.
+	var left int
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FROM `+cell+`.payment_outbox_attempts a
+		WHERE a.state IN ('DISPATCHED', 'ACCEPTED', 'PARKED', 'FAILED', 'CANCELLED', 'REPLAYED')
+		  AND NOT 'evt_' || replace(a.attempt_id::text, '-', '') = ANY ($1)`, keysOf(all)).Scan(&left)
+	if err == nil && left > 0 {
+		w.Broken("the feed leaves out %d rows that are events", left)
+	}
+	return all, err
+}
+
+func keysOf(all map[string]outcomeRow) []string {
+	keys := make([]string, 0, len(all))
+	for key := range all {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// caughtUp waits until the sink has noted every event that the archive has by now.
+func (l *listener) caughtUp(ctx context.Context, w *World) error {
+	rows, err := l.rows(ctx, w)
+	if err != nil {
+		return err
+	}
+	missing, asked := 0, time.Now()
+	err = await(ctx, 5*time.Minute, "every event to be delivered", func() (bool, error) {
+		// What failed several times waits for longer than a run lasts.
+		if time.Since(asked) > 10*time.Second {
+			asked = time.Now()
+			if err := w.operate(ctx, "events", "redeliver", "--endpoint", "sink", "--reason", "fault run"); err != nil {
+				return false, err
+			}
+		}
+		noted := make(map[string]bool)
+		for _, d := range l.sink.noted() {
+			noted[d.ID] = true
+		}
+		missing = 0
+		for id := range rows {
+			if !noted[id] {
+				missing++
+			}
+		}
+		return missing == 0, nil
+	})
+	if errors.Is(err, errNotInTime) {
+		w.Broken("%d events are not delivered: %v", missing, err)
+		return nil
+	}
+	return err
+}
+
+// judge waits until the sink has come to the end, stops the deliveries, and counts.
+func (l *listener) judge(ctx context.Context, w *World) error {
+	if err := l.caughtUp(ctx, w); err != nil {
+		return err
+	}
+	for _, p := range l.deliverers {
+		if p.Alive() {
+			if err := p.Stop(30 * time.Second); err != nil {
+				w.Broken("%v", err)
+			}
+		} else if err := p.died(); err != nil {
+			w.Broken("%v", err)
+		}
+	}
+	rows, err := l.rows(ctx, w)
+	if err != nil {
+		return err
+	}
+	l.told = count(rows, l.before, l.sink.noted())
+	l.told.Losses = l.sink.losses
+	return nil
+}
+
+// count compares what was delivered with the rows that there are, and with those that a failover
+// has forgotten.
+func count(rows, before map[string]outcomeRow, journal []delivery) Told {
+	told := Told{Rows: len(rows)}
+	seen := make(map[string]bool)
+	last := map[bool]map[string]int{true: {}, false: {}} // by whether it is in the archive, and by instruction
+	for _, d := range journal {
+		row, there := rows[d.ID]
+		if !there {
+			row, there = before[d.ID]
+			if !there || row.outboxID != d.Data.OutboxID {
+				told.Forged++
+				continue
+			}
+		}
+		if row.outboxID != d.Data.OutboxID || row.attemptNo != d.Data.AttemptNo || row.state != d.Data.State {
+			told.Forged++
+			continue
+		}
+		if seen[d.ID] {
+			told.Repeated++
+			continue
+		}
+		seen[d.ID] = true
+		_, kept := rows[d.ID]
+		if kept {
+			told.Delivered++
+		} else {
+			told.Forgotten++
+		}
+		if d.Data.AttemptNo < last[kept][d.Data.OutboxID] {
+			told.Reordered++
+		}
+		last[kept][d.Data.OutboxID] = max(last[kept][d.Data.OutboxID], d.Data.AttemptNo)
+	}
+	told.Missing = told.Rows - told.Delivered
+	return told
+}
