@@ -185,7 +185,7 @@ bench-build:
 	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
 
 .PHONY: bench
-bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about 50 min (MODES=drain,e2e ARGS=-quick)
+bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about an hour (MODES=drain,e2e ARGS=-quick)
 	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
 
 .PHONY: bench-against

@@ -15,7 +15,7 @@ func tiny() size {
 	return size{
 		drain: 300, e2e: 100, slow: 60, enqueue: 400, latency: 200 * time.Millisecond, churn: 1500,
 		sessions: []int{1, 2, 3}, archives: []int{0, 2000}, scaled: 300, deaths: 1, flush: 50 * time.Microsecond,
-		steady: 2 * time.Second, cores: 1,
+		steady: 2 * time.Second, streams: 20, cores: 1,
 	}
 }
 
@@ -44,7 +44,7 @@ func TestEveryModeRuns(t *testing.T) {
 	kept := runTiny(t, options{})
 	for _, each := range []struct{ system, mode string }{
 		{"railhead", "drain"}, {"river", "e2e WAL"}, {"floor", "latency p99"}, {"railhead", "held CPU"}, {"river", "held drain"},
-		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "one waits"}, {"railhead", "http of 256"}, {"railhead", "http of 8 own CPU"}, {"railhead", "lanes p99"},
+		{"railhead", "enqueue hot"}, {"floor", "enqueue batch"}, {"railhead", "two relayers"}, {"railhead", "one waits"}, {"railhead", "no streams"}, {"railhead", "streams"}, {"railhead", "streams memory"}, {"railhead", "http of 256"}, {"railhead", "http of 8 own CPU"}, {"railhead", "lanes p99"},
 		{"railhead", "drain on 1"}, {"railhead", "e2e on 1"},
 		// What package against reads.
 		{"railhead", "drain CPU"}, {"railhead", "drain WAL"}, {"railhead", "enqueue free CPU"}, {"railhead", "enqueue free WAL"},

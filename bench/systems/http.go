@@ -44,7 +44,7 @@ func ServeAPI(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	defer store.Close()
-	made, err := api.New(api.Config{}, store, nil, quiet())
+	made, err := api.New(api.Config{ConnectionsMax: 3000, StreamsMax: 2500}, store, nil, quiet())
 	if err != nil {
 		return true, err
 	}
@@ -63,6 +63,8 @@ func ServeAPI(ctx context.Context) (bool, error) {
 // apiProcess is an HTTP API in a process of its own, and a client of it.
 type apiProcess struct {
 	*client.HTTP
+	base  string // of its address
+	token string
 	cmd   *exec.Cmd
 	input io.Closer
 	idle  func()
@@ -72,7 +74,7 @@ type apiProcess struct {
 func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProcess, err error) {
 	var token string
 	err = db.Do(ctx, func(conn *pgx.Conn) error {
-		made := ledger.NewToken{Name: "bench", Verbs: []string{payment.VerbEnqueue}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
+		made := ledger.NewToken{Name: "bench", Verbs: []string{payment.VerbEnqueue, payment.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
 		for n := range Participants {
 			made.Participants = append(made.Participants, Participant(n))
 		}
@@ -87,7 +89,7 @@ func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProces
 	if err != nil {
 		return nil, err
 	}
-	p := &apiProcess{cmd: exec.Command(self)}
+	p := &apiProcess{token: token, cmd: exec.Command(self)}
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), apiVariable+"="+db.URL(apiLogin)), os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is this process's to handle
 	if p.input, err = p.cmd.StdinPipe(); err != nil {
@@ -106,8 +108,9 @@ func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProces
 	}
 	transport := &http.Transport{MaxIdleConns: callers, MaxIdleConnsPerHost: callers}
 	p.idle = transport.CloseIdleConnections
+	p.base = "http://" + strings.TrimSpace(addr)
 	p.HTTP, err = client.NewHTTP(client.Config{
-		BaseURL: "http://" + strings.TrimSpace(addr), Token: func(context.Context) (string, error) { return token, nil },
+		BaseURL: p.base, Token: func(context.Context) (string, error) { return token, nil },
 		Transport: transport, Attempts: 1, Timeout: time.Minute,
 	})
 	if err != nil {
