@@ -26,7 +26,7 @@ type book struct {
 	paused  time.Time
 	waiting map[payment.EventKey]*waits
 	broken  bool // it answers with errors
-	most    int // that waited at once
+	most    int  // that waited at once
 }
 
 type waits struct {
