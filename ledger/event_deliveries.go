@@ -85,8 +85,8 @@ func scanDue(row pgx.CollectableRow, due *payment.DueEvents) (end bool, err erro
 	var oldest, created pgtype.Timestamptz
 	var eventType, instruction, participant, state, rail, reference, railCode, code pgtype.Text
 	var attempt, outbox pgtype.UUID
-	var sequence pgtype.Int8
-	err = row.Scan(&kind, &at.system, &at.xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &behind, &tries, &waiting, &givenUp, &oldest,
+	var sequence, notes pgtype.Int8
+	err = row.Scan(&kind, &at.system, &at.xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &behind, &tries, &waiting, &givenUp, &oldest, &notes,
 		&eventType, &attempt, &outbox, &instruction, &participant, &sequence, &number, &state, &created, &rail, &reference, &railCode, &code, &unknown)
 	if err != nil {
 		return false, err
@@ -97,6 +97,7 @@ func scanDue(row pgx.CollectableRow, due *payment.DueEvents) (end bool, err erro
 		return false, nil
 	case "END":
 		due.Place, due.More, due.WentBack = at.value(), !inPlace.Bool, wentBack.Bool
+		due.Notes = notes.Int64
 		due.Waiting, due.GivenUp, due.OldestWaiting = int(waiting.Int32), int(givenUp.Int32), orZero(oldest)
 		return true, nil
 	}
@@ -130,7 +131,7 @@ func (e *Events) Note(ctx context.Context, lease payment.EndpointLease, within t
 		types, statuses, created = append(types, string(w.Type)), append(statuses, bound(w.Status, 200)), append(created, w.CreatedAt)
 	}
 	arguments := append([]any{lease.Endpoint, lease.Worker, lease.Epoch, within.Milliseconds()}, placeArguments(note.Place)...)
-	arguments = append(arguments, doneIDs, doneNumbers, outboxes, numbers, attempts, types, created, tries, waits, statuses, note.Taken, note.Again)
+	arguments = append(arguments, doneIDs, doneNumbers, outboxes, numbers, attempts, types, created, tries, waits, statuses, note.Taken, note.Again, note.Notes)
 	var noted bool
 	err := e.pool.QueryRow(ctx, e.sql["events_note"], arguments...).Scan(&noted)
 	if err == nil && !noted {

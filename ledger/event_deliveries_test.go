@@ -61,6 +61,9 @@ func (c *courierDesk) due() (told []string, due payment.DueEvents) {
 
 func (c *courierDesk) note(note payment.DeliveryNote) {
 	c.t.Helper()
+	if note.Notes == 0 { // by hand: of the row as it is
+		note.Notes = c.notes()
+	}
 	c.must(c.events.Note(c.t.Context(), c.lease, time.Minute, note))
 }
 
@@ -69,6 +72,12 @@ func (c *courierDesk) isDue(what, want string) payment.DueEvents {
 	told, due := c.due()
 	same(c.t, what, strings.Join(told, ", "), want)
 	return due
+}
+
+func (c *courierDesk) notes() (n int64) {
+	c.t.Helper()
+	c.must(c.super.QueryRow(c.t.Context(), `SELECT notes FROM railhead.payment_event_endpoints`).Scan(&n))
+	return n
 }
 
 func waiting(e payment.DueEvent, wait time.Duration) payment.WaitingEvent {
@@ -113,7 +122,7 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	same(t, "redelivered", waited, 1)
 	_, err = c.events.Due(t.Context(), c.lease, nil, nil, 1, 1)
 	same(t, "what the worker had in hand is not its own any more", errors.Is(err, payment.ErrNotHeld), true)
-	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Place: due.Place})
+	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: c.notes(), Place: due.Place})
 	same(t, "nor is it noted", errors.Is(err, payment.ErrNotHeld), true)
 	c.take(false)
 	c.isDue("after the operator asked", "again first dispatched 2")
@@ -137,7 +146,7 @@ func TestEndpointIsOneWorkers(t *testing.T) {
 	c.must(err)
 	same(t, "who has it then", other.HeldBy, "")
 	same(t, "its epoch is another", other.Epoch > c.lease.Epoch, true)
-	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Taken: true})
+	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: c.notes(), Taken: true})
 	same(t, "the first one notes", errors.Is(err, payment.ErrNotHeld), true)
 	same(t, "the first one pauses", errors.Is(c.events.Pause(t.Context(), c.lease, "gone"), payment.ErrNotHeld), true)
 	c.must(c.events.Pause(t.Context(), other, "it answered 410 Gone"))
@@ -257,4 +266,23 @@ func TestWaitingIsOfTheFilter(t *testing.T) {
 	same(t, "discarded", discarded, 1)
 	c.take(false)
 	c.isDue("then", "again first dispatched 2")
+}
+
+// TestNoteOverAFailover: a note that was made of what a row said before a failover brought an earlier one back is refused.
+func TestNoteOverAFailover(t *testing.T) {
+	t.Parallel()
+	c := newCourierDesk(t, true)
+	first, second := c.order(c.token(nil, "p1"), "p1", "first"), c.order(c.token(nil, "p1"), "p1", "second")
+	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
+	before := c.text(`SELECT row_to_json(e)::text FROM railhead.payment_event_endpoints e`)
+	due := c.isDue("at the beginning", "new first accepted 1")
+	c.note(payment.DeliveryNote{Notes: due.Notes, Place: due.Place, Waiting: []payment.WaitingEvent{waiting(due.Events[0], time.Hour)}})
+	c.do(appended, [16]byte(second), 1, "ACCEPTED", "", false)
+	due = c.isDue("then", "new second accepted 1")
+	c.do(`DELETE FROM railhead.payment_event_retries`)
+	c.do(`DELETE FROM railhead.payment_event_endpoints`)
+	c.do(`INSERT INTO railhead.payment_event_endpoints SELECT * FROM json_populate_record(NULL::railhead.payment_event_endpoints, $1::json)`, before)
+	err := c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
+	same(t, "it is refused", errors.Is(err, payment.ErrNotHeld), true)
+	c.isDue("after the failover", "new first accepted 1, new second accepted 1")
 }

@@ -7,7 +7,7 @@ import (
 
 // ErrNotHeld is returned where another worker has the endpoint, or an operator has asked that
 // it be begun anew: what this one had in hand is not noted.
-var ErrNotHeld = errors.New("the endpoint is not this worker's any more")
+var ErrNotHeld = errors.New("the endpoint is not this worker's any more, or not as it was looked at")
 
 // EndpointLease is one worker's right to deliver events to an endpoint.
 type EndpointLease struct {
@@ -63,6 +63,8 @@ type DueEvents struct {
 	// by themselves; OldestWaiting is the time of the oldest, zero: there is none.
 	Waiting, GivenUp int
 	OldestWaiting    time.Time
+	// Notes is by which number the worker notes what it delivers of this.
+	Notes int64
 }
 
 // WaitingEvent is an event that an endpoint has not taken, or that waits behind such a one.
@@ -77,6 +79,7 @@ type WaitingEvent struct {
 
 // DeliveryNote is what a worker notes of the events that were due.
 type DeliveryNote struct {
+	Notes   int64          // of the look at what was due
 	Place   Place          // the endpoint's from now on; zero: as it was
 	Done    []EventKey     // waited, and wait no more
 	Waiting []WaitingEvent // wait from now on

@@ -24,7 +24,7 @@ type courier struct {
 	lease payment.EndpointLease
 	place payment.Place // that was noted last by this lease
 	taken time.Time     // when the lease was taken or prolonged last; zero: there is none
-	first time.Time     // when this process had it first; zero: never
+	first time.Time     // when this process asked for it first; zero: never
 	// failures is how many first deliveries failed one after the other, of the instruction
 	// failing or of several. From downAfter on of several the endpoint is down, and one delivery
 	// at a time shows whether it still is. What waits to be tried again does not count: events that
@@ -38,11 +38,12 @@ type courier struct {
 }
 
 const (
-	downAfter  = 5
-	duePlaces  = 200             // places of the feed that a look reads
-	dueRetries = 100             // instructions of which a look tries what waits
-	lookEvery  = 5 * time.Second // where nothing is tried
-	faultEvery = time.Second
+	downAfter   = 5
+	duePlaces   = 200             // places of the feed that a look reads
+	waitingMost = 1000            // events that wait, from which on nothing more is read
+	dueRetries  = 100             // instructions of which a look tries what waits
+	lookEvery   = 5 * time.Second // where nothing is tried
+	faultEvery  = time.Second
 )
 
 // ladder is the wait after each failed try; after the last one the event is given up.
@@ -113,7 +114,8 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 	}
 	wasDown := c.down()
 	round := c.deliver(ctx, due, wasDown)
-	if err := c.note(ctx, round, due); errors.Is(err, payment.ErrNotHeld) {
+	noted, err := c.note(ctx, round, due)
+	if errors.Is(err, payment.ErrNotHeld) {
 		c.taken = time.Time{}
 		return 0
 	} else if err != nil {
@@ -127,7 +129,7 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 	case c.down() && round.tried:
 		c.notBefore = later(c.notBefore, time.Now().Add(jittered(downWait(c.failures))))
 		return 0
-	case due.More || round.tried:
+	case round.tried || due.More && noted:
 		return 0
 	default:
 		return c.config.Poll
@@ -162,7 +164,7 @@ func (c *courier) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.first.IsZero() && lease.HeldBy == "" {
+	if c.first.IsZero() {
 		c.first = began
 	}
 	if !lease.PausedAt.IsZero() && c.lease.PausedAt.IsZero() {
@@ -176,7 +178,7 @@ func (c *courier) hold(ctx context.Context) error {
 }
 
 // since is from when on an endpoint is told that the database does not know. Where a failover has
-// forgotten one that this process had, what happened since then is told again.
+// forgotten one that this process knew, what happened since then is told again.
 func (c *courier) since() time.Time {
 	switch {
 	case c.endpoint.From == FromBeginning:
@@ -240,7 +242,8 @@ type round struct {
 	taken bool // something was taken
 	gone  bool // the endpoint is gone
 	probe bool // one event was tried, because the endpoint is down
-	again bool // it was down, and is not
+	up    bool // it has refused an event by an answer that shows that it is up
+	again bool // it was down or had too much to take, and takes again
 }
 
 // deliver sends what is due: the events of an instruction one after the other, those of
@@ -249,8 +252,8 @@ type round struct {
 func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool) round {
 	r := round{fates: make([]fate, len(due.Events)), probe: probe}
 	order := groupsOf(due.Events)
-	if probe && len(order) > 0 {
-		order = [][]int{probed(due.Events, order, c.failures)}
+	if probe {
+		order = probed(due.Events, order, c.failures)
 	}
 	enough := time.Now().Add(c.config.Lease / 2)
 	// Deliveries under way at the end may finish.
@@ -288,7 +291,13 @@ func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool
 			r.gone, stopped = true, true
 			return false
 		}
-		if said.retryAfter > 0 {
+		if said.refusesOne() {
+			// It is up. This one may be taken later, by the ladder.
+			c.failures, c.several, r.up = 0, false, true
+			r.fates[n] = fate{kind: failed, status: said.status, wait: said.retryAfter}
+			return false
+		}
+		if said.retryAfter > 0 && said.isBusy() {
 			c.notBefore, stopped = later(c.notBefore, time.Now().Add(said.retryAfter)), true
 		}
 		if probe {
@@ -336,23 +345,32 @@ func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool
 	}
 	close(work)
 	working.Wait()
-	r.again = probe && r.taken
+	r.again = probe && (r.taken || r.up) || r.taken && due.Waiting-due.GivenUp >= waitingMost
 	return r
 }
 
 // probed is the group of which one event is tried: each time another one of those with something
-// new, so that none which the endpoint never takes stands before all others; or of those that wait.
-func probed(events []payment.DueEvent, order [][]int, turn int) []int {
-	fresh := make([][]int, 0, len(order))
+// new, so that none which the endpoint never takes stands before all others; or of those that are
+// tried again. With it come those that only wait behind others, of which nothing is tried.
+func probed(events []payment.DueEvent, order [][]int, turn int) [][]int {
+	var fresh, again, waits [][]int
 	for _, group := range order {
-		if first := events[group[0]]; !first.Retry && !first.Behind {
+		switch first := events[group[0]]; {
+		case first.Behind:
+			waits = append(waits, group)
+		case first.Retry:
+			again = append(again, group)
+		default:
 			fresh = append(fresh, group)
 		}
 	}
 	if len(fresh) == 0 {
-		fresh = order
+		fresh = again
 	}
-	return fresh[turn%len(fresh)]
+	if len(fresh) == 0 {
+		return waits
+	}
+	return append(waits, fresh[turn%len(fresh)])
 }
 
 // groupsOf has the indexes of what is due by instruction, in their order: those with something
@@ -414,16 +432,16 @@ func (c *courier) keep(ctx context.Context, lost context.CancelFunc) (stop func(
 }
 
 // note stores what a round has come to, where there is anything.
-func (c *courier) note(ctx context.Context, r round, due payment.DueEvents) error {
+func (c *courier) note(ctx context.Context, r round, due payment.DueEvents) (noted bool, err error) {
 	note := c.noteOf(r, due)
 	if note.IsEmpty() {
-		return nil
+		return false, nil
 	}
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.config.StoreTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := c.store.Note(storing, c.lease, c.config.Lease, note); err != nil {
-		return err
+		return false, err
 	}
 	c.taken = began
 	if !note.Place.IsZero() {
@@ -445,14 +463,14 @@ func (c *courier) note(ctx context.Context, r round, due payment.DueEvents) erro
 	} else if r.tried && !r.probe && c.down() {
 		c.log.WarnContext(ctx, "the endpoint takes no events: it is tried with one at a time", "failures", c.failures)
 	}
-	return nil
+	return true, nil
 }
 
 // noteOf says what of a round is to be kept. Each event before the place is delivered or
 // waits, each behind it is in the feed: nothing is missed, and of an instruction nothing
 // overtakes.
 func (c *courier) noteOf(r round, due payment.DueEvents) payment.DeliveryNote {
-	note := payment.DeliveryNote{Done: due.Forgotten, Taken: r.taken, Again: r.again}
+	note := payment.DeliveryNote{Notes: due.Notes, Done: due.Forgotten, Taken: r.taken, Again: r.again}
 	var fresh []int // of the feed
 	again := make(map[payment.EventKey]bool)
 	for n, each := range due.Events {

@@ -22,6 +22,7 @@ type book struct {
 	feed    []payment.Event
 	place   int // events of the feed that are behind it
 	epoch   int64
+	notes   int64
 	worker  string
 	paused  time.Time
 	waiting map[payment.EventKey]*waits
@@ -81,7 +82,7 @@ func (b *book) Due(_ context.Context, lease payment.EndpointLease, _ []string, _
 	if lease.Epoch != b.epoch {
 		return payment.DueEvents{}, payment.ErrNotHeld
 	}
-	due := payment.DueEvents{Waiting: len(b.waiting)}
+	due := payment.DueEvents{Waiting: len(b.waiting), Notes: b.notes}
 	var all []*waits
 	for _, w := range b.waiting {
 		all = append(all, w)
@@ -122,7 +123,7 @@ func (b *book) Note(_ context.Context, lease payment.EndpointLease, _ time.Durat
 	if b.broken {
 		return errAway
 	}
-	if lease.Epoch != b.epoch {
+	if lease.Epoch != b.epoch || note.Notes != b.notes {
 		return payment.ErrNotHeld
 	}
 	told := make(map[payment.EventKey]bool)
@@ -132,6 +133,7 @@ func (b *book) Note(_ context.Context, lease payment.EndpointLease, _ time.Durat
 		}
 		told[w.Key()] = true
 	}
+	b.notes++
 	if !note.Place.IsZero() {
 		b.place = int(note.Place.Xact)
 	}
@@ -495,6 +497,69 @@ func TestPlaceThatWasLost(t *testing.T) {
 		time.Sleep(time.Hour)
 		if place, _, _ := b.at(); s.tried() != 2 || place != 1 {
 			t.Errorf("%d came, place %d", s.tried(), place)
+		}
+	})
+}
+
+// TestDownWithNothingNew: while nothing is new but what is behind what waits for hours, an endpoint that is down is tried by what is due, and told when it
+// is back.
+func TestDownWithNothingNew(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), &sink{slow: 10 * time.Millisecond}
+	down, picky := false, true
+	s.say = func(e payment.Event) answer {
+		if down || picky && e.OutboxID[0] < 4 {
+			return refusal
+		}
+		return answer{taken: true}
+	}
+	running(t, b, s, func(watch *watched) {
+		for n := range 4 {
+			b.happens(byte(n))
+			b.happens(100)
+		}
+		time.Sleep(4 * time.Hour) // the next try of the four is hours away
+		s.mu.Lock()
+		down, picky = true, false
+		s.mu.Unlock()
+		for n := range 5 {
+			b.happens(byte(10 + n))
+		}
+		time.Sleep(20 * time.Minute)
+		for n := range 300 {
+			b.happens(byte(n % 4))
+		}
+		time.Sleep(30 * time.Minute)
+		s.mu.Lock()
+		down = false
+		s.mu.Unlock()
+		time.Sleep(20 * time.Minute)
+		if want := 4 + 4 + 5 + 300; s.distinct() != want || watch.now().Waiting != 0 {
+			t.Errorf("%d of %d came, it shows %+v", s.distinct(), want, watch.now())
+		}
+	})
+}
+
+// TestRefusedIsNotDown: an endpoint that refuses hundreds of events by answers that are about them takes all others meanwhile.
+func TestRefusedIsNotDown(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), &sink{}
+	s.say = func(e payment.Event) answer {
+		if e.OutboxID[0] < 200 {
+			return answer{status: "HTTP_422", code: 422}
+		}
+		return answer{taken: true}
+	}
+	running(t, b, s, func(watch *watched) {
+		for n := range 400 {
+			b.happens(byte(n % 200))
+		}
+		for n := range 10 {
+			b.happens(byte(200 + n))
+		}
+		time.Sleep(5 * time.Minute)
+		if s.distinct() != 10 || watch.now().Down {
+			t.Errorf("%d came, it shows %+v", s.distinct(), watch.now())
 		}
 	})
 }

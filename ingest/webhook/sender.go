@@ -40,6 +40,21 @@ type answer struct {
 	retryAfter time.Duration // that the endpoint asked for; 0: it did not
 }
 
+// refusesOne reports whether an answer is about the one event, from an endpoint that is up.
+func (a answer) refusesOne() bool {
+	switch a.code {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return true
+	default:
+		return false
+	}
+}
+
+// isBusy reports whether the wait that an answer asks for is the endpoint's, and not the event's.
+func (a answer) isBusy() bool {
+	return a.code == http.StatusTooManyRequests || a.code == http.StatusServiceUnavailable
+}
+
 // Statuses of deliveries that brought no answer.
 const (
 	StatusTimeout   = "TIMEOUT"
@@ -151,9 +166,9 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
 	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"),
-	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
-	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("100::/64"),
+	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("5f00::/16"),
 }
 
 // metadata services of clouds that are outside of the link-local ranges.
@@ -167,6 +182,9 @@ var metadata = []netip.Addr{
 
 // translated has IPv4 addresses inside (RFC 6052): what matters is where they lead.
 var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// embedding has IPv4 addresses inside in ways that no endpoint needs.
+var embedding = []netip.Prefix{netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
 
 // reachable judges an address after the name was resolved, so that no answer of a name
 // server leads into the installation's own network. Link-local addresses, and others where
@@ -183,6 +201,11 @@ func reachable(address string, allowPrivate bool) error {
 	}
 	if ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip) {
 		return fmt.Errorf("%s: %w", ip, errForbidden)
+	}
+	for _, network := range embedding {
+		if network.Contains(ip) && !ip.IsLoopback() {
+			return fmt.Errorf("%s: %w", ip, errForbidden)
+		}
 	}
 	if allowPrivate {
 		return nil

@@ -237,7 +237,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	for address, want := range map[string]bool{"127.0.0.1:80": true, "10.0.0.1:80": true, "169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[fd00:ec2::254]:80": false, "168.63.129.16:80": false} {
+	for address, want := range map[string]bool{"127.0.0.1:80": true, "10.0.0.1:80": true, "169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[fd00:ec2::254]:80": false, "168.63.129.16:80": false, "[2002:a9fe:a9fe::]:80": false, "[64:ff9b::a9fe:a9fe]:80": false, "[::1]:80": true} {
 		if err := reachable(address, true); (err == nil) != want {
 			t.Errorf("%s where private ones are allowed: %v", address, err)
 		}

@@ -11,9 +11,10 @@
 --              other after it; behind: an earlier event of its instruction waits;
 --   END        the place where the next look goes on, of this system; in_place: the feed ended
 --              there; went_back: the row of the endpoint's place is forgotten, and some are told
---              again; waiting, given_up and oldest_at: of what waits to be tried again.
+--              again; waiting, given_up and oldest_at: of what waits to be tried again; notes: by which
+--              the worker notes what it delivers.
 --   At most rows_max places are looked at (to 2,000), and none while 1,000 events wait to be
---   tried again or 10,000 are given up.
+--   tried again, those of instructions of which one is given up left out, or 10,000 in all.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
 -- reads:   payment_event_endpoints, payment_event_retries, payment_outbox_attempts,
 --          payment_outbox_keys, and what outcome_feed and outcome_place read.
@@ -22,7 +23,7 @@ CREATE OR REPLACE FUNCTION {cell}.event_deliveries(endpoint_id text, worker_id t
   retries_max integer, rows_max integer)
 RETURNS TABLE (kind text, system_identifier text, at_xact xid8, at_outbox_id uuid, at_attempt_no integer, at_attempt_id uuid, in_place boolean,
   went_back boolean, behind boolean, tries integer, waiting integer, given_up integer, oldest_at timestamptz,
-  event_type text, attempt_id uuid, outbox_id uuid, of_instruction text, of_participant text, sequence_id bigint, attempt_no integer,
+  notes bigint, event_type text, attempt_id uuid, outbox_id uuid, of_instruction text, of_participant text, sequence_id bigint, attempt_no integer,
   state text, created_at timestamptz, rail_type text, rail_reference text, rail_code text, error_code text, outcome_unknown boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -47,10 +48,14 @@ BEGIN
     CASE WHEN NOT p.went_back THEN asked.place_attempt_id END AS attempt_id
   INTO place
   FROM {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no, asked.place_attempt_id, asked.place_system) p;
-  SELECT count(*)::integer AS waiting, (count(*) FILTER (WHERE NOT isfinite(r.next_at)))::integer AS given_up, min(r.created_at) AS oldest_at INTO all_
-  FROM {cell}.payment_event_retries r
-  WHERE r.endpoint_id = $1;
-  IF all_.waiting - all_.given_up >= 1000 OR all_.given_up >= 10000 THEN
+  SELECT count(*)::integer AS waiting, (count(*) FILTER (WHERE NOT isfinite(r.next_at)))::integer AS given_up, min(r.created_at) AS oldest_at,
+    (count(*) FILTER (WHERE NOT r.is_stuck))::integer AS active
+  INTO all_
+  FROM (
+    SELECT w.next_at, w.created_at, bool_or(NOT isfinite(w.next_at)) OVER (PARTITION BY w.outbox_id) AS is_stuck
+    FROM {cell}.payment_event_retries w
+    WHERE w.endpoint_id = $1) r;
+  IF all_.active >= 1000 OR all_.waiting >= 10000 THEN
     most := 0;
   END IF;
 
@@ -85,7 +90,7 @@ BEGIN
     LIMIT 1
   )
   SELECT x.kind, s.system_identifier::text, x.at_xact, x.at_outbox_id, x.at_attempt_no, x.at_attempt_id, x.in_place, x.went_back, x.behind, x.tries,
-    all_.waiting, all_.given_up, all_.oldest_at, x.event_type, x.attempt_id, x.outbox_id, x.of_instruction, x.of_participant, x.sequence_id, x.attempt_no,
+    all_.waiting, all_.given_up, all_.oldest_at, asked.notes, x.event_type, x.attempt_id, x.outbox_id, x.of_instruction, x.of_participant, x.sequence_id, x.attempt_no,
     x.state, x.created_at, x.rail_type, x.rail_reference, x.rail_code, x.error_code, x.outcome_unknown
   FROM pg_control_system() s
   CROSS JOIN (

@@ -1,12 +1,13 @@
 -- note_event_deliveries(endpoint_id text, worker_id text, epoch bigint, lease_ms bigint,
 --     place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid,
 --     done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[], event_types text[],
---     created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean) -> boolean
+--     created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean, notes bigint) -> boolean
 --   Notes what the worker that has an endpoint has delivered: the endpoint's place (null
 --   place_system: as it was), what waits no more (done_*), and what waits from now on, each with
 --   its wait (null: until an operator asks). What waits already is changed by a try alone. taken:
 --   the endpoint took something; again: what waits is due now and is tried as often as if it had failed
---   once, but for what an operator has to ask for. The lease goes on for so long. False: the worker has the endpoint no more, and
+--   once, but for what an operator has to ask for. The lease goes on for so long. False: the worker has the endpoint no more, or
+--   the row is not as the look at what is due has found it (notes), as after a failover; and
 --   nothing was noted.
 -- errors:  RH005 more than 10,000 events. 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_event_endpoints, payment_event_retries.   locks: the endpoint's row.
@@ -14,7 +15,7 @@
 CREATE OR REPLACE FUNCTION {cell}.note_event_deliveries(endpoint_id text, worker_id text, epoch bigint, lease_ms bigint,
   place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid,
   done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[], event_types text[],
-  created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean) RETURNS boolean
+  created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean, notes bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -27,13 +28,13 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'more than 10000 events are noted at once', HINT = 'Note fewer.';
   END IF;
   UPDATE {cell}.payment_event_endpoints e
-  SET lease_until = now_at + least($4, 600000) * interval '1 ms', delivered_at = CASE WHEN $20 THEN now_at ELSE e.delivered_at END,
+  SET notes = e.notes + 1, lease_until = now_at + least($4, 600000) * interval '1 ms', delivered_at = CASE WHEN $20 THEN now_at ELSE e.delivered_at END,
     place_system = coalesce($5, e.place_system),
     place_xact = CASE WHEN $5 IS NULL THEN e.place_xact ELSE $6 END,
     place_outbox_id = CASE WHEN $5 IS NULL THEN e.place_outbox_id ELSE $7 END,
     place_attempt_no = CASE WHEN $5 IS NULL THEN e.place_attempt_no ELSE $8 END,
     place_attempt_id = CASE WHEN $5 IS NULL THEN e.place_attempt_id ELSE $9 END
-  WHERE e.endpoint_id = $1 AND e.worker_id = $2 AND e.epoch = $3;
+  WHERE e.endpoint_id = $1 AND e.worker_id = $2 AND e.epoch = $3 AND e.notes = $22;
   IF NOT FOUND THEN
     RETURN false;
   END IF;

@@ -11,6 +11,7 @@ CREATE TABLE {cell}.payment_event_endpoints (
   delivered_at     timestamptz,
   paused_at        timestamptz,
   epoch            bigint      NOT NULL DEFAULT 0,
+  notes            bigint      NOT NULL DEFAULT 0,
   place_xact       xid8        NOT NULL,
   place_outbox_id  uuid,
   place_attempt_id uuid,
@@ -26,6 +27,8 @@ CREATE TABLE {cell}.payment_event_endpoints (
 COMMENT ON TABLE {cell}.payment_event_endpoints IS
   'One row per endpoint that events are delivered to: up to which place of outcome_feed each event was delivered, or waits in payment_event_retries.';
 COMMENT ON COLUMN {cell}.payment_event_endpoints.epoch IS 'Goes up with each worker that takes the endpoint; what an earlier one notes is refused.';
+COMMENT ON COLUMN {cell}.payment_event_endpoints.notes IS
+  'Goes up with each note: one that was made of what an earlier state of the row said, as before a failover, is refused.';
 COMMENT ON COLUMN {cell}.payment_event_endpoints.place_system IS 'Identifier of the database system that place_xact is of.';
 
 CREATE TABLE {cell}.payment_event_retries (

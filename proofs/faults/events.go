@@ -93,6 +93,7 @@ type outcomeRow struct {
 	outboxID  string
 	attemptNo int
 	state     string
+	event     string // its type
 }
 
 // inject is the whole run up to its rest.
@@ -288,7 +289,7 @@ func (l *listener) rows(ctx context.Context, w *World) (all map[string]outcomeRo
 
 func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]outcomeRow, error) {
 	found, err := tx.Query(ctx, `
-		SELECT f.attempt_id, f.outbox_id, f.attempt_no, f.state
+		SELECT f.attempt_id, f.outbox_id, f.attempt_no, f.state, f.event_type
 		FROM `+cell+`.outcome_feed('0', '00000000-0000-0000-0000-000000000000', 0, 1000000, true) f
 		WHERE f.event_type IS NOT NULL`)
 	if err != nil {
@@ -297,7 +298,7 @@ func (l *listener) rowsIn(ctx context.Context, w *World, tx pgx.Tx) (map[string]
 	all := make(map[string]outcomeRow)
 	var attempt, outbox [16]byte
 	var row outcomeRow
-	_, err = pgx.ForEachRow(found, []any{&attempt, &outbox, &row.attemptNo, &row.state}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&attempt, &outbox, &row.attemptNo, &row.state, &row.event}, func() error {
 		row.outboxID = payment.ID(outbox).String()
 		all[payment.Event{AttemptID: attempt}.Name()] = row
 		return nil
@@ -397,7 +398,7 @@ func count(rows, before map[string]outcomeRow, journal []delivery) Told {
 				continue
 			}
 		}
-		if row.outboxID != d.Data.OutboxID || row.attemptNo != d.Data.AttemptNo || row.state != d.Data.State {
+		if row.outboxID != d.Data.OutboxID || row.attemptNo != d.Data.AttemptNo || row.state != d.Data.State || row.event != d.Type {
 			told.Forged++
 			continue
 		}

@@ -25,8 +25,8 @@ func TestEvents(t *testing.T) {
 // TestCountOfEvents: each kind of fault is counted as what it is.
 func TestCountOfEvents(t *testing.T) {
 	t.Parallel()
-	rows := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED"}, "a2": {"a", 2, "DISPATCHED"}, "b1": {"b", 1, "FAILED"}, "c1": {"c", 1, "FAILED"}}
-	before := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED"}, "x2": {"a", 2, "FAILED"}}
+	rows := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "a2": {"a", 2, "DISPATCHED", ""}, "b1": {"b", 1, "FAILED", ""}, "c1": {"c", 1, "FAILED", ""}}
+	before := map[string]outcomeRow{"a1": {"a", 1, "ACCEPTED", ""}, "x2": {"a", 2, "FAILED", ""}}
 	told := func(id, outbox string, no int, state string) delivery {
 		d := delivery{ID: id}
 		d.Data.OutboxID, d.Data.AttemptNo, d.Data.State = outbox, no, state
