@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,14 +65,7 @@ var ErrBadFile = errors.New("bad events file")
 // Load reads and checks a file of at most 1 MiB and 1,000 endpoints, fills in defaults, and
 // returns every fault at once with its line; each error wraps ErrBadFile.
 func Load(path string) (File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
-	}
-	if info.Size() > yamlstrict.MaxFile {
-		return File{}, fmt.Errorf("%w: %s is longer than %d bytes", ErrBadFile, path, yamlstrict.MaxFile)
-	}
-	text, err := os.ReadFile(path)
+	text, err := yamlstrict.ReadFile(path)
 	if err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
 	}

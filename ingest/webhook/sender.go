@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/event"
+	"github.com/railhead-pay/railhead/internal/reach"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -171,21 +172,6 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("5f00::/16"),
 }
 
-// metadata services of clouds that are outside of the link-local ranges.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"),   // Amazon, IPv6
-	netip.MustParseAddr("fd20:ce::254"),    // Google, IPv6
-	netip.MustParseAddr("100.100.100.200"), // Alibaba
-	netip.MustParseAddr("192.0.0.192"),     // Oracle
-	netip.MustParseAddr("168.63.129.16"),   // Azure's host agent
-}
-
-// translated has IPv4 addresses inside (RFC 6052): what matters is where they lead.
-var translated = netip.MustParsePrefix("64:ff9b::/96")
-
-// embedding has IPv4 addresses inside in ways that no endpoint needs.
-var embedding = []netip.Prefix{netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
-
 // reachable judges an address after the name was resolved, so that no answer of a name
 // server leads into the installation's own network. Link-local addresses, and others where
 // clouds keep their metadata, are never reached.
@@ -194,27 +180,14 @@ func reachable(address string, allowPrivate bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", address, errForbidden)
 	}
-	ip := resolved.Addr().Unmap().WithZone("")
-	if translated.Contains(ip) {
-		inside := ip.As16()
-		ip = netip.AddrFrom4([4]byte(inside[12:]))
-	}
-	if ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip) {
+	ip := reach.Inside(resolved.Addr())
+	if reach.Never(ip) {
 		return fmt.Errorf("%s: %w", ip, errForbidden)
-	}
-	for _, network := range embedding {
-		if network.Contains(ip) && !ip.IsLoopback() {
-			return fmt.Errorf("%s: %w", ip, errForbidden)
-		}
 	}
 	if allowPrivate {
 		return nil
 	}
-	special := ip.IsLoopback() || ip.IsPrivate()
-	for _, network := range private {
-		special = special || network.Contains(ip)
-	}
-	if special {
+	if ip.IsLoopback() || ip.IsPrivate() || slices.ContainsFunc(private, func(network netip.Prefix) bool { return network.Contains(ip) }) {
 		return fmt.Errorf("%s: %w", ip, errForbidden)
 	}
 	return nil

@@ -25,11 +25,11 @@ const module = "github.com/railhead-pay/railhead/"
 var mayImport = map[string][]string{
 	"payment":    {},
 	"railsim":    {},
-	"rails":      {"payment", "internal/yamlstrict"},
+	"rails":      {"payment", "internal/yamlstrict", "internal/reach"},
 	"ledger":     {"payment", "migrations"},
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
-	"ingest":     {"payment", "rails", "internal/yamlstrict"},
+	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach"},
 	"client":     {"payment"},
 	"migrations": {"payment"},
 	"acl":        {},

@@ -7,6 +7,7 @@ package yamlstrict
 import (
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 
@@ -35,6 +36,18 @@ func (l Lines) Of(path string) int {
 		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
 	}
 	return 0
+}
+
+// ReadFile reads a file of at most MaxFile bytes.
+func ReadFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > MaxFile {
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, MaxFile)
+	}
+	return os.ReadFile(path)
 }
 
 // Decode reads the one document of a file into the struct that into points to.

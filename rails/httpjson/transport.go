@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/reach"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -118,31 +119,10 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", address, errForbidden)
 	}
-	if ip := resolved.Addr().Unmap(); forbidden(ip) || ip.IsLoopback() && !d.loopback {
+	if ip := reach.Inside(resolved.Addr()); reach.Never(ip) || ip.IsLoopback() && !d.loopback {
 		return fmt.Errorf("%s: %w", ip, errForbidden)
 	}
 	return nil
-}
-
-// Metadata services that are outside of the link-local ranges.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"),   // Amazon, IPv6
-	netip.MustParseAddr("fd20:ce::254"),    // Google, IPv6
-	netip.MustParseAddr("100.100.100.200"), // Alibaba
-	netip.MustParseAddr("192.0.0.192"),     // Oracle
-	netip.MustParseAddr("168.63.129.16"),   // Azure's host agent
-}
-
-func forbidden(ip netip.Addr) bool {
-	if ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
-		return true
-	}
-	for _, known := range metadata {
-		if ip.WithZone("") == known {
-			return true
-		}
-	}
-	return false
 }
 
 // tlsSettings loads trust and our own certificate. At least TLS 1.2.

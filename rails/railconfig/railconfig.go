@@ -10,7 +10,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -79,14 +78,7 @@ func LoadProfiles(path string, getenv func(string) string) (File, error) {
 }
 
 func load(path string, getenv func(string) string, check func(*RailConfig) []error) (File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
-	}
-	if info.Size() > yamlstrict.MaxFile {
-		return File{}, fmt.Errorf("%w: %s is longer than %d bytes", ErrBadFile, path, yamlstrict.MaxFile)
-	}
-	text, err := os.ReadFile(path)
+	text, err := yamlstrict.ReadFile(path)
 	if err != nil {
 		return File{}, fmt.Errorf("%w: %w", ErrBadFile, err)
 	}
