@@ -57,7 +57,7 @@ func endpointsCommand() *cobra.Command {
 func writeEndpoints(o output, all []payment.ListedEndpoint) error {
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
-		state := cell{text: "delivering"}
+		state := cell{text: "has a process"}
 		switch {
 		case !e.PausedAt.IsZero():
 			state = cell{"paused: " + oneLine(e.PauseReason), alarm}
@@ -139,9 +139,9 @@ func redeliverCommand() *cobra.Command {
 				}
 				said := fmt.Sprintf("endpoint %s: %d waiting events are due now", oneLine(endpoint), waited)
 				if !from.IsZero() {
-					said += ", and what happened since " + clock(from) + " is delivered again"
+					said += ", and so is what happened since " + clock(from)
 				}
-				return act{Act: "REDELIVER_EVENTS", Endpoint: endpoint, Now: "delivering", Changed: true}.write(cmd, said)
+				return act{Act: "REDELIVER_EVENTS", Endpoint: endpoint, Now: "due", Changed: true}.write(cmd, said)
 			})
 		},
 	}
@@ -168,7 +168,7 @@ func discardCommand() *cobra.Command {
 					return err
 				}
 				said := fmt.Sprintf("endpoint %s: %d events are not delivered any more", oneLine(endpoint), discarded)
-				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "delivering", Changed: discarded > 0}.write(cmd, said)
+				return act{Act: "DISCARD_EVENTS", Endpoint: endpoint, Now: "discarded", Changed: discarded > 0}.write(cmd, said)
 			})
 		},
 	}
