@@ -38,12 +38,11 @@ type courier struct {
 }
 
 const (
-	downAfter   = 5
-	duePlaces   = 200             // places of the feed that a look reads
-	waitingMost = 1000            // events that wait, from which on nothing more is read
-	dueRetries  = 100             // instructions of which a look tries what waits
-	lookEvery   = 5 * time.Second // where nothing is tried
-	faultEvery  = time.Second
+	downAfter  = 5
+	duePlaces  = 200             // places of the feed that a look reads
+	dueRetries = 100             // instructions of which a look tries what waits
+	lookEvery  = 5 * time.Second // where nothing is tried
+	faultEvery = time.Second
 )
 
 // ladder is the wait after each failed try; after the last one the event is given up.
@@ -243,7 +242,7 @@ type round struct {
 	gone  bool // the endpoint is gone
 	probe bool // one event was tried, because the endpoint is down
 	up    bool // it has refused an event by an answer that shows that it is up
-	again bool // it was down or had too much to take, and takes again
+	again bool // it was down, and is not
 }
 
 // deliver sends what is due: the events of an instruction one after the other, those of
@@ -345,7 +344,7 @@ func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool
 	}
 	close(work)
 	working.Wait()
-	r.again = probe && (r.taken || r.up) || r.taken && due.Waiting-due.GivenUp >= waitingMost
+	r.again = probe && (r.taken || r.up)
 	return r
 }
 

@@ -24,6 +24,7 @@ type book struct {
 	epoch   int64
 	notes   int64
 	worker  string
+	until   time.Time // of its lease
 	paused  time.Time
 	waiting map[payment.EventKey]*waits
 	broken  bool // it answers with errors
@@ -56,12 +57,16 @@ func (b *book) happens(instruction byte) payment.Event {
 	return e
 }
 
-func (b *book) Take(_ context.Context, endpoint, worker string, _ time.Duration, _ time.Time) (payment.EndpointLease, error) {
+func (b *book) Take(_ context.Context, endpoint, worker string, within time.Duration, _ time.Time) (payment.EndpointLease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
 		return payment.EndpointLease{}, errAway
 	}
+	if b.worker != worker && b.until.After(time.Now()) {
+		return payment.EndpointLease{Endpoint: endpoint, Worker: worker, HeldBy: b.worker}, nil
+	}
+	b.until = time.Now().Add(within)
 	if b.worker != worker {
 		b.worker = worker
 		b.epoch++
@@ -117,7 +122,7 @@ func (b *book) Due(_ context.Context, lease payment.EndpointLease, _ []string, _
 	return due, nil
 }
 
-func (b *book) Note(_ context.Context, lease payment.EndpointLease, _ time.Duration, note payment.DeliveryNote) error {
+func (b *book) Note(_ context.Context, lease payment.EndpointLease, within time.Duration, note payment.DeliveryNote) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
@@ -134,6 +139,7 @@ func (b *book) Note(_ context.Context, lease payment.EndpointLease, _ time.Durat
 		told[w.Key()] = true
 	}
 	b.notes++
+	b.until = time.Now().Add(within)
 	if !note.Place.IsZero() {
 		b.place = int(note.Place.Xact)
 	}
@@ -174,11 +180,16 @@ type sink struct {
 	tries []time.Time
 	say   func(payment.Event) answer // its answer; nil: 200
 	slow  time.Duration
+	later time.Duration // of each event but the first of an instruction, where that is not 0
 }
 
 func (s *sink) send(ctx context.Context, e payment.Event) answer {
+	wait := s.slow
+	if e.AttemptNo > 1 && s.later > 0 {
+		wait = s.later
+	}
 	select {
-	case <-time.After(s.slow):
+	case <-time.After(wait):
 	case <-ctx.Done():
 		return answer{status: StatusTimeout}
 	}
@@ -560,6 +571,54 @@ func TestRefusedIsNotDown(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if s.distinct() != 10 || watch.now().Down {
 			t.Errorf("%d came, it shows %+v", s.distinct(), watch.now())
+		}
+	})
+}
+
+// TestLeaseIsKept: while deliveries take longer than a lease another process delivers nothing, and it takes over when the first one is gone.
+func TestLeaseIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newBook(), &sink{slow: 10 * time.Second, later: 29 * time.Second}
+		for n := range 12 {
+			b.happens(byte(n % 6))
+		}
+		begin := func(worker string) (end func()) {
+			ctx, stop := context.WithCancel(t.Context())
+			c, _ := newCourier(b, s, worker)
+			ended := make(chan struct{})
+			go func() { c.run(ctx); close(ended) }()
+			return func() { stop(); <-ended }
+		}
+		first := begin("worker-1")
+		time.Sleep(time.Second)
+		second := begin("worker-2")
+		time.Sleep(10 * time.Minute)
+		if s.tried() != 12 || s.distinct() != 12 {
+			t.Errorf("%d of 12 came by %d tries", s.distinct(), s.tried())
+		}
+		first()
+		b.happens(20)
+		time.Sleep(2 * time.Minute)
+		if s.distinct() != 13 {
+			t.Errorf("%d of 13 came", s.distinct())
+		}
+		second()
+		s.orderly(t.Errorf)
+	})
+}
+
+// TestRoundsAreBounded: what was taken is noted before long, however much is due to a slow endpoint.
+func TestRoundsAreBounded(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), &sink{slow: 5 * time.Second}
+	running(t, b, s, func(*watched) {
+		for n := range 190 {
+			b.happens(byte(n))
+		}
+		time.Sleep(30 * time.Second)
+		if place, _, _ := b.at(); place == 0 {
+			t.Error("nothing is noted yet")
 		}
 	})
 }
