@@ -31,14 +31,16 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-  n      CONSTANT integer := cardinality(tokens);
-  token_ids text[];  -- of each item, where its token is known
-  faults    jsonb[]; -- of each item
-  sound     record;  -- the items without one, as arrays, and which those are
-  answers   record;  -- what became of those
-  fresh     integer;
-  kept      integer;
+  n         CONSTANT integer := cardinality(tokens);
   token     {cell}.payment_api_tokens; -- of a lone item
+  token_ids text[];    -- of each item, where its token is known
+  faults    jsonb[];   -- of each item that is refused here
+  refused   boolean;   -- there are such
+  digests   text[];    -- what the registry has in the place of each key
+  places    integer[]; -- where each of the others was, once the refused are taken out
+  fresh     integer[] := '{}'; -- those that are enqueued by this call, and
+  fresh_ids uuid[] := '{}';    -- their ids
+  kept      integer;
 BEGIN
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
     RAISE EXCEPTION USING ERRCODE = 'RH032', MESSAGE = 'the cell allows second keys, so that nothing is taken over HTTP',
@@ -49,6 +51,9 @@ BEGIN
     cardinality(headers), cardinality(send_onces), cardinality(principals)])) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
+  END IF;
+  IF n = 0 THEN
+    RETURN;
   END IF;
 
   -- What is refused here, or is known, goes the way of many, which says why.
@@ -88,10 +93,17 @@ BEGIN
     END IF;
   END IF;
 
-  SELECT array_agg(j.token_id ORDER BY j.item), array_agg(j.fault ORDER BY j.item)
-  INTO token_ids, faults
+  -- A token is looked up once, and its participants are unpacked once, however many items come by it.
+  WITH shown AS MATERIALIZED (
+    SELECT d.token, t.token_id, t.row
+    FROM (SELECT DISTINCT a.token FROM unnest(tokens) AS a(token)) d
+    CROSS JOIN LATERAL (
+      SELECT t.token_id, t AS row FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(d.token) LIMIT 1) t
+  )
+  SELECT array_agg(j.token_id), array_agg(j.fault), array_agg({cell}.api_key_digest(j.participant_id, j.idempotency_key)), bool_or(j.fault IS NOT NULL)
+  INTO token_ids, faults, digests, refused
   FROM (
-    SELECT a.item, a.token_id, coalesce(a.fault,
+    SELECT a.token_id, a.participant_id, a.idempotency_key, coalesce(a.fault,
       CASE WHEN known.instruction_id <> a.instruction_id OR a.first_instruction <> a.instruction_id THEN
         jsonb_build_object('code', 'RH001', 'message', 'this idempotency_key was first used for another instruction_id',
           'hint', 'Repeat a call with exactly the content of the first one. A different payment needs its own idempotency_key.',
@@ -101,13 +113,13 @@ BEGIN
       -- What is refused uses no key: others may have sent it.
       SELECT a.*, first_value(a.instruction_id) OVER (PARTITION BY a.participant_id, a.idempotency_key, a.fault IS NULL ORDER BY a.item) AS first_instruction
       FROM (
-        SELECT a.item, a.instruction_id, a.participant_id, a.idempotency_key, t.token_id,
+        SELECT a.item, a.instruction_id, a.participant_id, a.idempotency_key, a.token_id,
           CASE
-            WHEN v.why = 'TOKEN' THEN jsonb_build_object('code', 'RH030', 'message', 'the token is not in force',
+            WHEN a.why = 'TOKEN' THEN jsonb_build_object('code', 'RH030', 'message', 'the token is not in force',
               'hint', 'Ask for a token: railhead token create.', 'field', 'token', 'rule', 'IN_FORCE')
-            WHEN v.why IS NOT NULL THEN jsonb_build_object('code', 'RH031',
-              'message', CASE v.why WHEN 'VERB' THEN 'the token is not for this act' ELSE 'the token is not for this participant' END,
-              'hint', 'Ask for a token that allows it: railhead token create.', 'field', 'token', 'rule', v.why)
+            WHEN a.why IS NOT NULL THEN jsonb_build_object('code', 'RH031',
+              'message', CASE a.why WHEN 'VERB' THEN 'the token is not for this act' ELSE 'the token is not for this participant' END,
+              'hint', 'Ask for a token that allows it: railhead token create.', 'field', 'token', 'rule', a.why)
             WHEN a.idempotency_key IS NULL OR length(a.idempotency_key) NOT BETWEEN 1 AND 128 OR a.idempotency_key ~ '[^ -~]'
               OR a.idempotency_key <> btrim(a.idempotency_key) THEN
               jsonb_build_object('code', 'RH002', 'message', 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends',
@@ -116,12 +128,12 @@ BEGIN
               jsonb_build_object('code', 'RH002', 'message', 'on_behalf_of must be 1 to 128 printable ASCII characters without spaces at its ends',
                 'hint', 'Leave it out where the caller acts for itself.', 'field', 'on_behalf_of', 'rule', 'FORM')
           END AS fault
-        FROM unnest(tokens, certificates, instruction_ids COLLATE "C", participant_ids COLLATE "C", idempotency_keys COLLATE "C", principals COLLATE "C")
-          WITH ORDINALITY AS a(token, certificate, instruction_id, participant_id, idempotency_key, principal, item)
-        LEFT JOIN LATERAL (
-          SELECT t.token_id, t AS row FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(a.token) LIMIT 1) t ON true
-        CROSS JOIN LATERAL (
-          SELECT {cell}.api_token_refusal(t.row, a.certificate, 'ENQUEUE', a.participant_id) AS why OFFSET 0) v
+        FROM (
+          SELECT a.*, s.token_id, {cell}.api_token_refusal(s.row, a.certificate, 'ENQUEUE', a.participant_id) AS why
+          FROM unnest(tokens, certificates, instruction_ids COLLATE "C", participant_ids COLLATE "C", idempotency_keys COLLATE "C", principals COLLATE "C")
+            WITH ORDINALITY AS a(token, certificate, instruction_id, participant_id, idempotency_key, principal, item)
+          LEFT JOIN shown s ON s.token = a.token
+          OFFSET 0) a
         OFFSET 0) a) a
     LEFT JOIN LATERAL (
       SELECT c.outbox_id, k.instruction_id
@@ -129,50 +141,58 @@ BEGIN
         SELECT c.outbox_id FROM {cell}.payment_api_calls c
         WHERE a.fault IS NULL AND c.participant_id = a.participant_id AND c.idempotency_key = a.idempotency_key LIMIT 1) c
       CROSS JOIN LATERAL (
-        SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id LIMIT 1) k) known ON true) j;
+        SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id LIMIT 1) k) known ON true
+    ORDER BY a.item) j;
 
-  SELECT array_agg(a.item ORDER BY a.item) AS item, array_agg(a.instruction_id ORDER BY a.item) AS instruction_id,
-    array_agg(a.participant_id ORDER BY a.item) AS participant_id,
-    array_agg({cell}.api_key_digest(a.participant_id, a.idempotency_key) ORDER BY a.item) AS key_digest,
-    array_agg(a.rail_type ORDER BY a.item) AS rail_type, array_agg(a.payload ORDER BY a.item) AS payload,
-    array_agg(a.not_before ORDER BY a.item) AS not_before, array_agg(a.expires_at ORDER BY a.item) AS expires_at,
-    array_agg(a.priority ORDER BY a.item) AS priority, array_agg(a.headers ORDER BY a.item) AS headers,
-    array_agg(a.send_once ORDER BY a.item) AS send_once
-  INTO sound
-  FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers, send_onces, faults)
-    WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, fault, item)
-  WHERE a.fault IS NULL;
-
-  IF sound.item IS NOT NULL THEN
-    SELECT array_agg(e.item) AS item, array_agg(e.outbox_id) AS outbox_id, array_agg(e.replayed) AS replayed, array_agg(to_jsonb(e)) AS whole
-    INTO answers
-    FROM {cell}.enqueue_payment_outbox_arrays(sound.instruction_id, sound.participant_id, sound.key_digest, sound.rail_type, sound.payload,
-      sound.not_before, sound.expires_at, sound.priority, sound.headers, sound.send_once, api_enqueue.waits) e;
-    SELECT count(*) INTO fresh FROM unnest(answers.replayed) AS a(replayed) WHERE NOT a.replayed;
-    -- The participants' rows are ours, so that what is there was committed by others.
-    INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
-    SELECT a.outbox_id, participant_ids[s.item], idempotency_keys[s.item], token_ids[s.item], principals[s.item]
-    FROM unnest(answers.item, answers.outbox_id, answers.replayed) AS a(nth, outbox_id, replayed)
-    CROSS JOIN LATERAL (SELECT sound.item[a.nth] AS item) s
-    WHERE NOT a.replayed
-    ORDER BY s.item
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS kept = ROW_COUNT;
-    IF kept <> fresh THEN
-      RAISE EXCEPTION USING ERRCODE = '40001',
-        MESSAGE = 'a key of this call was used for another instruction meanwhile', HINT = 'Retry the transaction.';
-    END IF;
+  IF refused THEN
     RETURN QUERY
-    SELECT sound.item[e.item]::integer, e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.error_code, e.error_message, e.error_hint,
-      e.differs, e.error_field, e.error_rule, e.error_detail
-    FROM unnest(answers.whole) AS w(answer)
-    CROSS JOIN LATERAL jsonb_to_record(w.answer) AS e(item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-      replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text);
+    SELECT f.item::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::text, NULL::boolean, f.fault ->> 'code', f.fault ->> 'message',
+      f.fault ->> 'hint', NULL::text[], f.fault ->> 'field', f.fault ->> 'rule', f.fault ->> 'detail'
+    FROM unnest(faults) WITH ORDINALITY AS f(fault, item)
+    WHERE f.fault IS NOT NULL;
+    SELECT array_agg(a.item), array_agg(a.instruction_id), array_agg(a.participant_id), array_agg(a.idempotency_key), array_agg(a.rail_type),
+      array_agg(a.payload), array_agg(a.not_before), array_agg(a.expires_at), array_agg(a.priority), array_agg(a.headers),
+      array_agg(a.send_once), array_agg(a.principal), array_agg(a.token_id), array_agg(a.digest)
+    INTO places, instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers,
+      send_onces, principals, token_ids, digests
+    FROM (
+      SELECT a.*
+      FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers,
+        send_onces, principals, token_ids, digests, faults) WITH ORDINALITY
+        AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers,
+          send_once, principal, token_id, digest, fault, item)
+      WHERE a.fault IS NULL
+      ORDER BY a.item) a;
+    IF places IS NULL THEN
+      RETURN;
+    END IF;
   END IF;
-  RETURN QUERY
-  SELECT f.item::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::text, NULL::boolean, f.fault ->> 'code', f.fault ->> 'message',
-    f.fault ->> 'hint', NULL::text[], f.fault ->> 'field', f.fault ->> 'rule', f.fault ->> 'detail'
-  FROM unnest(faults) WITH ORDINALITY AS f(fault, item)
-  WHERE f.fault IS NOT NULL;
+
+  FOR item, outbox_id, sequence_id, created_at, state, replayed, error_code, error_message, error_hint, differs, error_field, error_rule, error_detail IN
+    SELECT e.item, e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.error_code, e.error_message, e.error_hint, e.differs,
+      e.error_field, e.error_rule, e.error_detail
+    FROM {cell}.enqueue_payment_outbox_arrays(instruction_ids, participant_ids, digests, rail_types, payloads, not_befores, expires_ats, priorities,
+      headers, send_onces, api_enqueue.waits) e
+  LOOP
+    IF NOT replayed THEN
+      fresh := fresh || item;
+      fresh_ids := fresh_ids || outbox_id;
+    END IF;
+    item := coalesce(places[item], item);
+    RETURN NEXT;
+  END LOOP;
+  -- The participants' rows are ours, so that what is there was committed by others.
+  INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
+  SELECT f.outbox_id, a.participant_id, a.idempotency_key, a.token_id, a.principal
+  FROM unnest(fresh, fresh_ids) AS f(item, outbox_id)
+  JOIN unnest(participant_ids, idempotency_keys, token_ids, principals) WITH ORDINALITY AS a(participant_id, idempotency_key, token_id, principal, item)
+    ON a.item = f.item
+  ORDER BY f.item
+  ON CONFLICT DO NOTHING;
+  GET DIAGNOSTICS kept = ROW_COUNT;
+  IF kept <> cardinality(fresh) THEN
+    RAISE EXCEPTION USING ERRCODE = '40001',
+      MESSAGE = 'a key of this call was used for another instruction meanwhile', HINT = 'Retry the transaction.';
+  END IF;
 END
 $$;

@@ -2,9 +2,12 @@
 --   What the registry has in the place of an HTTP caller's idempotency key: 'api-' and
 --   SHA-256 over participant and key, separated by the unit separator. Two participants
 --   that use the same keys neither collide nor learn of each other.
+--
+--   One expression that the planner puts in the caller's place; see
+--   payment_outbox_fingerprint.
 -- reads, writes, locks: nothing.   called by: api_enqueue.
 CREATE OR REPLACE FUNCTION {cell}.api_key_digest(participant_id text, idempotency_key text) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$
   SELECT 'api-' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
     $1 OPERATOR(pg_catalog.||) pg_catalog.chr(31) OPERATOR(pg_catalog.||) $2, 'UTF8')), 'hex')

@@ -3,18 +3,17 @@
 --   or its certificate is another; VERB, it is for other acts; PARTICIPANT, it is for
 --   other participants. Null: it allows it. verb null asks for none, and participant_id
 --   '' for no participant.
--- reads, writes, locks: nothing.   called by: api_enqueue, require_api_token.
+--
+--   One expression that the planner puts in the caller's place. For that it has no
+--   search_path of its own; its callers have.
+-- reads, writes, locks: nothing.   called by: api_enqueue, api_events, api_token, require_api_token.
 CREATE OR REPLACE FUNCTION {cell}.api_token_refusal(token {cell}.payment_api_tokens, certificate bytea, verb text, participant_id text) RETURNS text
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, {cell}, pg_temp
+LANGUAGE sql VOLATILE
 AS $$
-#variable_conflict use_column
-BEGIN
-  RETURN CASE
+  SELECT CASE
     WHEN ($1).token_digest IS NULL OR ($1).revoked_at IS NOT NULL OR ($1).expires_at <= clock_timestamp() THEN 'TOKEN'
     WHEN ($1).certificate_sha256 IS NOT NULL AND ($1).certificate_sha256 IS DISTINCT FROM $2 THEN 'TOKEN'
     WHEN NOT $3 COLLATE "C" = ANY (($1).verbs) THEN 'VERB'
     WHEN $4 IS NULL OR $4 <> '' AND NOT $4 COLLATE "C" = ANY (($1).participants) THEN 'PARTICIPANT'
-  END;
-END
+  END
 $$;
