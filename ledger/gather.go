@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/linger"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -53,9 +54,10 @@ type sender interface {
 	enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error)
 }
 
-// gatherer sends what callers enqueue one by one together, without a timer: what comes
-// while a call is on its way waits, and goes with the next one. A lone instruction goes
-// at once, by itself.
+// gatherer sends what callers enqueue one by one together: what comes while a call is on
+// its way waits, and goes with the next one. A lone instruction goes at once, by itself.
+// After a call of several a stream lingers a little for the callers that it has answered,
+// because most call again at once: without that they would go in two halves by turns.
 //
 // A participant's instructions go in their order, by one call at a time. Those of one
 // whose row another transaction has locked wait for it apart, so that they keep no others.
@@ -71,6 +73,7 @@ type gatherer struct {
 	streams int              // that take from ready
 	out     int              // calls on their way: of streams, and of those that lost patience
 	count   Gathering
+	returns linger.Returns
 }
 
 // lane is what is enqueued for one participant, in its order.
@@ -97,8 +100,9 @@ type enqueueing struct {
 
 // call is one gathered call. It is given up once all of its callers have left, or were answered.
 type call struct {
-	callers int
-	cancel  context.CancelFunc
+	callers  int
+	cancel   context.CancelFunc
+	expected int // those callers, and what waited when they were answered
 }
 
 // less is a caller less. The mutex is held.
@@ -156,6 +160,7 @@ func (g *gatherer) add(e *enqueueing) error {
 	}
 	e.lane.waiting = append(e.lane.waiting, e)
 	g.counted(e, 1)
+	g.returns.Arrived(g.count.Waiting)
 	g.offer(e.lane)
 	return nil
 }
@@ -230,13 +235,32 @@ func (g *gatherer) start() {
 
 // stream sends what waits until nothing does, or a call takes too long.
 func (g *gatherer) stream() {
+	expected, took := 0, time.Duration(0)
 	for {
-		// Callers who were answered just now come back first, and go along.
-		runtime.Gosched()
-		runtime.Gosched()
-		if ctx, taken := g.take(); len(taken) == 0 || !g.send(ctx, taken) {
+		g.linger(expected, took)
+		ctx, taken := g.take()
+		if len(taken) == 0 {
 			return
 		}
+		of, began := taken[0].call, time.Now()
+		if !g.send(ctx, taken) {
+			return
+		}
+		expected, took = of.expected, time.Since(began)
+	}
+}
+
+// linger waits for the callers that were answered just now, who mostly come back and go along.
+func (g *gatherer) linger(expected int, took time.Duration) {
+	runtime.Gosched()
+	runtime.Gosched()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if wait := g.returns.Begin(min(expected, gatherItemsMax), g.count.Waiting); wait != nil {
+		g.mu.Unlock()
+		wait.For(took)
+		g.mu.Lock()
+		g.returns.End(wait)
 	}
 }
 
@@ -366,7 +390,16 @@ func (g *gatherer) slot() bool {
 
 // sendAlone sends one by a call of its own, and answers its caller.
 func (g *gatherer) sendAlone(e *enqueueing) {
-	e.answer(g.to.enqueueAlone(e.ctx, e.arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 }))
+	receipt, err := g.to.enqueueAlone(e.ctx, e.arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 })
+	g.expects(e.call, 1)
+	e.answer(receipt, err)
+}
+
+// expects notes, before the callers of a call are answered, how many may be waiting soon after that.
+func (g *gatherer) expects(of *call, callers int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	of.expected = callers + g.count.Waiting
 }
 
 // waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
@@ -421,6 +454,7 @@ func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueuei
 	})
 	switch {
 	case err == nil:
+		g.expects(some[0].call, len(sent))
 		return g.deliver(sent, answers)
 	case blames(err) && len(sent) > 1:
 		half := len(sent) / 2
@@ -440,6 +474,7 @@ func (g *gatherer) together(ctx context.Context, some []*enqueueing) []*enqueuei
 	case SQLState(err) == stateLockTimeout:
 		return sent
 	default:
+		g.expects(some[0].call, len(some))
 		for _, e := range some {
 			g.answered(e, payment.Receipt{}, refusal(err))
 		}

@@ -4,17 +4,21 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/linger"
 )
 
 // gathered sends together what callers enqueue at once, as Railhead's Enqueue does, for a system whose
-// own enqueue does not: what waits while a call is on its way goes with the next one, without a timer. It
-// is the least that does so: no bound, no order, no caller who leaves.
+// own enqueue does not: what waits while a call is on its way goes with the next one, which waits a little
+// for the callers of the last. It is the least that does so: no bound, no order, no caller who leaves.
 type gathered struct {
 	send func(ctx context.Context, all []int) error
 
 	mu      sync.Mutex
 	waiting []*gatheredCall
 	streams int
+	returns linger.Returns
 }
 
 type gatheredCall struct {
@@ -31,6 +35,7 @@ func (g *gathered) enqueue(ctx context.Context, n int) error {
 	call := &gatheredCall{n: n, done: make(chan error, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, call)
+	g.returns.Arrived(len(g.waiting))
 	if g.streams == 0 || g.streams == 1 && len(g.waiting) > gatheredStreamAt {
 		g.streams++
 		go g.stream(ctx)
@@ -40,11 +45,18 @@ func (g *gathered) enqueue(ctx context.Context, n int) error {
 }
 
 func (g *gathered) stream(ctx context.Context) {
+	expected, took := 0, time.Duration(0)
 	for {
 		// Callers who were answered just now come back first, and go along.
 		runtime.Gosched()
 		runtime.Gosched()
 		g.mu.Lock()
+		if wait := g.returns.Begin(min(expected, gatheredMost), len(g.waiting)); wait != nil {
+			g.mu.Unlock()
+			wait.For(took)
+			g.mu.Lock()
+			g.returns.End(wait)
+		}
 		taken := g.waiting[:min(len(g.waiting), gatheredMost)]
 		g.waiting = g.waiting[len(taken):]
 		if len(taken) == 0 {
@@ -57,7 +69,11 @@ func (g *gathered) stream(ctx context.Context) {
 		for i, call := range taken {
 			all[i] = call.n
 		}
+		began := time.Now()
 		err := g.send(ctx, all)
+		g.mu.Lock()
+		expected, took = len(taken)+len(g.waiting), time.Since(began)
+		g.mu.Unlock()
 		for _, call := range taken {
 			call.done <- err
 		}

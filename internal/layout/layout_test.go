@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"payment":    {},
 	"railsim":    {},
 	"rails":      {"payment", "internal/yamlstrict", "internal/reach"},
-	"ledger":     {"payment", "migrations"},
+	"ledger":     {"payment", "migrations", "internal/linger"},
 	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
 	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach"},
