@@ -14,21 +14,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead"
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // example is the Go of docs/ingest.md.
-func example(ctx context.Context, ingest *ledger.Ingest) error {
-	receipt, err := ingest.Enqueue(ctx, payment.Instruction{
+func example(ctx context.Context, client *railhead.Client) error {
+	receipt, err := client.Enqueue(ctx, railhead.Instruction{
 		InstructionID: "INV-9", ParticipantID: "p1", IdempotencyKey: "INV-9-a", RailType: "bank",
 		Payload: []byte(`{"amount": "10.50", "currency": "EUR", "debtor": {"account": "a"}, "creditor": {"account": "b"}}`),
 	})
 	if err != nil {
-		return err // a *payment.Fault where it was refused
+		return err // a *railhead.Fault where it was refused
 	}
-	status, err := ingest.Await(ctx, ledger.Key{InstructionID: "INV-9", IdempotencyKey: "INV-9-a"})
+	status, err := client.Await(ctx, railhead.Key{InstructionID: "INV-9", IdempotencyKey: "INV-9-a"})
 	if err != nil {
 		return err
 	}
@@ -136,12 +136,15 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, body, _ := strings.Cut(string(source), "ingest *ledger.Ingest) error {\n")
+		_, body, _ := strings.Cut(string(source), "client *railhead.Client) error {\n")
 		body, _, _ = strings.Cut(body, "\treturn nil\n}")
 		same(t, "the example that is run", strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n"+block(t, "go"))
 		d := newDesk(t)
 		d.dispatching()
-		d.must(example(t.Context(), openIngest(t, d.Cell, 4)))
+		client, err := railhead.Open(t.Context(), railhead.Config{URL: d.URL(celltest.Ingest)})
+		d.must(err)
+		defer client.Close()
+		d.must(example(t.Context(), client))
 		same(t, "paid", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts WHERE state = 'DISPATCHED' AND instruction_id = 'INV-9'`), 1)
 	})
 	t.Run("js", func(t *testing.T) {

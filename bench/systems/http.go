@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/bench/server"
-	"github.com/railhead-pay/railhead/client"
 	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -62,7 +62,7 @@ func ServeAPI(ctx context.Context) (bool, error) {
 
 // apiProcess is an HTTP API in a process of its own, and a client of it.
 type apiProcess struct {
-	*client.HTTP
+	*httpclient.HTTP
 	base  string // of its address
 	token string
 	cmd   *exec.Cmd
@@ -109,7 +109,7 @@ func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProces
 	transport := &http.Transport{MaxIdleConns: callers, MaxIdleConnsPerHost: callers}
 	p.idle = transport.CloseIdleConnections
 	p.base = "http://" + strings.TrimSpace(addr)
-	p.HTTP, err = client.NewHTTP(client.Config{
+	p.HTTP, err = httpclient.NewHTTP(httpclient.Config{
 		BaseURL: p.base, Token: func(context.Context) (string, error) { return token, nil },
 		Transport: transport, Attempts: 1, Timeout: time.Minute,
 	})

@@ -168,13 +168,16 @@ func (db *DB) tearDown(t testing.TB) {
 	for _, s := range left {
 		t.Errorf("session left inside a transaction: %v", s)
 	}
-	err = db.cluster.retry(func() error {
+	if err := db.drop(ctx); err != nil {
+		t.Errorf("dropping the test database: %v", err)
+	}
+}
+
+func (db *DB) drop(ctx context.Context) error {
+	return db.cluster.retry(func() error {
 		_, err := db.cluster.admin.Exec(ctx, `DROP DATABASE IF EXISTS `+quote(db.Name)+` WITH (FORCE)`)
 		return err
 	})
-	if err != nil {
-		t.Errorf("dropping the test database: %v", err)
-	}
 }
 
 // AdminURL is the superuser's connection string of the server's database "postgres".

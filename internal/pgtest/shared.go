@@ -81,6 +81,39 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// MainOn is Main for tests that share one database, as Examples do: a clone of from, which prepare gets ready before they run.
+// What prepare returns is called after them.
+func MainOn(m *testing.M, from Template, prepare func(ctx context.Context, db *DB) (end func() error, err error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), setUpTimeout)
+	defer cancel()
+	db, end, err := prepared(ctx, from, prepare)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "preparing the database of these tests:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	ctx, cancel = context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := errors.Join(end(), db.drop(ctx), shared.close(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "ending what these tests ran on:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func prepared(ctx context.Context, from Template, prepare func(context.Context, *DB) (func() error, error)) (*DB, func() error, error) {
+	c, err := shared.cluster(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := c.clone(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	end, err := prepare(ctx, db)
+	return db, end, err
+}
+
 // AdminURL is the superuser's connection string of the server that the test binary shares, for tests that look
 // at the cluster itself.
 func AdminURL(t testing.TB) string {

@@ -13,10 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
-	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -81,13 +80,13 @@ func TestSQL(t *testing.T) {
 }
 
 // enqueueFromGo is the README's Go block; TestGo holds the two to each other.
-func enqueueFromGo(ctx context.Context, url string, tx pgx.Tx, use func(payment.Receipt)) error {
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: url, Cell: "railhead"})
+func enqueueFromGo(ctx context.Context, url string, tx pgx.Tx, use func(railhead.Receipt)) error {
+	client, err := railhead.Open(ctx, railhead.Config{URL: url})
 	if err != nil {
 		return err
 	}
-	defer ingest.Close()
-	receipt, err := ingest.EnqueueTx(ctx, tx, payment.Instruction{
+	defer client.Close()
+	receipt, err := client.EnqueueTx(ctx, tx, railhead.Instruction{
 		InstructionID:  "invoice-4712",
 		ParticipantID:  "bank-north",
 		IdempotencyKey: "invoice-4712-payment",
@@ -104,7 +103,7 @@ func TestGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(source), "use func(payment.Receipt)) error {\n")
+	_, body, _ := strings.Cut(string(source), "use func(railhead.Receipt)) error {\n")
 	body, _, _ = strings.Cut(body, "\tuse(receipt)\n")
 	var flat strings.Builder
 	for line := range strings.Lines(body) {
@@ -121,8 +120,8 @@ func TestGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	var got payment.Receipt
-	if err := enqueueFromGo(t.Context(), cell.URL(celltest.Ingest), tx, func(r payment.Receipt) { got = r }); err != nil {
+	var got railhead.Receipt
+	if err := enqueueFromGo(t.Context(), cell.URL(celltest.Ingest), tx, func(r railhead.Receipt) { got = r }); err != nil {
 		t.Fatal(err)
 	}
 	if got.OutboxID.IsZero() || got.SequenceID != 1 || got.Replayed {

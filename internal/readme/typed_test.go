@@ -235,16 +235,16 @@ func enqueue(ctx context.Context, url string, tx pgx.Tx) error {
 	"docs/ingest.md": `
 func main() {
 	ctx := context.Background()
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: os.Args[1], Cell: "railhead"})
+	client, err := railhead.Open(ctx, railhead.Config{URL: os.Args[1]})
 	if err == nil {
-		err = pay(ctx, ingest)
+		err = pay(ctx, client)
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func pay(ctx context.Context, ingest *ledger.Ingest) error {
+func pay(ctx context.Context, client *railhead.Client) error {
 	%s
 	return nil
 }`,
@@ -253,7 +253,7 @@ func pay(ctx context.Context, ingest *ledger.Ingest) error {
 // imports are those that a program may need.
 var imports = map[string]string{
 	"json.": "encoding/json", "fmt.": "fmt", "pgx.": "github.com/jackc/pgx/v5",
-	"ledger.": "github.com/railhead-pay/railhead/ledger", "payment.": "github.com/railhead-pay/railhead/payment",
+	"railhead.": "github.com/railhead-pay/railhead",
 }
 
 // goRun builds a program of a block, and pays with it.

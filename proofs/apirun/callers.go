@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/client"
+	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/payment"
@@ -38,7 +38,7 @@ type callers struct {
 type caller struct {
 	participant string
 	token       string
-	client      *client.HTTP
+	client      *httpclient.HTTP
 	transport   *losing
 }
 
@@ -60,7 +60,7 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 		one := &caller{participant: participant, token: token, transport: &losing{
 			callers: c, under: &http.Transport{MaxIdleConnsPerHost: 4}, draws: rand.New(rand.NewPCG(w.seed, uint64(n)+10)),
 		}}
-		one.client, err = client.NewHTTP(client.Config{
+		one.client, err = httpclient.NewHTTP(httpclient.Config{
 			BaseURL: "http://api.invalid", Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: participant,
 			Transport: one.transport, Attempts: 1, Timeout: 8 * time.Second,
 		})

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/railhead-pay/railhead/client"
+	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -77,8 +77,8 @@ func (w *World) StartAPI(ctx context.Context) error {
 }
 
 // client calls the API with the token of the run, and makes each call once.
-func (c Caller) client() (*client.HTTP, error) {
-	return client.NewHTTP(client.Config{
+func (c Caller) client() (*httpclient.HTTP, error) {
+	return httpclient.NewHTTP(httpclient.Config{
 		BaseURL: "http://" + c.API, Token: func(context.Context) (string, error) { return c.Token, nil }, Attempts: 1, Timeout: c.CallWithin,
 	})
 }
@@ -182,7 +182,7 @@ func bothDoors(ctx context.Context, w *World) error {
 	return nil
 }
 
-func (w *World) byBoth(ctx context.Context, one order, journal *Journal, doors ...client.Client) error {
+func (w *World) byBoth(ctx context.Context, one order, journal *Journal, doors ...httpclient.Client) error {
 	if err := journal.Write(Entry{Kind: Attempt, InstructionID: one.InstructionID}); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package client_test
+package httpclient_test
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/client"
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Both ways are one interface.
 var (
-	_ client.Client = (*client.HTTP)(nil)
-	_ client.Client = (*ledger.Ingest)(nil)
+	_ httpclient.Client = (*httpclient.HTTP)(nil)
+	_ httpclient.Client = (*ledger.Ingest)(nil)
 )
 
 // losing makes each call, and loses two of three answers.
@@ -53,7 +53,7 @@ func (l *losing) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // clients are the two ways into one cell.
-func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[string]client.Client) {
+func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[string]httpclient.Client) {
 	t.Helper()
 	cell := celltest.New(t)
 	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
@@ -78,13 +78,13 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	over, err := client.NewHTTP(client.Config{
+	over, err := httpclient.NewHTTP(httpclient.Config{
 		BaseURL: server.URL, Token: func(context.Context) (string, error) { return token, nil }, ParticipantID: "p1", Transport: transport, Backoff: time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cell, map[string]client.Client{"sql": ingest, "http": over}
+	return cell, map[string]httpclient.Client{"sql": ingest, "http": over}
 }
 
 func instruction(id, key, payload string) payment.Instruction {
@@ -193,7 +193,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 // TestNoAnswer: where none ever comes, the error says that it is not known.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	over, err := client.NewHTTP(client.Config{
+	over, err := httpclient.NewHTTP(httpclient.Config{
 		BaseURL: "http://127.0.0.1:1", Token: func(context.Context) (string, error) { return "t", nil }, Attempts: 2, Backoff: time.Millisecond,
 	})
 	if err != nil {
@@ -202,8 +202,8 @@ func TestNoAnswer(t *testing.T) {
 	if _, err := over.Enqueue(t.Context(), instruction("i", "k", sound)); !errors.Is(err, payment.ErrCommitUnknown) {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []client.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
-		if _, err := client.NewHTTP(bad); err == nil {
+	for _, bad := range []httpclient.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
+		if _, err := httpclient.NewHTTP(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
@@ -261,7 +261,7 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 				test.says[min(int(calls.Add(1)), len(test.says))-1](w)
 			}))
 			defer server.Close()
-			h, err := client.NewHTTP(client.Config{
+			h, err := httpclient.NewHTTP(httpclient.Config{
 				BaseURL: server.URL, Token: func(context.Context) (string, error) { return "t", nil }, ParticipantID: "p1", Attempts: 4, Backoff: time.Millisecond,
 			})
 			if err != nil {

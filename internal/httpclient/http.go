@@ -1,4 +1,4 @@
-package client
+package httpclient
 
 import (
 	"bufio"
@@ -47,7 +47,7 @@ const (
 	batchItemMax = 10_000
 )
 
-// HTTP is a Client of the HTTP API. It repeats a call by itself, with the same key, after
+// HTTP is a client of the HTTP API. It repeats a call by itself, with the same key, after
 // no answer, 429 and 5xx.
 type HTTP struct {
 	config Config
@@ -156,7 +156,7 @@ func (p problem) errOf(status int) error {
 	return fault
 }
 
-// Enqueue is Client's. The trace of ctx does not go along; traceparent and tracestate of
+// Enqueue takes one instruction, and returns once it is durable. The trace of ctx does not go along; traceparent and tracestate of
 // the instruction's headers do.
 func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
 	body, err := json.Marshal(bodyOf(in))
@@ -184,7 +184,7 @@ func notJSON() error {
 	return &payment.Fault{SQLState: payment.StateInvalid, Message: "payload: it is not JSON", Field: "payload", Rule: "OBJECT"}
 }
 
-// Status is Client's, of an instruction of Config.ParticipantID that was enqueued over HTTP.
+// Status says what became of an instruction of Config.ParticipantID that was enqueued over HTTP.
 func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, error) {
 	query := url.Values{"participant_id": {h.config.ParticipantID}, "instruction_id": {key.InstructionID}, "idempotency_key": {key.IdempotencyKey}}
 	var page struct {
@@ -201,7 +201,7 @@ func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, err
 	}
 }
 
-// Await is Client's: it asks by calls that wait for the outcome.
+// Await waits until an instruction rests: it asks by calls that wait for the outcome.
 func (h *HTTP) Await(ctx context.Context, key payment.Key) (payment.Status, error) {
 	last, err := h.Status(ctx, key)
 	for err == nil && !last.Rests() {
@@ -337,7 +337,7 @@ type line struct {
 	Problem     *problem `json:"problem"`
 }
 
-// EnqueueBatch is Client's. Lines that no answer is known of, or that may be taken later,
+// EnqueueBatch takes many, each for itself, with one result for each in their order. Lines that no answer is known of, or that may be taken later,
 // are sent again; an error means that no answer came of some of them.
 func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
 	if len(all) > batchItemMax {
