@@ -289,7 +289,7 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 // PauseRail pauses a rail that refuses us as a whole. It reports whether this
 // call did it.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
-	paused, err := boundedRows(ctx, e, pgx.RowTo[bool], "SELECT "+e.cell+".pause_rail_in_trouble($1, $2)", railType, bound(reason, 500))
+	paused, err := boundedRows(ctx, e, pgx.RowTo[bool], e.sql["pause_rail_in_trouble"], railType, bound(reason, 500))
 	if err != nil {
 		return false, fmt.Errorf("pausing rail %s: %w", railType, err)
 	}

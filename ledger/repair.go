@@ -68,7 +68,7 @@ func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, err
 // EnsurePartitions makes the archive's partitions for the months ahead and
 // returns the names of those it made.
 func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
-	rows, err := e.pool.Query(ctx, "SELECT "+e.cell+".ensure_attempt_partitions($1)", monthsAhead)
+	rows, err := e.pool.Query(ctx, e.sql["ensure_partitions"], monthsAhead)
 	if err != nil {
 		return nil, fmt.Errorf("making partitions: %w", err)
 	}
