@@ -20,7 +20,6 @@ import (
 // Executor claims, records and repairs, as a member of railhead_executor.
 type Executor struct {
 	pool   *pgxpool.Pool
-	cell   string
 	sql    statements
 	server atomic.Pointer[payment.Server] // the one that CheckServer saw last
 	looks  looks
@@ -39,7 +38,7 @@ func OpenExecutor(ctx context.Context, config Config) (*Executor, error) {
 	// mode may have a transaction pooler between.
 	mode := pool.Config().ConnConfig.DefaultQueryExecMode
 	pooled := mode != pgx.QueryExecModeCacheStatement
-	return &Executor{pool: pool, cell: config.Cell, sql: loaded, pooled: pooled}, nil
+	return &Executor{pool: pool, sql: loaded, pooled: pooled}, nil
 }
 
 // Close ends every connection.
