@@ -6,7 +6,7 @@
 --   participant's. idempotency_key is the caller's own.
 -- errors:  RH030 the token is not in force, RH031 it is not for reading, RH005 more than 1,000 ids.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what status_of_payments reads.
--- locks:   nothing.   called by: api.
+-- locks:   nothing.   called by: api, api_list.
 CREATE OR REPLACE FUNCTION {cell}.api_payments(token_sha256 bytea, certificate bytea, outbox_ids uuid[])
 RETURNS TABLE (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text, on_behalf_of text,
   sequence_id bigint, created_at timestamptz, state text, certainty text,

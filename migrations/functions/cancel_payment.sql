@@ -5,9 +5,9 @@
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
 --          cancelled, with the sentence that says why; or a suspension is open,
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, and what require_settled_server reads.
 -- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
--- locks:   the keys row, then the pending row.   called by: operator.
+-- locks:   the keys row, then the pending row.   called by: operator, api_cancel.
 CREATE OR REPLACE FUNCTION {cell}.cancel_payment(outbox_id uuid, reason text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

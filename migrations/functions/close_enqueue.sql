@@ -11,7 +11,7 @@
 -- errors:  RH002 without a reason, an until that is over or more than 366 days ahead, or no
 --          such scope; RH003 unknown rail; RH005 100 participants are closed already;
 --          RH010 a participant that never enqueued; 55P03 after 5 s of waiting for a lock.
--- reads:   what require_gate reads.
+-- reads:   payment_outbox_rules, and what require_gate reads.
 -- writes:  payment_closed_gates, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the row of payment_outbox_rules, which no enqueue waits for.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.close_enqueue(scope text, name text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean

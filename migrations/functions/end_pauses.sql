@@ -5,8 +5,9 @@
 --   left to the next call.
 --   A reason has 500 characters, of 4 bytes at most; with what stands before it the
 --   log's 2000 bytes hold 490 of them.
--- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules
---          by its trigger, payment_operator_log.
+-- reads:   payment_outbox_rules.
+-- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules by its trigger,
+--          payment_operator_log.
 -- locks:   the rows that it ends, and for a gate the row of payment_outbox_rules.
 -- called by: executor (the reaper).
 CREATE OR REPLACE FUNCTION {cell}.end_pauses() RETURNS SETOF text

@@ -19,7 +19,7 @@
 --          and payment_outbox_differs read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
--- called by: ingest.
+-- called by: ingest, enqueue_payment_outbox_arrays, api_enqueue.
 --
 --   Five statements in the good case, and the bell: one look at all that the checks
 --   rest on, the participant's next number, the key, the instruction, its due time. No

@@ -16,7 +16,7 @@
 -- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
 --          participant_id order, before them those who enqueue for the first time; then the
 --          keys' index entries in (instruction, key) order.
--- called by: ingest, enqueue_payment_outbox_batch.
+-- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
 --   Where every item is new and sound it takes five statements, whatever the number of
 --   items: the settings, the checks, the participants' numbers, keys and instructions, the answer.

@@ -6,7 +6,7 @@
 --   as that one lives, or writers did not give it back within a second: call again soon.
 --   A word only wakes; ask for the status after the call, and after each word.
 -- reads:   pg_locks.   locks: the advisory lock, exclusively, until the session ends.
--- called by: ingest.
+-- called by: ingest, api.
 CREATE OR REPLACE FUNCTION {cell}.hear_outcomes() RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -12,7 +12,7 @@
 --          its rail can't be asked, with the sentence that says why, 55P03 after 5 s of
 --          waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
---          payment_paused_participants, and what payment_certainty reads.
+--          payment_paused_participants, and what payment_certainty and server_is_settled read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.inquire_payment(outbox_id uuid, reason text) RETURNS integer

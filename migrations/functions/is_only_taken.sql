@@ -1,7 +1,7 @@
 -- is_only_taken(acceptance text, result text) -> boolean
 --   Whether a send's own answer that calls it accepted is no last word, by what acceptances meant
 --   when the sends were made (acceptance_of_sends): none is, or only one that says executed.
--- reads, writes, locks: nothing.   called by: record_late_outcome, answer_open_claim.
+-- reads, writes, locks: nothing.   called by: record_late_outcome, answer_open_claim, rests_on_acceptance.
 CREATE OR REPLACE FUNCTION {cell}.is_only_taken(acceptance text, result text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp

@@ -4,7 +4,7 @@
 --   than zombie, as payment.TimeBudget.Holds has it. The row of settings is locked,
 --   so that of two changes at once the second weighs the first.
 -- errors:  RH002 with the sum and with what to do.
--- reads:   payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
+-- reads:   payment_outbox_settings, payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
 -- called by: triggers of payment_outbox_settings and payment_rails.
 CREATE OR REPLACE FUNCTION {cell}.keep_time_budget() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

@@ -3,7 +3,7 @@
 --   said that it is in progress; null: none. The reference of another answer may be
 --   another payment's.
 -- reads:   payment_outbox_attempts.   locks: nothing.
--- called by: executor, for the claim of an inquiry.
+-- called by: executor, for the claim of an inquiry; status_of_payments.
 CREATE OR REPLACE FUNCTION {cell}.last_rail_reference(outbox_id uuid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

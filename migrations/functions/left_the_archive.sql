@@ -2,7 +2,7 @@
 --   Whether the instruction is of before the oldest partition of the archive: its
 --   month was detached, and the registry alone remembers it. While DEFAULT is not
 --   attached nothing is known to have left: the rows may be in there.
--- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, executor.
+-- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, outcome_place, recall_memory, executor.
 CREATE OR REPLACE FUNCTION {cell}.left_the_archive(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

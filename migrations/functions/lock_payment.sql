@@ -1,6 +1,7 @@
 -- lock_payment(outbox_id uuid) -> void
 --   Takes the lock that operators, callbacks and the late path share.
--- errors:  RH010 unknown instruction.   locks: the keys row.   called by: operator functions.
+-- errors:  RH010 unknown instruction.   reads: payment_outbox_keys.   locks: the keys row.
+-- called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.lock_payment(outbox_id uuid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -10,7 +10,7 @@
 --   contradicts is noted. Callers that wait for the outcome are woken.
 -- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters, payment_outbox_contradictions.   locks: the letters' rows, in the order of outbox_id.
--- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim.
+-- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -2,7 +2,7 @@
 --   Whether the claim of this number is the one inquiry that an operator asked for: the
 --   row before it, LATE_OUTCOME aside, is that of inquire_payment.
 -- reads:   payment_outbox_attempts.   locks: nothing.
--- called by: executor, for the claim of an inquiry; require_rails_word.
+-- called by: executor, for the claim of an inquiry; require_rails_word, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.operator_asked(outbox_id uuid, attempt_no integer) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -19,7 +19,7 @@
 --   where a row is no event: see payment.EventType.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
 -- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions.
--- locks:   nothing.   called by: api_events, readers.
+-- locks:   nothing.   called by: api_events, event_deliveries, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed(after_xact xid8, after_outbox_id uuid, after_attempt_no integer, rows_max integer, ahead boolean)
 RETURNS TABLE (at_xact xid8, at_outbox_id uuid, at_attempt_no integer, at_attempt_id uuid, settled boolean, in_place boolean, event_type text,
   attempt_id uuid, outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, attempt_no integer, state text,

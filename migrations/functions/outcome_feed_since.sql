@@ -4,7 +4,8 @@
 --   were under way for long: one that has ended by now, had written for longer than a minute
 --   and began more than a minute before the moment may come before it.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
--- reads:   payment_outbox_attempts.   locks: nothing.   called by: outcome_place, readers.
+-- reads:   payment_outbox_attempts.   locks: nothing.
+-- called by: outcome_place, api_events, take_event_endpoint, redeliver_events, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed_since(moment timestamptz) RETURNS xid8
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -10,7 +10,7 @@
 --   The row of a month that has left the archive is taken for what it was.
 -- errors:  55P03 after 5 s in which the archive is locked as a whole.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
--- locks:   nothing.   called by: api_events, readers.
+-- locks:   nothing.   called by: api_events, event_deliveries, redeliver_events, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_place(xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid, system_identifier text,
   OUT to_xact xid8, OUT to_outbox_id uuid, OUT to_attempt_no integer, OUT went_back boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

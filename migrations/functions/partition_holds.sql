@@ -1,7 +1,7 @@
 -- partition_holds(partition oid, id uuid) -> boolean
 --   Whether a range partition of payment_outbox_attempts takes this outbox_id;
 --   false for DEFAULT.
--- reads:   catalogs.   locks: nothing.   called by: ensure_attempt_partitions.
+-- reads:   catalogs.   locks: nothing.   called by: make_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.partition_holds(partition oid, id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, pg_temp

@@ -4,6 +4,7 @@
 --   force keeps its login, time and reason, and ends when the later of the two does.
 -- errors:  RH002 without a reason, or an until that is over or more than 366 days ahead;
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
+-- reads:   participant_outbox_sequences.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER

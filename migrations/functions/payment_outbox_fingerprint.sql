@@ -6,7 +6,7 @@
 --   One expression that the planner puts in the caller's place. For that it has no
 --   search_path of its own, every name in it is qualified, and it is no more than
 --   STABLE, as convert_to is.
--- reads, writes, locks: nothing.   called by: owner's functions, auditors' proofs.
+-- reads, writes, locks: nothing.   called by: owner's functions, auditor, for a proof.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fingerprint(participant_id text, rail_type text, payload jsonb) RETURNS bytea
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$

@@ -6,7 +6,7 @@
 --
 --   One expression that the planner puts in the caller's place; see
 --   payment_outbox_fingerprint.
--- reads, writes, locks: nothing.   called by: the enqueue functions, auditors' proofs.
+-- reads, writes, locks: nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_rail_key(namespace uuid, participant_id text, instruction_id text, idempotency_key text) RETURNS uuid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$

@@ -17,11 +17,11 @@
 --          is stored, call again once one has.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
 --          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice,
---          acceptance_of_sends, is_only_taken and rests_on_acceptance read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters.
+--          acceptance_of_sends, is_only_taken, rests_on_acceptance and open_dead_letters read.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
 --          The locks are a courtesy; the index decides, and a lost race starts over.
--- called by: executor, callbacks.
+-- called by: executor, record_callback.
 CREATE OR REPLACE FUNCTION {cell}.record_late_outcome(outcome jsonb) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

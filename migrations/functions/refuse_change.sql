@@ -2,7 +2,7 @@
 --   Raises P0001 for every UPDATE, DELETE and TRUNCATE of an append-only table, whose
 --   triggers are named so, and for what others must not suffer: to be emptied, or to
 --   lose the one row or value that payments rest on.
--- reads, writes, locks: nothing.   called by: triggers, ENABLE ALWAYS.
+-- reads, writes, locks: nothing.   called by: triggers, ENABLE ALWAYS, those of partitions by attach_attempt_partition.
 CREATE OR REPLACE FUNCTION {cell}.refuse_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

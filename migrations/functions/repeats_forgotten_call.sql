@@ -4,7 +4,7 @@
 --   time is over in which callers repeat calls. Returns when the last suspension was opened of
 --   which that is so; null: of none. What was enqueued before, an operator has compared.
 -- reads:   payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
--- called by: executor (before it ends anything by expiry), those who look, payment_certainty.
+-- called by: executor (before it ends anything by expiry), readers, payment_certainty.
 CREATE OR REPLACE FUNCTION {cell}.repeats_forgotten_call(enqueued_at timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

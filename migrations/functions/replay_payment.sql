@@ -7,7 +7,8 @@
 -- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
 --          instruction, RH020 it can't be replayed, with the sentence that says why; or a
 --          suspension is open, 55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_outbox_suspensions.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_outbox_suspensions,
+--          and what require_settled_server and forgotten_since read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL) RETURNS integer

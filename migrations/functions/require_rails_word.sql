@@ -8,8 +8,8 @@
 -- returns: whether it is resolved without the rail's word, which could be asked.
 -- errors:  RH020 the word is missing or says otherwise, with the sentence that says so.
 -- reads:   payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_rails,
---          payment_rail_profiles, payment_outbox_suspensions, and what inquiry_said_not_executed
---          and payment_certainty read.
+--          payment_rail_profiles, payment_outbox_suspensions, and what inquiry_said_not_executed,
+--          payment_certainty, pause_of and server_is_settled read.
 -- locks:   nothing.   called by: resolve_payment, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.require_rails_word(outbox_id uuid, rail_silent boolean) RETURNS boolean
 LANGUAGE plpgsql STABLE

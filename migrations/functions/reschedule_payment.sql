@@ -6,7 +6,7 @@
 -- errors:  RH002 without a reason, or a due_at that is more than 366 days ahead; RH010
 --          unknown instruction; RH020 it does not wait, or would not be sent by then, with
 --          the sentence that says why; 55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles.
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_dead_letters.
 -- writes:  payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.reschedule_payment(

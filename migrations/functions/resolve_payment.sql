@@ -26,8 +26,10 @@
 --          one that is too long, or with a date to come; RH010 unknown instruction;
 --          RH020 it can't be resolved, with the sentence that says why,
 --          55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of and require_rails_word read.
--- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
+-- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, and what sends_of,
+--          require_rails_word and open_dead_letters read.
+-- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions,
+--          payment_operator_log.
 -- locks:   the keys row, then the letter, then the pending row, then where it was executed an advisory lock on the
 --          rail's reference, so that two payments do not get one.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resolve_payment(

@@ -6,7 +6,7 @@
 --   While they are not, a payment that looks as if it had never been sent may have been,
 --   and nothing may be ended on that.
 -- reads:   payment_outbox_suspensions, payment_accepted_timelines, outbox_heartbeats.   locks: nothing.
--- called by: executor (before it ends anything by expiry), callbacks and those who look (before
+-- called by: executor (before it ends anything by expiry), callbacks and readers (before
 --          they say that there is nothing), owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.server_is_settled() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

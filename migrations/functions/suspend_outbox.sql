@@ -18,7 +18,7 @@
 --   the time of a clock that was ahead, and counts as made before.
 -- errors:  22023 for a cause that is none.
 -- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
--- locks:   the open suspension's row.   called by: executor.
+-- locks:   the open suspension's row.   called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

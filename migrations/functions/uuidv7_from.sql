@@ -5,7 +5,8 @@
 --
 --   One expression that the planner puts in the caller's place; for that it has no
 --   search_path of its own, and every name in it is qualified instead.
--- reads, writes, locks: nothing.   called by: uuidv7 before PostgreSQL 18, the batch enqueue, executor.
+-- reads, writes, locks: nothing.
+-- called by: uuidv7 before PostgreSQL 18, the enqueue functions, executor.
 CREATE OR REPLACE FUNCTION {cell}.uuidv7_from(micros bigint) RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
