@@ -1,0 +1,235 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/railhead-pay/railhead/ingest/event"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// stream answers with server-sent events (WHATWG HTML, section 9.2) until the caller leaves,
+// is too slow, or may not hear more.
+func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	defer context.AfterFunc(a.draining, stop)()
+	if !l.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, l.until)
+		defer cancel()
+	}
+	// A stream ends some day, so that one whose caller has vanished does; to go on costs little.
+	ctx, cancel := context.WithTimeout(ctx, a.config.StreamLife)
+	defer cancel()
+	known, err := a.tokens.find(ctx, l.who.Token)
+	if err != nil {
+		a.refused(ctx, opStream, err).write(w)
+		return
+	}
+	share := 2 // of the streams there may be, for all of one token
+	if !l.until.IsZero() {
+		share = 4 // for those of browsers and partners
+	}
+	if a.draining.Err() != nil || !a.hub.enter(known, max(1, a.config.StreamsMax/share)) {
+		problemUnavailable("").write(w)
+		return
+	}
+	defer a.hub.leave(known)
+	out := &eventWriter{control: http.NewResponseController(w), w: w, patience: a.config.IdleMax}
+	s := &streaming{api: a, out: out, l: l, at: l.from}
+	if err := s.begin(ctx); err != nil {
+		a.refused(ctx, opStream, err).write(w)
+		return
+	}
+	// The deadline for the request's bytes would end the stream, as if the caller had left.
+	out.control.SetReadDeadline(time.Time{}) //nolint:errcheck // where there are none, there is none
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // of proxies
+	if out.write("retry: 2000\n"+progress(s.at)) != nil {
+		return
+	}
+	err = s.run(ctx)
+	var problem *Problem
+	switch {
+	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
+		a.watch.StreamCut()
+		return
+	case err == nil || out.broken:
+		return
+	case errors.Is(err, payment.ErrToken), errors.Is(err, payment.ErrForbidden):
+		problem = problemOf(err)
+	}
+	if problem != nil {
+		text, _ := json.Marshal(problem)                        // it has no value that can't be written
+		out.write("event: end\ndata: " + string(text) + "\n\n") //nolint:errcheck // the stream ends
+	}
+}
+
+// eventWriter writes to a caller, each part within the patience.
+type eventWriter struct {
+	control  *http.ResponseController
+	w        http.ResponseWriter
+	patience time.Duration
+	broken   bool
+	wrote    time.Time
+}
+
+func (o *eventWriter) write(text string) error {
+	o.control.SetWriteDeadline(time.Now().Add(o.patience)) //nolint:errcheck // where there are none, the server has its own
+	_, err := o.w.Write([]byte(text))
+	if err == nil {
+		err = o.control.Flush()
+	}
+	o.broken, o.wrote = o.broken || err != nil, time.Now()
+	return err
+}
+
+// frame is an event as a stream has it. Its id is the place to resume from; one behind which
+// others of its place follow has none, and the one before holds.
+func frame(e payment.HeardEvent) string {
+	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be written
+	id := ""
+	if e.Last {
+		id = "id: " + e.At.String() + "\n"
+	}
+	return id + "event: " + string(e.Type) + "\ndata: " + string(text) + "\n\n"
+}
+
+// progress says how far the feed has been read, also where nothing of it was the caller's: one
+// who resumes does not begin with all that again, nor from now on. Without data it is no event,
+// and a sign of life.
+func progress(at payment.Place) string {
+	if at.IsZero() {
+		return ":\n\n"
+	}
+	return "id: " + at.String() + "\n\n"
+}
+
+// streaming is one stream. It reads by itself until it is at the end of the feed, and is
+// then told along with the others.
+type streaming struct {
+	api *API
+	out *eventWriter
+	l   listening
+	at  payment.Place
+	// history is the hub's, of before what was read last.
+	history int
+}
+
+// begin finds the place to begin at, and whether the reader may hear anything at all.
+func (s *streaming) begin(ctx context.Context) error {
+	newest, err := s.api.newest(ctx, s.l.who)
+	if s.l.now {
+		s.at = newest
+	}
+	return err
+}
+
+func (a *API) newest(ctx context.Context, who payment.Subscription) (payment.Place, error) {
+	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
+	defer cancel()
+	return a.store.Newest(asking, who)
+}
+
+func (s *streaming) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := s.follow(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// catchUp tells what there is until the end of the feed.
+func (s *streaming) catchUp(ctx context.Context) error {
+	most := fewPlaces
+	for more := true; more; {
+		s.history = s.api.hub.now()
+		heard, err := s.api.hub.alone(ctx, s.l, s.at, most)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, payment.ErrToken), errors.Is(err, payment.ErrForbidden):
+			return err
+		case err != nil:
+			// The database is away: what is written to the caller shows that it is not forgotten.
+			if err := s.out.write(":\n\n"); err != nil {
+				return err
+			}
+			if !pause(ctx, time.Second) {
+				return nil
+			}
+			continue
+		}
+		begun := time.Now()
+		for _, each := range heard.Events {
+			if err := s.out.write(frame(each)); err != nil {
+				return err
+			}
+			if time.Since(begun) > s.out.patience {
+				return errSlow
+			}
+		}
+		s.at, s.l.since, more = heard.Place, time.Time{}, heard.More
+		if most = fewPlaces; len(heard.Events) == 0 {
+			most = eventsPlacesMax // others' alone: nothing is held
+		}
+		if time.Since(s.out.wrote) > progressEvery {
+			if err := s.out.write(progress(s.at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow is told by the hub, until the caller leaves or has to read on by itself.
+func (s *streaming) follow(ctx context.Context) error {
+	ear := s.api.hub.join(s.l.who, s.at, s.history)
+	defer s.api.hub.part(ear)
+	beat := time.NewTicker(s.api.config.StreamBeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case told, open := <-ear.tell:
+			if !open {
+				return ear.why
+			}
+			if err := s.out.write(told.text); err != nil {
+				return err
+			}
+			if told.last {
+				s.at = told.at
+			}
+		case <-beat.C:
+			if time.Since(s.out.wrote) < s.api.config.StreamBeat/2 {
+				continue
+			}
+			if err := s.out.write(":\n\n"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pause waits, and reports whether the context goes on.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

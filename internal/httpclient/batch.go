@@ -1,0 +1,139 @@
+package httpclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// line is a line of the answer to a batch.
+type line struct {
+	Line        int      `json:"line"`
+	Status      int      `json:"status"`
+	Instruction *shown   `json:"instruction"`
+	Problem     *problem `json:"problem"`
+}
+
+// EnqueueBatch takes many, each for itself, with one result for each in their order. Lines that no answer is known of, or that may be taken later,
+// are sent again; an error means that no answer came of some of them.
+func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+	if len(all) > batchItemMax {
+		return nil, fmt.Errorf("a batch of %d: %w", len(all), &payment.Fault{SQLState: payment.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax), Hint: "Send it in parts."})
+	}
+	results := make([]payment.ReceiptOrFault, len(all))
+	var open []int
+	texts := make([][]byte, len(all))
+	for n, in := range all {
+		body := bodyOf(in)
+		body.IdempotencyKey = in.IdempotencyKey
+		var err error
+		if texts[n], err = json.Marshal(body); err != nil {
+			results[n].Fault, _ = errors.AsType[*payment.Fault](notJSON())
+			continue
+		}
+		open = append(open, n)
+	}
+	var last error
+	doubtful := make([]bool, len(all)) // some attempt may have enqueued it
+	doubt := func() bool { return slices.ContainsFunc(open, func(n int) bool { return doubtful[n] }) }
+	for attempt := 0; len(open) > 0; attempt++ {
+		if attempt == h.config.Attempts {
+			return nil, fmt.Errorf("a batch of %d: %d without an answer: %w", len(all), len(open), inDoubt(doubt(), last))
+		}
+		if attempt > 0 {
+			if err := h.pause(ctx, attempt, last); err != nil {
+				return nil, errors.Join(err, inDoubt(doubt(), last))
+			}
+		}
+		said, done, err := h.sendBatch(ctx, texts, open, results)
+		var left []int
+		for at, n := range open {
+			if said[at] == lineTaken || said[at] == lineRefused && !doubtful[n] {
+				continue
+			}
+			if said[at] == lineRefused { // an attempt before may have enqueued it all the same
+				err = inDoubt(true, results[n].Fault)
+			}
+			doubtful[n] = doubtful[n] || said[at] == lineUnknown
+			left = append(left, n)
+		}
+		open = left
+		if done {
+			return nil, fmt.Errorf("a batch of %d: %w", len(all), inDoubt(doubt(), err))
+		}
+		last = err
+	}
+	return results, nil
+}
+
+// lineSaid is what an answer to a batch says of one line.
+type lineSaid int
+
+const (
+	lineUnknown lineSaid = iota // nothing, or that it may be stored
+	lineNone                    // that it was not stored, and may be later
+	lineRefused                 // that it is refused
+	lineTaken
+)
+
+// sendBatch sends the lines that are open. It reports what is said of each, and whether the
+// answer is for good.
+func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []payment.ReceiptOrFault) (all []lineSaid, done bool, err error) {
+	all = make([]lineSaid, len(open))
+	var body bytes.Buffer
+	for _, n := range open {
+		body.Write(texts[n])
+		body.WriteByte('\n')
+	}
+	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+time.Duration(len(open))*20*time.Millisecond)
+	defer cancel()
+	err = fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
+	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch", http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
+	if sendErr != nil {
+		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, sendErr)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what is no problem has the status alone
+		done, err = refusal(response, text)
+		if !errors.Is(err, payment.ErrCommitUnknown) {
+			for at := range all {
+				all[at] = lineNone
+			}
+		}
+		return all, done, err
+	}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		var said line
+		if json.Unmarshal(lines.Bytes(), &said) != nil || said.Line < 1 || said.Line > len(open) {
+			continue
+		}
+		at := said.Line - 1
+		switch {
+		case said.Instruction != nil:
+			if receipt, idErr := said.Instruction.receipt(); idErr == nil {
+				all[at], results[open[at]] = lineTaken, payment.ReceiptOrFault{Receipt: receipt}
+			}
+		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
+			fault, ok := errors.AsType[*payment.Fault](said.Problem.errOf(said.Status))
+			if !ok {
+				fault = &payment.Fault{SQLState: payment.StateInvalid, Message: said.Problem.Title}
+			}
+			all[at], results[open[at]] = lineRefused, payment.ReceiptOrFault{Fault: fault}
+		case said.Problem != nil:
+			if err = said.Problem.errOf(said.Status); !errors.Is(err, payment.ErrCommitUnknown) {
+				all[at] = lineNone
+			}
+		}
+	}
+	return all, false, err
+}
