@@ -76,7 +76,7 @@ func rewrite(ctx context.Context, tx *sql.Tx, cell string, all []Migration) ([]s
 			if !strings.HasSuffix(migration.Name, viewsFile) {
 				continue
 			}
-			again, err := replaceViews(ctx, tx, cell, migration)
+			again, err := replaceViews(ctx, tx, migration)
 			if err != nil {
 				return nil, err
 			}
@@ -140,28 +140,9 @@ func changes(before, after map[string]string) []string {
 // dropOutdated drops functions of ours with another signature, and gives the
 // statements that grant on their successors what was granted on them.
 func dropOutdated(ctx context.Context, tx *sql.Tx, cell string) ([]string, error) {
-	wanted, err := wantedOf.of(cell)
+	outdated, err := outdatedFunctions(ctx, tx, cell)
 	if err != nil {
 		return nil, err
-	}
-	rows, err := tx.QueryContext(ctx, functionsSQL, cell)
-	if err != nil {
-		return nil, fmt.Errorf("reading the functions: %w", err)
-	}
-	var outdated []function
-	for rows.Next() {
-		var f function
-		if err := rows.Scan(&f.Name, &f.Signature, &f.Facts, &f.Identity, &f.Body); err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		ours := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Name == f.Name })
-		same := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Signature == f.Signature })
-		if ours && !same {
-			outdated = append(outdated, f)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, fmt.Errorf("reading the functions: %w", err)
 	}
 	var grants []string
 	for _, f := range outdated {
@@ -178,12 +159,41 @@ func dropOutdated(ctx context.Context, tx *sql.Tx, cell string) ([]string, error
 	return grants, nil
 }
 
+// outdatedFunctions are those of the cell whose names are ours and whose signatures are not.
+func outdatedFunctions(ctx context.Context, tx *sql.Tx, cell string) ([]function, error) {
+	wanted, err := wantedOf.of(cell)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, functionsSQL, cell)
+	if err != nil {
+		return nil, fmt.Errorf("reading the functions: %w", err)
+	}
+	defer rows.Close()
+	var outdated []function
+	for rows.Next() {
+		var f function
+		if err := rows.Scan(&f.Name, &f.Signature, &f.Facts, &f.Identity, &f.Body); err != nil {
+			return nil, fmt.Errorf("reading the functions: %w", err)
+		}
+		ours := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Name == f.Name })
+		same := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Signature == f.Signature })
+		if ours && !same {
+			outdated = append(outdated, f)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading the functions: %w", err)
+	}
+	return outdated, nil
+}
+
 var viewLine = regexp.MustCompile(`(?m)^CREATE OR REPLACE VIEW ([a-z0-9_.]+) AS$`)
 
 // replaceViews writes the views of a migration anew. Where columns went or
 // changed, it drops them all first, in the opposite order, and gives the statements
 // that grant again what was granted on them.
-func replaceViews(ctx context.Context, tx *sql.Tx, cell string, migration Migration) ([]string, error) {
+func replaceViews(ctx context.Context, tx *sql.Tx, migration Migration) ([]string, error) {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT views"); err != nil {
 		return nil, fmt.Errorf("before the views: %w", err)
 	}
@@ -245,15 +255,16 @@ func pairs(ctx context.Context, tx *sql.Tx, query string, args ...any) (map[stri
 	if err != nil {
 		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
+	defer rows.Close()
 	all := make(map[string]string)
 	for rows.Next() {
 		var name, value string
 		if err := rows.Scan(&name, &value); err != nil {
-			return nil, errors.Join(err, rows.Close())
+			return nil, fmt.Errorf("reading the catalog: %w", err)
 		}
 		all[name] = value
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
 	return all, nil

@@ -161,7 +161,7 @@ func (r Report) File() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// ErrChanged: a filed report does not have the digest that it says it has.
+// ErrChanged means that a filed report does not have the digest that it says it has.
 var ErrChanged = errors.New("the report is not what its digest was made of")
 
 // Check reads a filed report and compares it with its digest.

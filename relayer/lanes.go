@@ -195,10 +195,10 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next pay
 
 // note takes what a row says of a lane in addition to a new profile. A restore may have
 // given the number of its profile to another.
-func (one *lane) note(row payment.RailRow) {
-	one.paused, one.suspended, one.rules = row.Paused, row.Suspended, row.DoubtedUnder
-	one.outdated = row.ProfileVersion == one.profile.Version && !bytes.Equal(row.Profile, one.read)
-	one.wentBack = one.wentBack || one.outdated || row.ProfileVersion < one.profile.Version
+func (l *lane) note(row payment.RailRow) {
+	l.paused, l.suspended, l.rules = row.Paused, row.Suspended, row.DoubtedUnder
+	l.outdated = row.ProfileVersion == l.profile.Version && !bytes.Equal(row.Profile, l.read)
+	l.wentBack = l.wentBack || l.outdated || row.ProfileVersion < l.profile.Version
 }
 
 func closeRail(rail rails.Rail) {

@@ -43,7 +43,7 @@ const (
 	resolveWithin = 90 * time.Second
 )
 
-// ErrNotAsItShould: some alert did not fire, did not resolve, or fired for nothing.
+// ErrNotAsItShould means that some alert did not fire, did not resolve, or fired for nothing.
 var ErrNotAsItShould = errors.New("the alerts did not do what they should")
 
 //go:embed explained.yaml
@@ -204,7 +204,7 @@ func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault
 		fail("%v", err)
 	}
 	for _, key := range f.wants {
-		if _, still := watch.firing(key); !still && fired == len(f.wants) {
+		if !watch.firing(key) && fired == len(f.wants) {
 			sum.resolved++
 		}
 	}
@@ -220,8 +220,7 @@ func (o Options) awaitFiring(ctx context.Context, watch *watcher, f fault, fail 
 	fired := 0
 	for _, key := range f.wants {
 		err := await(ctx, fireWithin, key+" to fire", func() (bool, error) {
-			_, ok := watch.firing(key)
-			return ok, nil
+			return watch.firing(key), nil
 		})
 		if err != nil {
 			fail("%v", err)

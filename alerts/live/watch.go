@@ -96,16 +96,16 @@ func render(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// firing reports whether an alert fires now, and what its summary says.
-func (w *watcher) firing(key string) (string, bool) {
+// firing reports whether an alert fires now.
+func (w *watcher) firing(key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, one := range w.open {
 		if one.key == key && !one.firedAt.IsZero() {
-			return one.summary, true
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
 // quiet reports whether nothing is pending or firing, or what is.

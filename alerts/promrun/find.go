@@ -17,7 +17,7 @@ import (
 // Prometheus. They then say that they were skipped.
 const EnvWithout = "RAILHEAD_WITHOUT_PROMETHEUS"
 
-// ErrNone: there is no prometheus on this machine.
+// ErrNone means that there is no prometheus on this machine.
 var ErrNone = errors.New("no prometheus and promtool here: run make prometheus, or set " + EnvWithout + "=1 to go without the tests that need them")
 
 // Programs is the folder that holds prometheus and promtool.

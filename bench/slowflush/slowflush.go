@@ -17,7 +17,7 @@ import (
 //go:embed shim/slowflush.c
 var source []byte
 
-// ErrNoCompiler: there is no cc.
+// ErrNoCompiler means that there is no cc.
 var ErrNoCompiler = errors.New("no cc")
 
 // Build compiles the shim into dir, which the server's account must be able to

@@ -157,7 +157,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 			}
 		case tokenParameter:
 		default:
-			return l, bad(bounded(name, 64), "KNOWN", "There is no such parameter.")
+			return l, bad(bounded(name), "KNOWN", "There is no such parameter.")
 		}
 		once = once && len(values) == 1
 	}

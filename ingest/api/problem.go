@@ -239,7 +239,7 @@ func plainly(status int, errs []error) *Problem {
 			error
 			huma.ErrorDetailer
 		}](err); ok {
-			places = append(places, bounded(detail.ErrorDetail().Location, 64))
+			places = append(places, bounded(detail.ErrorDetail().Location))
 		}
 	}
 	slices.Sort(places)
@@ -250,14 +250,14 @@ func plainly(status int, errs []error) *Problem {
 	return p
 }
 
-// bounded is the printable beginning of a name that comes from outside.
-func bounded(text string, most int) string {
+// bounded is the printable beginning of a name that comes from outside, at most 64 bytes.
+func bounded(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
 		}
 		return r
-	}, text[:min(len(text), most)])
+	}, text[:min(len(text), 64)])
 }
 
 // gone reports whether a caller has left.

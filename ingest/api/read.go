@@ -44,7 +44,7 @@ func readInstruction(text []byte, inBatch bool) (payment.Entrusted, *Problem) {
 			}
 			fallthrough
 		default:
-			problem = kindInvalid.of(bounded(name, 64), "UNKNOWN_FIELD", "There is no such field.")
+			problem = kindInvalid.of(bounded(name), "UNKNOWN_FIELD", "There is no such field.")
 		}
 		if problem != nil {
 			return payment.Entrusted{}, problem
@@ -123,7 +123,7 @@ func readReason(text []byte) (string, *Problem) {
 	reason := ""
 	for name, value := range fields {
 		if name != "reason" {
-			return "", kindInvalid.of(bounded(name, 64), "UNKNOWN_FIELD", "There is no such field.")
+			return "", kindInvalid.of(bounded(name), "UNKNOWN_FIELD", "There is no such field.")
 		}
 		if problem := readText(name, value, &reason); problem != nil {
 			return "", problem

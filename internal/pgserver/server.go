@@ -1,6 +1,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (s *Server) SocketDir() string { return s.run }
 // It stays the same over Restart.
 func (s *Server) URL(database, user string) string {
 	q := url.Values{"host": {s.run}, "port": {strconv.Itoa(s.port)}, "sslmode": {"disable"}}
-	u := url.URL{Scheme: "postgres", User: url.User(orDefault(user, Superuser)), Path: "/" + orDefault(database, "postgres")}
+	u := url.URL{Scheme: "postgres", User: url.User(cmp.Or(user, Superuser)), Path: "/" + cmp.Or(database, "postgres")}
 	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // pgx and libpq take + for a plus
 	return u.String()
 }
@@ -214,18 +215,11 @@ func (s *Server) TCPAddr() string {
 // it. The login must be the superuser or one named to [Server.AllowTCP].
 func (s *Server) TCPURL(addr, database, user string) string {
 	u := url.URL{
-		Scheme: "postgres", Host: addr, Path: "/" + orDefault(database, "postgres"),
-		User:     url.UserPassword(orDefault(user, Superuser), s.password),
+		Scheme: "postgres", Host: addr, Path: "/" + cmp.Or(database, "postgres"),
+		User:     url.UserPassword(cmp.Or(user, Superuser), s.password),
 		RawQuery: "sslmode=disable",
 	}
 	return u.String()
-}
-
-func orDefault(s, d string) string {
-	if s == "" {
-		return d
-	}
-	return s
 }
 
 func socketName(port int) string { return ".s.PGSQL." + strconv.Itoa(port) }
