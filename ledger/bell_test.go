@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // TestBellRungBeforeItListens: a test that began while the session was connecting is heard as soon as
@@ -85,4 +86,26 @@ func newBell(t *testing.T, c *celltest.Cell) *ledger.Bell {
 		t.Fatal(err)
 	}
 	return bell
+}
+
+// TestRecordingRingsForWhatWaitsAlone: an outcome that ends its instruction rings no bell,
+// and a retry does.
+func TestRecordingRingsForWhatWaitsAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.do(`CREATE TABLE public.rung (n serial)`)
+	d.do(`CREATE FUNCTION note_ring() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT INTO public.rung DEFAULT VALUES; RETURN NULL; END $$`)
+	d.do(`CREATE TRIGGER z_note AFTER INSERT ON railhead.payment_outbox_pending FOR EACH STATEMENT EXECUTE FUNCTION note_ring()`)
+	d.enqueue()
+	d.enqueue()
+	claims := d.claim(lane("bank", 2, 0))
+	same(t, "rings of two enqueues", d.text(`SELECT count(*)::text FROM public.rung`), "2")
+	var all []payment.Claim
+	for _, claim := range claims {
+		all = append(all, claim)
+	}
+	d.record(told(sameKey, all[0], payment.ResultAccepted, "ref"))
+	same(t, "after an end", d.text(`SELECT count(*)::text FROM public.rung`), "2")
+	d.record(told(sameKey, all[1], payment.ResultRefusedTransient, ""))
+	same(t, "after a retry", d.text(`SELECT count(*)::text FROM public.rung`), "3")
 }

@@ -19,11 +19,11 @@ import (
 
 // Executor claims, records and repairs, as a member of railhead_executor.
 type Executor struct {
-	pool   *pgxpool.Pool
-	sql    statements
-	server atomic.Pointer[payment.Server] // the one that CheckServer saw last
-	looks  looks
-	pooled bool // the connection string allows for a pooler
+	pool    *pgxpool.Pool
+	sql     statements
+	server  atomic.Pointer[payment.Server] // the one that CheckServer saw last
+	cursors cursors
+	pooled  bool // the connection string allows for a pooler
 	// contested: an outcome found its number taken lately.
 	contested atomic.Bool
 }
@@ -126,11 +126,11 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, on
 // turn runs a claim of any number of lanes along with what queue and then do. Then is
 // nil where there is nothing to do before the commit, which goes along with the claim.
 func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
-	var looks []look
+	var scans []scan
 	var claims []payment.Claim
 	var due []time.Time
 	if len(claim.Lanes) > 0 {
-		looks = e.looks.plan(claim.Lanes, only != nil)
+		scans = e.cursors.plan(claim.Lanes, only != nil)
 	}
 	var walked int64
 	var on *payment.Server
@@ -149,7 +149,7 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 	begin, err := e.together(ctx, on, func(batch *pgx.Batch) {
 		queue(batch)
 		if len(claim.Lanes) > 0 {
-			batch.Queue(e.sql["claim"], claimArguments(claim, only, looks)...).Query(func(rows pgx.Rows) (err error) {
+			batch.Queue(e.sql["claim"], claimArguments(claim, only, scans)...).Query(func(rows pgx.Rows) (err error) {
 				claims, due, err = scanClaims(rows)
 				return err
 			})
@@ -160,14 +160,14 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 		}
 	}, between)
 	if err != nil {
-		e.looks.forget(looks)
+		e.cursors.forget(scans)
 		return nil, err
 	}
-	e.looks.learn(looks, claims, due, begin.at, walked-begin.walked)
+	e.cursors.learn(scans, claims, due, begin.at, walked-begin.walked)
 	return claims, nil
 }
 
-func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look) []any {
+func claimArguments(claim payment.ClaimRequest, only []payment.ID, scans []scan) []any {
 	n := len(claim.Lanes)
 	rails, free, oldest, fair := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n)
 	profiles, renders, goesOn := make([]int32, n), make([]pgtype.Text, n), make([]bool, n)
@@ -175,15 +175,15 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 	for p := range priorities {
 		since[p], behind[p] = make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
 	}
-	apartRails, apart := []string{}, []string{}
+	throttledRails, throttled := []string{}, []string{}
 	for i, lane := range claim.Lanes {
-		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(looks[i].fair)
+		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(scans[i].fairSlots)
 		profiles[i], renders[i], goesOn[i] = int32(lane.ProfileVersion), text(lane.RenderVersion), lane.GoesOn
 		for p := range priorities {
-			since[p][i], behind[p][i] = orBeginning(looks[i].since[p]), orBeginning(looks[i].behind[p])
+			since[p][i], behind[p][i] = orBeginning(scans[i].from[p]), orBeginning(scans[i].throttledFrom[p])
 		}
-		for _, participant := range looks[i].apart {
-			apartRails, apart = append(apartRails, lane.RailType), append(apart, participant)
+		for _, participant := range scans[i].throttled {
+			throttledRails, throttled = append(throttledRails, lane.RailType), append(throttled, participant)
 		}
 	}
 	var ids any // null: any
@@ -192,7 +192,7 @@ func claimArguments(claim payment.ClaimRequest, only []payment.ID, looks []look)
 	}
 	return []any{
 		rails, free, oldest, profiles, renders, claim.WorkerID, uuid(claim.ClaimID), ids, fair,
-		since[0], since[1], since[2], behind[0], behind[1], behind[2], apartRails, apart, goesOn,
+		since[0], since[1], since[2], behind[0], behind[1], behind[2], throttledRails, throttled, goesOn,
 	}
 }
 

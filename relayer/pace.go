@@ -30,7 +30,7 @@ const (
 	takenWait = 250 * time.Millisecond
 	// againWait is how soon it does after a bell that led to nothing: another
 	// relayer was faster, or a long transaction has enqueued with a due time that
-	// only a whole look finds.
+	// only a full rescan finds.
 	againWait = 100 * time.Millisecond
 	// deafWait is the poll of a relayer whose bell is not heard.
 	deafWait = 100 * time.Millisecond

@@ -4,10 +4,10 @@
 --
 -- $1 rail_type[], $2 free[], $3 oldest[], $4 profile_version[], $5 render_version[],
 -- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to claim and no others; null: any
--- $9 fair[]: of the free, what goes to participants that are not set apart, before those that are
--- $10 to $12 since[] by priority: where the look for them starts
--- $13 to $15 behind[] by priority: where the look for those set apart starts; never later
--- $16 rail_type[] and $17 participant_id[]: who is set apart in which lane
+-- $9 fair[]: of the free, what goes to participants that are not throttled, before those that are
+-- $10 to $12 since[] by priority: where the scan for them starts
+-- $13 to $15 behind[] by priority: where the scan for the throttled starts; never later
+-- $16 rail_type[] and $17 participant_id[]: which participants are throttled in which lane
 -- $18 goes_on[]: whether the lane is claimed although a suspension is open
 --
 -- Participant, rail and payload are what the fingerprint covers: the first two are those
@@ -18,10 +18,10 @@
 -- proof, or may send again, was changed.
 --
 -- The due test uses statement_timestamp(), which can be an index condition;
--- clock_timestamp(), which can't, only stamps. Its lower end is what the claimer
--- remembers of its last looks: rows that were claimed and can't be vacuumed yet
--- lie before it. What is committed there late is found by the next look without
--- it (see ledger's looks). = ANY (ARRAY(...)) keeps the delete a scan of named
+-- clock_timestamp(), which can't, only stamps. Its lower end is the claimer's
+-- watermark: rows that were claimed and can't be vacuumed yet lie before it. What
+-- is committed there late is found by the next full rescan, which has no lower
+-- end (see ledger's cursors). = ANY (ARRAY(...)) keeps the delete a scan of named
 -- rows whatever the statistics say; a join would not. An address is that of the
 -- row as this statement's snapshot sees it: what another session changed since
 -- has another one, and is left to the next claim.

@@ -24,8 +24,8 @@ func (d *desk) plant(participant string, n int, ago string) {
 		FROM generate_series(1, $2::integer) n`, participant, n, ago)
 }
 
-// bloat leaves n claimed rows in pending that can't be vacuumed before the test
-// ends, and an executor that has walked over them once.
+// bloat leaves n dead tuples in pending that can't be vacuumed before the test ends,
+// and an executor that has walked over them once.
 func (d *desk) bloat(n int) {
 	d.t.Helper()
 	tx, err := d.Conn(d.t, "").BeginTx(d.t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -47,11 +47,11 @@ func (d *desk) drained() {
 	}
 }
 
-// looked waits until a claim takes exactly this, within what is documented.
-func (d *desk) looked(id payment.ID) time.Duration {
+// rescanned waits until a claim takes exactly this, within what is documented.
+func (d *desk) rescanned(id payment.ID) time.Duration {
 	d.t.Helper()
 	begun := time.Now()
-	d.eventually("a look from the beginning", func() bool {
+	d.eventually("a full rescan", func() bool {
 		claims := d.claim(lane("bank", 10, 0))
 		_, ok := claims[id]
 		return ok
@@ -59,12 +59,12 @@ func (d *desk) looked(id payment.ID) time.Duration {
 	return time.Since(begun)
 }
 
-// wholeEvery and one turn on a slow machine.
-const wholeLimit = 8 * time.Second
+// rescanEvery and one turn on a slow machine.
+const rescanLimit = 8 * time.Second
 
-// TestWhatAppearsBehindTheLastLookIsFound: rows whose due time lies before the
-// place from where a claimer looks are claimed within the documented time.
-func TestWhatAppearsBehindTheLastLookIsFound(t *testing.T) {
+// TestRowsBeforeTheWatermarkAreClaimed: rows that appear with a due time before the
+// place where scans begin are claimed within the documented time.
+func TestRowsBeforeTheWatermarkAreClaimed(t *testing.T) {
 	t.Parallel()
 	for name, appear := range map[string]func(d *desk) payment.ID{
 		"an old date": func(d *desk) payment.ID {
@@ -121,16 +121,15 @@ func TestWhatAppearsBehindTheLastLookIsFound(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			d.bloat(5000)
-			if took := d.looked(appear(d)); took > wholeLimit {
+			if took := d.rescanned(appear(d)); took > rescanLimit {
 				t.Errorf("found after %s", took)
 			}
 		})
 	}
 }
 
-// TestAClaimThatFailedIsFoundAtOnce: what it had taken is due again, behind where
-// it had got to.
-func TestAClaimThatFailedIsFoundAtOnce(t *testing.T) {
+// TestFailedClaimIsRescannedAtOnce: what it had taken is due again, before the watermark.
+func TestFailedClaimIsRescannedAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.bloat(5000)
@@ -148,9 +147,9 @@ func TestAClaimThatFailedIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// TestAHeldSnapshotDoesNotSlowTheClaim: behind where the last look ended lie rows
-// that can't be vacuumed, and a look from there reads none of them.
-func TestAHeldSnapshotDoesNotSlowTheClaim(t *testing.T) {
+// TestHeldSnapshotDoesNotSlowTheClaim: dead tuples that can't be vacuumed lie before the
+// watermark, and a scan from there reads none of them.
+func TestHeldSnapshotDoesNotSlowTheClaim(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.bloat(10_000)
@@ -158,10 +157,10 @@ func TestAHeldSnapshotDoesNotSlowTheClaim(t *testing.T) {
 	d.plant("participant", 5, "0")
 	since := func(place string) int { return d.read(place, 100) }
 	if n := since(`'-infinity'`); n < 300 {
-		t.Fatalf("a look from the beginning read %d pages: nothing is in its way", n)
+		t.Fatalf("a scan from the start read %d pages: nothing is in its way", n)
 	}
 	if n := since("'" + begun + "'"); n > 100 {
-		t.Errorf("a look from where the last ended read %d pages", n)
+		t.Errorf("a scan from the watermark read %d pages", n)
 	}
 }
 
@@ -204,13 +203,13 @@ func (d *desk) read(since string, free int) int {
 	return 0
 }
 
-// TestAFloodStarvesNoOther: behind two thousand rows of one participant, the rows
-// of others that come later are claimed within a few turns, and the flood still
+// TestNoisyParticipantStarvesNoOther: behind two thousand rows of one participant, the
+// rows of others that come later are claimed within a few turns, and that one still
 // gets its quarter.
-func TestAFloodStarvesNoOther(t *testing.T) {
+func TestNoisyParticipantStarvesNoOther(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.plant("flood", 2000, "1 minute")
+	d.plant("noisy", 2000, "1 minute")
 	for range 4 {
 		d.claim(lane("bank", 8, 0))
 	}
@@ -218,28 +217,28 @@ func TestAFloodStarvesNoOther(t *testing.T) {
 	for n := range 24 {
 		small[d.enqueueAs(fmt.Sprintf("small-%d", n))] = true
 	}
-	turns, flooded := 0, 0
+	turns, noisy := 0, 0
 	for ; len(small) > 0 && turns < 20; turns++ {
 		for id, claim := range d.claim(lane("bank", 8, 0)) {
 			delete(small, id)
-			if claim.ParticipantID == "flood" {
-				flooded++
+			if claim.ParticipantID == "noisy" {
+				noisy++
 			}
 		}
 	}
-	if turns > 5 { // six of eight slots a turn, and one turn in which the flood was noticed
+	if turns > 5 { // six of eight slots a turn, and one turn in which the noisy one was noticed
 		t.Errorf("%d turns for 24 payments of others, %d of them are left", turns, len(small))
 	}
-	if flooded < 2*turns {
-		t.Errorf("the flood had %d slots in %d turns of eight", flooded, turns)
+	if noisy < 2*turns {
+		t.Errorf("the noisy participant had %d slots in %d turns of eight", noisy, turns)
 	}
-	// No other participant waits: the flood has it all again.
+	// No other participant waits: the noisy one has it all again.
 	if n := len(d.claim(lane("bank", 8, 0))); n != 8 {
-		t.Errorf("claimed %d of a flood of 2000, has room for 8", n)
+		t.Errorf("claimed %d of 2000 of the noisy participant, has room for 8", n)
 	}
-	// The more urgent row of a flood comes before normal ones of others.
+	// The more urgent row of a noisy participant comes before normal ones of others.
 	d.enqueueAs("small")
-	urgent := d.enqueueAs("flood", "priority => 0")
+	urgent := d.enqueueAs("noisy", "priority => 0")
 	if _, ok := d.claim(lane("bank", 1, 0))[urgent]; !ok {
 		t.Error("an urgent row was not claimed first")
 	}
@@ -256,26 +255,4 @@ func (d *desk) enqueueAs(participant string, more ...string) payment.ID {
 		d.t.Fatal(err)
 	}
 	return payment.ID(id)
-}
-
-// TestRecordingRingsForWhatWaitsAlone: an outcome that ends its instruction rings no bell,
-// and a retry does.
-func TestRecordingRingsForWhatWaitsAlone(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	d.do(`CREATE TABLE public.rung (n serial)`)
-	d.do(`CREATE FUNCTION note_ring() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT INTO public.rung DEFAULT VALUES; RETURN NULL; END $$`)
-	d.do(`CREATE TRIGGER z_note AFTER INSERT ON railhead.payment_outbox_pending FOR EACH STATEMENT EXECUTE FUNCTION note_ring()`)
-	d.enqueue()
-	d.enqueue()
-	claims := d.claim(lane("bank", 2, 0))
-	same(t, "rings of two enqueues", d.text(`SELECT count(*)::text FROM public.rung`), "2")
-	var all []payment.Claim
-	for _, claim := range claims {
-		all = append(all, claim)
-	}
-	d.record(told(sameKey, all[0], payment.ResultAccepted, "ref"))
-	same(t, "after an end", d.text(`SELECT count(*)::text FROM public.rung`), "2")
-	d.record(told(sameKey, all[1], payment.ResultRefusedTransient, ""))
-	same(t, "after a retry", d.text(`SELECT count(*)::text FROM public.rung`), "3")
 }
