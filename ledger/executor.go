@@ -15,6 +15,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/schedule"
 )
 
 // Executor claims, records and repairs, as a member of railhead_executor.
@@ -22,7 +23,7 @@ type Executor struct {
 	pool    *pgxpool.Pool
 	sql     statements
 	server  atomic.Pointer[payment.Server] // the one that CheckServer saw last
-	cursors cursors
+	cursors schedule.Cursors
 	pooled  bool // the connection string allows for a pooler
 	// contested: an outcome found its number taken lately.
 	contested atomic.Bool
@@ -126,12 +127,14 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, on
 // turn runs a claim of any number of lanes along with what queue and then do. Then is
 // nil where there is nothing to do before the commit, which goes along with the claim.
 func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []payment.ID, queue func(*pgx.Batch), then func(*pgx.Conn) error) ([]payment.Claim, error) {
-	var scans []scan
+	var scans []schedule.Scan
+	if only == nil {
+		scans = e.cursors.Plan(claim.Lanes)
+	} else {
+		scans = schedule.PlanNamed(claim.Lanes)
+	}
 	var claims []payment.Claim
 	var due []time.Time
-	if len(claim.Lanes) > 0 {
-		scans = e.cursors.plan(claim.Lanes, only != nil)
-	}
 	var walked int64
 	var on *payment.Server
 	if len(claim.Lanes) > 0 {
@@ -160,29 +163,29 @@ func (e *Executor) turn(ctx context.Context, claim payment.ClaimRequest, only []
 		}
 	}, between)
 	if err != nil {
-		e.cursors.forget(scans)
+		e.cursors.Forget(scans)
 		return nil, err
 	}
-	e.cursors.learn(scans, claims, due, begin.at, walked-begin.walked)
+	e.cursors.Learn(scans, schedule.Found{Claims: claims, Due: due, At: begin.at, Walked: walked - begin.walked})
 	return claims, nil
 }
 
-func claimArguments(claim payment.ClaimRequest, only []payment.ID, scans []scan) []any {
+func claimArguments(claim payment.ClaimRequest, only []payment.ID, scans []schedule.Scan) []any {
 	n := len(claim.Lanes)
 	rails, free, oldest, fair := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n)
 	profiles, renders, goesOn := make([]int32, n), make([]pgtype.Text, n), make([]bool, n)
-	var since, behind [priorities][]pgtype.Timestamptz
-	for p := range priorities {
+	var since, behind [schedule.Priorities][]pgtype.Timestamptz
+	for p := range schedule.Priorities {
 		since[p], behind[p] = make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
 	}
 	throttledRails, throttled := []string{}, []string{}
 	for i, lane := range claim.Lanes {
-		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(scans[i].fairSlots)
+		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(scans[i].FairSlots)
 		profiles[i], renders[i], goesOn[i] = int32(lane.ProfileVersion), text(lane.RenderVersion), lane.GoesOn
-		for p := range priorities {
-			since[p][i], behind[p][i] = orBeginning(scans[i].from[p]), orBeginning(scans[i].throttledFrom[p])
+		for p := range schedule.Priorities {
+			since[p][i], behind[p][i] = orBeginning(scans[i].From[p]), orBeginning(scans[i].ThrottledFrom[p])
 		}
-		for _, participant := range scans[i].throttled {
+		for _, participant := range scans[i].Throttled {
 			throttledRails, throttled = append(throttledRails, lane.RailType), append(throttled, participant)
 		}
 	}

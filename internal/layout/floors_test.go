@@ -15,7 +15,7 @@ var floors = [][]string{
 		"internal/reach", "internal/yamlstrict", "bench/figures", "bench/slowflush",
 	},
 	{ // what needs the vocabulary
-		"migrations", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
+		"migrations", "schedule", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
 		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/mutants", "proofs/twin",
 	},
 	{ // the store, the contract of rails, and what callers reach over HTTP

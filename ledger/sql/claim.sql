@@ -21,7 +21,7 @@
 -- clock_timestamp(), which can't, only stamps. Its lower end is the claimer's
 -- watermark: rows that were claimed and can't be vacuumed yet lie before it. What
 -- is committed there late is found by the next full rescan, which has no lower
--- end (see ledger's cursors). = ANY (ARRAY(...)) keeps the delete a scan of named
+-- end (see package schedule). = ANY (ARRAY(...)) keeps the delete a scan of named
 -- rows whatever the statistics say; a join would not. An address is that of the
 -- row as this statement's snapshot sees it: what another session changed since
 -- has another one, and is left to the next claim.

@@ -1,0 +1,183 @@
+package schedule_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/schedule"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// slack is how much earlier than a claim the watermark lies that it leaves.
+const slack = 250 * time.Millisecond
+
+// dueClaim is a claim with when it was due.
+type dueClaim struct {
+	payment.Claim
+	due time.Time
+}
+
+// dueAt are claims of a participant and priority, one a millisecond from then on.
+func dueAt(participant string, priority, n int, from time.Time) []dueClaim {
+	claims := make([]dueClaim, n)
+	for i := range claims {
+		claims[i].RailType, claims[i].ParticipantID, claims[i].Priority = "bank", participant, priority
+		claims[i].due = from.Add(time.Duration(i) * time.Millisecond)
+	}
+	return claims
+}
+
+// found is what claims at noon have found, dead tuples that they walked over included.
+func found(claims []dueClaim, dead int64) schedule.Found {
+	f := schedule.Found{At: noon, Walked: dead + int64(len(claims))}
+	for _, claim := range claims {
+		f.Claims, f.Due = append(f.Claims, claim.Claim), append(f.Due, claim.due)
+	}
+	return f
+}
+
+func bank(free int) []payment.Lane { return []payment.Lane{{RailType: "bank", Free: free}} }
+
+// plan is the scan of one lane.
+func plan(c *schedule.Cursors, free int) schedule.Scan { return c.Plan(bank(free))[0] }
+
+type watermarks = [schedule.Priorities]time.Time
+
+// TestFullRescans: the first scan is one, all are while they walk over few dead tuples,
+// and then one after the rest that the last one costs. Those between begin at the
+// watermark, and what they walk over changes nothing.
+func TestFullRescans(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		dead   int64
+		after  time.Duration
+		rescan bool
+	}{
+		"cheap":                          {2000, 0, true},
+		"one more":                       {2001, 0, false},
+		"dear, at once":                  {100_000, 0, false},
+		"dear, almost rested":            {100_000, 1900 * time.Millisecond, false},
+		"dear, rested":                   {100_000, 2100 * time.Millisecond, true},
+		"dearer than the longest rest":   {100_000_000, 5*time.Second - time.Millisecond, false},
+		"never longer than this however": {100_000_000, 5*time.Second + time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var cursors schedule.Cursors
+				first := cursors.Plan(bank(10))
+				if first[0].From != (watermarks{}) {
+					t.Fatal("the first scan is no full rescan")
+				}
+				cursors.Learn(first, found(nil, c.dead))
+				time.Sleep(c.after)
+				next := cursors.Plan(bank(10))
+				if rescan := next[0].From == (watermarks{}); rescan != c.rescan {
+					t.Errorf("full rescan %v, want %v", rescan, c.rescan)
+				}
+				if c.rescan {
+					return
+				}
+				cursors.Learn(next, found(nil, 0))
+				if plan(&cursors, 10).From == (watermarks{}) {
+					t.Error("a scan from the watermark walked over nothing, and is taken for a cheap full rescan")
+				}
+			})
+		})
+	}
+}
+
+// TestOneRescansForAll: a scan that begins during a full rescan is none.
+func TestOneRescansForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		cursors.Learn(cursors.Plan(bank(10)), found(nil, 100_000_000))
+		time.Sleep(6 * time.Second)
+		if plan(&cursors, 10).From != (watermarks{}) {
+			t.Fatal("no full rescan after its rest")
+		}
+		if plan(&cursors, 10).From == (watermarks{}) {
+			t.Error("two full rescans at once")
+		}
+	})
+}
+
+// TestFailedClaimIsRescanned: after a claim that did not commit the next scan is a full
+// rescan. A scan for named rows is one always, and leaves no trace.
+func TestFailedClaimIsRescanned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		scans := cursors.Plan(bank(10))
+		cursors.Learn(scans, found(nil, 100_000))
+		if plan(&cursors, 10).From[0].IsZero() {
+			t.Fatal("there is no watermark")
+		}
+		named := schedule.PlanNamed(bank(10))
+		if !named[0].From[0].IsZero() || named[0].FairSlots != 10 {
+			t.Errorf("named rows are scanned for from %v, in %d slots", named[0].From[0], named[0].FairSlots)
+		}
+		late := found(nil, 0)
+		late.At = noon.Add(time.Hour)
+		cursors.Learn(named, late)
+		if from := plan(&cursors, 10).From[0]; from != noon.Add(-slack) {
+			t.Errorf("after a claim of named rows the watermark is %v", from)
+		}
+		cursors.Forget(scans)
+		if !plan(&cursors, 10).From[0].IsZero() {
+			t.Error("after a failure the next scan is no full rescan")
+		}
+	})
+}
+
+// TestWatermark is where the next scan begins, by what a claim of ten has found.
+func TestWatermark(t *testing.T) {
+	t.Parallel()
+	end := noon.Add(-slack)
+	old := noon.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		claims []dueClaim
+		oldest int
+		want   watermarks
+	}{
+		"not full: everything was taken":  {dueAt("p", 1, 9, old), 0, watermarks{end, end, end}},
+		"full of one priority":            {dueAt("p", 1, 10, old), 0, watermarks{end, old.Add(9 * time.Millisecond), {}}},
+		"full, of now":                    {dueAt("p", 1, 10, noon), 0, watermarks{end, end, {}}},
+		"full: all of the more urgent":    {append(dueAt("p", 0, 3, old), dueAt("p", 1, 7, old)...), 0, watermarks{end, old.Add(6 * time.Millisecond), {}}},
+		"full of the oldest, of whatever": {dueAt("p", 2, 10, old), 10, watermarks{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var cursors schedule.Cursors
+				lanes := bank(10)
+				lanes[0].Oldest = c.oldest
+				cursors.Learn(cursors.Plan(lanes), found(c.claims, 1_000_000))
+				if from := plan(&cursors, 10).From; from != c.want {
+					t.Errorf("watermark %v, want %v", from, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestLanesAreSeparate: what one rail's claim finds says nothing of another rail.
+func TestLanesAreSeparate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		two := append(bank(10), payment.Lane{RailType: "card", Free: 10})
+		cursors.Learn(cursors.Plan(two), found(dueAt("p", 1, 10, noon.Add(-time.Hour)), 1_000_000))
+		next := cursors.Plan(two)
+		if end := noon.Add(-slack); next[1].From != (watermarks{end, end, end}) {
+			t.Errorf("a lane of which nothing was due is scanned from %v", next[1].From)
+		}
+		if next[0].From[1] != noon.Add(-time.Hour+9*time.Millisecond) {
+			t.Errorf("the full one is scanned from %v", next[0].From)
+		}
+	})
+}
