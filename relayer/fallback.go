@@ -13,11 +13,9 @@ import (
 
 // How a turn that failed is taken apart.
 const (
-	laneStop     = time.Second      // until a lane whose rows can't be claimed is tried again,
-	laneStopMax  = 30 * time.Second // doubled each time up to this
-	poisonHeads  = 3                // heads of each priority that must fail before the lane is at fault
-	putBackHeads = 500              // heads of each priority that are looked at for rows that were put back
-	stuckMax     = 5                // outcomes that may wait for another session's lock in one turn
+	poisonHeads  = 3   // heads of each priority that must fail before the lane is at fault
+	putBackHeads = 500 // heads of each priority that are looked at for rows that were put back
+	stuckMax     = 5   // outcomes that may wait for another session's lock in one turn
 )
 
 // fallBack runs after a turn that did not work: outcomes in hand are recorded

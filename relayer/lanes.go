@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/schedule"
 )
 
 // ErrNotServed is what an OpenRail returns for a rail that this process has no
@@ -40,12 +42,7 @@ type lane struct {
 	// been forgotten too.
 	wentBack bool
 	calls    *atomic.Int64 // under way, those of the profile before included
-	turns    int           // for the share of the oldest
-	more     bool          // as far as is known, more is due than was taken
-	most     int           // that the next turn takes, at least askFirst
-	left     bool          // the last turn took all that it asked for, and did not ask for all that it could
-	stopped  time.Time     // not claimed before: its rows can't be claimed
-	stops    int           // in a row, since a row of it could be claimed
+	queue    schedule.Lane // how many a turn asks for, and when
 }
 
 // lanes are the rails that this process serves, by name.
@@ -250,20 +247,14 @@ func (l *lanes) wakeIn() time.Duration {
 	return soonest
 }
 
-// stop keeps a lane from being claimed for a while, for longer each time. A bad
-// row that is alone can't be told from a lane at fault: a neighbour that comes
-// soon shall not wait for long.
+// stop keeps a lane from being claimed for a while, and returns for how long.
 func (l *lanes) stop(railType string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.byRail[railType]
-	if one == nil {
-		return 0
+	if one := l.byRail[railType]; one != nil {
+		return one.queue.Stop(now)
 	}
-	wait := min(laneStop<<min(one.stops, 10), laneStopMax)
-	one.stops++
-	one.stopped = now.Add(wait)
-	return wait
+	return 0
 }
 
 // works notes that a row of a lane could be claimed: it is not at fault.
@@ -271,7 +262,7 @@ func (l *lanes) works(railType string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.byRail[railType]; one != nil {
-		one.stops = 0
+		one.queue.Works()
 	}
 }
 
@@ -281,15 +272,9 @@ type reservation struct {
 	budget  payment.TimeBudget
 	goesOn  bool // although a suspension is open
 	lane    *lane
-	oldest  bool // this turn takes what is longest due
-	most    int  // that it asks for
-	permits []*rails.Permit
+	ask     schedule.Ask
+	permits []*rails.Permit // one for each slot that the ask has reserved
 }
-
-// askFirst is how many a turn takes of a lane in which little is due. A permit
-// that is taken and given back costs as much as one that is used, and a turn for
-// a single payment shall not wait for hundreds.
-const askFirst = 16
 
 // allows reports whether a lane may be claimed, by the server and the sends that it may have
 // forgotten, and whether it goes on although a suspension is open.
@@ -303,42 +288,36 @@ func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
 
 // reserve takes permits in every lane that may be claimed now. Permits come
 // before the claim, so that an open breaker or a full rail leaves instructions
-// in pending and burns no attempts. What one turn may claim is shared evenly;
-// what a lane can't use of its part goes to the others.
+// in pending and burns no attempts.
 func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	server, budget := r.guard.Server(), r.budget.current()
 	reserved := make(map[string]*reservation, len(l.byRail))
+	asks := make([]*schedule.Ask, 0, len(l.byRail)) // in the order of the map: another one each time
 	for name, one := range l.byRail {
-		one.left = false
+		free := one.queue.Begin(now)
 		claimed, goesOn := r.allows(one)
-		if claimed && !one.paused && !one.outdated && !now.Before(one.stopped) {
-			reserved[name] = &reservation{lane: one, server: server, budget: budget, goesOn: goesOn, most: max(one.most, askFirst)}
+		if claimed && !one.paused && !one.outdated && free {
+			held := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
+			held.ask = schedule.Ask{Lane: &one.queue, Reserve: held.reserve}
+			reserved[name], asks = held, append(asks, &held.ask)
 		}
 	}
-	left := r.config.ClaimMax
-	for _, part := range []int{left / max(len(reserved), 1), left} {
-		for _, each := range reserved {
-			permits := each.lane.guard.Reserve(min(part, left, each.most-len(each.permits)))
-			each.permits = append(each.permits, permits...)
-			left -= len(permits)
-		}
-	}
-	for name, each := range reserved {
-		if len(each.permits) == 0 {
-			each.lane.more = true // no look was made
-			delete(reserved, name)
-			continue
-		}
-		each.lane.turns++
-		each.oldest = each.lane.more && each.lane.turns%oldestShare == 0
-	}
+	schedule.Plan(r.config.ClaimMax, asks)
+	maps.DeleteFunc(reserved, func(_ string, held *reservation) bool { return held.ask.Slots == 0 })
 	return reserved
 }
 
-// claimed notes which lanes had as many as were asked for, so that there may be more.
+// reserve takes up to n permits, and returns how many there were.
+func (v *reservation) reserve(n int) int {
+	permits := v.lane.guard.Reserve(n)
+	v.permits = append(v.permits, permits...)
+	return len(permits)
+}
+
+// claimed notes how many instructions of each lane a committed turn has claimed.
 func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,26 +325,18 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	for i := range claims {
 		got[claims[i].RailType]++
 	}
-	for name, each := range reserved {
-		each.lane.more = got[name] >= len(each.permits)
-		each.lane.left = got[name] >= each.most
-		each.lane.most = 2 * got[name]
-		if each.lane.more {
-			each.lane.most = 4 * max(got[name], askFirst)
-		}
-		if got[name] > 0 {
-			each.lane.stops = 0
-		}
+	for name, held := range reserved {
+		held.ask.Learn(got[name])
 	}
 }
 
-// left reports whether the last turn may have left something that it could have
-// taken: no bell rings for that, and no answer has to come first.
+// left reports whether the last turn may have left something in some lane that it could
+// have taken.
 func (l *lanes) left() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range l.byRail {
-		if one.left {
+		if one.queue.Left() {
 			return true
 		}
 	}
@@ -378,16 +349,12 @@ func (l *lanes) backlog() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range l.byRail {
-		if one.more && !one.paused && one.guard.InFlight() < one.guard.Limit() && one.guard.State() != rails.BreakerOpen {
+		if one.queue.Backlog() && !one.paused && one.guard.InFlight() < one.guard.Limit() && one.guard.State() != rails.BreakerOpen {
 			return true
 		}
 	}
 	return false
 }
-
-// oldestShare is one in how many turns of a lane that can't take all that is due
-// goes to the rows that are longest due, whatever their priority.
-const oldestShare = 8
 
 // request turns reservations into a claim.
 func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest {
@@ -397,7 +364,7 @@ func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest
 			RailType: name, Free: len(each.permits),
 			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(), GoesOn: each.goesOn,
 		}
-		if each.oldest {
+		if each.ask.Oldest {
 			lane.Oldest = lane.Free
 		}
 		claim.Lanes, claim.Server = append(claim.Lanes, lane), each.server

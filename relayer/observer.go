@@ -113,7 +113,7 @@ func (r *Relayer) Lanes() []LaneState {
 		allowed, _ := r.allows(one)
 		states = append(states, LaneState{
 			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(), Rate: one.guard.Rate(),
-			Held: now.Before(one.stopped) || !allowed,
+			Held: one.queue.StoppedFor(now) > 0 || !allowed,
 		})
 	}
 	return states
@@ -132,7 +132,7 @@ func (r *Relayer) laneReports() []payment.LaneReport {
 		report := payment.LaneReport{
 			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
 			Breaker: string(one.guard.State()), Rate: one.guard.Rate(),
-			StoppedMS: max(one.stopped.Sub(now).Milliseconds(), 0),
+			StoppedMS: one.queue.StoppedFor(now).Milliseconds(),
 		}
 		if !allowed {
 			report.Suspended = cmp.Or(r.guard.Reason(), "the database was not compared yet with what components remember")

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"rails":      {"payment", "internal/yamlstrict", "internal/reach"},
 	"schedule":   {"payment"},
 	"ledger":     {"payment", "schedule", "migrations", "internal/linger"},
-	"relayer":    {"payment", "rails", "internal/lineage", "internal/clock"},
+	"relayer":    {"payment", "rails", "schedule", "internal/lineage", "internal/clock"},
 	"reaper":     {"payment", "rails", "internal/lineage"},
 	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach"},
 	"":           {"payment", "ledger", "internal/httpclient"}, // package railhead, at the root
