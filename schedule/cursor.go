@@ -59,7 +59,7 @@ const (
 // those from ThrottledFrom on for the throttled.
 type Scan struct {
 	From          [Priorities]time.Time // zero: from the start of the lane
-	ThrottledFrom [Priorities]time.Time // the same for the throttled
+	ThrottledFrom [Priorities]time.Time // the same for the throttled, and for the oldest of all
 	Throttled     []string              // participants
 	FairSlots     int                   // of the lane's free ones, for those not throttled
 
@@ -144,12 +144,16 @@ func (c *cursor) plan(lane payment.Lane, now time.Time) Scan {
 	if len(scan.Throttled) > 0 {
 		scan.FairSlots = lane.Free - throttledShare(lane.Free, c.turns)
 	}
-	if c.rescanned.IsZero() || c.dead <= deadAllowed || now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery) {
+	// A turn for the oldest takes across the priorities, so that a full rescan by it would leave no watermark.
+	if lane.Oldest == 0 && (c.rescanned.IsZero() || c.dead <= deadAllowed || now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery)) {
 		scan.rescan = now
 		c.rescanned = now // scans that begin during this one need not do the same
 		return scan
 	}
 	scan.From, scan.ThrottledFrom = c.watermark, c.throttled
+	if lane.Oldest > 0 {
+		scan.ThrottledFrom = earlier(c.throttled, c.watermark)
+	}
 	return scan
 }
 
@@ -168,7 +172,7 @@ func (c *cursor) learn(made Scan, found Found) {
 	if got.n < made.lane.Free {
 		// Everything that was due, of every participant.
 		for p := range Priorities {
-			c.watermark[p], c.throttled[p] = end, end
+			c.advance(p, made, end, end)
 		}
 		c.fairness = fairness{}
 		return
@@ -177,26 +181,34 @@ func (c *cursor) learn(made Scan, found Found) {
 		return // taken across the priorities: no place up to which all is taken
 	}
 	for p := range Priorities {
+		watermark, throttled := made.From[p], made.ThrottledFrom[p]
 		if got.othersEnded(p, made) {
-			c.watermark[p] = end
+			watermark = end
 		} else if due := got.last[p][0]; !due.IsZero() {
-			c.watermark[p] = notAfter(due, end)
-		} else {
-			c.watermark[p] = made.From[p]
-		}
-		if due := got.last[p][1]; !due.IsZero() {
-			c.throttled[p] = notAfter(due, end)
-		} else {
-			c.throttled[p] = made.ThrottledFrom[p]
+			watermark = notAfter(due, end)
 		}
 		if len(made.Throttled) == 0 {
-			c.throttled[p] = c.watermark[p]
+			throttled = watermark
+		} else if due := got.last[p][1]; !due.IsZero() {
+			throttled = notAfter(due, end)
 		}
+		c.advance(p, made, watermark, throttled)
 	}
 	if c.fairness.learn(got, made.Throttled) {
 		// Another participant is throttled: where the rows of the others are is not known.
 		c.throttled = earlier(c.watermark, c.throttled)
 		c.watermark = [Priorities]time.Time{}
+	}
+}
+
+// advance moves the watermarks of a priority, but not over rows that the scan has not seen: another one, which began
+// earlier in the lane, may have set a watermark back meanwhile.
+func (c *cursor) advance(p int, made Scan, watermark, throttled time.Time) {
+	if !made.From[p].After(c.watermark[p]) {
+		c.watermark[p] = watermark
+	}
+	if !made.ThrottledFrom[p].After(c.throttled[p]) {
+		c.throttled[p] = throttled
 	}
 }
 

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,86 @@ func TestLanesAreSeparate(t *testing.T) {
 		}
 		if next[0].From[1] != noon.Add(-time.Hour+9*time.Millisecond) {
 			t.Errorf("the full one is scanned from %v", next[0].From)
+		}
+	})
+}
+
+// TestRescanIsNotOvertaken: what a full rescan has seen of old rows stays the watermark when a scan is learned from that
+// began later in the lane, whether it was planned before the rescan or during it.
+func TestRescanIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"planned before": true, "planned during": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var cursors schedule.Cursors
+				cursors.Learn(cursors.Plan(bank(10)), found(nil, 100_000_000))
+				var other []schedule.Scan
+				if before {
+					other = cursors.Plan(bank(10))
+				}
+				time.Sleep(6 * time.Second)
+				rescan := cursors.Plan(bank(10))
+				if !before {
+					other = cursors.Plan(bank(10))
+				}
+				if rescan[0].From != (watermarks{}) || other[0].From == (watermarks{}) {
+					t.Fatalf("scans from %v and %v", rescan[0].From, other[0].From)
+				}
+				old := noon.Add(-time.Hour)
+				cursors.Learn(rescan, found(dueAt("p", 1, 10, old), 100_000_000)) // a resumed participant's, and not all of them
+				cursors.Learn(other, found(dueAt("q", 1, 3, noon), 0))
+				if from, want := plan(&cursors, 10).From[1], old.Add(9*time.Millisecond); from != want {
+					t.Errorf("the next scan begins at %v, want %v: the rest of what the rescan has found is hidden", from, want)
+				}
+			})
+		})
+	}
+}
+
+// TestOldestTurnsDoNotRescan: a turn for what is longest due leaves no watermark, and a full rescan to the next turn.
+func TestOldestTurnsDoNotRescan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		cursors.Learn(cursors.Plan(bank(10)), found(nil, 100_000_000))
+		time.Sleep(6 * time.Second)
+		lanes := bank(10)
+		lanes[0].Oldest = 10
+		oldest := cursors.Plan(lanes)
+		cursors.Learn(oldest, found(dueAt("p", 1, 10, noon.Add(-time.Hour)), 100_000_000))
+		if plan(&cursors, 10).From != (watermarks{}) {
+			t.Error("after a turn for the oldest no full rescan is due any more")
+		}
+	})
+}
+
+// TestOldestAreOfAllParticipants: a turn for what is longest due is scanned from where the earlier of the two watermarks is,
+// also where the rows of the throttled are younger than those of the others.
+func TestOldestAreOfAllParticipants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		cursors.Learn(cursors.Plan(bank(32)), found(dueAt("noisy", 1, 32, noon.Add(-time.Hour)), 100_000_000))
+		next := cursors.Plan(bank(32))
+		if len(next[0].Throttled) != 1 {
+			t.Fatalf("throttled: %v", next[0].Throttled)
+		}
+		// The others' rows are older than those of the throttled, and more of them are due.
+		fair := next[0].FairSlots
+		claims := dueAt("noisy", 1, 32-fair, noon.Add(-time.Minute))
+		for n := range fair {
+			claims = append(claims, dueAt(fmt.Sprint("quiet-", n), 1, 1, noon.Add(-2*time.Hour))...)
+		}
+		cursors.Learn(next, found(claims, 0))
+		lanes := bank(32)
+		lanes[0].Oldest = 32
+		scan := cursors.Plan(lanes)[0]
+		if scan.From[1].IsZero() || scan.ThrottledFrom[1].After(scan.From[1]) {
+			t.Errorf("the others are scanned from %v, and the oldest of all from %v", scan.From[1], scan.ThrottledFrom[1])
+		}
+		if scan = plan(&cursors, 32); !scan.ThrottledFrom[1].After(scan.From[1]) {
+			t.Errorf("the throttled are scanned from %v, where the others are: it walks over what it has claimed", scan.ThrottledFrom[1])
 		}
 	})
 }

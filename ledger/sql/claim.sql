@@ -6,7 +6,7 @@
 -- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to claim and no others; null: any
 -- $9 fair[]: of the free, what goes to participants that are not throttled, before those that are
 -- $10 to $12 since[] by priority: where the scan for them starts
--- $13 to $15 behind[] by priority: where the scan for the throttled starts; never later
+-- $13 to $15 behind[] by priority: where the scan for the throttled starts, and that for the longest due of all
 -- $16 rail_type[] and $17 participant_id[]: which participants are throttled in which lane
 -- $18 goes_on[]: whether the lane is claimed although a suspension is open
 --
