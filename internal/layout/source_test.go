@@ -219,3 +219,26 @@ func TestDrawnComments(t *testing.T) {
 		t.Log(all[n])
 	}
 }
+
+// TestFilesAreShort keeps a file to what can be read in one go. Tests may be longer: a table has as many rows as it has.
+func TestFilesAreShort(t *testing.T) {
+	t.Parallel()
+	const most = 350
+	files := 0
+	walk(t, func(file string) {
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		files++
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(string(text), "\n"); lines > most {
+			t.Errorf("%s has %d lines, more than %d: split it by the questions that it answers", file, lines, most)
+		}
+	})
+	if files < 300 {
+		t.Errorf("only %d files were seen: the rule looks at nothing", files)
+	}
+}

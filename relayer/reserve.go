@@ -1,0 +1,133 @@
+package relayer
+
+import (
+	"maps"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/schedule"
+)
+
+// reservation is what one lane may claim in a turn.
+type reservation struct {
+	server  payment.Server // that the lane was free to be claimed on
+	budget  payment.TimeBudget
+	goesOn  bool // although a suspension is open
+	lane    *lane
+	ask     schedule.Ask
+	permits []*rails.Permit // one for each slot that the ask has reserved
+}
+
+// allows reports whether a lane may be claimed, by the server and the sends that it may have
+// forgotten, and whether it goes on although a suspension is open.
+func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
+	claimed, goesOn = r.guard.Allows(one.profile.Policy, one.rules, time.Duration(one.profile.Timeouts.Write))
+	if goesOn && (!one.suspended || one.wentBack) {
+		claimed = false // by what sends that may be forgotten were made is not known
+	}
+	return claimed, goesOn
+}
+
+// reserve takes permits in every lane that may be claimed now. Permits come
+// before the claim, so that an open breaker or a full rail leaves instructions
+// in pending and burns no attempts.
+func (r *Relayer) reserve(now time.Time) map[string]*reservation {
+	l := &r.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	server, budget := r.guard.Server(), r.budget.current()
+	reserved := make(map[string]*reservation, len(l.byRail))
+	asks := make([]*schedule.Ask, 0, len(l.byRail)) // in the order of the map: another one each time
+	for name, one := range l.byRail {
+		free := one.queue.Begin(now)
+		claimed, goesOn := r.allows(one)
+		if claimed && !one.paused && !one.outdated && free {
+			held := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
+			held.ask = schedule.Ask{Lane: &one.queue, Reserve: held.reserve}
+			reserved[name], asks = held, append(asks, &held.ask)
+		}
+	}
+	schedule.Plan(r.config.ClaimMax, asks)
+	maps.DeleteFunc(reserved, func(_ string, held *reservation) bool { return held.ask.Slots == 0 })
+	return reserved
+}
+
+// reserve takes up to n permits, and returns how many there were.
+func (v *reservation) reserve(n int) int {
+	permits := v.lane.guard.Reserve(n)
+	v.permits = append(v.permits, permits...)
+	return len(permits)
+}
+
+// claimed notes how many instructions of each lane a committed turn has claimed.
+func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := make(map[string]int, len(reserved))
+	for i := range claims {
+		got[claims[i].RailType]++
+	}
+	for name, held := range reserved {
+		held.ask.Learn(got[name])
+	}
+}
+
+// left reports whether the last turn may have left something in some lane that it could
+// have taken.
+func (l *lanes) left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.byRail {
+		if one.queue.Left() {
+			return true
+		}
+	}
+	return false
+}
+
+// backlog reports whether some lane may have more due than it had slots for, and
+// has a slot now.
+func (l *lanes) backlog() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.byRail {
+		if one.queue.Backlog() && !one.paused && one.guard.InFlight() < one.guard.Limit() && one.guard.State() != rails.BreakerOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// request turns reservations into a claim.
+func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest {
+	claim := payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
+	for name, each := range reserved {
+		lane := payment.Lane{
+			RailType: name, Free: len(each.permits),
+			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(), GoesOn: each.goesOn,
+		}
+		if each.ask.Oldest {
+			lane.Oldest = lane.Free
+		}
+		claim.Lanes, claim.Server = append(claim.Lanes, lane), each.server
+	}
+	return claim
+}
+
+// take gives one permit to a claim.
+func (v *reservation) take() *rails.Permit {
+	last := len(v.permits) - 1
+	permit := v.permits[last]
+	v.permits = v.permits[:last]
+	return permit
+}
+
+func releaseAll(reserved map[string]*reservation) {
+	for _, each := range reserved {
+		for _, permit := range each.permits {
+			permit.Release()
+		}
+		each.permits = nil
+	}
+}
