@@ -1,12 +1,11 @@
 package reaper
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -43,45 +42,25 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	fill := func(value *time.Duration, standard time.Duration) {
-		if *value == 0 {
-			*value = standard
-		}
-	}
-	fill(&c.Every, 5*time.Second)
-	fill(&c.Grace, 20*time.Second)
-	fill(&c.PartitionsEvery, time.Hour)
-	fill(&c.ForgetAfter, 24*time.Hour)
-	fill(&c.StoreTimeout, 30*time.Second)
-	if c.Batch == 0 {
-		c.Batch = 500
-	}
-	if c.MonthsAhead == 0 {
-		c.MonthsAhead = 3
-	}
+	service.Fill(&c.Every, 5*time.Second)
+	service.Fill(&c.Grace, 20*time.Second)
+	service.Fill(&c.PartitionsEvery, time.Hour)
+	service.Fill(&c.ForgetAfter, 24*time.Hour)
+	service.Fill(&c.StoreTimeout, 30*time.Second)
+	service.Fill(&c.Batch, 500)
+	service.Fill(&c.MonthsAhead, 3)
 	return c
 }
 
 func (c Config) validate() error {
-	var all []error
-	within := func(name string, value, low, high time.Duration) {
-		if value < low || value > high {
-			all = append(all, fmt.Errorf("%s is %s, must be %s to %s", name, value, low, high))
-		}
-	}
-	if c.WorkerID == "" || len(c.WorkerID) > 200 {
-		all = append(all, errors.New("the worker id must be 1 to 200 bytes"))
-	}
-	within("every", c.Every, 10*time.Millisecond, 10*time.Minute)
-	within("grace", c.Grace, 10*time.Millisecond, time.Hour)
-	within("partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
-	within("forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)
-	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
-	if c.Batch < 1 || c.Batch > 5000 {
-		all = append(all, fmt.Errorf("batch is %d, must be 1 to 5000", c.Batch))
-	}
-	if c.MonthsAhead < 3 || c.MonthsAhead > 24 {
-		all = append(all, fmt.Errorf("months ahead is %d, must be 3 to 24", c.MonthsAhead))
-	}
-	return errors.Join(all...)
+	var b service.Bounds
+	b.WorkerID(c.WorkerID)
+	service.Within(&b, "every", c.Every, 10*time.Millisecond, 10*time.Minute)
+	service.Within(&b, "grace", c.Grace, 10*time.Millisecond, time.Hour)
+	service.Within(&b, "partitions every", c.PartitionsEvery, time.Second, 24*time.Hour)
+	service.Within(&b, "forget after", c.ForgetAfter, time.Minute, 30*24*time.Hour)
+	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	service.Within(&b, "batch", c.Batch, 1, 5000)
+	service.Within(&b, "months ahead", c.MonthsAhead, 3, 24)
+	return b.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -61,7 +62,7 @@ func (r *Reaper) setAside(ctx context.Context, result *Result, ids []payment.ID,
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(sqlState(cause)))
+	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}

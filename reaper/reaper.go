@@ -12,10 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/lineage"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -109,9 +109,9 @@ type Reaper struct {
 	graceUntil time.Time
 	lastTurn   time.Time
 	partsAt    time.Time
-	ready      atomic.Pointer[string]
-	turnAt     atomic.Int64
-	begun      time.Time
+	once       service.Once
+	ready      service.Readiness
+	turnAt     service.Last // of the last turn that worked
 }
 
 // New checks the configuration, every fault of it at once.
@@ -127,14 +127,15 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	if err != nil {
 		return nil, err
 	}
-	r := &Reaper{config: config, store: store, guard: guard, watch: watch, log: log, begun: time.Now()}
-	r.ready.Store(new("starting"))
-	return r, nil
+	return &Reaper{config: config, store: store, guard: guard, watch: watch, log: log}, nil
 }
 
 // Run repairs until the context ends. It returns an error only where the server
 // may not be trusted with money, or another build has migrated the cell.
 func (r *Reaper) Run(ctx context.Context) error {
+	if err := r.once.Begin(); err != nil {
+		return err
+	}
 	for failures := 0; ctx.Err() == nil; {
 		begun := time.Now()
 		result, err := r.RunOnce(ctx)
@@ -144,12 +145,12 @@ func (r *Reaper) Run(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			failures++
 			r.watch.TurnFailed()
-			r.ready.Store(new("the last turn did not work: " + err.Error()))
+			r.ready.Refuse("the last turn did not work: " + err.Error())
 			r.log.WarnContext(ctx, "turn did not work", "error", err, "failures", failures)
 		case err == nil:
 			failures = 0
-			r.ready.Store(nil)
-			r.turnAt.Store(int64(time.Since(r.begun)))
+			r.ready.Accept()
+			r.turnAt.Mark()
 			r.watch.Turn(result, time.Since(begun))
 		}
 		wait := r.config.Every
@@ -159,7 +160,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 		if failures > 0 {
 			wait = min(r.config.Every, 100*time.Millisecond<<min(failures, 10))
 		}
-		sleep(ctx, wait)
+		service.Sleep(ctx, wait)
 	}
 	r.sayStopped()
 	return nil
@@ -281,10 +282,10 @@ func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
 
 // Ready reports whether the last turn worked and was not long ago.
 func (r *Reaper) Ready() error {
-	if why := r.ready.Load(); why != nil {
-		return errors.New(*why)
+	if err := r.ready.Err(); err != nil {
+		return err
 	}
-	if age := time.Since(r.begun) - time.Duration(r.turnAt.Load()); age > r.config.StoreTimeout+3*r.config.Every {
+	if age := r.turnAt.Age(); age > r.config.StoreTimeout+3*r.config.Every {
 		return fmt.Errorf("the last turn was %s ago", age.Round(time.Second))
 	}
 	return nil
@@ -320,14 +321,5 @@ func (r *Reaper) sayStopped() {
 	defer cancel()
 	if err := r.sendBeat(ctx, "stopped"); err != nil {
 		r.log.Info("last heartbeat did not go in", "error", err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -103,17 +104,8 @@ func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *
 
 // refused reports whether the server answered with a refusal: then nothing
 // happened, and less at once may work. A broken link is no refusal.
-func refused(err error) bool { return !errors.Is(err, payment.ErrCommitUnknown) && sqlState(err) != "" }
-
-// sqlState is the server's refusal, if it was one and not a broken link.
-func sqlState(err error) string {
-	if refused, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		return refused.SQLState()
-	}
-	return ""
+func refused(err error) bool {
+	return !errors.Is(err, payment.ErrCommitUnknown) && service.SQLState(err) != ""
 }
 
 func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {

@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // beat sends heartbeats until the context ends.
 func (r *Relayer) beat(ctx context.Context) {
-	for sleep(ctx, r.beatEvery()) {
-		one, cancel := context.WithTimeout(ctx, r.budget.current().HeartbeatStale/2)
+	service.Repeat(ctx, r.beatEvery, func(ctx context.Context) error {
+		one, cancel := context.WithTimeout(ctx, service.BeatWithin(r.budget.current().HeartbeatStale))
+		defer cancel()
 		if err := r.sendBeat(one, r.status()); err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "heartbeat did not go in", "error", err, "age", r.beatAge().Round(time.Millisecond))
 		}
-		cancel()
-	}
+		return nil
+	})
 }
 
 func (r *Relayer) status() string {
@@ -60,7 +62,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 }
 
 func (r *Relayer) beatAge() time.Duration {
-	return r.beatAt.Load().Age()
+	return r.beatAt.Age()
 }
 
 func (r *Relayer) sayStopped() {
@@ -102,7 +104,7 @@ func (r *Relayer) testBell(ctx context.Context) {
 // cancelled, which makes it UNKNOWN and its own evidence.
 func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
 	r.stopping.Store(true)
-	r.notReady("stopping")
+	r.ready.Refuse("stopping")
 	within := r.budget.finishing().drain
 	until := time.Now().Add(within)
 	overdue := time.AfterFunc(within, func() {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -105,9 +106,5 @@ func (b *budget) holds() bool {
 
 // beatEvery is the time between heartbeats.
 func (r *Relayer) beatEvery() time.Duration {
-	every := r.config.HeartbeatEvery
-	if stale := r.budget.next().HeartbeatStale; stale > 0 {
-		every = min(every, stale/3)
-	}
-	return every
+	return service.BeatEvery(r.config.HeartbeatEvery, r.budget.next().HeartbeatStale)
 }

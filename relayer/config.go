@@ -1,12 +1,11 @@
 package relayer
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -53,55 +52,33 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	fill := func(value *time.Duration, standard time.Duration) {
-		if *value == 0 {
-			*value = standard
-		}
-	}
-	fill(&c.Poll, 500*time.Millisecond)
-	fill(&c.Coalesce, 10*time.Millisecond)
-	fill(&c.Pace, 2*time.Millisecond)
-	fill(&c.HeartbeatEvery, 2*time.Second)
-	fill(&c.RefreshEvery, 5*time.Second)
-	fill(&c.BellTestEvery, time.Minute)
-	fill(&c.StoreTimeout, 10*time.Second)
-	if c.ClaimMax == 0 {
-		c.ClaimMax = 500
-	}
-	if c.Streams == 0 {
-		c.Streams = 2
-	}
-	if c.RecordMax == 0 {
-		c.RecordMax = 500
-	}
+	service.Fill(&c.Poll, 500*time.Millisecond)
+	service.Fill(&c.Coalesce, 10*time.Millisecond)
+	service.Fill(&c.Pace, 2*time.Millisecond)
+	service.Fill(&c.HeartbeatEvery, 2*time.Second)
+	service.Fill(&c.RefreshEvery, 5*time.Second)
+	service.Fill(&c.BellTestEvery, time.Minute)
+	service.Fill(&c.StoreTimeout, 10*time.Second)
+	service.Fill(&c.ClaimMax, 500)
+	service.Fill(&c.Streams, 2)
+	service.Fill(&c.RecordMax, 500)
 	return c
 }
 
 func (c Config) validate() error {
-	var all []error
-	within := func(name string, value, low, high time.Duration) {
-		if value < low || value > high {
-			all = append(all, fmt.Errorf("%s is %s, must be %s to %s", name, value, low, high))
-		}
-	}
-	if c.WorkerID == "" || len(c.WorkerID) > 200 {
-		all = append(all, errors.New("the worker id must be 1 to 200 bytes"))
-	}
-	within("poll", c.Poll, 50*time.Millisecond, time.Minute)
-	within("coalesce", c.Coalesce, 0, time.Second)
-	within("pace", c.Pace, 0, time.Second)
-	within("heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
-	within("refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
-	within("bell test every", c.BellTestEvery, 100*time.Millisecond, time.Hour)
-	within("store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
-	if c.ClaimMax < 1 || c.ClaimMax > 5000 {
-		all = append(all, fmt.Errorf("claim max is %d, must be 1 to 5000", c.ClaimMax))
-	}
+	var b service.Bounds
+	b.WorkerID(c.WorkerID)
+	service.Within(&b, "poll", c.Poll, 50*time.Millisecond, time.Minute)
+	service.Within(&b, "coalesce", c.Coalesce, 0, time.Second)
+	service.Within(&b, "pace", c.Pace, 0, time.Second)
+	service.Within(&b, "heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
+	service.Within(&b, "refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
+	service.Within(&b, "bell test every", c.BellTestEvery, 100*time.Millisecond, time.Hour)
+	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
+	service.Within(&b, "claim max", c.ClaimMax, 1, 5000)
 	if c.Streams < 1 || c.Streams > 8 {
-		all = append(all, fmt.Errorf("streams are %d, must be 1 to 8", c.Streams))
+		b.Refuse("streams are %d, must be 1 to 8", c.Streams)
 	}
-	if c.RecordMax < 1 || c.RecordMax > 5000 {
-		all = append(all, fmt.Errorf("record max is %d, must be 1 to 5000", c.RecordMax))
-	}
-	return errors.Join(all...)
+	service.Within(&b, "record max", c.RecordMax, 1, 5000)
+	return b.Err()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -157,7 +158,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 		case err == nil:
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
-		case payment.IsPutBack(sqlState(err)):
+		case payment.IsPutBack(service.SQLState(err)):
 			if err := r.setAsidePutBack(ctx, name, err); err != nil {
 				return err
 			}
@@ -193,7 +194,7 @@ func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) er
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(sqlState(cause)))
+	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
@@ -212,7 +213,7 @@ func away(err error) bool {
 	if errors.Is(err, payment.ErrCommitUnknown) {
 		return true
 	}
-	state := sqlState(err)
+	state := service.SQLState(err)
 	if len(state) < 2 {
 		return true
 	}
@@ -228,15 +229,4 @@ func away(err error) bool {
 // rows may fare better.
 func rowsFault(err error) bool {
 	return err != nil && !away(err) && !errors.Is(err, payment.ErrLockTimeout)
-}
-
-// sqlState is the server's refusal, if it was one and not a broken link.
-func sqlState(err error) string {
-	if refused, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		return refused.SQLState()
-	}
-	return ""
 }

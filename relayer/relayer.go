@@ -26,8 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/lineage"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -48,13 +48,14 @@ type Relayer struct {
 	looking sync.Mutex // one look after the other by streams that drain: before, the primary one looks alone
 	beating sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
 	streams []*stream
-	rung    chan struct{}                // size 1: the bell
-	more    chan struct{}                // size 1: there is more than one stream can take
-	beatAt  atomic.Pointer[clock.Moment] // of the last heartbeat that went in; at first, of the start
+	rung    chan struct{} // size 1: the bell
+	more    chan struct{} // size 1: there is more than one stream can take
+	beatAt  service.Last  // of the last heartbeat that went in; at first, of the start
 
 	deaf     atomic.Bool
 	stopping atomic.Bool
-	ready    atomic.Pointer[string] // why it is not; nil: ready
+	once     service.Once
+	ready    service.Readiness
 }
 
 // New checks the configuration, every fault of it at once.
@@ -77,11 +78,10 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 		spans: spans{config.Tracer}, config: config, store: store, guard: guard, bell: bell, open: open, watch: watch, log: log,
 		rung: make(chan struct{}, 1), more: make(chan struct{}, 1),
 	}
-	r.beatAt.Store(new(clock.Now()))
+	r.beatAt.Mark()
 	for n := range config.Streams {
 		r.streams = append(r.streams, newStream(r, n == 0))
 	}
-	r.notReady("starting")
 	return r, nil
 }
 
@@ -90,6 +90,9 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 // after an orderly stop, and an error where the server may not be trusted with
 // money, another build has migrated the cell, or the configuration can't work.
 func (r *Relayer) Run(ctx context.Context) error {
+	if err := r.once.Begin(); err != nil {
+		return err
+	}
 	if err := r.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -132,14 +135,14 @@ func (r *Relayer) start(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := r.prepare(ctx)
 		if err == nil {
-			r.isReady()
+			r.ready.Accept()
 			return nil
 		}
 		if payment.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
 			r.sayStopped()
 			return err
 		}
-		r.notReady("the database can't be used yet")
+		r.ready.Refuse("the database can't be used yet")
 		r.log.WarnContext(ctx, "waiting for the database", "error", err, "try", try+1)
 		if !sleep(ctx, backOff(try)) {
 			return ctx.Err()
@@ -180,8 +183,8 @@ func (r *Relayer) ring() { signal(r.rung) }
 
 // Ready reports whether the relayer can work, or why it can't.
 func (r *Relayer) Ready() error {
-	if why := r.ready.Load(); why != nil {
-		return errors.New(*why)
+	if err := r.ready.Err(); err != nil {
+		return err
 	}
 	if age := r.beatAge(); age > r.budget.current().HeartbeatStale {
 		return fmt.Errorf("the last heartbeat went in %s ago", age.Round(time.Second))
@@ -192,9 +195,6 @@ func (r *Relayer) Ready() error {
 	return nil
 }
 
-func (r *Relayer) isReady()            { r.ready.Store(nil) }
-func (r *Relayer) notReady(why string) { r.ready.Store(&why) }
-
 // signal leaves one wake-up in a channel of size 1.
 func signal(c chan struct{}) {
 	select {
@@ -204,16 +204,7 @@ func signal(c chan struct{}) {
 }
 
 // sleep waits, and reports whether the context is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+func sleep(ctx context.Context, d time.Duration) bool { return service.Sleep(ctx, d) }
 
 // backOff grows from 100 ms to 5 s.
 func backOff(try int) time.Duration {

@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -75,25 +76,18 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.StoreTimeout = orElse(c.StoreTimeout, 10*time.Second)
-	c.WaitMax = orElse(c.WaitMax, 30*time.Second)
-	c.BodyBytesMax = orElse(c.BodyBytesMax, 128<<10)
-	c.ConnectionsMax = orElse(c.ConnectionsMax, 1000)
-	c.BatchesMax = orElse(c.BatchesMax, 4)
-	c.BatchTimeMax = orElse(c.BatchTimeMax, 10*time.Minute)
-	c.StreamsMax = orElse(c.StreamsMax, 500)
-	c.StreamLife = orElse(c.StreamLife, time.Hour)
-	c.StreamBeat = orElse(c.StreamBeat, 15*time.Second)
-	c.IdleMax = orElse(c.IdleMax, 15*time.Second)
-	c.Drain = orElse(c.Drain, 20*time.Second)
+	service.Fill(&c.StoreTimeout, 10*time.Second)
+	service.Fill(&c.WaitMax, 30*time.Second)
+	service.Fill(&c.BodyBytesMax, 128<<10)
+	service.Fill(&c.ConnectionsMax, 1000)
+	service.Fill(&c.BatchesMax, 4)
+	service.Fill(&c.BatchTimeMax, 10*time.Minute)
+	service.Fill(&c.StreamsMax, 500)
+	service.Fill(&c.StreamLife, time.Hour)
+	service.Fill(&c.StreamBeat, 15*time.Second)
+	service.Fill(&c.IdleMax, 15*time.Second)
+	service.Fill(&c.Drain, 20*time.Second)
 	return c
-}
-
-func orElse[T comparable](value, standard T) T {
-	if value == *new(T) {
-		return standard
-	}
-	return value
 }
 
 // API answers under /v1.

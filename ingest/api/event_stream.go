@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/event"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -164,7 +165,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 			if err := s.out.write(":\n\n"); err != nil {
 				return err
 			}
-			if !pause(ctx, time.Second) {
+			if !service.Sleep(ctx, time.Second) {
 				return nil
 			}
 			continue
@@ -219,17 +220,5 @@ func (s *streaming) follow(ctx context.Context) error {
 				return err
 			}
 		}
-	}
-}
-
-// pause waits, and reports whether the context goes on.
-func pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -65,22 +66,9 @@ func (c *courier) run(ctx context.Context) {
 	defer c.close()
 	defer c.watch.Seen(c.endpoint.ID, State{})
 	for ctx.Err() == nil {
-		pause(ctx, c.turn(ctx))
+		service.Sleep(ctx, c.turn(ctx))
 	}
 	c.release(ctx)
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, wait time.Duration) {
-	if wait <= 0 {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // turn delivers what is due, and returns the wait until the next turn.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -204,7 +205,7 @@ func (c *courier) keep(ctx context.Context, lost context.CancelFunc) (stop func(
 	go func() {
 		defer close(done)
 		for {
-			pause(ctx, c.config.Lease/3)
+			service.Sleep(ctx, c.config.Lease/3)
 			if ctx.Err() != nil {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -61,12 +62,12 @@ type Service struct {
 
 // New looks up the secrets, by getenv, and opens no connection.
 func New(file File, config Config, getenv func(string) string, store Store, watch Observer, log *slog.Logger) (*Service, error) {
-	if config.Worker == "" || config.StoreTimeout <= 0 {
-		return nil, errors.New("a worker's name and a timeout of the store are needed")
+	service.Fill(&config.Poll, max(500*time.Millisecond, time.Duration(len(file.Endpoints))*10*time.Millisecond))
+	service.Fill(&config.Lease, 30*time.Second)
+	service.Fill(&config.Drain, 10*time.Second)
+	if config.Worker == "" || min(config.StoreTimeout, config.Poll, config.Lease, config.Drain) <= 0 {
+		return nil, errors.New("a worker's name and a timeout of the store are needed, and no time may be negative")
 	}
-	config.Poll = orDefault(config.Poll, max(500*time.Millisecond, time.Duration(len(file.Endpoints))*10*time.Millisecond))
-	config.Lease = orDefault(config.Lease, 30*time.Second)
-	config.Drain = orDefault(config.Drain, 10*time.Second)
 	// Two starts by one name would share each lease.
 	config.Worker += "-" + strings.ToLower(rand.Text()[:10])
 	s := &Service{}
@@ -84,13 +85,6 @@ func New(file File, config Config, getenv func(string) string, store Store, watc
 		})
 	}
 	return s, errors.Join(all...)
-}
-
-func orDefault(value, or time.Duration) time.Duration {
-	if value <= 0 {
-		return or
-	}
-	return value
 }
 
 // Run delivers until the context ends, then lets deliveries under way finish.

@@ -18,12 +18,12 @@ var floors = [][]string{
 		"migrations", "schedule", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
 		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/mutants", "proofs/twin",
 	},
-	{ // the store, the contract of rails, and what callers reach over HTTP
-		"ledger", "rails", "ingest/api", "ingest/webhook", "internal/lineage", "internal/tracing/export", "proofs",
+	{ // the store, the contract of rails, and what services have in common
+		"ledger", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
 		"internal/install", "bench/against", "proofs/mutantsrun",
 	},
 	{ // the services, the adapters, and the package for callers
-		"", "relayer", "reaper", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
+		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
 		"internal/celltest", "internal/localrun", "alerts/live", "proofs/apirun", "proofs/faults",
 	},
 	{"ingest/callback", "rails/railconfig", "alerts/alertsrun", "bench/systems", "proofs/faultsrun"},

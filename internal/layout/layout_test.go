@@ -28,9 +28,9 @@ var mayImport = map[string][]string{
 	"rails":      {"payment", "internal/yamlstrict", "internal/reach"},
 	"schedule":   {"payment"},
 	"ledger":     {"payment", "schedule", "migrations", "internal/linger"},
-	"relayer":    {"payment", "rails", "schedule", "internal/lineage", "internal/clock"},
-	"reaper":     {"payment", "rails", "internal/lineage"},
-	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach"},
+	"relayer":    {"payment", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
+	"reaper":     {"payment", "rails", "internal/lineage", "internal/service"},
+	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach", "internal/service"},
 	"":           {"payment", "ledger", "internal/httpclient"}, // package railhead, at the root
 	"migrations": {"payment"},
 	"acl":        {},
