@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/secret"
@@ -23,9 +23,8 @@ type apiService struct {
 	settings settings
 	store    *ledger.Door
 	api      *api.API
+	heart    *service.Heart
 	log      *slog.Logger
-	beatAt   atomic.Int64
-	budget   atomic.Pointer[payment.TimeBudget] // of the last heartbeat
 	draining atomic.Bool
 }
 
@@ -33,7 +32,7 @@ type apiService struct {
 const awayBeat = 250 * time.Millisecond
 
 // newAPI wires the API to its own login.
-func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
+func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_API_URL", s.APIURL)
 	if err != nil {
 		return nil, nil, err
@@ -58,9 +57,15 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	a := &apiService{settings: s, store: store, api: door, log: log}
-	a.budget.Store(new(payment.DefaultTimeBudget()))
-	return a, store.Close, nil
+	beat := func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+		pulse, err := store.Heartbeat(ctx, beat)
+		if !service.Denied(err) {
+			door.SetAway(err != nil) // until one goes in again each call is answered at once
+		}
+		return pulse, err
+	}
+	heart := service.NewHeart(s.heart("ingest", "RAILHEAD_API_URL takes a member of railhead_api"), beat, log)
+	return &apiService{settings: s, store: store, api: door, heart: heart, log: log}, store.Close, nil
 }
 
 // listOf reads a list with commas between.
@@ -91,16 +96,11 @@ func eventKeys(refs string) (keys [][]byte, err error) {
 
 // Run serves until the context ends, then lets requests under way get their answers.
 func (a *apiService) Run(ctx context.Context) error {
-	listener, err := net.Listen("tcp", a.settings.APIAddr)
+	listener, err := listen("RAILHEAD_API_ADDR", a.settings.APIAddr, a.settings.APIFile)
 	if err != nil {
-		return usage(fmt.Errorf("listening on RAILHEAD_API_ADDR %s: %w", a.settings.APIAddr, err))
+		return err
 	}
-	if a.settings.APIFile != "" {
-		if err := writeWhole(a.settings.APIFile, listener.Addr().String()+"\n"); err != nil {
-			return errors.Join(fmt.Errorf("writing RAILHEAD_API_ADDR_FILE: %w", err), listener.Close())
-		}
-	}
-	if err := a.beat(ctx, "running"); unfitAPI(err) {
+	if err := a.beat(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	// Where it can't be asked now, each enqueue asks.
@@ -108,34 +108,40 @@ func (a *apiService) Run(ctx context.Context) error {
 		return errors.Join(usage(err), listener.Close())
 	}
 	a.log.InfoContext(ctx, "taking instructions over HTTP", "addr", listener.Addr().String())
-	serving, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	served := make(chan error, 1)
-	go func() { served <- a.api.Serve(serving, listener) }()
-	for {
-		wait := min(a.settings.HeartbeatEvery, a.budget.Load().HeartbeatStale/3)
-		if a.Ready() != nil {
-			wait = min(wait, awayBeat)
-		}
-		select {
-		case err := <-served:
-			a.ended(ctx)
-			return err
-		case <-ctx.Done():
-			a.draining.Store(true)
-			err := <-served
-			a.ended(ctx)
-			return err
-		case <-time.After(wait):
-			if err := a.beat(ctx, "running"); unfitAPI(err) {
-				stop(err)
-				return errors.Join(err, <-served)
-			}
-			if err := a.api.NoteUses(ctx); err != nil && ctx.Err() == nil {
-				a.log.WarnContext(ctx, "uses of tokens were not noted", "error", err)
-			}
-		}
+	defer context.AfterFunc(ctx, func() { a.draining.Store(true) })()
+	err = service.Together(ctx,
+		func(ctx context.Context) error { return a.api.Serve(ctx, listener) },
+		func(ctx context.Context) error { return service.Repeat(ctx, a.beatEvery, a.beatAndNote) })
+	if !service.Fatal(err) {
+		a.ended(ctx)
 	}
+	return err
+}
+
+// beatEvery is less while the database is away.
+func (a *apiService) beatEvery() time.Duration {
+	if a.Ready() != nil {
+		return min(a.heart.Every(), awayBeat)
+	}
+	return a.heart.Every()
+}
+
+// beat returns an error where the API can't work on what it is connected to.
+func (a *apiService) beat(ctx context.Context) error {
+	if err := a.heart.Beat(ctx, "running"); service.Fatal(err) {
+		return err
+	}
+	return nil // it is logged, and the next one is due soon
+}
+
+func (a *apiService) beatAndNote(ctx context.Context) error {
+	if err := a.beat(ctx); err != nil {
+		return err
+	}
+	if err := a.api.NoteUses(ctx); err != nil && ctx.Err() == nil {
+		a.log.WarnContext(ctx, "uses of tokens were not noted", "error", err)
+	}
+	return nil
 }
 
 // ended says the last word.
@@ -145,46 +151,13 @@ func (a *apiService) ended(ctx context.Context) {
 	if err := a.api.NoteUses(last); err != nil {
 		a.log.WarnContext(last, "uses of tokens were not noted", "error", err)
 	}
-	a.beat(last, "stopped") //nolint:errcheck // it is logged; the silence says the same
-}
-
-// unfitAPI reports whether the API can't work on what it is connected to.
-func unfitAPI(err error) bool { return denied(err) || payment.Unfit(err) }
-
-func (a *apiService) beat(ctx context.Context, status string) error {
-	ctx, cancel := context.WithTimeout(ctx, min(a.settings.StoreTimeout, a.budget.Load().HeartbeatStale/2))
-	defer cancel()
-	pulse, err := a.store.Heartbeat(ctx, payment.Heartbeat{
-		Name: a.settings.WorkerID, Kind: "ingest", Host: hostName(), Version: buildVersion(), Status: status, Budget: *a.budget.Load(),
-	})
-	switch {
-	case denied(err):
-		return fmt.Errorf("RAILHEAD_API_URL takes a member of railhead_api: %w", err)
-	case err != nil:
-		// Until one goes in again each call is answered at once.
-		a.api.SetAway(true)
-		a.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
-		return err
-	}
-	a.api.SetAway(false)
-	if a.beatAt.Load() == 0 {
-		if err := pulse.Budget.Agrees(a.settings.asserted()); err != nil {
-			return err
-		}
-	}
-	a.budget.Store(&pulse.Budget)
-	a.beatAt.Store(time.Now().UnixNano())
-	return nil
+	a.heart.Stopped(last)
 }
 
 // Ready reports whether the database takes instructions.
 func (a *apiService) Ready() error {
-	switch {
-	case a.draining.Load():
+	if a.draining.Load() {
 		return errors.New("the process is being stopped")
-	case time.Since(time.Unix(0, a.beatAt.Load())) > a.budget.Load().HeartbeatStale:
-		return errors.New("the last heartbeat did not go in")
-	default:
-		return nil
 	}
+	return a.heart.Ready()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -33,7 +34,7 @@ type callbacks struct {
 }
 
 // newCallbacks wires the endpoint to its own login.
-func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
+func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_CALLBACKS_URL", s.CallbacksURL)
 	if err != nil {
 		return nil, nil, err

@@ -2,31 +2,24 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
-	"time"
 
 	"github.com/railhead-pay/railhead/ingest/webhook"
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
 )
 
 // eventsService delivers events to callers' endpoints, as a component.
 type eventsService struct {
-	settings settings
-	beats    *ledger.Events // for heartbeats alone: deliveries may hold all connections
-	service  *webhook.Service
-	log      *slog.Logger
-	beatAt   atomic.Int64
-	budget   atomic.Pointer[payment.TimeBudget] // of the last heartbeat
+	deliveries *webhook.Service
+	heart      *service.Heart
 }
 
 // newEvents wires the service to its own login.
-func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
+func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_EVENTS_URL", s.EventsURL)
 	if err != nil {
 		return nil, nil, err
@@ -41,79 +34,43 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, usage(err)
 	}
 	config.MaxConns = 1
-	beats, err := ledger.OpenEvents(ctx, config)
+	beats, err := ledger.OpenEvents(ctx, config) // for heartbeats alone: deliveries may hold all connections
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
 	}
 	end := func() { store.Close(); beats.Close() }
-	service, err := webhook.New(file, webhook.Config{Worker: s.WorkerID, StoreTimeout: s.StoreTimeout}, os.Getenv, store, set.Webhooks(file), log)
+	deliveries, err := webhook.New(file, webhook.Config{Worker: s.WorkerID, StoreTimeout: s.StoreTimeout}, os.Getenv, store, set.Webhooks(file), log)
 	if err != nil {
 		end()
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_EVENTS_FILE: %w", err))
 	}
-	e := &eventsService{settings: s, beats: beats, service: service, log: log}
-	e.budget.Store(new(payment.DefaultTimeBudget()))
-	return e, end, nil
+	heart := service.NewHeart(s.heart("events", "RAILHEAD_EVENTS_URL takes a member of railhead_events"), beats.Heartbeat, log)
+	return &eventsService{deliveries: deliveries, heart: heart}, end, nil
 }
 
 // Run delivers until the context ends, then lets deliveries under way finish.
 func (e *eventsService) Run(ctx context.Context) error {
-	if err := e.beat(ctx, "running"); unfitEvents(err) {
-		return err
-	}
-	delivering, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan struct{})
-	go func() { e.service.Run(delivering); close(ended) }()
-	for {
-		select {
-		case <-ctx.Done():
-			<-ended
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			e.beat(last, "stopped") //nolint:errcheck // it is logged; the silence says the same
-			return nil
-		case <-time.After(min(e.settings.HeartbeatEvery, e.budget.Load().HeartbeatStale/3)):
-			if err := e.beat(ctx, "running"); unfitEvents(err) {
-				stop()
-				<-ended
-				return err
-			}
-		}
-	}
-}
-
-// unfitEvents reports whether the service can't work on what it is connected to.
-func unfitEvents(err error) bool { return denied(err) || payment.Unfit(err) }
-
-func (e *eventsService) beat(ctx context.Context, status string) error {
-	ctx, cancel := context.WithTimeout(ctx, min(e.settings.StoreTimeout, e.budget.Load().HeartbeatStale/2))
-	defer cancel()
-	pulse, err := e.beats.Heartbeat(ctx, payment.Heartbeat{
-		Name: e.settings.WorkerID, Kind: "events", Host: hostName(), Version: buildVersion(), Status: status, Budget: *e.budget.Load(),
-	})
-	switch {
-	case denied(err):
-		return fmt.Errorf("RAILHEAD_EVENTS_URL takes a member of railhead_events: %w", err)
-	case err != nil:
-		e.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
-		return err
-	}
-	if e.beatAt.Load() == 0 {
-		if err := pulse.Budget.Agrees(e.settings.asserted()); err != nil {
+	beat := func(ctx context.Context) error {
+		if err := e.heart.Beat(ctx, "running"); service.Fatal(err) {
 			return err
 		}
+		return nil // it is logged, and the next one is due soon
 	}
-	e.budget.Store(&pulse.Budget)
-	e.beatAt.Store(time.Now().UnixNano())
-	return nil
+	if err := beat(ctx); err != nil {
+		return err
+	}
+	err := service.Together(ctx,
+		func(ctx context.Context) error {
+			e.deliveries.Run(ctx)
+			return nil
+		},
+		func(ctx context.Context) error { return service.Repeat(ctx, e.heart.Every, beat) })
+	if err == nil {
+		e.heart.Stopped(ctx)
+	}
+	return err
 }
 
 // Ready reports whether the database can be read.
-func (e *eventsService) Ready() error {
-	if time.Since(time.Unix(0, e.beatAt.Load())) > e.budget.Load().HeartbeatStale {
-		return errors.New("the last heartbeat did not go in")
-	}
-	return nil
-}
+func (e *eventsService) Ready() error { return e.heart.Ready() }

@@ -21,14 +21,9 @@ type probe interface {
 // work, else 503 and why) and /metrics until the context ends. The bound address goes
 // to addrFile, if one is named, once it listens.
 func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]probe, metrics http.Handler, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", addr)
+	listener, err := listen("RAILHEAD_HTTP_ADDR", addr, addrFile)
 	if err != nil {
-		return usage(fmt.Errorf("listening on RAILHEAD_HTTP_ADDR %s: %w", addr, err))
-	}
-	if addrFile != "" {
-		if err := writeWhole(addrFile, listener.Addr().String()+"\n"); err != nil {
-			return errors.Join(fmt.Errorf("writing RAILHEAD_HTTP_ADDR_FILE: %w", err), listener.Close())
-		}
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -64,6 +59,21 @@ func sayReady(w http.ResponseWriter, probes map[string]probe) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
+}
+
+// listen listens on the address that a variable names, and writes the bound one to a file, if one is named by the
+// variable with _FILE.
+func listen(variable, addr, addrFile string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, usage(fmt.Errorf("listening on %s %s: %w", variable, addr, err))
+	}
+	if addrFile != "" {
+		if err := writeWhole(addrFile, listener.Addr().String()+"\n"); err != nil {
+			return nil, errors.Join(fmt.Errorf("writing %s_FILE: %w", variable, err), listener.Close())
+		}
+	}
+	return listener, nil
 }
 
 // writeWhole replaces a file in one step, so that no reader sees half of it.

@@ -5,12 +5,13 @@ import (
 	"log/slog"
 
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
 // newReaper wires a reaper to its own login.
-func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
+func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_REAPER_URL", s.ReaperURL)
 	if err != nil {
 		return nil, nil, err

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -15,7 +16,7 @@ import (
 )
 
 // newRelayer wires a relayer to its own login, its listening session and its rails.
-func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (component, func(), error) {
+func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger) (service.Service, func(), error) {
 	url, err := s.url("RAILHEAD_RELAYER_URL", s.RelayerURL)
 	if err != nil {
 		return nil, nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/heap"
 	"github.com/railhead-pay/railhead/internal/metrics"
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 )
 
@@ -64,15 +65,9 @@ func serviceCommands() []*cobra.Command {
 	}
 }
 
-// component is something that runs until its context ends.
-type component interface {
-	probe
-	Run(ctx context.Context) error
-}
-
 // makers wire each kind of component to its own login.
-func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error) {
-	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (component, func(), error){
+func makers() map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error) {
+	return map[string]func(context.Context, settings, *metrics.Set, *slog.Logger) (service.Service, func(), error){
 		"relayer": newRelayer, "reaper": newReaper, "callbacks": newCallbacks, "api": newAPI, "events": newEvents,
 	}
 }
@@ -89,7 +84,7 @@ func serve(ctx context.Context, kinds ...string) error {
 		return err
 	}
 	set := metrics.New(buildVersion(), kinds...)
-	components := make(map[string]component)
+	components := make(map[string]service.Service)
 	for _, kind := range kinds {
 		each := s
 		each.WorkerID = cmp.Or(s.WorkerID, newWorkerID(kind))
@@ -121,7 +116,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	return runAll(ctx, s, components, database, set.Handler(log), log)
 }
 
-func runAll(ctx context.Context, s settings, components map[string]component, database *metrics.Database, scrape http.Handler, log *slog.Logger) error {
+func runAll(ctx context.Context, s settings, components map[string]service.Service, database *metrics.Database, scrape http.Handler, log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The endpoints outlive the components, so that a drain can be watched.
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/payment"
@@ -97,6 +98,14 @@ func readSettings() (settings, error) {
 func (s settings) asserted() payment.TimeBudget {
 	return payment.TimeBudget{
 		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
+	}
+}
+
+// heart is how a service of the kind given beats; otherLogin is said where the database denies it.
+func (s settings) heart(kind, otherLogin string) service.HeartConfig {
+	return service.HeartConfig{
+		Name: s.WorkerID, Kind: kind, Host: hostName(), Version: buildVersion(), Every: s.HeartbeatEvery, Within: s.StoreTimeout,
+		Asserted: s.asserted(), OtherLogin: otherLogin,
 	}
 }
 

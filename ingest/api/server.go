@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/service"
 )
 
 // Serve answers on a listener until the context ends. Then no more is accepted, waits end
@@ -29,20 +31,10 @@ func (a *API) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("the API: %w", err)
-	case <-ctx.Done():
-	}
-	a.drain()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.config.Drain)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		return errors.Join(fmt.Errorf("requests were under way after the drain time: %w", err), server.Close())
-	}
-	return nil
+	return service.Endpoint{Name: "the API", Server: server, Drain: func() time.Duration {
+		a.drain()
+		return a.config.Drain
+	}}.Serve(ctx, listener)
 }
 
 // atMost accepts a connection only while fewer than its slots are open: the others wait
