@@ -67,8 +67,8 @@ type Receiver struct {
 	Suspended func() bool
 }
 
-// New takes the readers by rail. Timeout bounds the wait of a callback for its turn, and then its recording.
-func New(readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer, log *slog.Logger) (*Receiver, error) {
+// NewReceiver takes the readers by rail. Timeout bounds the wait of a callback for its turn, and then its recording.
+func NewReceiver(readers map[string]*callback.Reader, store Store, workerID string, timeout time.Duration, watch Observer, log *slog.Logger) (*Receiver, error) {
 	if len(readers) == 0 {
 		return nil, errors.New("no rail is configured for callbacks: give one a callback section")
 	}

@@ -265,11 +265,11 @@ func TestNew(t *testing.T) {
 	w.must(err)
 	readers, err := simrail.Callbacks(file)
 	w.must(err)
-	if _, err := callback.New(nil, w.store, "worker", 1, nil, nil); err == nil {
+	if _, err := callback.NewReceiver(nil, w.store, "worker", 1, nil, nil); err == nil {
 		t.Error("no rail was taken")
 	}
 	for _, worker := range []string{"", "worker"} {
-		if _, err := callback.New(readers, w.store, worker, 0, nil, nil); err == nil {
+		if _, err := callback.NewReceiver(readers, w.store, worker, 0, nil, nil); err == nil {
 			t.Errorf("worker %q without a timeout was taken", worker)
 		}
 	}

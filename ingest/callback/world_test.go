@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 	// Another rail of the same cell, with the same secret: a careless bank.
 	readers[celltest.Bank] = readers[w.rail]
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	receiver, err := callback.New(readers, w.store, "callbacks-1", recordingTimeout, w, log)
+	receiver, err := callback.NewReceiver(readers, w.store, "callbacks-1", recordingTimeout, w, log)
 	w.must(err)
 	receiver.Suspended = w.suspended.Load
 	receiver.Register(mux)

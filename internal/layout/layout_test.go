@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"ledger":     {"payment", "schedule", "migrations", "internal/linger"},
 	"relayer":    {"payment", "rails", "schedule", "internal/lineage", "internal/clock", "internal/service"},
 	"reaper":     {"payment", "rails", "internal/lineage", "internal/service"},
-	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach", "internal/service"},
+	"ingest":     {"payment", "rails", "internal/yamlstrict", "internal/reach", "internal/lineage", "internal/service"},
 	"":           {"payment", "ledger", "internal/httpclient"}, // package railhead, at the root
 	"migrations": {"payment"},
 	"acl":        {},

@@ -73,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	reports, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
 	w.must(err)
 	t.Cleanup(reports.Close)
-	receiver, err := callback.New(readers, reports, "callbacks-1", 5*time.Second, nil, w.log)
+	receiver, err := callback.NewReceiver(readers, reports, "callbacks-1", 5*time.Second, nil, w.log)
 	w.must(err)
 	receiver.Tracer = w.traces.Tracer()
 	receiver.Register(mux)

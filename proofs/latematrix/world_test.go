@@ -111,7 +111,7 @@ func (w *world) receive() http.Handler {
 		w.must(err)
 		readers[r.name] = reader
 	}
-	taker, err := callback.New(readers, w.reports, "callbacks-1", time.Minute, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	taker, err := callback.NewReceiver(readers, w.reports, "callbacks-1", time.Minute, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	w.must(err)
 	mux := http.NewServeMux()
 	taker.Register(mux)

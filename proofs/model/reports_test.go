@@ -43,7 +43,7 @@ func (w *world) receive(t *rapid.T) http.Handler {
 	}, table, func(string) string { return callbackSecret }, time.Now)
 	must(t, err)
 	readers := map[string]*railcallback.Reader{w.name: reader}
-	taker, err := callback.New(readers, w.reports, "callbacks", time.Minute, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	taker, err := callback.NewReceiver(readers, w.reports, "callbacks", time.Minute, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	must(t, err)
 	mux := http.NewServeMux()
 	taker.Register(mux)

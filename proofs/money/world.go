@@ -151,7 +151,7 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 		return err
 	}
 	w.closeLater(store.Close)
-	receiver, err := callback.New(readers, store, "callbacks-"+payment.NewID().String(), 10*time.Second, nil, w.Log)
+	receiver, err := callback.NewReceiver(readers, store, "callbacks-"+payment.NewID().String(), 10*time.Second, nil, w.Log)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 		reports, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Callbacks), Cell: s.cell.Schema})
 		s.must(err)
 		t.Cleanup(reports.Close)
-		taker, err := callback.New(readers, reports, "callbacks-1", 5*time.Second, nil, s.log)
+		taker, err := callback.NewReceiver(readers, reports, "callbacks-1", 5*time.Second, nil, s.log)
 		s.must(err)
 		taker.Register(mux)
 	}
