@@ -24,7 +24,7 @@ var floors = [][]string{
 	},
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
-		"internal/celltest", "internal/localrun", "alerts/live", "proofs/apirun", "proofs/faults",
+		"internal/celltest", "internal/localrun", "internal/service/servicetest", "alerts/live", "proofs/apirun", "proofs/faults",
 	},
 	{"ingest/callback", "rails/railconfig", "alerts/alertsrun", "bench/systems", "proofs/faultsrun"},
 	{"internal/metrics", "internal/simrail", "bench"}, // what observes the services, and what stands in for banks
@@ -38,7 +38,7 @@ var tests = []string{"internal/layout", "internal/readme", "proofs/drill", "proo
 // rig is what tests, proofs and benchmarks run the product with. The product does not import it.
 var rig = []string{
 	"internal/celltest", "internal/guarded", "internal/install", "internal/jsonlines", "internal/localrun", "internal/pgserver", "internal/pgtest",
-	"internal/simrail", "railsim", "cmd/railsim", "bench", "alerts/alertsrun", "alerts/live", "alerts/promrun",
+	"internal/service/servicetest", "internal/simrail", "railsim", "cmd/railsim", "bench", "alerts/alertsrun", "alerts/live", "alerts/promrun",
 	"proofs/apirun", "proofs/faults", "proofs/faultsrun", "proofs/money", "proofs/moneyrun", "proofs/mutants", "proofs/mutantsrun", "proofs/twin",
 	"rails/railtest",
 }

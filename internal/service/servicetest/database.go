@@ -1,0 +1,108 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Database stands for the server that a service works on. The fakes of a service are made of it: each of their
+// calls has to ask Reach first.
+type Database struct {
+	mu     sync.Mutex
+	state  state
+	begun  time.Time
+	calls  int
+	status string // of the last heartbeat
+	beats  int64
+}
+
+type state int
+
+const (
+	there  state = iota
+	away         // every call is refused
+	hangs        // no call is answered
+	mute         // heartbeats are refused, and all else works
+	unsafe       // it may forget what it has committed
+)
+
+var errAway = errors.New("the database is away")
+
+func newDatabase(s state) *Database { return &Database{state: s, begun: time.Now().Add(-time.Hour)} }
+
+// Reach counts a call, and fails as the database does now.
+func (d *Database) Reach(ctx context.Context) error {
+	d.mu.Lock()
+	now := d.state
+	d.calls++
+	d.mu.Unlock()
+	switch now {
+	case away:
+		return errAway
+	case hangs:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (d *Database) is(s state) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state = s
+}
+
+func (d *Database) called() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
+func (d *Database) lastStatus() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.status
+}
+
+// CheckServer is one of a server that was accepted and has run for an hour.
+func (d *Database) CheckServer(ctx context.Context) (payment.Server, error) {
+	if err := d.Reach(ctx); err != nil {
+		return payment.Server{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == unsafe {
+		return payment.Server{}, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+	}
+	return payment.Server{SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now()}, nil
+}
+
+// Recall finds nothing missing.
+func (d *Database) Recall(ctx context.Context, _ string, _ payment.Remembered) (payment.Recall, error) {
+	return payment.Recall{}, d.Reach(ctx)
+}
+
+// Suspend does nothing.
+func (d *Database) Suspend(ctx context.Context, _ string, _ payment.SuspensionCause, _ string, _ time.Time) error {
+	return d.Reach(ctx)
+}
+
+// Heartbeat counts, and answers with the default time budget.
+func (d *Database) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+	if err := d.Reach(ctx); err != nil {
+		return payment.Pulse{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == mute {
+		return payment.Pulse{}, errAway
+	}
+	d.beats++
+	d.status = beat.Status
+	return payment.Pulse{Beats: d.beats, Budget: payment.DefaultTimeBudget()}, nil
+}
