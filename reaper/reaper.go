@@ -316,10 +316,4 @@ func (r *Reaper) status() string {
 	return "running"
 }
 
-func (r *Reaper) sayStopped() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := r.sendBeat(ctx, "stopped"); err != nil {
-		r.log.Info("last heartbeat did not go in", "error", err)
-	}
-}
+func (r *Reaper) sayStopped() { service.SayStopped(r.sendBeat, r.log) }

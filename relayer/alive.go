@@ -65,13 +65,7 @@ func (r *Relayer) beatAge() time.Duration {
 	return r.beatAt.Age()
 }
 
-func (r *Relayer) sayStopped() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := r.sendBeat(ctx, "stopped"); err != nil {
-		r.log.Info("last heartbeat did not go in", "error", err)
-	}
-}
+func (r *Relayer) sayStopped() { service.SayStopped(r.sendBeat, r.log) }
 
 // bellDeaf reports whether the last test of LISTEN failed.
 func (r *Relayer) bellDeaf() bool { return r.deaf.Load() }
