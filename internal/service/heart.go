@@ -42,7 +42,7 @@ type HeartConfig struct {
 	Kind    string // one of payment.ComponentKinds
 	Host    string
 	Version string
-	// Every is the time between heartbeats; BeatEvery says when it is less.
+	// Every is the time between heartbeats; BeatEvery says when it is less. 0: 2 s.
 	Every time.Duration
 	// Within bounds one of them, if it is less than BeatWithin; 0: that.
 	Within time.Duration
@@ -65,6 +65,7 @@ type Heart struct {
 
 // NewHeart makes one that sends by the function given.
 func NewHeart(config HeartConfig, send func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error), log *slog.Logger) *Heart {
+	Fill(&config.Every, 2*time.Second)
 	h := &Heart{config: config, send: send, log: log}
 	h.budget.Store(new(payment.DefaultTimeBudget()))
 	return h
