@@ -59,7 +59,8 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 	return &Client{ingest}, nil
 }
 
-// Close ends every connection. Calls that are under way return an error.
+// Close ends every connection. It waits for calls that have one: end their contexts to hurry it. Calls that have none return
+// an error.
 func (c *Client) Close() { c.ingest.Close() }
 
 // Enqueue stores one instruction in a transaction of its own, and returns once it is durable. Calls that are made

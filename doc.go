@@ -1,8 +1,8 @@
 // Package railhead puts payment instructions into a transactional outbox in PostgreSQL and reports what became of them.
 //
 // A service that must pay inserts a payment instruction in the same transaction as its own rows, or in one of the outbox's. From
-// then on the instruction is durable: a relayer claims it, sends it to its payment rail at most as often as the rail's profile
-// allows, and appends every attempt and its outcome to an archive that no role of Railhead can change. The caller asks for the
+// then on the instruction is durable: a relayer claims it, sends it to its payment rail, on its own at most as often as the rail's
+// profile allows, and appends every attempt and its outcome to an archive that no role of Railhead can change. The caller asks for the
 // status, or waits for the outcome.
 //
 // There are two ways in, and both are an [Outbox]:
@@ -13,9 +13,10 @@
 //
 // # Idempotency
 //
-// Each payment that is meant has one idempotency key, chosen by the caller and repeated with every retry. Any call may be
-// repeated after any error: the same key with the same content returns the receipt of the first call, with Replayed set, and
-// never makes a second instruction. A fresh key per retry is how a payment is made twice.
+// Each payment that is meant has one InstructionID and one IdempotencyKey, both chosen by the caller and both repeated with
+// every retry. Any call may be repeated after any error: the same two with the same content return the receipt of the first
+// call, with Replayed set, and never make a second instruction. A fresh key, or a fresh InstructionID, per retry is how a
+// payment is made twice: by SQL an old key with a new InstructionID is a new payment, and over HTTP it is refused.
 //
 // # Errors
 //

@@ -10,7 +10,8 @@ type Fault = payment.Fault
 var (
 	// ErrInvalid: the instruction is refused and never will be accepted as it is (RH002 to RH008).
 	ErrInvalid = payment.ErrInvalid
-	// ErrConflict: the idempotency key was used with other content (RH001).
+	// ErrConflict: by SQL, this InstructionID and IdempotencyKey were used with other content; over HTTP, this IdempotencyKey was
+	// used with other content or for another InstructionID (RH001).
 	ErrConflict = payment.ErrConflict
 	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or everything. Nothing was stored; the
 	// same call may succeed later (RH014).

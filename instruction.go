@@ -13,7 +13,7 @@ type Instruction struct {
 	InstructionID string
 	// ParticipantID is for whom it is paid. Each participant's instructions are numbered from 1 without gaps.
 	ParticipantID string
-	// IdempotencyKey is one for each payment that is meant: a retry repeats it.
+	// IdempotencyKey is one for each payment that is meant: a retry repeats it, and the InstructionID with it.
 	IdempotencyKey string
 	// RailType names the payment rail.
 	RailType string
@@ -26,7 +26,8 @@ type Instruction struct {
 	ExpiresAt time.Time
 	// Priority orders the instructions of one rail.
 	Priority Priority
-	// Headers are strings that go along, such as the W3C trace context: traceparent, tracestate.
+	// Headers are strings that go along, such as the W3C trace context: traceparent, tracestate. Over HTTP only these two
+	// do, and none with a batch.
 	Headers map[string]string
 	// SendOnce asks that after one send which may have reached the rail nothing is sent again unless an operator asks for it,
 	// whatever the rail's profile allows.

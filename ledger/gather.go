@@ -54,7 +54,8 @@ type sender interface {
 }
 
 // gatherer sends what callers enqueue one by one together: what comes while a call is on
-// its way waits, and goes with the next one. A lone instruction goes at once, by itself.
+// its way waits, and goes with the next one. A lone instruction goes at once, by itself, unless
+// a stream lingers.
 // After a call of several a stream lingers a little for the callers that it has answered,
 // because most call again at once: without that they would go in two halves by turns.
 //
@@ -255,6 +256,9 @@ func (g *gatherer) linger(expected int, took time.Duration) {
 	runtime.Gosched()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.bytes >= gatherBytesMax {
+		return // the call is full without them
+	}
 	if wait := g.returns.Begin(min(expected, gatherItemsMax), g.count.Waiting); wait != nil {
 		g.mu.Unlock()
 		wait.For(took)

@@ -46,6 +46,7 @@ func (g *gatherer) take() (context.Context, []*enqueueing) {
 		}
 	}
 	of.callers = len(taken)
+	g.returns.Taken(len(taken), g.count.Waiting)
 	if len(taken) == 0 {
 		cancel()
 		g.streams--

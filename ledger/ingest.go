@@ -54,7 +54,7 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // the same content gives the receipt of the first call, with Replayed set.
 //
 // Instructions that several goroutines enqueue at once go in one transaction, up to 256 of them or 1 MiB; what comes
-// while nothing is on its way goes by itself. Each gets its own answer, after the commit, and is refused for itself
+// while nothing is on its way goes by itself. A transaction waits at most 5 ms for callers that the last one has answered. Each gets its own answer, after the commit, and is refused for itself
 // alone. A participant's go in the order of the calls. One whose participant another
 // transaction enqueues for waits for it apart from the others, by one of MaxConns - 2 connections: give the pool
 // four or more.

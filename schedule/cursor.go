@@ -124,6 +124,7 @@ func (c *Cursors) Forget(scans []Scan) {
 	for _, made := range scans {
 		if one := c.lanes[made.lane.RailType]; one != nil {
 			one.rescanned = time.Time{}
+			one.watermark, one.throttled = [Priorities]time.Time{}, [Priorities]time.Time{}
 		}
 	}
 }
@@ -175,6 +176,7 @@ func (c *cursor) learn(made Scan, found Found) {
 			c.advance(p, made, end, end)
 		}
 		c.fairness = fairness{}
+		c.watermark = earlier(c.watermark, c.throttled) // for those who were throttled, too
 		return
 	}
 	if made.lane.Oldest > 0 {

@@ -262,3 +262,31 @@ func TestOldestAreOfAllParticipants(t *testing.T) {
 		}
 	})
 }
+
+// TestNoLongerThrottledIsNotHidden: where a lane is no longer full, and a scan for the throttled that began earlier has set their
+// watermark back, no rows are hidden by the others' watermark.
+func TestNoLongerThrottledIsNotHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		mixed := dueAt("noisy", 1, 16, noon.Add(-time.Hour))
+		for n := range 16 {
+			mixed = append(mixed, dueAt(fmt.Sprint("quiet-", n), 1, 1, noon.Add(-time.Hour))...)
+		}
+		cursors.Learn(cursors.Plan(bank(32)), found(mixed, 100_000_000))
+		cursors.Learn(cursors.Plan(bank(32)), found(append(dueAt("h", 1, 2, noon.Add(-time.Hour)), dueAt("noisy", 1, 30, noon.Add(-time.Hour))...), 0))
+		time.Sleep(6 * time.Second)
+		rescan := cursors.Plan(bank(3)) // too few slots for one of the throttled
+		other := cursors.Plan(bank(32))
+		if rescan[0].From != (watermarks{}) || other[0].From[1].IsZero() || len(other[0].Throttled) != 1 {
+			t.Fatalf("scans from %v and %v, throttled %v", rescan[0].From, other[0].From, other[0].Throttled)
+		}
+		full := append(dueAt("a", 1, 1, noon.Add(-time.Minute)), dueAt("b", 1, 1, noon.Add(-time.Minute))...)
+		full = append(full, dueAt("c", 1, 1, noon.Add(-time.Minute))...)
+		cursors.Learn(rescan, found(full, 100_000_000))
+		cursors.Learn(other, found(dueAt("d", 1, 1, noon), 0))
+		if next := plan(&cursors, 32); len(next.Throttled) == 0 && !next.From[1].IsZero() {
+			t.Errorf("none is throttled, and the scan begins at %v: what the rescan has not taken of the noisy one is hidden", next.From[1])
+		}
+	})
+}

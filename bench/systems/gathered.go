@@ -59,6 +59,7 @@ func (g *gathered) stream(ctx context.Context) {
 		}
 		taken := g.waiting[:min(len(g.waiting), gatheredMost)]
 		g.waiting = g.waiting[len(taken):]
+		g.returns.Taken(len(taken), len(g.waiting))
 		if len(taken) == 0 {
 			g.streams--
 			g.mu.Unlock()

@@ -59,8 +59,9 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	}
 	beat := func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
 		pulse, err := store.Heartbeat(ctx, beat)
-		if !service.Denied(err) {
-			door.SetAway(err != nil) // until one goes in again each call is answered at once
+		// Until one goes in again each call is answered at once. One that the end of the process cut off says nothing.
+		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
+			door.SetAway(err != nil)
 		}
 		return pulse, err
 	}

@@ -53,6 +53,14 @@ func (r *Returns) Arrived(waiting int) {
 	}
 }
 
+// Taken lowers what is waited for: another stream has taken so many of the items, and so many are left.
+func (r *Returns) Taken(items, waiting int) {
+	if r.awaited != nil {
+		r.awaited.items -= items
+		r.Arrived(waiting)
+	}
+}
+
 // For returns when all items wait, and no later than after half of the time that the last batch took, or Most.
 func (w *Wait) For(took time.Duration) {
 	timer := time.NewTimer(min(time.Duration(share*float64(took)), Most))

@@ -101,9 +101,13 @@ func (h *Heart) Beat(ctx context.Context, status string) error {
 	return nil
 }
 
-// Stopped sends the last heartbeat, after the context has ended. An error is logged: the silence says the same.
+// Stopped sends the last heartbeat, also where the context has ended; a deadline that is still to come holds. An error is
+// logged: the silence says the same.
 func (h *Heart) Stopped(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	if err := h.Beat(ctx, "stopped"); Denied(err) {
 		h.log.WarnContext(ctx, "heartbeat did not go in", "error", err)
