@@ -145,8 +145,12 @@ func (c *cursor) plan(lane payment.Lane, now time.Time) Scan {
 	if len(scan.Throttled) > 0 {
 		scan.FairSlots = lane.Free - throttledShare(lane.Free, c.turns)
 	}
-	// A turn for the oldest takes across the priorities, so that a full rescan by it would leave no watermark.
-	if lane.Oldest == 0 && (c.rescanned.IsZero() || c.dead <= deadAllowed || now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery)) {
+	few := c.rescanned.IsZero() || c.dead <= deadAllowed
+	switch {
+	case few && lane.Oldest > 0:
+		return scan // from the start, as it costs little
+	case few, lane.Oldest == 0 && now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery):
+		// Not by a turn for the oldest: it takes across the priorities, and would leave no watermark.
 		scan.rescan = now
 		c.rescanned = now // scans that begin during this one need not do the same
 		return scan

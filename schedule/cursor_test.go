@@ -233,6 +233,20 @@ func TestOldestTurnsDoNotRescan(t *testing.T) {
 	})
 }
 
+// TestOldestOfFewDeadTuples: where a scan walks over few dead tuples, a turn for the oldest sees all rows, as any other does.
+func TestOldestOfFewDeadTuples(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cursors schedule.Cursors
+		cursors.Learn(cursors.Plan(bank(10)), found(nil, 2000))
+		lanes := bank(10)
+		lanes[0].Oldest = 10
+		if oldest := cursors.Plan(lanes)[0]; oldest.From != (watermarks{}) || oldest.ThrottledFrom != (watermarks{}) {
+			t.Errorf("the oldest are scanned for from %v", oldest.From)
+		}
+	})
+}
+
 // TestOldestAreOfAllParticipants: a turn for what is longest due is scanned from where the earlier of the two watermarks is,
 // also where the rows of the throttled are younger than those of the others.
 func TestOldestAreOfAllParticipants(t *testing.T) {
