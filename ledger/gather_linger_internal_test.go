@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -152,4 +153,34 @@ func TestLingersForABoundedTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFullCallsDoNotLinger: where what waits fills a call by its bytes, it goes at once.
+func TestFullCallsDoNotLinger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{each: 2 * time.Millisecond}
+		g := newGatherer(s, 8)
+		large := strings.Repeat("x", gatherBytesMax/2)
+		var all sync.WaitGroup
+		for n := range 9 { // one, alone; two, behind it; six, which fill three calls, behind those
+			switch n {
+			case 1:
+				synctest.Wait()
+			case 3:
+				time.Sleep(s.takes(1) + time.Microsecond)
+			}
+			all.Go(func() {
+				in := payment.Instruction{ParticipantID: fmt.Sprint("p-", n)}
+				if _, err := g.enqueue(t.Context(), arriving{in: in, payload: &large}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(linger.Most)
+		if waited := s.at[2].Sub(s.at[1].Add(s.takes(s.calls[1]))); waited > 0 {
+			t.Errorf("calls of %v; a full one waited for %v", s.calls, waited)
+		}
+	})
 }
