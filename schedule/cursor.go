@@ -124,7 +124,6 @@ func (c *Cursors) Forget(scans []Scan) {
 	for _, made := range scans {
 		if one := c.lanes[made.lane.RailType]; one != nil {
 			one.rescanned = time.Time{}
-			one.watermark, one.throttled = [Priorities]time.Time{}, [Priorities]time.Time{}
 		}
 	}
 }
