@@ -47,8 +47,8 @@ func (c *HTTPClient) Enqueue(ctx context.Context, in Instruction) (Receipt, erro
 	return Receipt(receipt), err
 }
 
-// EnqueueBatch stores up to 10,000, streamed as NDJSON. Headers of instructions do not go along. Lines without an answer are sent again; an error means that some of
-// them got none.
+// EnqueueBatch stores up to 10,000, streamed as NDJSON. Headers of instructions do not go along. Lines without an answer are
+// sent again; an error means that some of them got none.
 func (c *HTTPClient) EnqueueBatch(ctx context.Context, all []Instruction) ([]Result, error) {
 	results, err := c.http.EnqueueBatch(ctx, instructions(all))
 	return resultsOf(results), err

@@ -9,7 +9,8 @@ import (
 // Instruction is the immutable order to move an amount, as its caller gives it. InstructionID, ParticipantID and
 // IdempotencyKey are 1 to 128 printable ASCII characters without spaces at their ends.
 type Instruction struct {
-	// InstructionID is the caller's name for the payment, unique within the participant.
+	// InstructionID is the caller's name for the payment. By SQL InstructionID and IdempotencyKey together are one payment in
+	// the whole cell, over HTTP within the participant.
 	InstructionID string
 	// ParticipantID is for whom it is paid. Each participant's instructions are numbered from 1 without gaps.
 	ParticipantID string
