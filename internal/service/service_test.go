@@ -176,3 +176,28 @@ func TestEndpointThatCantServe(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLastBeat: the last heartbeat has 5 s also where the context has ended, and less where a deadline is to come sooner.
+func TestLastBeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := func(ctx context.Context, _ payment.Heartbeat) (payment.Pulse, error) {
+			<-ctx.Done()
+			return payment.Pulse{}, ctx.Err()
+		}
+		heart := service.NewHeart(service.HeartConfig{}, hang, slog.New(slog.DiscardHandler))
+		stopped := func(ctx context.Context, want time.Duration) {
+			began := time.Now()
+			heart.Stopped(ctx)
+			if took := time.Since(began); took != want {
+				t.Errorf("the last heartbeat was given %v, want %v", took, want)
+			}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		stopped(ended, 5*time.Second)
+		soon, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		stopped(soon, 2*time.Second)
+	})
+}
