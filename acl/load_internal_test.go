@@ -18,8 +18,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// sound is a matrix that parse takes; each case spoils it in one place.
-const sound = `
+// valid is a matrix that parse takes; each case spoils it in one place.
+const valid = `
 attributes: {NOLOGIN: x, NOSUPERUSER: x, NOBYPASSRLS: x, NOCREATEROLE: x, NOCREATEDB: x, NOREPLICATION: x, INHERIT: x}
 roles:
   - {name: owner, owner: true, for: owns}
@@ -41,7 +41,7 @@ never:
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	m, err := parse([]byte(sound))
+	m, err := parse([]byte(valid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,8 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			spoiled := strings.Replace(sound, test.old, test.new, 1)
-			if spoiled == sound {
+			spoiled := strings.Replace(valid, test.old, test.new, 1)
+			if spoiled == valid {
 				t.Fatal("the case spoils nothing")
 			}
 			if _, err := parse([]byte(spoiled)); err == nil || !strings.Contains(err.Error(), test.want) {

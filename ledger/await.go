@@ -85,7 +85,7 @@ type outcomes struct {
 
 func newOutcomes(pool *pgxpool.Pool, loaded statements) *outcomes {
 	return &outcomes{
-		config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["hear_outcomes"], waiting: make(map[payment.ID]map[chan struct{}]bool),
+		config: pool.Config().ConnConfig.Copy(), hearSQL: loaded["listen_for_outcomes"], waiting: make(map[payment.ID]map[chan struct{}]bool),
 	}
 }
 

@@ -14,18 +14,18 @@ import (
 
 // budgetTargets are where the columns of time_budget.sql are read to.
 type budgetTargets struct {
-	version                                                   int
-	zombieMS, startWithinMS, recordWithinMS, drainMS, staleMS int64
+	version                                                         int
+	claimTimeoutMS, startWithinMS, recordWithinMS, drainMS, staleMS int64
 }
 
 func (b *budgetTargets) columns() []any {
-	return []any{&b.version, &b.zombieMS, &b.startWithinMS, &b.recordWithinMS, &b.drainMS, &b.staleMS}
+	return []any{&b.version, &b.claimTimeoutMS, &b.startWithinMS, &b.recordWithinMS, &b.drainMS, &b.staleMS}
 }
 
 func (b *budgetTargets) value() payment.TimeBudget {
 	span := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 	return payment.TimeBudget{
-		Version: b.version, Zombie: span(b.zombieMS), StartWithin: span(b.startWithinMS),
+		Version: b.version, ClaimTimeout: span(b.claimTimeoutMS), StartWithin: span(b.startWithinMS),
 		RecordWithin: span(b.recordWithinMS), Drain: span(b.drainMS), HeartbeatStale: span(b.staleMS),
 	}
 }

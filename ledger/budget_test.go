@@ -56,7 +56,7 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			Drain: wholeMS("drain", 10*time.Minute), HeartbeatStale: wholeMS("heartbeat_stale", time.Hour),
 		}
 		off := rapid.IntRange(-3, 3).Draw(t, "off the edge")
-		budget.Zombie = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) + time.Duration(off)*time.Millisecond
+		budget.ClaimTimeout = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) + time.Duration(off)*time.Millisecond
 		set := func() error {
 			changes := make(map[string]time.Duration)
 			for _, s := range budget.Settings() {
@@ -71,7 +71,7 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			}
 		}
 		d.SetTimeBudget(payment.TimeBudget{
-			Zombie: time.Hour, StartWithin: 10 * time.Millisecond, RecordWithin: 10 * time.Millisecond, Drain: 10 * time.Millisecond, HeartbeatStale: time.Second,
+			ClaimTimeout: time.Hour, StartWithin: 10 * time.Millisecond, RecordWithin: 10 * time.Millisecond, Drain: 10 * time.Millisecond, HeartbeatStale: time.Second,
 		})
 		if rapid.Bool().Draw(t, "the profile comes first") {
 			agree("applying", apply(profile), true)
@@ -104,38 +104,38 @@ func TestSetTimeBudget(t *testing.T) {
 		reason  string
 		words   string
 	}{
-		"no reason":       {map[string]time.Duration{"zombie": time.Minute}, " ", "reason"},
+		"no reason":       {map[string]time.Duration{"claim_timeout": time.Minute}, " ", "reason"},
 		"nothing":         {nil, "why", "nothing is to be changed"},
-		"no such setting": {map[string]time.Duration{"zombies": time.Minute}, "why", "'zombies' is no setting"},
-		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "zombie": time.Millisecond}, "why", "drain is 3600000 ms, must be 10 to 600000; zombie is 1 ms"},
-		"a part of a ms":  {map[string]time.Duration{"zombie": time.Minute + time.Microsecond}, "why", "no whole number of milliseconds"},
-		"no call fits":    {map[string]time.Duration{"zombie": 45 * time.Second}, "why", "must be less than zombie 45000 ms"},
-		"a rail's call":   {map[string]time.Duration{"zombie": 75 * time.Second}, "why", "a call of rail bank (profile version 1) 30000 ms + record_within 10000 ms + drain 30000 ms = 75000 ms"},
+		"no such setting": {map[string]time.Duration{"claim_timeouts": time.Minute}, "why", "'claim_timeouts' is no setting"},
+		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "claim_timeout": time.Millisecond}, "why", "drain is 3600000 ms, must be 10 to 600000; claim_timeout is 1 ms"},
+		"a part of a ms":  {map[string]time.Duration{"claim_timeout": time.Minute + time.Microsecond}, "why", "no whole number of milliseconds"},
+		"no call fits":    {map[string]time.Duration{"claim_timeout": 45 * time.Second}, "why", "must be less than claim_timeout 45000 ms"},
+		"a rail's call":   {map[string]time.Duration{"claim_timeout": 75 * time.Second}, "why", "a call of rail bank (profile version 1) 30000 ms + record_within 10000 ms + drain 30000 ms = 75000 ms"},
 	} {
 		_, _, err := set(c.changes, c.reason)
 		refusedWith(t, what, err, "RH002", c.words)
 	}
 	_, _, err = operator.ApplyRailProfile(t.Context(), "slow", []byte(`{"timeouts": {"body": "2m"}}`), "why")
-	refusedWith(t, "a profile", err, "RH002", "= 190000 ms, must be less than zombie 120000 ms")
+	refusedWith(t, "a profile", err, "RH002", "= 190000 ms, must be less than claim_timeout 120000 ms")
 
-	version, changed, err := set(map[string]time.Duration{"zombie": 2 * time.Minute}, "it is so")
+	version, changed, err := set(map[string]time.Duration{"claim_timeout": 2 * time.Minute}, "it is so")
 	d.must(err)
 	same(t, "the same again", fmt.Sprint(version, changed), "1 false")
-	version, changed, err = set(map[string]time.Duration{"zombie": time.Minute, "drain": 10 * time.Second}, "one rack")
+	version, changed, err = set(map[string]time.Duration{"claim_timeout": time.Minute, "drain": 10 * time.Second}, "one rack")
 	d.must(err)
 	same(t, "a change", fmt.Sprint(version, changed), "2 true")
-	same(t, "log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, reason, detail -> 'changes' ->> 'zombie', detail -> 'from' ->> 'zombie'), '; ')
+	same(t, "log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, reason, detail -> 'changes' ->> 'claim_timeout', detail -> 'from' ->> 'claim_timeout'), '; ')
 		FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), celltest.Operator+" SET_TIME_BUDGET version 2 one rack 60000 120000")
 	budget, err = operator.TimeBudget(t.Context())
 	d.must(err)
 	want := payment.DefaultTimeBudget()
-	want.Version, want.Zombie, want.Drain = 2, time.Minute, 10*time.Second
+	want.Version, want.ClaimTimeout, want.Drain = 2, time.Minute, 10*time.Second
 	same(t, "in force", budget, want)
 
 	// Nor by hand.
 	for _, sql := range []string{
-		`UPDATE railhead.payment_outbox_settings SET zombie_ms = 50000`,
-		`UPDATE railhead.payment_outbox_settings SET zombie_ms = 999, start_within_ms = 10, record_within_ms = 10, drain_ms = 10`,
+		`UPDATE railhead.payment_outbox_settings SET claim_timeout_ms = 50000`,
+		`UPDATE railhead.payment_outbox_settings SET claim_timeout_ms = 999, start_within_ms = 10, record_within_ms = 10, drain_ms = 10`,
 	} {
 		if _, err := d.super.Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s: taken", sql)
@@ -150,7 +150,7 @@ func TestSetTimeBudget(t *testing.T) {
 func TestSetAndApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	const slower, shorter = `SELECT railhead.apply_rail_profile('bank', '{"timeouts": {"body": "40s"}}', 'slower')`, `SELECT railhead.set_time_budget('{"zombie": 100000}', 'shorter')`
+	const slower, shorter = `SELECT railhead.apply_rail_profile('bank', '{"timeouts": {"body": "40s"}}', 'slower')`, `SELECT railhead.set_time_budget('{"claim_timeout": 100000}', 'shorter')`
 	for name, order := range map[string][2]string{"the profile first": {slower, shorter}, "the setting first": {shorter, slower}} {
 		tx, err := d.super.Begin(t.Context())
 		d.must(err)
@@ -166,10 +166,10 @@ func TestSetAndApplyAtOnce(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		d.must(tx.Commit(t.Context()))
-		if err := <-done; err == nil || !strings.Contains(err.Error(), "must be less than zombie 100000 ms") {
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "must be less than claim_timeout 100000 ms") {
 			t.Errorf("%s: the second: %v", name, err)
 		}
-		d.do(`SELECT railhead.set_time_budget('{"zombie": 120000}', 'as before')`)
+		d.do(`SELECT railhead.set_time_budget('{"claim_timeout": 120000}', 'as before')`)
 		d.do(`SELECT railhead.apply_rail_profile('bank', '{}', 'as before')`)
 	}
 }
@@ -183,15 +183,15 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 		t.Helper()
 		pulse, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
 		d.must(err)
-		same(t, "the row", d.text(`SELECT concat_ws(' ', zombie_ms, start_within_ms, stale_after_ms, budget_version) FROM railhead.outbox_heartbeats`), want)
+		same(t, "the row", d.text(`SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms, budget_version) FROM railhead.outbox_heartbeats`), want)
 		return pulse.Budget
 	}
 	first := beat(payment.TimeBudget{}, "120000 5000 15000 1")
 	same(t, "the cell's", first, payment.DefaultTimeBudget())
-	d.do(`SELECT railhead.set_time_budget('{"zombie": 100000, "start_within": 6000, "heartbeat_stale": 20000}', 'test')`)
+	d.do(`SELECT railhead.set_time_budget('{"claim_timeout": 100000, "start_within": 6000, "heartbeat_stale": 20000}', 'test')`)
 	second := beat(first, "120000 6000 20000 1")
 	same(t, "the new one", second, payment.TimeBudget{
-		Version: 2, Zombie: 100 * time.Second, StartWithin: 6 * time.Second, RecordWithin: 10 * time.Second, Drain: 30 * time.Second, HeartbeatStale: 20 * time.Second,
+		Version: 2, ClaimTimeout: 100 * time.Second, StartWithin: 6 * time.Second, RecordWithin: 10 * time.Second, Drain: 30 * time.Second, HeartbeatStale: 20 * time.Second,
 	})
 	beat(first.Longest(second), "120000 6000 20000 1")
 	beat(second, "100000 6000 20000 2")
@@ -203,9 +203,9 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 func TestStaleByTheLongerBudget(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	short := payment.TimeBudget{Zombie: 60 * time.Second, StartWithin: 2 * time.Second, HeartbeatStale: 10 * time.Second}
+	short := payment.TimeBudget{ClaimTimeout: 60 * time.Second, StartWithin: 2 * time.Second, HeartbeatStale: 10 * time.Second}
 	for name, c := range map[string]struct {
-		row     string // of the worker: zombie_ms, start_within_ms, stale_after_ms, status; empty: none
+		row     string // of the worker: claim_timeout_ms, start_within_ms, stale_after_ms, status; empty: none
 		silent  time.Duration
 		age     time.Duration
 		due     bool
@@ -229,11 +229,11 @@ func TestStaleByTheLongerBudget(t *testing.T) {
 		"a rail without a profile, past all": {row: "120000, 2000, 10000, 'running'", silent: time.Hour, age: 121 * time.Second, unknown: true, due: true},
 	} {
 		d.do(`DELETE FROM railhead.outbox_heartbeats`)
-		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, zombie_ms, start_within_ms, stale_after_ms, status)
+		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, claim_timeout_ms, start_within_ms, stale_after_ms, status)
 			VALUES ('another', 'relayer', 'h', 'v', 900000, 60000, 900000, 'running')`)
 		claim := d.claimOne(d.enqueue())
 		if c.row != "" {
-			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, zombie_ms, start_within_ms, stale_after_ms, status, last_tick_at)
+			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, claim_timeout_ms, start_within_ms, stale_after_ms, status, last_tick_at)
 				SELECT worker_id, 'relayer', 'h', 'v', ` + c.row + fmt.Sprintf(`, clock_timestamp() - interval '%d ms' FROM railhead.payment_outbox_claims`, c.silent.Milliseconds()))
 		}
 		d.do(fmt.Sprintf(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - interval '%d ms'`, c.age.Milliseconds()))

@@ -80,17 +80,17 @@ func TestCardNumbersAreRefused(t *testing.T) {
 		}
 	}
 
-	var sound []string
+	var valid []string
 	for _, wrong := range []string{"4111111111111112", "411111111111111", "9999999999999995", "1234567890128", "x4111111111111111", "41111111111111114111", "4111 1111 1111 11"} {
-		sound = append(sound, fmt.Sprintf(`{"memo":%q}`, wrong))
+		valid = append(valid, fmt.Sprintf(`{"memo":%q}`, wrong))
 	}
 	for _, key := range []string{"account", "creditorAccount", "acct_no", "IBAN", "debtor_iban", "reference", "paymentReference", "id", "end_to_end_id", "payerId", "EndToEndID", "ref", "batch-ref", "amount"} {
-		sound = append(sound, fmt.Sprintf(`{%q:"4111111111111111"}`, key), fmt.Sprintf(`{%q:{"value":["4111111111111111"]}}`, key))
+		valid = append(valid, fmt.Sprintf(`{%q:"4111111111111111"}`, key), fmt.Sprintf(`{%q:{"value":["4111111111111111"]}}`, key))
 	}
-	sound = append(sound, `{"memo":"DE89 3704 0044 0532 0130 00"}`, `{"memo":"DE12 5555 5555 5555 4444 00"}`, `{"memo":"DE89370400440532013000"}`, `{"amount":"4111111111111111"}`)
-	for i, key := range cardUnder(t, conn, sound) {
+	valid = append(valid, `{"memo":"DE89 3704 0044 0532 0130 00"}`, `{"memo":"DE12 5555 5555 5555 4444 00"}`, `{"memo":"DE89370400440532013000"}`, `{"amount":"4111111111111111"}`)
+	for i, key := range cardUnder(t, conn, valid) {
 		if key != nil {
-			t.Errorf("%s is refused as a card number", sound[i])
+			t.Errorf("%s is refused as a card number", valid[i])
 		}
 	}
 }

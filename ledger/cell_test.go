@@ -21,7 +21,7 @@ func openIngest(t testing.TB, cell *celltest.Cell, maxConns int32) *ledger.Inges
 	return ingest
 }
 
-// order is a sound instruction of participant p1.
+// order is a valid instruction of participant p1.
 func order(n int) payment.Instruction {
 	return payment.Instruction{
 		InstructionID: fmt.Sprintf("instruction-%d", n), ParticipantID: "p1", IdempotencyKey: fmt.Sprintf("key-%d", n),

@@ -58,7 +58,7 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 // PauseRail pauses a rail that refuses us as a whole. It reports whether this
 // call did it.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
-	paused, err := boundedRows(ctx, e, pgx.RowTo[bool], e.sql["pause_rail_in_trouble"], railType, bound(reason, 500))
+	paused, err := boundedRows(ctx, e, pgx.RowTo[bool], e.sql["auto_pause_rail"], railType, bound(reason, 500))
 	if err != nil {
 		return false, fmt.Errorf("pausing rail %s: %w", railType, err)
 	}
@@ -76,7 +76,7 @@ func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payme
 		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
 	}
 	err = e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
-		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.Zombie.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)).
+		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)).
 		Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it was started since the last look at it", payment.ErrServerChanged)

@@ -24,14 +24,14 @@ func gather(n int, f func(n int)) {
 	all.Wait()
 }
 
-// TestGathered enqueues by many goroutines at once: shared keys, conflicts, unsound ones and closed gates among them.
+// TestGathered enqueues by many goroutines at once: shared keys, conflicts, invalid ones and closed gates among them.
 // Each gets the answer of a call of its own, numbers have no gap and follow the calls.
 func TestGathered(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	ingest := openIngest(t, cell, 4)
 	const callers, each, participants = 64, 30, 5
-	var taken, replayed, conflicts, unsound, second, unreadable atomic.Int64
+	var taken, replayed, conflicts, invalid, second, unreadable atomic.Int64
 	gather(callers, func(caller int) {
 		var last int64
 		for n := range each {
@@ -72,7 +72,7 @@ func TestGathered(t *testing.T) {
 				case fault.SQLState == "22003":
 					unreadable.Add(1)
 				case fault.Field == "payload.amount":
-					unsound.Add(1)
+					invalid.Add(1)
 				default:
 					t.Errorf("%+v: %v", in, err)
 				}
@@ -84,7 +84,7 @@ func TestGathered(t *testing.T) {
 	own := int64(callers * each / 6)
 	for what, pair := range map[string][2]int64{
 		"taken": {taken.Load(), own + 3*shared}, "replayed": {replayed.Load(), own - shared}, "conflicts": {conflicts.Load(), own - shared},
-		"second keys": {second.Load(), own - shared}, "unsound": {unsound.Load(), own}, "unreadable": {unreadable.Load(), own},
+		"second keys": {second.Load(), own - shared}, "invalid": {invalid.Load(), own}, "unreadable": {unreadable.Load(), own},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%d %s, want %d", pair[0], what, pair[1])

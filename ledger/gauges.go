@@ -28,7 +28,7 @@ type Gauges struct {
 	Holders    []Holder
 	// ClosedGates counts the gates that are closed; a scope that is not there has none.
 	ClosedGates map[GateScope]int64
-	Stuck       int64 // claimed, unanswered, older than the zombie threshold; ends at StuckMax
+	Stuck       int64 // claimed, unanswered, older than the claim timeout; ends at StuckMax
 	// ExpiringSoon are pending, certain, and expire within 15 minutes; ends at DepthMax.
 	ExpiringSoon      int64
 	PendingDeadTuples int64

@@ -131,7 +131,7 @@ func TestGaugesOfComponents(t *testing.T) {
 		return all
 	}
 	beat("fresh 1", "relayer", "running", 5*time.Hour, time.Minute)
-	beat("fresh 2", "relayer", "held", 5*time.Hour, 2*time.Minute)
+	beat("fresh 2", "relayer", "suspended", 5*time.Hour, 2*time.Minute)
 	beat("slow", "relayer", "running", 5*time.Hour, 8*time.Minute)
 	beat("silent", "relayer", "running", 5*time.Hour, time.Hour)
 	beat("ended", "reaper", "stopped", 5*time.Hour, time.Minute)

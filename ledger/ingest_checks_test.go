@@ -17,7 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 )
 
-// The quick checks let the good case past payment_outbox_fault, in the single
+// The quick checks let the good case past payment_outbox_violation, in the single
 // enqueue and in the batch. These tests draw items around every rule and hold
 // both against the function that names the fault.
 
@@ -85,7 +85,7 @@ func drawnPayload(r *rand.Rand) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// draw gives n items. Half of them differ from a sound one in one field at most.
+// draw gives n items. Half of them differ from a valid one in one field at most.
 func draw(r *rand.Rand, n int) []json.RawMessage {
 	all := drawn()
 	fields := []string{"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload", "not_before", "expires_at", "priority", "headers", "send_once", "surprise"}
@@ -146,27 +146,27 @@ func TestBatchReadsAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var item, seen, sound int
+		var item, seen, valid int
 		var quick, slow string
 		var good bool
 		_, err = pgx.ForEachRow(rows, []any{&item, &quick, &slow, &good}, func() error {
 			seen++
 			if good {
-				sound++
+				valid++
 			}
 			if quick != slow {
 				t.Errorf("item %s\nis read at once as %s\nalone as           %s", items[item-1], quick, slow)
 			}
 			return nil
 		})
-		if err != nil || seen != len(items) || sound < seen/10 || sound > seen*9/10 {
-			t.Fatalf("%d items, %d of them sound: %v", seen, sound, err)
+		if err != nil || seen != len(items) || valid < seen/10 || valid > seen*9/10 {
+			t.Fatalf("%d items, %d of them valid: %v", seen, valid, err)
 		}
 	}
 }
 
 // TestSoundHasNoFault enqueues drawn items one by one: each must be refused with
-// the fault that payment_outbox_fault finds, and none that it finds none in.
+// the fault that payment_outbox_violation finds, and none that it finds none in.
 func TestSoundHasNoFault(t *testing.T) {
 	t.Parallel()
 	_, conn, r := tight(t)
@@ -180,7 +180,7 @@ func TestSoundHasNoFault(t *testing.T) {
 		err := tx.QueryRow(t.Context(), `
 			SELECT f.code, f.message, f.field, f.rule
 			FROM railhead.outbox_batch_item(1, $1) b
-			LEFT JOIN LATERAL railhead.payment_outbox_fault(b.instruction_id, b.participant_id, b.idempotency_key, b.rail_type,
+			LEFT JOIN LATERAL railhead.payment_outbox_violation(b.instruction_id, b.participant_id, b.idempotency_key, b.rail_type,
 			  b.payload, b.not_before, b.expires_at, b.priority, b.headers) f ON true`, string(item)).Scan(&code, &message, &field, &rule)
 		if err != nil {
 			t.Fatal(err)

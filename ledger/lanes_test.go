@@ -77,7 +77,7 @@ func TestLanes(t *testing.T) {
 	same(t, "one of another rail", why(), none)
 	beat("a", "running", bank(4, ""))
 	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")
-	beat("b", "held", bank(0, "lanes are suspended since then"))
+	beat("b", "suspended", bank(0, "lanes are suspended since then"))
 	if got := why(); !strings.HasPrefix(got, "rail bank is not claimed on 1 of 2 relayers: lanes are suspended since then") {
 		t.Errorf("got %q", got)
 	}

@@ -98,7 +98,7 @@ func TestStatusIsForItsOwn(t *testing.T) {
 	same(t, "both are", as(other, ask), 1)
 	d.do(`REVOKE ` + inner + ` FROM ` + other)
 	same(t, "no longer", as(other, ask), 0)
-	rules := d.text(`SELECT pg_get_functiondef('railhead.logins_beside(text)'::regprocedure)`)
+	rules := d.text(`SELECT pg_get_functiondef('railhead.logins_sharing_a_role(text)'::regprocedure)`)
 	matrix, err := acl.Load()
 	d.must(err)
 	for _, role := range matrix.Roles {
@@ -228,7 +228,7 @@ func TestToldTogether(t *testing.T) {
 				ids[d.enqueue()] = 0
 			}
 			hearing := d.Conn(t, celltest.Ingest)
-			if _, err := hearing.Exec(t.Context(), `SELECT railhead.hear_outcomes()`); err != nil {
+			if _, err := hearing.Exec(t.Context(), `SELECT railhead.listen_for_outcomes()`); err != nil {
 				t.Fatal(err)
 			}
 			var outcomes []payment.Outcome

@@ -18,7 +18,7 @@ func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([
 		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
 	}
 	b := query.Budget
-	stale, err := readRows(ctx, e, scanStale, e.sql["stale_claims"], b.Zombie.Milliseconds(), b.HeartbeatStale.Milliseconds(),
+	stale, err := readRows(ctx, e, scanStale, e.sql["stale_claims"], b.ClaimTimeout.Milliseconds(), b.HeartbeatStale.Milliseconds(),
 		rails, calls, b.StartWithin.Milliseconds(), query.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)

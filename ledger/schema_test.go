@@ -25,7 +25,7 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 	if _, err := running.CheckServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cell.Exec(`DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('railhead.refusal_is_whole'::regproc), 'SELECT', 'SELECT /* as it was */'); END $do$`)
+	cell.Exec(`DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('railhead.refusal_covers_all_sends'::regproc), 'SELECT', 'SELECT /* as it was */'); END $do$`)
 	works := func() map[string]error {
 		config := func(login string) ledger.Config { return ledger.Config{URL: cell.URL(login), Cell: cell.Schema} }
 		ingest, err := ledger.OpenIngest(t.Context(), config(celltest.Ingest))

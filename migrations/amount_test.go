@@ -56,18 +56,18 @@ func TestAmountsAgree(t *testing.T) {
 		for _, currency := range []payment.Currency{{Code: "JPY"}, {Code: "EUR", Exponent: 2}, {Code: "BHD", Exponent: 3}, {Code: "CLF", Exponent: 4}} {
 			for _, amount := range borderAmounts(r, currency.Exponent) {
 				var message string
-				var sound bool
+				var valid bool
 				err := conn.QueryRow(t.Context(), `
 					WITH p AS (SELECT jsonb_build_object('amount', $1::text, 'currency', $2::text) AS payload)
-					SELECT coalesce((SELECT f.message FROM railhead.payment_outbox_fault('i', 'p', 'k', 'bank', p.payload, NULL, NULL, 1, '{}') f), ''),
-					  coalesce(railhead.payment_outbox_sound('i', 'p', 'k', p.payload, NULL, NULL, 1, '{}', p.payload::text, 65536, 4096, 16, $3, true), false)
-					FROM p`, amount, currency.Code, currency.Exponent).Scan(&message, &sound)
+					SELECT coalesce((SELECT f.message FROM railhead.payment_outbox_violation('i', 'p', 'k', 'bank', p.payload, NULL, NULL, 1, '{}') f), ''),
+					  coalesce(railhead.payment_outbox_valid('i', 'p', 'k', p.payload, NULL, NULL, 1, '{}', p.payload::text, 65536, 4096, 16, $3, true), false)
+					FROM p`, amount, currency.Code, currency.Exponent).Scan(&message, &valid)
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, refused := payment.ParseAmount(amount, currency.Code)
-				if (refused == nil) != (message == "") || sound && refused != nil {
-					t.Errorf("standard_conforming_strings %s, %q %s: the database says %q (sound: %v), Go says %v", conforming, amount, currency.Code, message, sound, refused)
+				if (refused == nil) != (message == "") || valid && refused != nil {
+					t.Errorf("standard_conforming_strings %s, %q %s: the database says %q (valid: %v), Go says %v", conforming, amount, currency.Code, message, valid, refused)
 				}
 				if message == "" {
 					taken++

@@ -30,8 +30,8 @@ func TestFunctionsReachAnInstalledCell(t *testing.T) {
 	}{
 		{
 			"another body",
-			`DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('railhead.refusal_is_whole'::regproc), 'SELECT', 'SELECT /* as it was */'); END $do$`,
-			[]string{"refusal_is_whole"},
+			`DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('railhead.refusal_covers_all_sends'::regproc), 'SELECT', 'SELECT /* as it was */'); END $do$`,
+			[]string{"refusal_covers_all_sends"},
 		},
 		{"no settings", `ALTER FUNCTION railhead.cancel_payment RESET search_path`, []string{"cancel_payment"}},
 		{"other rights", `ALTER FUNCTION railhead.record_late_outcome SECURITY INVOKER`, []string{"record_late_outcome"}},

@@ -13,13 +13,13 @@ import (
 //
 // A sender that has claimed at time 0 sends no first byte after StartWithin, has
 // its answer one call later, and has recorded it after Drain and RecordWithin. So
-// a claim that is as old as Zombie belongs to no call, which Holds checks.
+// a claim that is as old as ClaimTimeout belongs to no call, which Holds checks.
 type TimeBudget struct {
 	// Version counts the changes; 0: not read yet.
 	Version int
-	// Zombie is the claim timeout: the age from which the reaper takes an open
+	// ClaimTimeout is the claim timeout: the age from which the reaper takes an open
 	// claim whatever its worker says; 1 s to 1 h.
-	Zombie time.Duration
+	ClaimTimeout time.Duration
 	// StartWithin is how old a claim may be when its first byte leaves; 10 ms to 1 min.
 	StartWithin time.Duration
 	// RecordWithin is what recording an outcome may take; 10 ms to 1 min.
@@ -37,7 +37,7 @@ var ErrBadBudget = errors.New("bad time budget")
 // DefaultTimeBudget is that of a new cell.
 func DefaultTimeBudget() TimeBudget {
 	return TimeBudget{
-		Version: 1, Zombie: 120 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second,
+		Version: 1, ClaimTimeout: 120 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second,
 		Drain: 30 * time.Second, HeartbeatStale: 15 * time.Second,
 	}
 }
@@ -53,7 +53,7 @@ type BudgetSetting struct {
 // Settings are the spans in a fixed order.
 func (b TimeBudget) Settings() []BudgetSetting {
 	return []BudgetSetting{
-		{"zombie", b.Zombie, time.Second, time.Hour, "the claim timeout: age from which an open claim is repaired"},
+		{"claim_timeout", b.ClaimTimeout, time.Second, time.Hour, "the claim timeout: age from which an open claim is repaired"},
 		{"start_within", b.StartWithin, 10 * time.Millisecond, time.Minute, "age up to which a claim may send its first byte"},
 		{"record_within", b.RecordWithin, 10 * time.Millisecond, time.Minute, "what recording an outcome may take"},
 		{"drain", b.Drain, 10 * time.Millisecond, 10 * time.Minute, "what sends in flight get at shutdown"},
@@ -64,8 +64,8 @@ func (b TimeBudget) Settings() []BudgetSetting {
 // With gives one span another value; false: no span has that name.
 func (b TimeBudget) With(name string, value time.Duration) (TimeBudget, bool) {
 	switch name {
-	case "zombie":
-		b.Zombie = value
+	case "claim_timeout":
+		b.ClaimTimeout = value
 	case "start_within":
 		b.StartWithin = value
 	case "record_within":
@@ -100,18 +100,18 @@ func (b TimeBudget) Validate() error {
 // passes by.
 func (b TimeBudget) Holds(call time.Duration) error {
 	sum := b.StartWithin + call + b.RecordWithin + b.Drain
-	if sum < b.Zombie {
+	if sum < b.ClaimTimeout {
 		return nil
 	}
-	return fmt.Errorf("%w: start_within %s + call %s + record_within %s + drain %s = %s, must be less than zombie %s, "+
+	return fmt.Errorf("%w: start_within %s + call %s + record_within %s + drain %s = %s, must be less than claim_timeout %s, "+
 		"or the reaper takes a claim from a worker that still talks to the rail", ErrBadBudget,
-		Duration(b.StartWithin), Duration(call), Duration(b.RecordWithin), Duration(b.Drain), Duration(sum), Duration(b.Zombie))
+		Duration(b.StartWithin), Duration(call), Duration(b.RecordWithin), Duration(b.Drain), Duration(sum), Duration(b.ClaimTimeout))
 }
 
 // Longest is the longer one of each span, and the older version.
 func (b TimeBudget) Longest(other TimeBudget) TimeBudget {
 	return TimeBudget{
-		Version: min(b.Version, other.Version), Zombie: max(b.Zombie, other.Zombie), StartWithin: max(b.StartWithin, other.StartWithin),
+		Version: min(b.Version, other.Version), ClaimTimeout: max(b.ClaimTimeout, other.ClaimTimeout), StartWithin: max(b.StartWithin, other.StartWithin),
 		RecordWithin: max(b.RecordWithin, other.RecordWithin), Drain: max(b.Drain, other.Drain),
 		HeartbeatStale: max(b.HeartbeatStale, other.HeartbeatStale),
 	}

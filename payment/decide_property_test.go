@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// anyPolicy is any policy, sound or not: the rules must be safe without Validate.
+// anyPolicy is any policy, valid or not: the rules must be safe without Validate.
 func anyPolicy() *rapid.Generator[payment.Policy] {
 	return rapid.Custom(func(t *rapid.T) payment.Policy {
 		p := payment.Policy{

@@ -10,7 +10,7 @@ import (
 // plainKeysMax bounds how deep a quick look goes, and what it compares key by key.
 const plainKeysMax = 32
 
-// isPlain reports whether a text is sound beyond doubt, as nearly every payload
+// isPlain reports whether a text is valid beyond doubt, as nearly every payload
 // is: one JSON value without an escape, shallow, and no object with many keys or
 // with one twice. False says nothing but that the text has to be looked at closely.
 func isPlain(text []byte) bool {

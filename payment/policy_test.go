@@ -38,9 +38,9 @@ func TestPolicyDefaultsAreTheSafeOnes(t *testing.T) {
 	if want := []payment.Duration{span(30 * time.Second), span(time.Minute), span(5 * time.Minute)}; !cmp.Equal(asks.Inquiry.Intervals, want) {
 		t.Errorf("the default intervals are %v", asks.Inquiry.Intervals)
 	}
-	sound := soundPolicy()
-	if again := sound.WithDefaults(); !cmp.Equal(again, sound) {
-		t.Errorf("what was given is changed: %s", cmp.Diff(sound, again))
+	valid := soundPolicy()
+	if again := valid.WithDefaults(); !cmp.Equal(again, valid) {
+		t.Errorf("what was given is changed: %s", cmp.Diff(valid, again))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 		breaks   func(*payment.Policy)
 		sentence string // empty: nothing is wrong
 	}{
-		{"sound", func(*payment.Policy) {}, ""},
+		{"valid", func(*payment.Policy) {}, ""},
 		{"no acceptance", func(p *payment.Policy) { p.Acceptance = "" }, `acceptance is "", must be one of [FINAL PROVISIONAL BY_ANSWER]`},
 		{"other acceptance", func(p *payment.Policy) { p.Acceptance = "final" }, `acceptance is "final"`},
 		{"other id after refusal", func(p *payment.Policy) { p.IDAfterRefusal = "ANY" }, `id_after_refusal is "ANY", must be one of [SAME NEW]`},

@@ -11,7 +11,7 @@ import (
 
 func TestCheckJSON(t *testing.T) {
 	t.Parallel()
-	for text, sound := range map[string]bool{
+	for text, valid := range map[string]bool{
 		`{}`:                               true,
 		`{"a": 1, "b": {"a": [1]}}`:        true,
 		`[{"a": 1}, {"a": 1}]`:             true,
@@ -35,7 +35,7 @@ func TestCheckJSON(t *testing.T) {
 		strings.Repeat("[", 500) + strings.Repeat("]", 500): false,
 	} {
 		err := payment.CheckJSON([]byte(text))
-		if (err == nil) != sound || err != nil && !errors.Is(err, payment.ErrBadJSON) {
+		if (err == nil) != valid || err != nil && !errors.Is(err, payment.ErrBadJSON) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
@@ -44,7 +44,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// FuzzCheckJSON compares with encoding/json: what passes is one sound value, and
+// FuzzCheckJSON compares with encoding/json: what passes is one valid value, and
 // what encoding/json refuses never passes.
 func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `[1,]`, `{"a":1,"a":2}`, `1 2`, `{"":{}}`, "\"\\ud800\"", `[[[]]]`, `-0`, `01`} {

@@ -147,7 +147,7 @@ type StaleQuery struct {
 	Budget TimeBudget
 	// Calls are the longest calls by rail. No claim is touched that is younger than
 	// StartWithin and its rail's call, however dead its worker looks; for rails that
-	// are not in it, than Zombie.
+	// are not in it, than ClaimTimeout.
 	Calls map[string]time.Duration
 	Limit int
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestNoAcceptedBudgetReachesTheZombieThreshold draws budgets of a cell and
+// TestNoAcceptedBudgetReachesTheClaimTimeout draws budgets of a cell and
 // profiles of a rail far beyond what is sensible. Whatever is accepted leaves a
 // worker the time to start, send, record and drain before a reaper may take its
 // claim; and what would leave it that time is not refused for it.
-func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
+func TestNoAcceptedBudgetReachesTheClaimTimeout(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		span := func(name string, most time.Duration) time.Duration {
@@ -32,12 +32,12 @@ func TestNoAcceptedBudgetReachesTheZombieThreshold(t *testing.T) {
 		needed := budget.StartWithin + profile.SendBudget() + budget.RecordWithin + budget.Drain
 		// Around the edge, by as much as one of the parts.
 		parts := []time.Duration{time.Millisecond, budget.StartWithin, profile.SendBudget(), budget.RecordWithin, budget.Drain}
-		budget.Zombie = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "off the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
+		budget.ClaimTimeout = needed + time.Duration(rapid.IntRange(-100, 100).Draw(t, "off the edge"))*rapid.SampledFrom(parts).Draw(t, "part")/100
 		switch err := profile.CheckBudget(budget); {
-		case err == nil && needed >= budget.Zombie:
-			t.Fatalf("a worker needs %s and its claim may be taken after %s", needed, budget.Zombie)
-		case err != nil && (!errors.Is(err, ErrBadProfile) || needed < budget.Zombie):
-			t.Fatalf("a worker needs %s of %s, and is refused: %v", needed, budget.Zombie, err)
+		case err == nil && needed >= budget.ClaimTimeout:
+			t.Fatalf("a worker needs %s and its claim may be taken after %s", needed, budget.ClaimTimeout)
+		case err != nil && (!errors.Is(err, ErrBadProfile) || needed < budget.ClaimTimeout):
+			t.Fatalf("a worker needs %s of %s, and is refused: %v", needed, budget.ClaimTimeout, err)
 		}
 	})
 }

@@ -137,16 +137,16 @@ func TestWindowOutlivesABudget(t *testing.T) {
 
 func TestCheckBudget(t *testing.T) {
 	p := goodProfile()
-	budget := payment.TimeBudget{Zombie: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
+	budget := payment.TimeBudget{ClaimTimeout: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
 	if err := p.CheckBudget(budget); err != nil {
 		t.Error(err)
 	}
-	budget.Zombie = 65 * time.Second
+	budget.ClaimTimeout = 65 * time.Second
 	err := p.CheckBudget(budget)
 	if err == nil {
 		t.Fatal("5 + 30 + 10 + 20 is not less than 65")
 	}
-	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "start_within 5s", "record_within 10s", "drain 20s", "= 1m5s", "zombie 1m5s"} {
+	for _, part := range []string{"connect 3s", "TLS 3s", "send 4s", "read 20s", "start_within 5s", "record_within 10s", "drain 20s", "= 1m5s", "claim_timeout 1m5s"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %q", part, err)
 		}
@@ -200,10 +200,10 @@ func TestStoredProfileWithoutNotFoundUntil(t *testing.T) {
 // TestNotFoundAgeCoversTheCall: the age counts from the claim, so it must
 // outlast the call that the claim makes.
 func TestNotFoundAgeCoversTheCall(t *testing.T) {
-	for age, sound := range map[string]bool{"29s": false, "30s": true, "2m": true} {
+	for age, valid := range map[string]bool{"29s": false, "30s": true, "2m": true} {
 		_, err := ParseProfile([]byte(`{"rail_type": "bank", "resend_on_unknown": "SAME_KEY", "key_window": "24h",
 			"inquiry": {"max": 3, "not_found": "NOT_EXECUTED", "not_found_age": "` + age + `", "not_found_until": "24h"}}`))
-		if (err == nil) != sound {
+		if (err == nil) != valid {
 			t.Errorf("not_found_age %s with the default budget of 30 s: %v", age, err)
 		}
 	}

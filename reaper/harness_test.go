@@ -21,12 +21,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // The rails of the tests. Calls take 1.7 s at the most, so that no claim younger
 // than 2.2 s (start within half a second) is taken from its worker.
 const (
-	timeouts = `"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`
-	sameKey  = `{"resend_on_unknown": "SAME_KEY", "key_window": "24h", ` + timeouts + `}`
-	never    = `{"resend_on_unknown": "NEVER", ` + timeouts + `}`
-	asks     = `{"resend_on_unknown": "NEVER", "inquiry": {"max": 3, "not_found": "INCONCLUSIVE"}, ` + timeouts + `}`
-	budget   = 2200 * time.Millisecond
-	zombie   = 30 * time.Second
+	timeouts     = `"timeouts": {"connect": "500ms", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`
+	sameKey      = `{"resend_on_unknown": "SAME_KEY", "key_window": "24h", ` + timeouts + `}`
+	never        = `{"resend_on_unknown": "NEVER", ` + timeouts + `}`
+	asks         = `{"resend_on_unknown": "NEVER", "inquiry": {"max": 3, "not_found": "INCONCLUSIVE"}, ` + timeouts + `}`
+	budget       = 2200 * time.Millisecond
+	claimTimeout = 30 * time.Second
 )
 
 // yard is a cell in which workers die.
@@ -44,7 +44,7 @@ func newYard(t *testing.T, profile string) *yard {
 	y := &yard{Cell: celltest.New(t), t: t}
 	y.ApplyProfile("bank", profile)
 	y.SetTimeBudget(payment.TimeBudget{
-		Zombie: zombie, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 10 * time.Second,
+		ClaimTimeout: claimTimeout, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 10 * time.Second,
 	})
 	y.super, y.ingest, y.exec = y.Conn(t, ""), y.Conn(t, celltest.Ingest), y.executor()
 	return y

@@ -23,8 +23,8 @@ func TestStale(t *testing.T) {
 		lasts  time.Duration // until time alone makes another case of it; 0: never
 	}{
 		"young, alive":                      {"running", 0, 0, 0, silence},
-		"old, alive":                        {"running", 0, zombie + time.Second, 1, 0},
-		"almost old, alive":                 {"running", 0, zombie - 5*time.Second, 0, 5 * time.Second},
+		"old, alive":                        {"running", 0, claimTimeout + time.Second, 1, 0},
+		"almost old, alive":                 {"running", 0, claimTimeout - 5*time.Second, 0, 5 * time.Second},
 		"draining is alive":                 {"draining", 0, budget + time.Second, 0, silence},
 		"held is alive":                     {"held", 0, budget + time.Second, 0, silence},
 		"past the budget, silent":           {"running", silence + time.Second, budget + time.Second, 1, 0},

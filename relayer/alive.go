@@ -29,7 +29,7 @@ func (r *Relayer) status() string {
 	case r.stopping.Load():
 		return "draining"
 	case r.guard.Suspended():
-		return "held"
+		return "suspended"
 	default:
 		return "running"
 	}

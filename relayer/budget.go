@@ -101,7 +101,7 @@ func (b *budget) putInForce(next payment.TimeBudget) {
 // open. By the monotonic clock alone: time that looks longer than it is would end
 // it too soon.
 func (b *budget) holds() bool {
-	return b.before.Version != 0 && time.Since(b.heldAt) <= b.before.Zombie
+	return b.before.Version != 0 && time.Since(b.heldAt) <= b.before.ClaimTimeout
 }
 
 // beatEvery is the time between heartbeats.

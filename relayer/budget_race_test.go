@@ -45,7 +45,7 @@ func drawBudget(t *rapid.T) payment.TimeBudget {
 	b := payment.TimeBudget{
 		StartWithin: span("start_within"), RecordWithin: span("record_within"), Drain: span("drain"), HeartbeatStale: span("heartbeat_stale"),
 	}
-	b.Zombie = b.StartWithin + longestCall + b.RecordWithin + b.Drain + span("zombie beyond that")
+	b.ClaimTimeout = b.StartWithin + longestCall + b.RecordWithin + b.Drain + span("claim timeout beyond that")
 	if err := b.Holds(longestCall); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (r *race) reap() {
 	for _, c := range r.claims {
 		age := time.Since(c.at)
 		alive := time.Since(r.tickAt) < w.HeartbeatStale
-		if c.taken || age < w.StartWithin+longestCall || age < w.Zombie && alive {
+		if c.taken || age < w.StartWithin+longestCall || age < w.ClaimTimeout && alive {
 			continue
 		}
 		c.taken = true
@@ -184,7 +184,7 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := payment.DefaultTimeBudget()
 		short := payment.TimeBudget{
-			Version: 2, Zombie: time.Minute, StartWithin: time.Second, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 3 * time.Second,
+			Version: 2, ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 3 * time.Second,
 		}
 		var b budget
 		take := func(next payment.TimeBudget) {
@@ -209,7 +209,7 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 			t.Errorf("in force is %+v", b.current())
 		}
 		says("shorter, at once", long)
-		time.Sleep(long.Zombie)
+		time.Sleep(long.ClaimTimeout)
 		says("as long as a claim may be open", long)
 		time.Sleep(time.Nanosecond)
 		says("after that", short)
@@ -221,7 +221,7 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 		if got := b.finishing(); got != (finish{time.Second, time.Second}) {
 			t.Errorf("answers are recorded within %v, want what holds for every open claim", got)
 		}
-		time.Sleep(short.Zombie + 1)
+		time.Sleep(short.ClaimTimeout + 1)
 		says("longer, acknowledged", long)
 	})
 }

@@ -152,7 +152,7 @@ func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	w.setBudget(func(b *payment.TimeBudget) {
-		b.StartWithin, b.Zombie, b.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
+		b.StartWithin, b.ClaimTimeout, b.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
 	})
 	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"},
 		"timeouts": {"connect": "30s", "tls": "100ms", "write": "300ms", "response_header": "500ms", "body": "300ms"}`))

@@ -100,7 +100,7 @@ func config() relayer.Config {
 // budget is the time budget of a world that sets no other.
 func budget() payment.TimeBudget {
 	return payment.TimeBudget{
-		Zombie: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 2 * time.Second,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger"
 )
 
-// TestTwoPhaseCommit: with railhead.bell at off a transaction that enqueues can be
+// TestTwoPhaseCommit: with railhead.notify at off a transaction that enqueues can be
 // prepared whether a relayer sleeps or not. It keeps no relayer from sleeping, and
 // its payment is found by the poll.
 func TestTwoPhaseCommit(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTwoPhaseCommit(t *testing.T) {
 			}
 			conn := w.cell.Conn(t, celltest.Ingest)
 			prepare := func(bell string) error {
-				w.execAll(conn, `SET railhead.bell = `+bell, `BEGIN`, rest)
+				w.execAll(conn, `SET railhead.notify = `+bell, `BEGIN`, rest)
 				_, err := conn.Exec(t.Context(), `PREPARE TRANSACTION '`+name+`'`)
 				return err
 			}
@@ -70,7 +70,7 @@ func TestTwoPhaseCommit(t *testing.T) {
 		t.Fatal(rings, err)
 	}
 	w.ingesting()
-	w.execAll(w.ingest, `SET railhead.bell = off`, `BEGIN`)
+	w.execAll(w.ingest, `SET railhead.notify = off`, `BEGIN`)
 	id := w.enqueue("found by the poll")
 	w.execAll(w.ingest, `PREPARE TRANSACTION '`+name+`'`, `COMMIT PREPARED '`+name+`'`)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -30,7 +30,7 @@ func TestProfileChanges(t *testing.T) {
 
 // TestBadProfileStopsItsLane: by one that can't be worked with nothing is sent, and by the one
 // before neither: what it takes for proof, or may send again, was changed. The next one that is
-// sound starts the lane.
+// valid starts the lane.
 func TestBadProfileStopsItsLane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -68,7 +68,7 @@ func TestBudgetIsCheckedAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "must be less than zombie 40s") {
+	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "must be less than claim_timeout 40s") {
 		t.Errorf("run: %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestBudgetIsTheCells(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	w.setBudget(func(b *payment.TimeBudget) {
-		b.Zombie, b.StartWithin, b.Drain, b.RecordWithin = 8*time.Second, 2*time.Second, time.Second, time.Second
+		b.ClaimTimeout, b.StartWithin, b.Drain, b.RecordWithin = 8*time.Second, 2*time.Second, time.Second, time.Second
 	})
 	slow := newHesitant()
 	w.wrap = slow.around
@@ -116,11 +116,11 @@ func TestBudgetIsTheCells(t *testing.T) {
 	<-slow.arrived
 	says := func(want string) {
 		t.Helper()
-		w.awaitText(want, `SELECT concat_ws(' ', zombie_ms, start_within_ms, stale_after_ms) FROM railhead.outbox_heartbeats`)
+		w.awaitText(want, `SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms) FROM railhead.outbox_heartbeats`)
 	}
 	says("8000 2000 2000")
 	shortened := time.Now()
-	w.do(`SELECT railhead.set_time_budget('{"zombie": 5000, "start_within": 300}', 'shorter')`)
+	w.do(`SELECT railhead.set_time_budget('{"claim_timeout": 5000, "start_within": 300}', 'shorter')`)
 	// It is taken at once for sends, the one that waits included.
 	w.awaitText("true", `SELECT (clock_timestamp() > max(claimed_at) + interval '800 ms')::text FROM railhead.payment_outbox_attempts`)
 	close(slow.goOn)
@@ -129,7 +129,7 @@ func TestBudgetIsTheCells(t *testing.T) {
 	if took := time.Since(shortened); took < 8*time.Second {
 		t.Errorf("the shorter claim timeout was acknowledged after %s: a claim from before may have been open for 8s", took)
 	}
-	w.do(`SELECT railhead.set_time_budget('{"zombie": 9000, "heartbeat_stale": 5000}', 'longer')`)
+	w.do(`SELECT railhead.set_time_budget('{"claim_timeout": 9000, "heartbeat_stale": 5000}', 'longer')`)
 	says("9000 300 5000")
 	if err := r.stop(); err != nil {
 		t.Error(err)
@@ -146,10 +146,10 @@ func TestLongerBudgetThenSlowerProfile(t *testing.T) {
 	w.setBudget(func(b *payment.TimeBudget) { b.HeartbeatStale = time.Hour })
 	w.run(config)
 	w.seen.awaitCount(t, "breaker CLOSED", 1)
-	w.do(`SELECT railhead.set_time_budget('{"zombie": 300000}', 'longer')`)
+	w.do(`SELECT railhead.set_time_budget('{"claim_timeout": 300000}', 'longer')`)
 	version := w.cell.ApplyProfile("bank", tooSlow)
 	w.seen.awaitCount(t, "breaker CLOSED", 2)
-	w.awaitText("300000", `SELECT zombie_ms::text FROM railhead.outbox_heartbeats`)
+	w.awaitText("300000", `SELECT claim_timeout_ms::text FROM railhead.outbox_heartbeats`)
 	id := w.enqueue("the one")
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	same(t, "profile version", w.cell.Int(`SELECT max(profile_version) FROM railhead.payment_outbox_attempts`), version)
@@ -161,7 +161,7 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	config := config()
-	config.Asserted = payment.TimeBudget{Zombie: time.Minute, Drain: 3 * time.Second}
+	config.Asserted = payment.TimeBudget{ClaimTimeout: time.Minute, Drain: 3 * time.Second}
 	r, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	if !errors.Is(err, payment.ErrOtherBudget) {
 		t.Fatalf("run: %v", err)
 	}
-	for _, want := range []string{"zombie is 1m here and 40s in the cell", "RAILHEAD_ZOMBIE", "railhead settings set zombie 1m --reason"} {
+	for _, want := range []string{"claim_timeout is 1m here and 40s in the cell", "RAILHEAD_CLAIM_TIMEOUT", "railhead settings set claim_timeout 1m --reason"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
 		}

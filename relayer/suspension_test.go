@@ -117,7 +117,7 @@ func TestFailoverSuspends(t *testing.T) {
 			}
 			w.awaitTurns(10)
 			same(t, "rows of the lane that is suspended", w.states(held), "")
-			w.awaitText("held", `SELECT status FROM railhead.outbox_heartbeats ORDER BY started_at LIMIT 1`)
+			w.awaitText("suspended", `SELECT status FROM railhead.outbox_heartbeats ORDER BY started_at LIMIT 1`)
 			w.accept()
 			w.awaitStates(held, "DISPATCHING DISPATCHED")
 			w.awaitText("", `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)

@@ -81,16 +81,16 @@ func (w *world) everybody() (stop func()) {
 		return c
 	}
 	w.cell.SetTimeBudget(payment.TimeBudget{
-		Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond, Drain: 500 * time.Millisecond,
+		ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatStale: 600 * time.Millisecond,
 	})
 	var ends []func()
-	sound := w.runWith(config("sound"), w.store, w.bell())
+	valid := w.runWith(config("valid"), w.store, w.bell())
 	careless := newFaulty(w.executor())
 	careless.failNext("Turn", lostAfter, 5)
 	careless.failNext("RecordLate", lostAfter, 3)
 	other := w.runWith(config("careless"), careless, w.bell())
-	ends = append(ends, func() { sound.stop() }, func() { other.stop() })
+	ends = append(ends, func() { valid.stop() }, func() { other.stop() })
 
 	// It dies with its hands full: nothing that it does from now on arrives.
 	dying := newFaulty(w.executor())

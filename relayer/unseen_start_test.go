@@ -117,7 +117,7 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 				forgetful := config
 				forgetful.WorkerID, forgetful.StateFile = "relayer-forgetful", ""
 				waits := w.run(forgetful)
-				w.awaitText("held", `SELECT status FROM railhead.outbox_heartbeats WHERE name = 'relayer-forgetful'`)
+				w.awaitText("suspended", `SELECT status FROM railhead.outbox_heartbeats WHERE name = 'relayer-forgetful'`)
 				must(waits.stop())
 				same(t, "suspensions", w.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions`), "0")
 			}

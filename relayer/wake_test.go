@@ -42,7 +42,7 @@ func TestThePollWakes(t *testing.T) {
 		cut  string
 	}{
 		"the bell never rings":     {func(*world) relayer.Bell { return deafBell{} }, `SELECT 1`},
-		"the trigger is not there": {(*world).bell, `DROP TRIGGER payment_outbox_pending_bell ON railhead.payment_outbox_pending`},
+		"the trigger is not there": {(*world).bell, `DROP TRIGGER payment_outbox_pending_notify ON railhead.payment_outbox_pending`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ type Options struct {
 }
 
 // Bounds of one fault. The longest way to fire is that of a stuck claim: the
-// zombie threshold and then its own wait.
+// claim timeout and then its own wait.
 const (
 	fireWithin    = 60 * time.Second
 	resolveWithin = 90 * time.Second

@@ -166,7 +166,7 @@ func (w *world) startRails(ctx context.Context) error {
 
 // timeBudget is that of the cell.
 var timeBudget = payment.TimeBudget{
-	Zombie: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
+	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
 }
 
 // start starts a component and has it scraped under its kind; more are variables.

@@ -52,7 +52,7 @@ func (s *railheadSession) hear(ctx context.Context, running *sync.WaitGroup) err
 		return err
 	}
 	hears := false
-	if err := conn.QueryRow(ctx, "SELECT "+cell+".hear_outcomes()").Scan(&hears); err != nil || !hears {
+	if err := conn.QueryRow(ctx, "SELECT "+cell+".listen_for_outcomes()").Scan(&hears); err != nil || !hears {
 		return errors.Join(err, conn.Close(ctx), errors.New("no outcome is told"))
 	}
 	running.Go(func() {

@@ -112,13 +112,13 @@ func TestRailApply(t *testing.T) {
 		t.Errorf("codes: %s", got)
 	}
 	slow := writeFile(t, "slow.yaml", railsFile("24h")+"      timeouts: {body: 2m}\n")
-	if got := who.want(exitUsage, "rail", "apply", slow, "--dry-run"); !strings.Contains(got.errors, "= 3m10s, must be less than zombie 2m") {
+	if got := who.want(exitUsage, "rail", "apply", slow, "--dry-run"); !strings.Contains(got.errors, "= 3m10s, must be less than claim_timeout 2m") {
 		t.Errorf("a budget that can't be kept: %s", got.errors)
 	}
 	who.want(exitUsage, "rail", "apply", slow, "--reason", "the bank is slow")
 	version(3)
-	who.env = append(who.env, "RAILHEAD_ZOMBIE=10s")
-	if got := who.want(exitUsage, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors, "zombie is 10s here and 2m in the cell") {
+	who.env = append(who.env, "RAILHEAD_CLAIM_TIMEOUT=10s")
+	if got := who.want(exitUsage, "rail", "apply", same, "--dry-run"); !strings.Contains(got.errors, "claim_timeout is 10s here and 2m in the cell") {
 		t.Errorf("an environment with another budget: %s", got.errors)
 	}
 }
@@ -131,8 +131,8 @@ func TestSettings(t *testing.T) {
 	who := at(t, cell)
 	golden(t, "settings_show", who.want(exitOK, "settings", "show").out)
 	for _, arguments := range [][]string{
-		{"zombie", "1m"}, {"zombie", "--reason", "why"}, {"zombie", "soon", "--reason", "why"}, {"tempo", "1m", "--reason", "why"},
-		{"zombie", "1m", "zombie", "2m", "--reason", "why"}, {"zombie", "1m", "--reason", "no call of the bank fits"},
+		{"claim_timeout", "1m"}, {"claim_timeout", "--reason", "why"}, {"claim_timeout", "soon", "--reason", "why"}, {"tempo", "1m", "--reason", "why"},
+		{"claim_timeout", "1m", "claim_timeout", "2m", "--reason", "why"}, {"claim_timeout", "1m", "--reason", "no call of the bank fits"},
 	} {
 		if got := who.want(exitUsage, append([]string{"settings", "set"}, arguments...)...); got.out != "" {
 			t.Errorf("%v: %s", arguments, got.out)
@@ -147,8 +147,8 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "settings_set", who.want(exitOK, "settings", "set", "zombie", "90s", "drain", "10s", "--reason", "one rack").out)
-	golden(t, "settings_same", who.want(exitOK, "settings", "set", "zombie", "90s", "--reason", "again", "-o", "json").out)
+	golden(t, "settings_set", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "drain", "10s", "--reason", "one rack").out)
+	golden(t, "settings_same", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "--reason", "again", "-o", "json").out)
 	// It has taken the new one, and may have claims of the old one open.
 	if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: pulse.Budget}); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ type fileLoad struct {
 	said   time.Time // when progress was last told
 
 	enqueued, replayed, refused int
-	closed                      int // of the refused, those that are sound: enqueue is closed for them
+	closed                      int // of the refused, those that are valid: enqueue is closed for them
 	done                        int // the last line whose result is written
 }
 
@@ -147,15 +147,15 @@ func (l *fileLoad) read(ctx context.Context) ([]inputLine, error) {
 	return batch, nil
 }
 
-// send enqueues the sound lines of a batch and writes a result for every line.
+// send enqueues the valid lines of a batch and writes a result for every line.
 func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
-	var sound []payment.Instruction
+	var valid []payment.Instruction
 	for _, line := range batch {
 		if line.fault == nil {
-			sound = append(sound, line.in)
+			valid = append(valid, line.in)
 		}
 	}
-	results, err := l.enqueue(ctx, sound)
+	results, err := l.enqueue(ctx, valid)
 	if err != nil {
 		return err
 	}
@@ -174,24 +174,24 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 
 // enqueue repeats a batch of unknown commit, which can't make a second
 // instruction, and halves one that is longer than this cell takes.
-func (l *fileLoad) enqueue(ctx context.Context, sound []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]payment.ReceiptOrFault, error) {
 	const tries = 3
 	var results []payment.ReceiptOrFault
 	var err error
 	for range tries {
-		results, err = l.ingest.EnqueueBatch(ctx, sound)
+		results, err = l.ingest.EnqueueBatch(ctx, valid)
 		if !errors.Is(err, payment.ErrCommitUnknown) {
 			break
 		}
 	}
-	if ledger.SQLState(err) != payment.StateTooLarge || len(sound) < 2 {
+	if ledger.SQLState(err) != payment.StateTooLarge || len(valid) < 2 {
 		return results, err
 	}
-	first, err := l.enqueue(ctx, sound[:len(sound)/2])
+	first, err := l.enqueue(ctx, valid[:len(valid)/2])
 	if err != nil {
 		return nil, err
 	}
-	second, err := l.enqueue(ctx, sound[len(sound)/2:])
+	second, err := l.enqueue(ctx, valid[len(valid)/2:])
 	return append(first, second...), err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 )
 
-// mixed is a file with sound lines between all that can be wrong with one.
+// mixed is a file with valid lines between all that can be wrong with one.
 const mixed = "\ufeff" + `{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}` + "\r\n" + `
 
 not JSON at all
@@ -34,7 +34,7 @@ null
 {"instruction_id":"c1","participant_id":"p1","idempotency_key":"k5","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}
 {"instruction_id":"c5","participant_id":"p1","idempotency_key":"k5","rail_type":"bank","payload":{"amount":"5","currency":"EUR"}}`
 
-// TestEnqueueFile insists that every bad line has its result and that every sound
+// TestEnqueueFile insists that every bad line has its result and that every valid
 // one goes in, in order, once, however often the file is run.
 func TestEnqueueFile(t *testing.T) {
 	t.Parallel()
@@ -51,20 +51,20 @@ func TestEnqueueFile(t *testing.T) {
 	}
 }
 
-// TestFileBehindAClosedGate: of sound lines that a closed gate refuses the command does
+// TestFileBehindAClosedGate: of valid lines that a closed gate refuses the command does
 // not ask for a correction, and it tells them from those that are wrong.
 func TestFileBehindAClosedGate(t *testing.T) {
 	t.Parallel()
 	who := at(t, celltest.New(t))
-	const sound = `{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}` + "\n"
+	const valid = `{"instruction_id":"c1","participant_id":"p1","idempotency_key":"k1","rail_type":"bank","payload":{"amount":"1.00","currency":"EUR"}}` + "\n"
 	run := func(code int, lines string) string {
 		t.Helper()
 		return who.want(code, "enqueue", "--file", writeFile(t, "i.jsonl", lines)).errors
 	}
 	who.want(exitOK, "intake", "close", celltest.Bank, "--reason", "their new year")
 	for lines, want := range map[string]string{
-		sound:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: what went in stays as it is",
-		sound + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: what went in stays as it is",
+		valid:                  "1 lines were refused because enqueue is closed for them (RH014); run the file again once it is open: what went in stays as it is",
+		valid + "{}\n" + "7\n": "3 lines were refused; correct 2 of them. Enqueue is closed for the other 1 (RH014): run the file again once it is open: what went in stays as it is",
 		"{}\n":                 "1 lines were refused; correct them and run the file again: what went in stays as it is",
 	} {
 		if said := run(exitPartial, lines); !strings.Contains(said, want) {
@@ -72,7 +72,7 @@ func TestFileBehindAClosedGate(t *testing.T) {
 		}
 	}
 	who.want(exitOK, "intake", "open", celltest.Bank, "--reason", "it is over")
-	run(exitOK, sound)
+	run(exitOK, valid)
 }
 
 // TestEnqueueManyBatches goes over the end of a transaction, in a cell that takes
@@ -125,12 +125,12 @@ func TestEnqueueByFlags(t *testing.T) {
 	}
 }
 
-// TestLineReader reads lines that are too long between sound ones.
+// TestLineReader reads lines that are too long between valid ones.
 func TestLineReader(t *testing.T) {
 	t.Parallel()
-	const sound = `{"instruction_id":"i"}`
+	const valid = `{"instruction_id":"i"}`
 	long := `{"payload":"` + strings.Repeat("x", lineBytesMax) + `"}`
-	lines := newLineReader(strings.NewReader(sound + "\n" + long + "\n\n" + sound + "\n" + long))
+	lines := newLineReader(strings.NewReader(valid + "\n" + long + "\n\n" + valid + "\n" + long))
 	for _, want := range []struct {
 		no    int
 		state string
@@ -153,7 +153,7 @@ func TestLineReader(t *testing.T) {
 }
 
 // FuzzLines insists that a file never stops the reader, and that what it takes
-// for an instruction is sound JSON with no value in its refusals.
+// for an instruction is valid JSON with no value in its refusals.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(mixed))
 	f.Add([]byte("{}\n{\"payload\":{}}\n\xff\n\x00"))

@@ -131,7 +131,7 @@ func budgetVariables() variables {
 		about: "The time budget is a setting of the cell: railhead settings. These change nothing. Where one is set and differs from the " +
 			"cell's setting, the process refuses to start.",
 		list: []variable{
-			{"RAILHEAD_ZOMBIE", "", "the setting zombie"},
+			{"RAILHEAD_CLAIM_TIMEOUT", "", "the setting claim_timeout"},
 			{"RAILHEAD_START_WITHIN", "", "the setting start_within"},
 			{"RAILHEAD_RECORD_WITHIN", "", "the setting record_within"},
 			{"RAILHEAD_DRAIN", "", "the setting drain"},

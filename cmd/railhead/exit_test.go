@@ -44,7 +44,7 @@ func TestCodeOf(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	sound := at(t, cell)
+	valid := at(t, cell)
 	bad := writeFile(t, "rails.yaml", "rails: [{rail_type: X}]")
 	one := func(key, amount string) []string {
 		return []string{"enqueue", "--instruction-id", "i1", "--participant-id", "p1", "--idempotency-key", key,
@@ -62,37 +62,37 @@ func TestExitCodes(t *testing.T) {
 		says string
 		args []string
 	}{
-		{sound, exitOK, "", nil},
-		{sound, exitOK, "", []string{"help", "exit-codes"}},
-		{sound, exitOK, "", []string{"version", "-o", "json"}},
-		{sound, exitOK, "", one("k1", "1.00")},
-		{sound, exitOK, "", one("k1", "1.00")},
-		{sound, exitUsage, "unknown command", []string{"bogus"}},
-		{sound, exitUsage, "unknown command", []string{"rail", "bogus"}},
-		{sound, exitUsage, "unknown flag", []string{"status", "--bogus"}},
-		{sound, exitUsage, "--output", []string{"status", "-o", "xml"}},
-		{sound, exitUsage, "--cell", []string{"status", "--cell", "Bad Name"}},
-		{sound, exitUsage, "reason", []string{"timeline", "accept"}},
-		{sound, exitUsage, "accepts 1 arg", []string{"payment", "show"}},
-		{sound, exitUsage, "--idempotency-key", []string{"enqueue", "--instruction-id", "i1"}},
-		{sound, exitUsage, "RH002", zero},
+		{valid, exitOK, "", nil},
+		{valid, exitOK, "", []string{"help", "exit-codes"}},
+		{valid, exitOK, "", []string{"version", "-o", "json"}},
+		{valid, exitOK, "", one("k1", "1.00")},
+		{valid, exitOK, "", one("k1", "1.00")},
+		{valid, exitUsage, "unknown command", []string{"bogus"}},
+		{valid, exitUsage, "unknown command", []string{"rail", "bogus"}},
+		{valid, exitUsage, "unknown flag", []string{"status", "--bogus"}},
+		{valid, exitUsage, "--output", []string{"status", "-o", "xml"}},
+		{valid, exitUsage, "--cell", []string{"status", "--cell", "Bad Name"}},
+		{valid, exitUsage, "reason", []string{"timeline", "accept"}},
+		{valid, exitUsage, "accepts 1 arg", []string{"payment", "show"}},
+		{valid, exitUsage, "--idempotency-key", []string{"enqueue", "--instruction-id", "i1"}},
+		{valid, exitUsage, "RH002", zero},
 		{command{t: t}, exitUsage, "RAILHEAD_READER_URL", []string{"status"}},
 		{command{t: t, env: []string{"RAILHEAD_POLL=soon"}}, exitUsage, "RAILHEAD_POLL", []string{"status"}},
 		{command{t: t, env: []string{"DATABASE_URL=postgres://x:secret@%zz"}}, exitUsage, "RAILHEAD_READER_URL", []string{"status"}},
-		{sound, exitUsage, "line 1", []string{"rail", "apply", bad}},
-		{sound, exitNotFound, "no such file", []string{"rail", "apply", "nowhere.yaml"}},
-		{sound, exitNotFound, "no such file", []string{"enqueue", "--file", "nowhere.jsonl"}},
-		{sound, exitNotFound, "no such instruction", []string{"payment", "show", "nothing"}},
-		{sound, exitNotFound, "rail list", []string{"rail", "codes", "nothing"}},
+		{valid, exitUsage, "line 1", []string{"rail", "apply", bad}},
+		{valid, exitNotFound, "no such file", []string{"rail", "apply", "nowhere.yaml"}},
+		{valid, exitNotFound, "no such file", []string{"enqueue", "--file", "nowhere.jsonl"}},
+		{valid, exitNotFound, "no such instruction", []string{"payment", "show", "nothing"}},
+		{valid, exitNotFound, "rail list", []string{"rail", "codes", "nothing"}},
 		{asIngest, exitDenied, "roles apply", []string{"status"}},
 		{unknown, exitDenied, "", []string{"status"}},
-		{sound, exitConflict, "RH001", one("k1", "2.00")},
-		{sound, exitConflict, "RH007", one("k2", "1.00")},
+		{valid, exitConflict, "RH001", one("k1", "2.00")},
+		{valid, exitConflict, "RH007", one("k2", "1.00")},
 		{away, exitUnreachable, "Check that the server runs", []string{"status"}},
 		{folder, exitUnreachable, "Check that the server runs", []string{"status"}},
 		{away, exitUnreachable, "Check that the server runs", []string{"migrate", "status"}},
 		{away, exitUnreachable, "Check that the server runs", []string{"roles", "diff"}},
-		{sound, exitFailure, "migrate up", []string{"status", "--cell", "elsewhere"}},
+		{valid, exitFailure, "migrate up", []string{"status", "--cell", "elsewhere"}},
 	} {
 		got := test.who.run(test.args...)
 		if got.code != test.code || !strings.Contains(got.errors, test.says) {

@@ -83,7 +83,7 @@ func newMarked(t *testing.T) *marked {
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)
 	m.cell.SetTimeBudget(payment.TimeBudget{
-		Zombie: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
 	})
 	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": locked, "strict": strict, celltest.Bank: same} {
 		m.cell.ApplyProfile(rail, profile)
@@ -318,7 +318,7 @@ func (m *marked) bySQL() {
 	}
 }
 
-// callbacks come signed and unsigned, sound and broken.
+// callbacks come signed and unsigned, valid and broken.
 func (m *marked) callbacks(url string) {
 	m.t.Helper()
 	var text string

@@ -85,7 +85,7 @@ func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file 
 	}
 	if err := errors.Join(faults...); err != nil {
 		return usage(fmt.Errorf("nothing was changed, because no relayer could work by it: %w\n"+
-			"Shorten the timeouts, or first: railhead settings set zombie VALUE --reason WHY", err))
+			"Shorten the timeouts, or first: railhead settings set claim_timeout VALUE --reason WHY", err))
 	}
 	o := outputOf(cmd)
 	if !o.json {

@@ -45,12 +45,12 @@ func TestRailCheck(t *testing.T) {
 	t.Parallel()
 	alone := command{t: t}
 	example := railconfig.Example()
-	sound := writeFile(t, "sound.yaml", example)
+	valid := writeFile(t, "valid.yaml", example)
 	// Two files with the same faults on the same lines.
 	faulty := strings.NewReplacer("acceptance: FINAL ", "acceptance: FINALLY ", "  concurrency: 32 ", "  concurrency: 3200 ", "max: 20,", "").Replace(example)
 	bad, same := writeFile(t, "bad.yaml", faulty), writeFile(t, "same.yaml", faulty)
-	got := alone.want(exitUsage, "rail", "check", bad, sound, same)
-	if strings.Count(got.out, "\n") != 2 || strings.Count(got.out, sound+": rail ") != 2 {
+	got := alone.want(exitUsage, "rail", "check", bad, valid, same)
+	if strings.Count(got.out, "\n") != 2 || strings.Count(got.out, valid+": rail ") != 2 {
 		t.Errorf("accepted:\n%s", got.out)
 	}
 	for _, file := range []string{bad, same} {
@@ -74,8 +74,8 @@ func TestRailCheck(t *testing.T) {
 	}
 
 	alone.want(exitUsage, "rail", "check")
-	alone.want(exitUsage, "rail", "example", sound)
-	if got := alone.want(exitNotFound, "rail", "check", sound, "nowhere.yaml"); !strings.Contains(got.errors, "nowhere.yaml") || !strings.Contains(got.out, sound) {
+	alone.want(exitUsage, "rail", "example", valid)
+	if got := alone.want(exitNotFound, "rail", "check", valid, "nowhere.yaml"); !strings.Contains(got.errors, "nowhere.yaml") || !strings.Contains(got.out, valid) {
 		t.Errorf("a file that is not there: %s%s", got.out, got.errors)
 	}
 
@@ -90,7 +90,7 @@ func TestRailCheck(t *testing.T) {
 		SendBudget string                     `json:"send_budget"`
 		Profile    map[string]json.RawMessage `json:"profile"`
 	}
-	text := alone.want(exitOK, "rail", "check", sound, "-o", "json").out
+	text := alone.want(exitOK, "rail", "check", valid, "-o", "json").out
 	if err := json.Unmarshal([]byte(text), &checked); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // Functions of a cell as an earlier and as a newer build would have made them.
 const (
 	olderFunction = `DO $do$ BEGIN
-		EXECUTE replace(pg_get_functiondef('railhead.refusal_is_whole'::regproc), 'SELECT', 'SELECT /* as it was */');
+		EXECUTE replace(pg_get_functiondef('railhead.refusal_covers_all_sends'::regproc), 'SELECT', 'SELECT /* as it was */');
 		EXECUTE regexp_replace(pg_get_functiondef('railhead.schema_version()'::regprocedure), 'sources [0-9a-f]{32}', 'sources 00000000000000000000000000000000');
 	END $do$`
 	newerMigration = `DO $do$ BEGIN
@@ -47,11 +47,11 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 		}
 	}
 	cell.Exec(olderFunction)
-	refused("(refusal_is_whole differ): run railhead migrate up and railhead roles apply")
-	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "refusal_is_whole") {
+	refused("(refusal_covers_all_sends differ): run railhead migrate up and railhead roles apply")
+	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "refusal_covers_all_sends") {
 		t.Errorf("a dry run says %s", got.errors)
 	}
-	if got := who.want(exitOK, "migrate", "up"); !strings.Contains(got.errors, "0 migrations applied, 1 functions changed (refusal_is_whole)") {
+	if got := who.want(exitOK, "migrate", "up"); !strings.Contains(got.errors, "0 migrations applied, 1 functions changed (refusal_covers_all_sends)") {
 		t.Errorf("migrate up says %s", got.errors)
 	}
 	if got := who.want(exitOK, "migrate", "up", "--dry-run"); !strings.Contains(got.errors, "no function would change") {

@@ -726,8 +726,8 @@ func (w *teller) suspend() {
 
 // setBudget changes the cell's claim timeout, and then sets what is in force.
 func (w *teller) setBudget() {
-	for _, zombie := range []time.Duration{4 * time.Minute, 4 * time.Minute} {
-		version, changed, err := w.operator.SetTimeBudget(w.Context(), map[string]time.Duration{"zombie": zombie}, "a test")
+	for _, timeout := range []time.Duration{4 * time.Minute, 4 * time.Minute} {
+		version, changed, err := w.operator.SetTimeBudget(w.Context(), map[string]time.Duration{"claim_timeout": timeout}, "a test")
 		w.must(err)
 		w.hold("act", budgetSet(version, changed))
 		w.check()

@@ -71,7 +71,7 @@ type settings struct {
 	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
 	MetricsEvery   time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
 	// The time budget is a setting of the cell. What is set here too must be the same.
-	Zombie         time.Duration `env:"RAILHEAD_ZOMBIE"`
+	ClaimTimeout   time.Duration `env:"RAILHEAD_CLAIM_TIMEOUT"`
 	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN"`
 	RecordWithin   time.Duration `env:"RAILHEAD_RECORD_WITHIN"`
 	Drain          time.Duration `env:"RAILHEAD_DRAIN"`
@@ -97,7 +97,7 @@ func readSettings() (settings, error) {
 // asserted is the part of the time budget that this environment sets.
 func (s settings) asserted() payment.TimeBudget {
 	return payment.TimeBudget{
-		Zombie: s.Zombie, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
+		ClaimTimeout: s.ClaimTimeout, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
 	}
 }
 

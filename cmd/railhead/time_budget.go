@@ -19,7 +19,7 @@ func settingsCommand() *cobra.Command {
 func settingsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show the time budget of the cell, and who does not run by it yet",
-		Long: "Show the time budget of the cell: the claim timeout (zombie) and what has to fit into it. Relayers, reapers,\n" +
+		Long: "Show the time budget of the cell: the claim timeout (claim_timeout) and what has to fit into it. Relayers, reapers,\n" +
 			"callback endpoints and rail apply go by it. A component that has not taken the present version, or that may\n" +
 			"have claims of an older one open, is listed: its claims are repaired by the longer one of each span.\n" +
 			"Connects by RAILHEAD_READER_URL.",
@@ -96,14 +96,14 @@ func settingsSetCommand() *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: "set NAME VALUE [NAME VALUE]...", Short: "Change the time budget of the cell",
-		Long: "Change the time budget of the cell: zombie (the claim timeout), start_within, record_within, drain or\n" +
+		Long: "Change the time budget of the cell: claim_timeout, start_within, record_within, drain or\n" +
 			"heartbeat_stale; several of them change together. start_within + the longest call of any rail in force +\n" +
-			"record_within + drain must be less than zombie.\n\n" +
+			"record_within + drain must be less than claim_timeout.\n\n" +
 			"Components take the change with their next heartbeat. A longer claim timeout holds for the reaper at once. A\n" +
 			"shorter one holds for the claims of a sender once that sender has taken it and no claim from before can be\n" +
 			"open. Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
-		Example: "  railhead settings set zombie 4m --reason 'the bank answers within three minutes'\n" +
-			"  railhead settings set zombie 30s start_within 1s drain 5s --reason 'all of it runs in one rack'",
+		Example: "  railhead settings set claim_timeout 4m --reason 'the bank answers within three minutes'\n" +
+			"  railhead settings set claim_timeout 30s start_within 1s drain 5s --reason 'all of it runs in one rack'",
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changes, err := readChanges(args)

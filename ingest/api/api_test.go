@@ -113,7 +113,7 @@ func (d *door) call(method, path, body string, headers ...string) answer {
 	return a
 }
 
-const sound = `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}}`
+const valid = `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}}`
 
 func (d *door) post(body, key string, headers ...string) answer {
 	d.t.Helper()
@@ -138,7 +138,7 @@ func (d *door) want(what string, got answer, status int, fields ...string) {
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
-	first := d.post(sound, "k-1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	first := d.post(valid, "k-1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	d.want("the first call", first, 201, "state", "PENDING", "replayed", "false", "instruction_id", "i-1", "idempotency_key", "k-1", "sequence_id", "1")
 	if first.header.Get("Location") != "/v1/instructions/"+first.field("outbox_id") || first.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("headers %v", first.header)
@@ -146,7 +146,7 @@ func TestEnqueue(t *testing.T) {
 	if got := d.fake.got[0].Headers["traceparent"]; got == "" {
 		t.Error("the trace did not go along")
 	}
-	again := d.post(sound, `"k-1"`)
+	again := d.post(valid, `"k-1"`)
 	d.want("the same again, its key as a structured string", again, 200, "replayed", "true", "outbox_id", first.field("outbox_id"))
 	if again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("headers %v", again.header)
@@ -157,7 +157,7 @@ func TestEnqueue(t *testing.T) {
 		t.Errorf("took %+v", in)
 	}
 
-	spoiled := func(from, to string) string { return strings.Replace(sound, from, to, 1) }
+	spoiled := func(from, to string) string { return strings.Replace(valid, from, to, 1) }
 	for _, c := range []struct {
 		what   string
 		got    answer
@@ -166,18 +166,18 @@ func TestEnqueue(t *testing.T) {
 	}{
 		{"other content", d.post(spoiled("10.50", "11.00"), "k-1"), 409, []string{"code", "RH001", "field", "idempotency_key", "rule", "SAME_CONTENT"}},
 		{"another participant", d.post(spoiled("p1", "p2"), "k-9"), 403, []string{"code", "RH031"}},
-		{"no key", d.post(sound, "-"), 400, nil},
-		{"no token", d.post(sound, "k", "Authorization", "-"), 401, nil},
-		{"another scheme", d.post(sound, "k", "Authorization", "Basic "+aToken), 401, nil},
-		{"an unknown token", d.post(sound, "k", "Authorization", "Bearer rht_x"), 401, nil},
+		{"no key", d.post(valid, "-"), 400, nil},
+		{"no token", d.post(valid, "k", "Authorization", "-"), 401, nil},
+		{"another scheme", d.post(valid, "k", "Authorization", "Basic "+aToken), 401, nil},
+		{"an unknown token", d.post(valid, "k", "Authorization", "Bearer rht_x"), 401, nil},
 		{"no JSON", d.post("{", "k"), 400, nil},
 		{"no object", d.post("[]", "k"), 400, nil},
 		{"null", d.post("null", "k"), 400, nil},
-		{"two values", d.post(sound+sound, "k"), 400, nil},
+		{"two values", d.post(valid+valid, "k"), 400, nil},
 		{"a name twice", d.post(spoiled(`"rail_type"`, `"participant_id": "p2", "rail_type"`), "k"), 400, nil},
 		{"a name twice in the payload", d.post(spoiled(`"currency"`, `"amount": "1", "currency"`), "k"), 400, nil},
-		{"no type", d.post(sound, "k", "Content-Type", "-"), 415, nil},
-		{"another type", d.post(sound, "k", "Content-Type", "text/plain"), 415, nil},
+		{"no type", d.post(valid, "k", "Content-Type", "-"), 415, nil},
+		{"another type", d.post(valid, "k", "Content-Type", "text/plain"), 415, nil},
 		{"too long", d.post(spoiled("10.50", strings.Repeat("1", 200<<10)), "k"), 413, nil},
 		{"an unknown field", d.post(spoiled(`"rail_type"`, `"amount": 1, "rail_type"`), "k"), 422, []string{"field", "amount", "rule", "UNKNOWN_FIELD"}},
 		{"other letters", d.post(spoiled(`"rail_type"`, `"Rail_Type"`), "k"), 422, []string{"field", "Rail_Type", "rule", "UNKNOWN_FIELD"}},
@@ -230,17 +230,17 @@ func TestCommitWord(t *testing.T) {
 		{&payment.Fault{SQLState: "22P05", Message: "the text is 10.50"}, 422, "", "22P05", false},
 	} {
 		failure = c.err
-		got := d.post(sound, "k")
+		got := d.post(valid, "k")
 		d.want(c.err.Error(), got, c.status, "commit", c.commit, "code", c.code)
 		if (got.header.Get("Retry-After") != "") != c.retry || strings.Contains(got.text, "secret") || strings.Contains(got.text, "10.50") {
 			t.Errorf("%v: %v %s", c.err, got.header, got.text)
 		}
 	}
 	d.api.SetAway(true)
-	d.want("the database is away", d.post(sound, "k"), 503, "commit", "none")
+	d.want("the database is away", d.post(valid, "k"), 503, "commit", "none")
 	d.api.SetAway(false)
 	failure = nil
-	d.want("it is back", d.post(sound, "k"), 201)
+	d.want("it is back", d.post(valid, "k"), 201)
 }
 
 // TestNothingIsEchoed: no value of a body is in an answer that refuses it, nor in the log.
@@ -257,7 +257,7 @@ func TestNothingIsEchoed(t *testing.T) {
 	for _, body := range []string{
 		marker, `"` + marker + `"`, `{"payload": "` + marker, `{"payload": "` + marker + `"}`, `{"instruction_id": {"x": "` + marker + `"}}`,
 		`{"priority": "` + marker + `"}`, `{"expires_at": "` + marker + `"}`, `{"payload": {"a": "` + marker + `", "a": 1}}`,
-		`{"payload": {"a": "` + marker + "\xff" + `"}}`, `{"on_behalf_of": ["` + marker + `"]}`, strings.Replace(sound, "10.50", marker, 1),
+		`{"payload": {"a": "` + marker + "\xff" + `"}}`, `{"on_behalf_of": ["` + marker + `"]}`, strings.Replace(valid, "10.50", marker, 1),
 		strings.Repeat(marker, 10_000),
 	} {
 		for _, got := range []answer{
@@ -278,13 +278,13 @@ func TestNothingIsEchoed(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{WaitMax: time.Second})
-	late := d.post(sound, "k-1", "Prefer", "respond-async, wait=1")
+	late := d.post(valid, "k-1", "Prefer", "respond-async, wait=1")
 	d.want("no outcome in time", late, 202, "state", "PENDING", "certainty", "NOT_SENT", "replayed", "false")
 	if late.header.Get("Location") == "" || late.header.Get("Retry-After") == "" || late.header.Get("Preference-Applied") != "wait=1" {
 		t.Errorf("headers %v", late.header)
 	}
 	close(d.fake.rests)
-	got := d.post(sound, "k-1", "Prefer", "wait=900")
+	got := d.post(valid, "k-1", "Prefer", "wait=900")
 	d.want("the outcome", got, 200, "state", "DISPATCHED", "certainty", "ACCEPTED", "replayed", "true")
 	d.want("asked with a wait", d.call("GET", "/v1/instructions/"+late.field("outbox_id"), "", "Prefer", "wait=1"), 200, "state", "DISPATCHED")
 	d.fake.fails = func(call string) error {
@@ -294,14 +294,14 @@ func TestWait(t *testing.T) {
 		return nil
 	}
 	// It is stored all the same.
-	d.want("no word of the outcome", d.post(strings.Replace(sound, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202, "state", "PENDING")
+	d.want("no word of the outcome", d.post(strings.Replace(valid, "i-1", "i-2", 1), "k-2", "Prefer", "wait=1"), 202, "state", "PENDING")
 }
 
 func TestReads(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, api.Config{})
 	for n := range 5 {
-		d.want("enqueue", d.post(strings.Replace(sound, "i-1", fmt.Sprintf("i-%d", n), 1), fmt.Sprintf("k-%d", n)), 201)
+		d.want("enqueue", d.post(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), fmt.Sprintf("k-%d", n)), 201)
 	}
 	var ids []string
 	next := ""
@@ -320,7 +320,7 @@ func TestReads(t *testing.T) {
 	}
 	d.want("a cursor that is none", d.call("GET", "/v1/instructions?participant_id=p1&after=-1", ""), 400)
 	d.want("in a state", d.call("GET", "/v1/instructions?participant_id=p1&state=FAILED", ""), 200, "items", "[]")
-	first := d.post(strings.Replace(sound, "i-1", "i-0", 1), "k-0")
+	first := d.post(strings.Replace(valid, "i-1", "i-0", 1), "k-0")
 	path := "/v1/instructions/" + first.field("outbox_id")
 	d.want("attempts", d.call("GET", path+"/attempts", ""), 200)
 	d.want("a cancel without a reason", d.call("POST", path+"/cancel", `{}`), 422, "field", "reason")
@@ -343,9 +343,9 @@ func TestTokens(t *testing.T) {
 	d := newDoor(t, api.Config{})
 	d.fake.token.RequestsPerMinute = 12 // bursts of two
 	for n := range 2 {
-		d.want("within the quota", d.post(sound, "k-1"), 201-n)
+		d.want("within the quota", d.post(valid, "k-1"), 201-n)
 	}
-	over := d.post(sound, "k-1")
+	over := d.post(valid, "k-1")
 	d.want("over it", over, 429)
 	if over.header.Get("Retry-After") == "" {
 		t.Errorf("headers %v", over.header)
@@ -359,8 +359,8 @@ func TestTokens(t *testing.T) {
 
 	d = newDoor(t, api.Config{})
 	d.fake.token.InForce = false
-	d.want("revoked", d.post(sound, "k-1"), 401)
-	d.want("revoked", d.post(sound, "k-1"), 401)
+	d.want("revoked", d.post(valid, "k-1"), 401)
+	d.want("revoked", d.post(valid, "k-1"), 401)
 	if err := d.api.NoteUses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestTokens(t *testing.T) {
 
 	d = newDoor(t, api.Config{})
 	d.fake.token.Certificate = make([]byte, 32)
-	d.want("without its certificate", d.post(sound, "k-1"), 401)
+	d.want("without its certificate", d.post(valid, "k-1"), 401)
 }
 
 // TestBatch writes a line, reads its answer, and writes the next: both ways at once.
@@ -385,7 +385,7 @@ func TestBatch(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer "+aToken)
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	line := func(n int) string {
-		return strings.Replace(strings.Replace(sound, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`, fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1) + "\n"
+		return strings.Replace(strings.Replace(valid, "i-1", fmt.Sprintf("i-%d", n), 1), `"rail_type"`, fmt.Sprintf(`"idempotency_key": "k-%d", "rail_type"`, n), 1) + "\n"
 	}
 	var sent sync.WaitGroup
 	next := make(chan string, 1)
@@ -525,7 +525,7 @@ func TestDrain(t *testing.T) {
 	}
 	var got answer
 	var all sync.WaitGroup
-	all.Go(func() { got = d.post(sound, "k-1", "Prefer", "wait=30") })
+	all.Go(func() { got = d.post(valid, "k-1", "Prefer", "wait=30") })
 	<-entered
 	stopped := make(chan error, 1)
 	all.Go(func() { stopped <- stop() })
@@ -577,7 +577,7 @@ func TestBrokenBatches(t *testing.T) {
 	d := newDoor(t, api.Config{BatchesMax: 1})
 	addr, _ := served(t, d)
 	d.serve.URL = "http://" + addr
-	line := strings.Replace(sound, `"rail_type"`, `"idempotency_key": "k-1", "rail_type"`, 1) + "\n"
+	line := strings.Replace(valid, `"rail_type"`, `"idempotency_key": "k-1", "rail_type"`, 1) + "\n"
 	for range 10 {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {

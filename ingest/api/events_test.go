@@ -552,7 +552,7 @@ func TestEventTokens(t *testing.T) {
 			t.Fatalf("call %d: %d", n, got.status)
 		}
 	}
-	if got := bounded.post(sound, "k"); got.status != 201 || refused == 0 {
+	if got := bounded.post(valid, "k"); got.status != 201 || refused == 0 {
 		t.Errorf("an enqueue: %d; %d refused", got.status, refused)
 	}
 	none := newDoor(t, api.Config{})

@@ -126,7 +126,7 @@ func (s *Service) RunOnce(ctx context.Context) (Round, error) {
 	round := Round{Looked: true, Suspended: s.guard.Suspended()}
 	status := "running"
 	if round.Suspended {
-		status = "held"
+		status = "suspended"
 	}
 	err := s.heart.Beat(ctx, status)
 	if service.Fatal(err) {

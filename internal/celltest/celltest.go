@@ -184,8 +184,8 @@ func (c *Cell) ProfileInForce(railType string) int {
 // cell's to give.
 func (c *Cell) SetTimeBudget(budget payment.TimeBudget) {
 	c.t.Helper()
-	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET zombie_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
-		budget.Zombie.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),
+	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
+		budget.ClaimTimeout.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),
 		budget.HeartbeatStale.Milliseconds())
 }
 

@@ -24,8 +24,8 @@ ALTER TABLE railhead.payment_outbox_attempts
   ALTER COLUMN instruction_id SET NOT NULL,
   ALTER COLUMN participant_id SET NOT NULL,
   ALTER COLUMN idempotency_key SET NOT NULL,
-  DROP CONSTRAINT payment_outbox_attempts_whole,
-  ADD CONSTRAINT payment_outbox_attempts_whole CHECK (
+  DROP CONSTRAINT payment_outbox_attempts_complete,
+  ADD CONSTRAINT payment_outbox_attempts_complete CHECK (
     state NOT IN ('DISPATCHING', 'INQUIRING', 'CANCELLED')
     OR (payload IS NOT NULL AND headers IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
         AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL));

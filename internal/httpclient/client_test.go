@@ -91,7 +91,7 @@ func instruction(id, key, payload string) payment.Instruction {
 	return payment.Instruction{InstructionID: id, ParticipantID: "p1", IdempotencyKey: key, RailType: "bank", Payload: []byte(payload)}
 }
 
-const sound = `{"amount": "10.50", "currency": "EUR"}`
+const valid = `{"amount": "10.50", "currency": "EUR"}`
 
 // TestBothWays: both give the same answers and the same errors.
 func TestBothWays(t *testing.T) {
@@ -99,11 +99,11 @@ func TestBothWays(t *testing.T) {
 	_, both := clients(t, nil)
 	for way, c := range both {
 		id, key := way+"-1", way+"-1-key"
-		first, err := c.Enqueue(t.Context(), instruction(id, key, sound))
+		first, err := c.Enqueue(t.Context(), instruction(id, key, valid))
 		if err != nil || first.Replayed || first.State != "PENDING" {
 			t.Fatalf("%s: %+v, %v", way, first, err)
 		}
-		again, err := c.Enqueue(t.Context(), instruction(id, key, sound))
+		again, err := c.Enqueue(t.Context(), instruction(id, key, valid))
 		if err != nil || !again.Replayed || again.OutboxID != first.OutboxID || !again.CreatedAt.Equal(first.CreatedAt) {
 			t.Errorf("%s: again %+v, %v", way, again, err)
 		}
@@ -114,7 +114,7 @@ func TestBothWays(t *testing.T) {
 			field string
 		}{
 			"other content":  {instruction(id, key, `{"amount": "9", "currency": "EUR"}`), payment.ErrConflict, payment.StateConflict, "idempotency_key"},
-			"a second key":   {instruction(id, key+"-2", sound), payment.ErrInvalid, payment.StateSecondKey, "idempotency_key"},
+			"a second key":   {instruction(id, key+"-2", valid), payment.ErrInvalid, payment.StateSecondKey, "idempotency_key"},
 			"decimals":       {instruction(id+"-2", key+"-2", `{"amount": "9.999", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, "payload.amount"},
 			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, ""},
 			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), payment.ErrInvalid, payment.StateInvalid, ""},
@@ -138,7 +138,7 @@ func TestBothWays(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || last.OutboxID != first.OutboxID {
 			t.Errorf("%s: awaited %+v, %v", way, last, err)
 		}
-		once := instruction(id+"-once", key+"-once", sound)
+		once := instruction(id+"-once", key+"-once", valid)
 		once.SendOnce = true
 		batched := once
 		batched.InstructionID, batched.IdempotencyKey = id+"-batched", key+"-batched"
@@ -153,7 +153,7 @@ func TestBothWays(t *testing.T) {
 			}
 		}
 		results, err := c.EnqueueBatch(t.Context(), []payment.Instruction{
-			instruction(id+"-b1", key+"-b1", sound), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`), instruction(id, key, sound),
+			instruction(id+"-b1", key+"-b1", valid), instruction(id+"-b2", key+"-b2", `{"amount": "0", "currency": "EUR"}`), instruction(id, key, valid),
 		})
 		if err != nil || results[0].Fault != nil || results[1].Fault == nil || results[1].Fault.Rule != "ZERO" || !results[2].Receipt.Replayed {
 			t.Errorf("%s: batch %+v, %v", way, results, err)
@@ -167,14 +167,14 @@ func TestAnswersThatAreLost(t *testing.T) {
 	cell, both := clients(t, &losing{})
 	over := both["http"]
 	for n := range 10 {
-		receipt, err := over.Enqueue(t.Context(), instruction(fmt.Sprintf("i-%d", n), fmt.Sprintf("k-%d", n), sound))
+		receipt, err := over.Enqueue(t.Context(), instruction(fmt.Sprintf("i-%d", n), fmt.Sprintf("k-%d", n), valid))
 		if err != nil || receipt.SequenceID != int64(n+1) {
 			t.Errorf("%d: %+v, %v", n, receipt, err)
 		}
 	}
 	var all []payment.Instruction
 	for n := range 600 {
-		all = append(all, instruction(fmt.Sprintf("b-%d", n), fmt.Sprintf("bk-%d", n), sound))
+		all = append(all, instruction(fmt.Sprintf("b-%d", n), fmt.Sprintf("bk-%d", n), valid))
 	}
 	results, err := over.EnqueueBatch(t.Context(), all)
 	if err != nil {
@@ -199,7 +199,7 @@ func TestNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := over.Enqueue(t.Context(), instruction("i", "k", sound)); !errors.Is(err, payment.ErrCommitUnknown) {
+	if _, err := over.Enqueue(t.Context(), instruction("i", "k", valid)); !errors.Is(err, payment.ErrCommitUnknown) {
 		t.Errorf("%v", err)
 	}
 	for _, bad := range []httpclient.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {

@@ -38,7 +38,7 @@ type installation struct {
 
 // timeBudget is that of the cell of a local run.
 var timeBudget = payment.TimeBudget{
-	Zombie: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatStale: 3 * time.Second,
+	ClaimTimeout: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatStale: 3 * time.Second,
 }
 
 func (i *installation) startDatabase(ctx context.Context) error {

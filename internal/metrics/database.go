@@ -126,7 +126,7 @@ var (
 	railRelayers = desc("railhead_rail_relayers", "Running relayers that serve the rail by the profile in force.", "rail")
 	oldestDue    = desc("oldest_pending_age_seconds", "How long the longest due instruction has been due.", "rail")
 	letters      = desc("dlq_depth", "Open dead letters.", "reason")
-	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the zombie threshold.")
+	stuck        = desc("stuck_dispatching_count", "Instructions claimed, unanswered, and older than the claim timeout.")
 	unknown      = desc("railhead_unknown_open", "Instructions in pending with an unknown outcome.", "rail")
 	railLetters  = desc("railhead_dead_letters_open", "Open dead letters by rail.", "rail", "reason")
 	conflicts    = desc("railhead_conflicts_open", "Open contradictions between the record and a rail.")

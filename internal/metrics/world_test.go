@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	}
 
 	budget := payment.DefaultTimeBudget()
-	budget.Zombie, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
+	budget.ClaimTimeout, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
 	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)
 	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)

@@ -290,7 +290,7 @@ func TestRepairIsLinked(t *testing.T) {
 	w.cell.ApplyProfile(celltest.Bank, `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME",
 		"timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}}`)
 	w.cell.SetTimeBudget(payment.TimeBudget{
-		Zombie: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond, Drain: 100 * time.Millisecond,
+		ClaimTimeout: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond, Drain: 100 * time.Millisecond,
 		HeartbeatStale: time.Second,
 	})
 	id, caller := w.called("lost", celltest.Bank)

@@ -5,7 +5,7 @@
 WITH lanes AS MATERIALIZED (
   SELECT v.rail_type, v.worker_id, v.profile_version FROM {cell}.v_lanes v
 )
-SELECT r.rail_type, r.paused, r.paused AND r.paused_by_itself AS paused_by_itself, d.depth, u.unknown,
+SELECT r.rail_type, r.paused, r.paused AND r.auto_paused AS auto_paused, d.depth, u.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
     THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms,
   (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type AND v.profile_version = r.profile_version) AS relayers

@@ -28,7 +28,7 @@ answered AS (
 told AS (
   SELECT pg_notify('{cell}.payment_outcomes', string_agg(i.outbox_id::text, ' '))
   FROM (SELECT a.outbox_id, row_number() OVER () - 1 AS n FROM answered a) i
-  -- Only while a caller waits, and as many in one word as fit into its 8,000 bytes: see tell_outcome.
+  -- Only while a caller waits, and as many in one word as fit into its 8,000 bytes: see notify_outcome.
   WHERE NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
   GROUP BY i.n / 200
 ),

@@ -1,15 +1,15 @@
--- Open claims that are due for repair, oldest first: older than the zombie
--- threshold, or with a stale worker, but never so young that a call which began in
+-- Open claims that are due for repair, oldest first: older than the claim
+-- timeout, or with a stale worker, but never so young that a call which began in
 -- time could still be under way: by the profile in force, and by the one that the
 -- claim was made by, as the call goes on as it began; of a rail that the reaper does
--- not know, by the zombie threshold alone. Each of the other spans is the
+-- not know, by the claim timeout alone. Each of the other spans is the
 -- longer one of the cell's and of what the claim's own worker says that it runs by: a
 -- worker that has not taken a shorter budget yet keeps its claims by the old one.
 -- Reads the small table of claims in flight and one probe a member, never the
 -- archive; however old a claim is, it is found. Sub-queries with LIMIT
 -- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
--- $1 zombie threshold ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
+-- $1 claim timeout ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
   coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload, coalesce(a.headers, '{}')::text, -- nothing is sent
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
@@ -39,12 +39,12 @@ LEFT JOIN LATERAL (
   SELECT o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = a.outbox_id LIMIT 1) i ON true
 LEFT JOIN {cell}.outbox_heartbeats h ON h.name = f.worker_id
 CROSS JOIN LATERAL (
-  SELECT greatest($1::bigint, h.zombie_ms) * interval '1 millisecond' AS zombie,
+  SELECT greatest($1::bigint, h.claim_timeout_ms) * interval '1 millisecond' AS claim_timeout,
     greatest($2::bigint, h.stale_after_ms) * interval '1 millisecond' AS stale,
     greatest($5::bigint, h.start_within_ms) * interval '1 millisecond' AS start_within) w
-WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within, w.zombie)
+WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within, w.claim_timeout)
   AND (
-    f.claimed_at <= clock_timestamp() - w.zombie
+    f.claimed_at <= clock_timestamp() - w.claim_timeout
     OR (h.status <> 'stopped' AND h.last_tick_at > clock_timestamp() - w.stale) IS NOT TRUE)
   AND (b.call_ms IS NULL OR own.call IS NULL OR f.claimed_at <= clock_timestamp() - own.call - w.start_within)
   AND {is_open m}

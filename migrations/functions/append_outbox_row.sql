@@ -35,6 +35,6 @@ BEGIN
   FROM {cell}.payment_outbox_keys k
   LEFT JOIN {cell}.payment_outbox_pending p ON p.outbox_id = k.outbox_id AND $4 IN ({ended_states}, 'PARKED')
   WHERE k.outbox_id = $1.outbox_id;
-  PERFORM {cell}.tell_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED';
+  PERFORM {cell}.notify_outcome($1.outbox_id) WHERE $4 = 'DISPATCHED';
 END
 $$;

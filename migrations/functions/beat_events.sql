@@ -1,6 +1,6 @@
 -- beat_events(name text, host text, version text, status text, activity text, stale_after_ms bigint,
 --     host_clock timestamptz, looked_at timestamptz, vouched boolean)
---     -> setof (beats bigint, budget_version integer, zombie_ms, start_within_ms, record_within_ms, drain_ms, heartbeat_stale_ms integer)
+--     -> setof (beats bigint, budget_version integer, claim_timeout_ms, start_within_ms, record_within_ms, drain_ms, heartbeat_stale_ms integer)
 --   The heartbeat of a process that delivers events, which may write no table: see the
 --   executor's. Returns how many the row counts, and the time budget of the cell. No
 --   row: the server is not of the start that the process has looked at (looked_at;
@@ -10,13 +10,13 @@
 -- writes:  outbox_heartbeats.   locks: its row.   called by: events.
 CREATE OR REPLACE FUNCTION {cell}.beat_events(name text, host text, version text, status text, activity text,
   stale_after_ms bigint, host_clock timestamptz, looked_at timestamptz, vouched boolean)
-RETURNS TABLE (beats bigint, budget_version integer, zombie_ms integer, start_within_ms integer, record_within_ms integer,
+RETURNS TABLE (beats bigint, budget_version integer, claim_timeout_ms integer, start_within_ms integer, record_within_ms integer,
   drain_ms integer, heartbeat_stale_ms integer)
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
   WITH budget AS MATERIALIZED (
-    SELECT s.budget_version, s.zombie_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+    SELECT s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
     FROM {cell}.payment_outbox_settings s WHERE s.singleton
   ),
   beat AS (
@@ -33,6 +33,6 @@ AS $$
     WHERE h.kind = 'events'
     RETURNING h.beats
   )
-  SELECT b.beats, s.budget_version, s.zombie_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+  SELECT b.beats, s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
   FROM beat b CROSS JOIN budget s
 $$;

@@ -48,7 +48,7 @@ BEGIN
     waiting.created_at, waiting.next_attempt_at, waiting.next_action, waiting.first_sent_at, waiting.last_sent_at,
     waiting.send_count, waiting.inquiry_count);
   PERFORM {cell}.close_letter(cancel_payment.outbox_id, 'resolved', cancel_payment.reason);
-  PERFORM {cell}.tell_outcome(waiting.outbox_id);
+  PERFORM {cell}.notify_outcome(waiting.outbox_id);
   PERFORM {cell}.log_operator_act('CANCEL', {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, cancel_payment.reason);
   RETURN number;
 END

@@ -9,7 +9,7 @@
 --   Account numbers, references and ids may look the same by chance, one in ten of
 --   those that begin alike: nothing is looked at below a key that names one of them,
 --   nor at the payload's amount.
--- reads, writes, locks: nothing.   called by: payment_outbox_fault.
+-- reads, writes, locks: nothing.   called by: payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.card_number_under(payload jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -27,7 +27,7 @@ BEGIN
     INSERT INTO {cell}.payment_api_tokens (token_digest, token_id, name, participants, verbs, expires_at, requests_per_minute, certificate_sha256)
     VALUES ($1, id, $2, $3, $4, $5, $7, $8);
   EXCEPTION WHEN check_violation OR not_null_violation THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the token is not sound: ' || SQLERRM,
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the token is not valid: ' || SQLERRM,
       HINT = 'It needs a name, participants, verbs among ENQUEUE, READ and CANCEL, and an expiry at most 400 days ahead.';
   END;
   PERFORM {cell}.log_operator_act('CREATE_TOKEN', id, NULL, create_api_token.reason, jsonb_strip_nulls(jsonb_build_object(

@@ -23,7 +23,7 @@ BEGIN
     FOR UPDATE SKIP LOCKED
   LOOP
     UPDATE {cell}.payment_rails r
-    SET paused = false, paused_by_itself = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
+    SET paused = false, auto_paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
       paused_until = NULL, updated_at = clock_timestamp()
     WHERE r.rail_type = ended.rail_type;
     PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type, NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));

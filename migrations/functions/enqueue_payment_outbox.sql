@@ -15,7 +15,7 @@
 --          40001 above READ COMMITTED when key or participant were touched since the
 --          snapshot: retry the transaction. 40P01 when two callers enqueue for the
 --          same participants in opposite order inside longer transactions: retry.
--- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_fault, payment_outbox_state
+-- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state
 --          and payment_outbox_differs read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
@@ -58,8 +58,8 @@ BEGIN
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
-      AND {cell}.payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
-        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS sound
+      AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
+        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS valid
     INTO STRICT seen
     FROM (
       SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w
@@ -99,8 +99,8 @@ BEGIN
     -- After the second look the key's row is there but this snapshot can't see it.
     EXIT WHEN look = 2;
 
-    IF seen.sound IS NOT TRUE THEN
-      SELECT f.* INTO fault FROM {cell}.payment_outbox_fault(instruction_id, participant_id, idempotency_key,
+    IF seen.valid IS NOT TRUE THEN
+      SELECT f.* INTO fault FROM {cell}.payment_outbox_violation(instruction_id, participant_id, idempotency_key,
         rail_type, payload, not_before, expires_at, priority, headers) f;
       closed := FOUND AND fault.code = 'RH014';
       IF FOUND AND NOT closed THEN

@@ -10,7 +10,7 @@
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
 --          open transaction enqueues the same key for another participant.
--- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_fault,
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_violation,
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
@@ -18,7 +18,7 @@
 --          keys' index entries in (instruction, key) order.
 -- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
---   Where every item is new and sound it takes five statements, whatever the number of
+--   Where every item is new and valid it takes five statements, whatever the number of
 --   items: the settings, the checks, the participants' numbers, keys and instructions, the answer.
 --
 --   The planner knows neither how many items there are nor, with old statistics,
@@ -49,7 +49,7 @@ DECLARE
   patience  CONSTANT text := current_setting('lock_timeout');
   briefly   CONSTANT text := CASE WHEN patience <> '0' AND patience::interval < '10ms' THEN patience ELSE '10ms' END;
   prints    bytea[];   -- the fingerprint of each item
-  faults    jsonb[];   -- what payment_outbox_fault says of it
+  faults    jsonb[];   -- what payment_outbox_violation says of it
   wants     boolean[]; -- whether it may need a number, or the lock at least
   lockers   text[] COLLATE "C"; -- the participants, locked
   firsts    bigint[];  -- the first number that each of them got
@@ -97,12 +97,12 @@ BEGIN
           AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
           AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
           AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
-          AND {cell}.payment_outbox_sound(a.instruction_id, a.participant_id, a.idempotency_key, a.payload, a.not_before, a.expires_at,
+          AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload, a.not_before, a.expires_at,
             d.priority, d.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
             (r.digits -> (a.payload ->> 'currency'))::integer, r.refuse_card_numbers)
         THEN NULL
         ELSE (
-          SELECT to_jsonb(f) FROM {cell}.payment_outbox_fault(a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type,
+          SELECT to_jsonb(f) FROM {cell}.payment_outbox_violation(a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type,
             a.payload, a.not_before, a.expires_at, d.priority, d.headers) f)
       END AS fault
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9) WITH ORDINALITY

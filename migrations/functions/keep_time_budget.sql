@@ -1,7 +1,7 @@
 -- keep_time_budget() -> trigger
 --   Refuses a time budget, or a profile in force, by which a call could outlive its
 --   claim: start_within + the longest call + record_within + drain must be less
---   than zombie, as payment.TimeBudget.Holds has it. The row of settings is locked,
+--   than claim_timeout, as payment.TimeBudget.Holds has it. The row of settings is locked,
 --   so that of two changes at once the second weighs the first.
 -- errors:  RH002 with the sum and with what to do.
 -- reads:   payment_outbox_settings, payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
@@ -20,13 +20,13 @@ BEGIN
   JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
   ORDER BY 3 DESC, 1
   LIMIT 1;
-  IF longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.zombie_ms THEN
+  IF longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.claim_timeout_ms THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = format('start_within %s ms + a call of rail %s (profile version %s) %s ms + record_within %s ms + drain %s ms = %s ms, must be less than zombie %s ms',
+      MESSAGE = format('start_within %s ms + a call of rail %s (profile version %s) %s ms + record_within %s ms + drain %s ms = %s ms, must be less than claim_timeout %s ms',
         s.start_within_ms, longest.rail_type, longest.version, trim_scale(longest.call_ms), s.record_within_ms, s.drain_ms,
-        trim_scale(longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms), s.zombie_ms),
+        trim_scale(longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms), s.claim_timeout_ms),
       HINT = 'The reaper would take a claim from a worker that still talks to the rail. Shorten the timeouts of the profile '
-        '(railhead rail apply), or give a longer claim timeout (railhead settings set zombie VALUE).';
+        '(railhead rail apply), or give a longer claim timeout (railhead settings set claim_timeout VALUE).';
   END IF;
   RETURN NULL;
 END

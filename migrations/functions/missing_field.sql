@@ -2,7 +2,7 @@
 --   The first of the dotted paths that a payload does not have, or has as null, in the
 --   order of the array; null: it has them all. A number in a path is an index into an
 --   array. rails.Checks has the same rule.
--- reads, writes, locks: nothing.   called by: the enqueue functions, payment_outbox_fault.
+-- reads, writes, locks: nothing.   called by: the enqueue functions, payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.missing_field(required jsonb, payload jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, {cell}, pg_temp

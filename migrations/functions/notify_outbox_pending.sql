@@ -19,7 +19,7 @@
 --   poll of another, one poll interval late at the worst.
 --
 --   A transaction that has rung can't be prepared for two-phase commit. One with
---   {cell}.bell set to off neither rings nor takes the lock: relayers find its
+--   {cell}.notify set to off neither rings nor takes the lock: relayers find its
 --   rows by their poll.
 -- reads, writes: nothing.   locks: the cell's bell, shared, until the transaction
 --          ends; NOTIFY's queue lock at commit, if it rings.

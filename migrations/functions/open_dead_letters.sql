@@ -75,6 +75,6 @@ BEGIN
     WHERE l.reason = 'CONFLICT'
     ON CONFLICT DO NOTHING;
   END IF;
-  PERFORM {cell}.tell_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id);
+  PERFORM {cell}.notify_outcome(l.outbox_id) FROM unnest($1) AS l(outbox_id);
 END
 $$;

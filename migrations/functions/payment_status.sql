@@ -3,7 +3,7 @@
 --       attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
 --       rail_code text, rail_reference text, waits_for_person boolean)
 --   What became of an instruction that the caller's login has enqueued, or one that
---   shares a role with it (logins_beside): the row of payment_status_batch. No row: it
+--   shares a role with it (logins_sharing_a_role): the row of payment_status_batch. No row: it
 --   was never enqueued, or by a login that is none of these.
 -- errors:  none of its own.
 -- reads:   what payment_status_batch reads.   locks: nothing.   called by: ingest.

@@ -24,7 +24,7 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-  logins text[] := {cell}.logins_beside(session_user);
+  logins text[] := {cell}.logins_sharing_a_role(session_user);
 BEGIN
   IF cardinality(instruction_ids) IS DISTINCT FROM cardinality(idempotency_keys) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'instruction_ids and idempotency_keys differ in length',

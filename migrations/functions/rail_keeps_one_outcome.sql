@@ -5,7 +5,7 @@
 --   part of the key window in which a key is sent again (payment.Policy.MayResend).
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          rules_of_sends, forgotten_since and rail_knows_keys_for read.   locks: nothing.
--- called by: refusal_is_whole, answer_open_claim. payment.Policy.Decide has the same rule.
+-- called by: refusal_covers_all_sends, answer_open_claim. payment.Policy.Decide has the same rule.
 CREATE OR REPLACE FUNCTION {cell}.rail_keeps_one_outcome(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

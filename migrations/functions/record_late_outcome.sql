@@ -16,7 +16,7 @@
 --          component has compared this start of the server with what it remembers: nothing
 --          is stored, call again once one has.
 -- reads:   payment_outbox_keys, payment_outbox_pending, payment_outbox_attempts, payment_dead_letters,
---          and what server_is_settled, refusal_is_whole, standing_sends, refused_and_executed, executed_twice,
+--          and what server_is_settled, refusal_covers_all_sends, standing_sends, refused_and_executed, executed_twice,
 --          acceptance_of_sends, is_only_taken, rests_on_acceptance and open_dead_letters read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
 -- locks:   the keys row, then the pending row, then the fence's index entries.
@@ -153,7 +153,7 @@ BEGIN
           MESSAGE = format('the outcome that may end outbox_id %s unpaid waits: no component has compared this start of the server with what it remembers, and a send of it may be forgotten', o.outbox_id),
           HINT = 'Call again. A relayer compares as soon as it reaches the server.';
       END IF;
-      whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts) AND {cell}.refusal_is_whole(o.outbox_id, o.claim_no IS NULL);
+      whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts) AND {cell}.refusal_covers_all_sends(o.outbox_id, o.claim_no IS NULL);
       IF own OR is_claimed AND (o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         answer := {cell}.answer_open_claim(o, claim, last_no, whole);
         PERFORM {cell}.close_answered_letters(ARRAY[o.outbox_id]);
@@ -237,7 +237,7 @@ BEGIN
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no AND {cell}.refusal_is_whole(o.outbox_id, false)
+            AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no AND {cell}.refusal_covers_all_sends(o.outbox_id, false)
               OR NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled))
           OR denies AND last.error_code IS NOT DISTINCT FROM 'RESOLVED' AND NOT {cell}.send_may_be_forgotten(o.outbox_id)
             AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL

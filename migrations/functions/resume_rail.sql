@@ -18,7 +18,7 @@ BEGIN
       HINT = 'Use a rail_type of payment_rails, or * for everything.';
   END IF;
   UPDATE {cell}.payment_rails r
-  SET paused = false, paused_by_itself = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
+  SET paused = false, auto_paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
     paused_until = NULL, updated_at = clock_timestamp()
   WHERE r.rail_type = resume_rail.rail_type;
   PERFORM {cell}.log_operator_act('RESUME_RAIL', resume_rail.rail_type, NULL, resume_rail.reason);

@@ -8,7 +8,7 @@
 --   that send was out.
 --   payment.History has the same rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
--- called by: refusal_is_whole, rules_of_sends, forgotten_sends, known_sends, standing_sends, record_late_outcome, resolve_payment.
+-- called by: refusal_covers_all_sends, rules_of_sends, forgotten_sends, known_sends, standing_sends, record_late_outcome, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.sends_of(
   outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT render_version text,
   OUT forgotten boolean, OUT executed boolean, OUT denied boolean) RETURNS SETOF record

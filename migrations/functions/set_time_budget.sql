@@ -1,6 +1,6 @@
 -- set_time_budget(changes jsonb, reason text) -> (version integer, changed boolean)
 --   Changes the time budget of the cell: changes is an object of new values in
---   milliseconds, with the keys zombie, start_within, record_within, drain and
+--   milliseconds, with the keys claim_timeout, start_within, record_within, drain and
 --   heartbeat_stale, or some of them. What is left out stays. Components take it
 --   with their next heartbeat; the reaper goes by the longer of two values until
 --   the sender whose claim it is runs by the new one.
@@ -29,17 +29,17 @@ BEGIN
       ELSE format('%s is %s ms, must be %s to %s', c.key, left(c.value::text, 40), b.low, b.high) END, '; ' ORDER BY c.key COLLATE "C")
   INTO fault
   FROM jsonb_each(set_time_budget.changes) c
-  LEFT JOIN (VALUES ('zombie', 1000, 3600000), ('start_within', 10, 60000), ('record_within', 10, 60000), ('drain', 10, 600000),
+  LEFT JOIN (VALUES ('claim_timeout', 1000, 3600000), ('start_within', 10, 60000), ('record_within', 10, 60000), ('drain', 10, 600000),
     ('heartbeat_stale', 100, 3600000)) AS b (name, low, high) ON b.name = c.key COLLATE "C"
   WHERE b.name IS NULL OR jsonb_typeof(c.value) <> 'number'
     OR CASE WHEN jsonb_typeof(c.value) = 'number' THEN c.value::numeric NOT BETWEEN b.low AND b.high OR c.value::numeric <> trunc(c.value::numeric) END;
   IF fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = fault,
-      HINT = 'The settings are zombie, start_within, record_within, drain and heartbeat_stale, in milliseconds.';
+      HINT = 'The settings are claim_timeout, start_within, record_within, drain and heartbeat_stale, in milliseconds.';
   END IF;
   SELECT s.* INTO STRICT old FROM {cell}.payment_outbox_settings s WHERE s.singleton FOR NO KEY UPDATE;
   new := old;
-  new.zombie_ms := coalesce((set_time_budget.changes ->> 'zombie')::integer, old.zombie_ms);
+  new.claim_timeout_ms := coalesce((set_time_budget.changes ->> 'claim_timeout')::integer, old.claim_timeout_ms);
   new.start_within_ms := coalesce((set_time_budget.changes ->> 'start_within')::integer, old.start_within_ms);
   new.record_within_ms := coalesce((set_time_budget.changes ->> 'record_within')::integer, old.record_within_ms);
   new.drain_ms := coalesce((set_time_budget.changes ->> 'drain')::integer, old.drain_ms);
@@ -50,19 +50,19 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
-  IF new.start_within_ms + new.record_within_ms + new.drain_ms >= new.zombie_ms THEN
+  IF new.start_within_ms + new.record_within_ms + new.drain_ms >= new.claim_timeout_ms THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = format('start_within %s ms + record_within %s ms + drain %s ms must be less than zombie %s ms',
-        new.start_within_ms, new.record_within_ms, new.drain_ms, new.zombie_ms),
+      MESSAGE = format('start_within %s ms + record_within %s ms + drain %s ms must be less than claim_timeout %s ms',
+        new.start_within_ms, new.record_within_ms, new.drain_ms, new.claim_timeout_ms),
       HINT = 'Change them together: railhead settings set NAME VALUE NAME VALUE.';
   END IF;
   UPDATE {cell}.payment_outbox_settings s
-  SET zombie_ms = new.zombie_ms, start_within_ms = new.start_within_ms, record_within_ms = new.record_within_ms,
+  SET claim_timeout_ms = new.claim_timeout_ms, start_within_ms = new.start_within_ms, record_within_ms = new.record_within_ms,
     drain_ms = new.drain_ms, heartbeat_stale_ms = new.heartbeat_stale_ms
   WHERE s.singleton
   RETURNING s.budget_version INTO set_time_budget.version;
   PERFORM {cell}.log_operator_act('SET_TIME_BUDGET', 'version ' || set_time_budget.version, NULL, set_time_budget.reason,
-    jsonb_build_object('changes', set_time_budget.changes, 'from', jsonb_build_object('zombie', old.zombie_ms, 'start_within', old.start_within_ms,
+    jsonb_build_object('changes', set_time_budget.changes, 'from', jsonb_build_object('claim_timeout', old.claim_timeout_ms, 'start_within', old.start_within_ms,
       'record_within', old.record_within_ms, 'drain', old.drain_ms, 'heartbeat_stale', old.heartbeat_stale_ms)));
   RETURN NEXT;
 END

@@ -27,7 +27,7 @@ CREATE TABLE {cell}.payment_outbox_settings (
   refuse_card_numbers boolean NOT NULL DEFAULT true,
   batch_items_max     integer NOT NULL DEFAULT 10000,
   repeated_within     interval NOT NULL DEFAULT interval '1 day',
-  zombie_ms           integer NOT NULL DEFAULT 120000,
+  claim_timeout_ms           integer NOT NULL DEFAULT 120000,
   start_within_ms     integer NOT NULL DEFAULT 5000,
   record_within_ms    integer NOT NULL DEFAULT 10000,
   drain_ms            integer NOT NULL DEFAULT 30000,
@@ -43,12 +43,12 @@ CREATE TABLE {cell}.payment_outbox_settings (
     AND repeated_within BETWEEN interval '0' AND interval '365 days'),
   -- The bounds of payment.TimeBudget; the profiles in force are weighed by keep_time_budget.
   CONSTRAINT payment_outbox_settings_budget CHECK (
-    zombie_ms BETWEEN 1000 AND 3600000
+    claim_timeout_ms BETWEEN 1000 AND 3600000
     AND start_within_ms BETWEEN 10 AND 60000
     AND record_within_ms BETWEEN 10 AND 60000
     AND drain_ms BETWEEN 10 AND 600000
     AND heartbeat_stale_ms BETWEEN 100 AND 3600000
-    AND start_within_ms + record_within_ms + drain_ms < zombie_ms
+    AND start_within_ms + record_within_ms + drain_ms < claim_timeout_ms
     AND budget_version >= 1)
 );
 COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The one row of settings of this cell.';
@@ -60,14 +60,14 @@ COMMENT ON COLUMN {cell}.payment_outbox_settings.rail_key_namespace IS
   'The constant of this cell under which rail keys are derived. It never changes: under another one, a payment that is repeated is paid twice.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.repeated_within IS
   'How long after the end of a suspension callers may still repeat calls that a restore has forgotten: until then no send counts as a first one.';
-COMMENT ON COLUMN {cell}.payment_outbox_settings.zombie_ms IS 'The claim timeout: the age from which an open claim is repaired, whatever its worker says.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.claim_timeout_ms IS 'The claim timeout: the age from which an open claim is repaired, whatever its worker says.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.start_within_ms IS 'The age up to which a claim may send its first byte.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.record_within_ms IS 'What recording an outcome may take.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.drain_ms IS 'What sends in flight may take when their process is stopped.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.heartbeat_stale_ms IS
   'The silence from which a component counts as dead, and a sender starts no send any more.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.budget_version IS
-  'Counts the changes of zombie_ms to heartbeat_stale_ms. Components say with each heartbeat by which version they run.';
+  'Counts the changes of claim_timeout_ms to heartbeat_stale_ms. Components say with each heartbeat by which version they run.';
 INSERT INTO {cell}.payment_outbox_settings DEFAULT VALUES;
 CREATE TRIGGER payment_outbox_settings_namespace
   BEFORE UPDATE OF rail_key_namespace ON {cell}.payment_outbox_settings

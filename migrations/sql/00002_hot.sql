@@ -62,7 +62,7 @@ CREATE TABLE {cell}.payment_outbox_pending (
   CONSTRAINT payment_outbox_pending_once UNIQUE (instruction_id, idempotency_key),
   -- One, because each enqueue reads the text of every check again: a provisional
   -- acceptance is an unknown outcome, and only such are inquired about.
-  CONSTRAINT payment_outbox_pending_sound CHECK (
+  CONSTRAINT payment_outbox_pending_valid CHECK (
     priority BETWEEN 0 AND 2
     AND least(attempt_count, send_count, inquiry_count) >= 0
     AND (next_action = 'SEND' OR next_action = 'INQUIRE' AND outcome_unknown)
@@ -112,10 +112,10 @@ CREATE TRIGGER payment_outbox_keys_append_only
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_outbox_keys ENABLE ALWAYS TRIGGER payment_outbox_keys_append_only;
 
-CREATE TRIGGER payment_outbox_pending_bell
+CREATE TRIGGER payment_outbox_pending_notify
   AFTER INSERT ON {cell}.payment_outbox_pending
   FOR EACH STATEMENT WHEN (
-    current_setting('{cell}.bell', true) IS DISTINCT FROM 'off'
+    current_setting('{cell}.notify', true) IS DISTINCT FROM 'off'
     AND NOT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.outbox_pending', 0)))
   EXECUTE FUNCTION {cell}.notify_outbox_pending();
 CREATE TRIGGER payment_outbox_pending_no_truncate

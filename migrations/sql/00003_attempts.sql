@@ -50,7 +50,7 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   CONSTRAINT payment_outbox_attempts_claim CHECK (
     state NOT IN ({claim_states})
     OR (claimed_at IS NOT NULL AND worker_id IS NOT NULL AND completed_at IS NULL AND answers_attempt_no IS NULL)),
-  CONSTRAINT payment_outbox_attempts_whole CHECK (
+  CONSTRAINT payment_outbox_attempts_complete CHECK (
     state NOT IN ({claim_states}, 'CANCELLED')
     OR (payload IS NOT NULL AND headers IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
         AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL)),

@@ -18,7 +18,7 @@ CREATE TABLE {cell}.payment_rails (
   rail_type       text COLLATE "C" NOT NULL,
   profile_version integer,
   paused          boolean     NOT NULL DEFAULT false,
-  paused_by_itself boolean    NOT NULL DEFAULT false,
+  auto_paused boolean    NOT NULL DEFAULT false,
   paused_by       text COLLATE "C",
   paused_at       timestamptz,
   pause_reason    text COLLATE "C",
@@ -32,7 +32,7 @@ CREATE TABLE {cell}.payment_rails (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_rails IS
   'The rails that this cell knows, the profile in force, and whether they are paused. The row ''*'' pauses everything. Claims honour it.';
-COMMENT ON COLUMN {cell}.payment_rails.paused_by_itself IS
+COMMENT ON COLUMN {cell}.payment_rails.auto_paused IS
   'If paused: a relayer did it because the rail refuses us as a whole; paused_by is that relayer''s login.';
 COMMENT ON COLUMN {cell}.payment_rails.paused_until IS 'When the reaper ends the pause; null: an operator does.';
 INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
@@ -150,18 +150,18 @@ CREATE TABLE {cell}.outbox_heartbeats (
   server_started_at timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
   tick_before_start timestamptz,
   vouched         boolean NOT NULL DEFAULT false,
-  zombie_ms       bigint NOT NULL DEFAULT 0,
+  claim_timeout_ms       bigint NOT NULL DEFAULT 0,
   start_within_ms bigint NOT NULL DEFAULT 0,
   budget_version  integer NOT NULL DEFAULT 0,
   lanes           jsonb NOT NULL DEFAULT '[]',
   CONSTRAINT outbox_heartbeats_pk PRIMARY KEY (name),
   CONSTRAINT outbox_heartbeats_kind CHECK (kind IN ('relayer', 'reaper', 'ingest', 'callback')),
   CONSTRAINT outbox_heartbeats_lanes CHECK (jsonb_typeof(lanes) = 'array'),
-  CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'held'))
+  CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'suspended'))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that counts as this component''s death: the longest by which it may still run.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.zombie_ms IS 'The longest claim timeout by which claims of this component may still be open; 0: not said.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.claim_timeout_ms IS 'The longest claim timeout by which claims of this component may still be open; 0: not said.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.start_within_ms IS 'The highest age at which claims of this component may still send a first byte; 0: not said.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.budget_version IS 'The oldest time budget of payment_outbox_settings by which claims of this component may still be open.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.lanes IS 'The rails that a relayer served at the last beat, and how; see v_lanes.';

@@ -6,15 +6,15 @@
 {include payment_outbox_differs}
 {include card_number_under}
 {include missing_field}
-{include payment_outbox_fault}
-{include payment_outbox_sound}
+{include payment_outbox_violation}
+{include payment_outbox_valid}
 {include enqueue_is_closed}
 {include enqueue_payment_outbox}
 {include enqueue_payment_outbox_arrays}
 {include outbox_batch_item}
 {include read_outbox_batch}
 {include enqueue_payment_outbox_batch}
-{include pause_rail_in_trouble}
+{include auto_pause_rail}
 {include apply_rail_profile}
 {include server_is_settled}
 {include suspend_outbox}
@@ -45,8 +45,8 @@
 {include last_rail_reference}
 {include rail_busy_since}
 {include rail_refusals}
-{include tell_outcome}
-{include hear_outcomes}
+{include notify_outcome}
+{include listen_for_outcomes}
 {include open_dead_letters}
 {include close_answered_letters}
 {include append_outbox_row}
@@ -55,7 +55,7 @@
 {include judged_to}
 {include rail_keeps_one_outcome}
 {include rail_knows_keys_for}
-{include refusal_is_whole}
+{include refusal_covers_all_sends}
 {include standing_sends}
 {include refused_and_executed}
 {include executions_of}
@@ -68,7 +68,7 @@
 {include payment_of_rail_key}
 {include rests_on_evidence}
 {include payment_certainty}
-{include logins_beside}
+{include logins_sharing_a_role}
 {include status_of_payments}
 {include payment_status_batch}
 {include payment_status}

@@ -179,7 +179,7 @@ FROM {cell}.outbox_heartbeats h
 CROSS JOIN LATERAL jsonb_to_recordset(h.lanes) AS l (
   rail_type text, profile_version integer, slots integer, calls integer, breaker text, open_ms bigint, rate double precision,
   suspended text, stopped_ms bigint)
-WHERE h.kind = 'relayer' AND h.status IN ('running', 'held')
+WHERE h.kind = 'relayer' AND h.status IN ('running', 'suspended')
   AND h.last_tick_at > clock_timestamp() - make_interval(secs => h.stale_after_ms / 1000.0);
 COMMENT ON VIEW {cell}.v_lanes IS
   'Which running relayer serves which rail, and how, at its last heartbeat: a rail without a row is served by none.';

@@ -58,8 +58,8 @@ ALTER TABLE {cell}.payment_outbox_attempts
   ALTER COLUMN instruction_id DROP NOT NULL,
   ALTER COLUMN participant_id DROP NOT NULL,
   ALTER COLUMN idempotency_key DROP NOT NULL,
-  DROP CONSTRAINT payment_outbox_attempts_whole,
-  ADD CONSTRAINT payment_outbox_attempts_whole CHECK (
+  DROP CONSTRAINT payment_outbox_attempts_complete,
+  ADD CONSTRAINT payment_outbox_attempts_complete CHECK (
     state NOT IN ({claim_states}, 'CANCELLED')
     OR (participant_id IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
         AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL)),

@@ -73,7 +73,7 @@ func (w *world) startDatabase(ctx context.Context) (err error) {
 		return err
 	}
 	return install.SetTimeBudget(ctx, w.admin, migrations.DefaultCell, payment.TimeBudget{
-		Zombie: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second, HeartbeatStale: 2 * time.Second,
+		ClaimTimeout: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second, HeartbeatStale: 2 * time.Second,
 	}, "a run of make api")
 }
 

@@ -41,8 +41,8 @@ func TestDrill(t *testing.T) {
 	step("6")
 	w.await("NEW_TIMELINE", `SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`)
 	w.await("DISPATCHED", stateSQL, "keyed-waits") // its lane goes on by itself
-	const heldSQL = `SELECT (beats > $1::bigint)::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer' AND status = 'held'`
-	beats, err := strconv.Atoi(w.query(`SELECT max(beats)::text FROM railhead.outbox_heartbeats WHERE status = 'held' AND kind = 'relayer'`))
+	const heldSQL = `SELECT (beats > $1::bigint)::text FROM railhead.outbox_heartbeats WHERE kind = 'relayer' AND status = 'suspended'`
+	beats, err := strconv.Atoi(w.query(`SELECT max(beats)::text FROM railhead.outbox_heartbeats WHERE status = 'suspended' AND kind = 'relayer'`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func bellFaults() []Fault {
 }
 
 func loseBell(ctx context.Context, w *World) error {
-	if err := w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending DISABLE TRIGGER payment_outbox_pending_bell`); err != nil {
+	if err := w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending DISABLE TRIGGER payment_outbox_pending_notify`); err != nil {
 		return err
 	}
 	for range w.Options.Rounds {
@@ -48,7 +48,7 @@ func loseBell(ctx context.Context, w *World) error {
 	if slowest > w.Options.Poll+2*time.Second {
 		w.Broken("without a bell an instruction waited %s, the poll is every %s", slowest, w.Options.Poll)
 	}
-	return w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending ENABLE TRIGGER payment_outbox_pending_bell`)
+	return w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending ENABLE TRIGGER payment_outbox_pending_notify`)
 }
 
 // commitsMax is how many transactions a second an installation may make under a

@@ -13,7 +13,7 @@ import (
 // unsent are the points that a send passes before its first byte.
 var unsent = []faultpoint.Point{faultpoint.Claiming, faultpoint.Claimed, faultpoint.Committed, faultpoint.Dialled, faultpoint.FirstByte}
 
-// freezeFaults are SIGSTOP past the zombie threshold at every point, and then
+// freezeFaults are SIGSTOP past the claim timeout at every point, and then
 // SIGCONT: the worker that counts as dead comes back and goes on. One that has
 // sent nothing yet is frozen until the bank has forgotten the keys of what was
 // sent in its place, so that a late send would be executed a second time.
@@ -21,12 +21,12 @@ func freezeFaults() []Fault {
 	var all []Fault
 	for _, point := range faultpoint.Relayer() {
 		fault := Fault{
-			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold, then SIGCONT",
+			Name: "freeze_relayer_" + slug(point), About: "SIGSTOP of a relayer at the point " + string(point) + " past the claim timeout, then SIGCONT",
 			Adjust: func(o *Options) { o.Rounds = 1; o.Wave = 24 },
 			Inject: func(ctx context.Context, w *World) error { return freezeRelayer(ctx, w, point, 1, 0) },
 		}
 		if slices.Contains(unsent, point) {
-			fault.About = "SIGSTOP of a relayer at the point " + string(point) + " past the zombie threshold and the key window, then SIGCONT"
+			fault.About = "SIGSTOP of a relayer at the point " + string(point) + " past the claim timeout and the key window, then SIGCONT"
 			fault.Adjust = func(o *Options) {
 				o.Rounds, o.Wave = 1, 24
 				o.KeyWindow, o.MaxSends = 10*time.Second, 3
@@ -159,7 +159,7 @@ func unclaimed(claims, sends []time.Time, within time.Duration) []time.Time {
 	return left
 }
 
-// takenOver waits until a frozen worker is older than the zombie threshold and
+// takenOver waits until a frozen worker is older than the claim timeout and
 // nothing that it held is left to others either. Rows that its open transaction
 // has locked stay in pending: for those there is nothing to wait for but time.
 func (w *World) takenOver(ctx context.Context, worker string) error {
@@ -167,7 +167,7 @@ func (w *World) takenOver(ctx context.Context, worker string) error {
 		var dead bool
 		err := w.admin.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+cell+`.outbox_heartbeats
 		  WHERE name = $1 AND last_tick_at > clock_timestamp() - $2::interval)
-		  AND NOT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1)`, worker, w.Options.Zombie).Scan(&dead)
+		  AND NOT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1)`, worker, w.Options.ClaimTimeout).Scan(&dead)
 		return dead, err
 	}); err != nil {
 		return err

@@ -18,7 +18,7 @@ func machineFaults() []Fault {
 			o.Rails, o.Wave, o.MaxSends = []string{Keyed}, 1, 6
 			// Eight seconds of this run are an hour of the bank.
 			o.KeyWindow, o.BankWindow = time.Hour, 8*time.Second
-			o.StartWithin, o.Zombie = 14*time.Second, 24*time.Second
+			o.StartWithin, o.ClaimTimeout = 14*time.Second, 24*time.Second
 		},
 		Inject: resumeMachine, Quiet: true,
 	}}

@@ -18,7 +18,7 @@ import (
 var asked = []struct{ what, pattern string }{
 	{"kill -9 of a relayer at each point", `kill_relayer_.*`},
 	{"kill -9 of a reaper or a caller in the middle", `kill_reaper_.*|kill_caller_.*`},
-	{"SIGSTOP past the zombie threshold, then SIGCONT", `freeze_.*`},
+	{"SIGSTOP past the claim timeout, then SIGCONT", `freeze_.*`},
 	{"starvation of a process", `relayer_starved`},
 	{"graceful stop with sends in flight, second signal", `graceful_stop|second_signal`},
 	{"immediate stop of PostgreSQL under load, 20 times", `postgres_crash`},

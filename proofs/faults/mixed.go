@@ -89,7 +89,7 @@ func blowKillReaper(ctx context.Context, w *World) error {
 	return err
 }
 
-// blowFreeze freezes a relayer for longer or shorter than the zombie threshold.
+// blowFreeze freezes a relayer for longer or shorter than the claim timeout.
 func blowFreeze(ctx context.Context, w *World) error {
 	w.Injected++
 	victim := w.living(w.relayers)

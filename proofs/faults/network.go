@@ -35,7 +35,7 @@ func networkFaults() []Fault {
 			Adjust: func(o *Options) {
 				through(o)
 				o.Wave = 24
-				o.Zombie, o.StartWithin, o.HeartbeatStale = 20*time.Second, 6*time.Second, 8*time.Second
+				o.ClaimTimeout, o.StartWithin, o.HeartbeatStale = 20*time.Second, 6*time.Second, 8*time.Second
 				o.HeartbeatEvery, o.StoreTimeout, o.RecordWithin = time.Second, 8*time.Second, 3*time.Second
 			},
 			Inject: slowNetwork, Check: noneReaped,

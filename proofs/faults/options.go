@@ -58,7 +58,7 @@ type Options struct {
 	OnReplay railsim.Replay `json:"on_replay"`
 
 	Poll           time.Duration `json:"poll"`
-	Zombie         time.Duration `json:"zombie"`
+	ClaimTimeout   time.Duration `json:"claim_timeout"`
 	StartWithin    time.Duration `json:"start_within"`
 	RecordWithin   time.Duration `json:"record_within"`
 	Drain          time.Duration `json:"drain"`
@@ -83,7 +83,7 @@ func standard(fault string, seed uint64) Options {
 		Rails: []string{Keyed, Asked, Bare, BareAsked}, Relayers: 1, Reapers: 1, Concurrency: 4,
 		KeyWindow: time.Hour, MaxSends: 12, RetryBase: 150 * time.Millisecond, IDAfterRefusal: payment.IDNew,
 		OnReplay: drawReplay(fault, seed, railsim.Replays()), NotFoundUntil: time.Hour, Inquiries: 60,
-		Poll: 200 * time.Millisecond, Zombie: 4 * time.Second, StartWithin: 500 * time.Millisecond,
+		Poll: 200 * time.Millisecond, ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
 		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,
@@ -140,7 +140,7 @@ func (o Options) environment() []string {
 // timeBudget is that of the cell.
 func (o Options) timeBudget() payment.TimeBudget {
 	return payment.TimeBudget{
-		Zombie: o.Zombie, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
+		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/railhead-pay/railhead/railsim"
 )
 
-// sound are the facts of a run in which two instructions were dispatched, one
+// valid are the facts of a run in which two instructions were dispatched, one
 // of them after its worker died, and one waits for a person.
-func sound() Facts {
+func valid() Facts {
 	pay := json.RawMessage(`{"amount": "10.50", "currency": "EUR", "creditor": {"account": "c"}}`)
 	f := Facts{
 		Orders: map[string]order{
@@ -54,7 +54,7 @@ func sound() Facts {
 
 func TestJudgeSoundRun(t *testing.T) {
 	t.Parallel()
-	v := Judge(sound())
+	v := Judge(valid())
 	if len(v.Broken) > 0 || v.Attempted != 3 || v.Acknowledged != 2 || v.Recovered != 1 || v.Dispatched != 2 || v.Parked != 1 || v.PersonNeeded != 1 {
 		t.Errorf("%+v", v)
 	}
@@ -112,7 +112,7 @@ func TestJudgeFindsEachOffence(t *testing.T) {
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			f := sound()
+			f := valid()
 			one.spoil(&f)
 			v := Judge(f)
 			if !strings.Contains(strings.Join(v.Broken, "\n"), one.says) {

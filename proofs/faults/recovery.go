@@ -41,7 +41,7 @@ func (r RecoveryReport) String() string {
 // is what such a recovery takes. The rails' timeouts are those of every run.
 func (r Recovery) options() Options {
 	o := standard("recovery", r.Seed)
-	o.Zombie, o.StartWithin, o.RecordWithin, o.Drain = 120*time.Second, 2*time.Second, 10*time.Second, 30*time.Second
+	o.ClaimTimeout, o.StartWithin, o.RecordWithin, o.Drain = 120*time.Second, 2*time.Second, 10*time.Second, 30*time.Second
 	o.Poll, o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery = 500*time.Millisecond, time.Second, 4*time.Second, time.Second
 	o.BellTestEvery, o.ReapGrace, o.StoreTimeout = time.Minute, 20*time.Second, 10*time.Second
 	o.Wave, o.Callers, o.Pace, o.Rounds = 40, 6, 0, r.Kills
@@ -57,8 +57,8 @@ func (r Recovery) Run(ctx context.Context, built Binaries, out io.Writer) (repor
 	defer func() { err = errors.Join(err, lane.Close()) }()
 	o := r.options()
 	report = RecoveryReport{Kills: r.Kills, At: time.Now().UTC(), Settings: fmt.Sprintf(
-		"heartbeat every %s, stale after %s; reaper every %s; start within %s, the rails' timeouts together %s; zombie threshold %s",
-		o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery, o.StartWithin, sendBudget, o.Zombie)}
+		"heartbeat every %s, stale after %s; reaper every %s; start within %s, the rails' timeouts together %s; claim timeout %s",
+		o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery, o.StartWithin, sendBudget, o.ClaimTimeout)}
 	w, err := NewWorld(ctx, lane, o)
 	if err != nil {
 		return report, err
@@ -120,7 +120,7 @@ func (w *World) recovers(ctx context.Context) ([]time.Duration, error) {
 	var all []time.Duration
 	for _, each := range held {
 		var at time.Time
-		err := await(ctx, w.Options.Zombie+time.Minute, "the next decision on "+each.OutboxID, func() (bool, error) {
+		err := await(ctx, w.Options.ClaimTimeout+time.Minute, "the next decision on "+each.OutboxID, func() (bool, error) {
 			var decided *time.Time
 			err := w.admin.QueryRow(ctx, `SELECT min(a.created_at) FROM `+cell+`.payment_outbox_attempts a
 			  WHERE a.outbox_id = $1::uuid AND a.attempt_no > $2 AND a.state <> 'LATE_OUTCOME'`, each.OutboxID, each.No).Scan(&decided)

@@ -17,12 +17,12 @@ func stopFaults() []Fault {
 	return []Fault{
 		{
 			Name: "graceful_stop", About: "SIGTERM with sends in flight: they finish and are recorded, nothing becomes unknown",
-			Adjust: func(o *Options) { o.Zombie, o.Drain = 6*time.Second, 1500*time.Millisecond },
+			Adjust: func(o *Options) { o.ClaimTimeout, o.Drain = 6*time.Second, 1500*time.Millisecond },
 			Inject: gracefulStop, Check: noneUnknown,
 		},
 		{
 			Name: "second_signal", About: "SIGTERM, and another one while the relayer waits for a bank that hangs: it ends at once",
-			Adjust: func(o *Options) { o.Rounds, o.Zombie, o.Drain = 2, 12*time.Second, 6*time.Second },
+			Adjust: func(o *Options) { o.Rounds, o.ClaimTimeout, o.Drain = 2, 12*time.Second, 6*time.Second },
 			Inject: secondSignal,
 		},
 	}

@@ -50,7 +50,7 @@ func turnedAwayFaults() []Fault {
 // worker that was lost, or a bank that does not answer: on a bank that can't be asked
 // the payment would be parked, and no bank has turned it away.
 func unhurried(o *Options) {
-	o.Slower, o.StoreTimeout, o.HeartbeatStale, o.Zombie = 4, 10*time.Second, 15*time.Second, 45*time.Second
+	o.Slower, o.StoreTimeout, o.HeartbeatStale, o.ClaimTimeout = 4, 10*time.Second, 15*time.Second, 45*time.Second
 }
 
 // rateLimit sends one wave into a rate limit. Payments whose answer is lost meanwhile

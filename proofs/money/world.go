@@ -172,7 +172,7 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 
 // timeBudget is that of the cell.
 var timeBudget = map[string]time.Duration{
-	"zombie": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second, "drain": 10 * time.Second,
+	"claim_timeout": time.Minute, "start_within": 2 * time.Second, "record_within": 5 * time.Second, "drain": 10 * time.Second,
 	"heartbeat_stale": 5 * time.Second,
 }
 

@@ -36,7 +36,7 @@ var speed = simrail.Speed{
 }
 
 var timeBudget = payment.TimeBudget{
-	Zombie: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 3 * time.Second,
+	ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 3 * time.Second,
 }
 
 // stage is a cell with the banks of some shapes, and a receiver of callbacks.

@@ -39,12 +39,12 @@ checks (stands_for, name) AS (
     ('payment_outbox_attempts', 'payment_outbox_attempts_number'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_time'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_claim'),
-    ('payment_outbox_attempts', 'payment_outbox_attempts_whole'),
+    ('payment_outbox_attempts', 'payment_outbox_attempts_complete'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_answers'),
     ('payment_outbox_attempts', 'payment_outbox_attempts_no_false_failed'),
     ('payment_outbox_instructions', 'payment_outbox_instructions_time'),
     ('payment_outbox_keys', 'payment_outbox_keys_fingerprint_sha256'),
-    ('payment_outbox_pending', 'payment_outbox_pending_sound'),
+    ('payment_outbox_pending', 'payment_outbox_pending_valid'),
     ('payment_outbox_settings', 'payment_outbox_settings_budget')
 )
 SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted), (SELECT count(*) FROM checks), count(*)) AS line,
@@ -121,10 +121,10 @@ WHERE NOT EXISTS (
       SELECT array_agg(left(encode(sha256(convert_to(concat(g.scope, chr(31), g.name), 'UTF8')), 'hex'), 32)::uuid ORDER BY g.scope, g.name)
       FROM {cell}.payment_closed_gates g))
 UNION ALL
-SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, zombie is %s ms',
-  p.rail_type, p.version, trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms), s.zombie_ms), 1
+SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, claim_timeout is %s ms',
+  p.rail_type, p.version, trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms), s.claim_timeout_ms), 1
 FROM {cell}.payment_outbox_settings s
 JOIN {cell}.payment_rails r ON true
 JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
-WHERE {cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.zombie_ms
+WHERE {cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.claim_timeout_ms
 ORDER BY 1, 2

@@ -27,7 +27,7 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('payment_outbox_suspensions', 'payment_outbox_suspensions_kept', 42, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_no_truncate', 34, 'refuse_change', 'A', false),
     ('payment_outbox_pending', 'payment_outbox_pending_sticky', 19, 'keep_outcome_unknown', 'A', true),
-    ('payment_outbox_pending', 'payment_outbox_pending_bell', 4, 'notify_outbox_pending', 'O', true),
+    ('payment_outbox_pending', 'payment_outbox_pending_notify', 4, 'notify_outbox_pending', 'O', true),
     ('payment_outbox_settings', 'payment_outbox_settings_rules', 60, 'refresh_outbox_rules', 'A', false),
     ('payment_outbox_settings', 'payment_outbox_settings_namespace', 19, 'refuse_change', 'A', true),
     ('payment_outbox_settings', 'payment_outbox_settings_numbered', 19, 'number_time_budget', 'A', false),

@@ -157,7 +157,7 @@ func (s Subject) send(t *testing.T, rail rails.Rail, send rails.Send) rails.Resu
 	}
 	began := time.Now()
 	result := rail.Send(t.Context(), send)
-	s.sound(t, result, payment.SendResults(), time.Since(began))
+	s.valid(t, result, payment.SendResults(), time.Since(began))
 	return result
 }
 
@@ -165,12 +165,12 @@ func (s Subject) inquire(t *testing.T, rail rails.Rail, q rails.Inquiry) rails.R
 	t.Helper()
 	began := time.Now()
 	result := rail.(rails.Inquirer).Inquire(t.Context(), q)
-	s.sound(t, result, payment.InquiryResults(), time.Since(began))
+	s.valid(t, result, payment.InquiryResults(), time.Since(began))
 	return result
 }
 
-// sound checks what is true of every result.
-func (s Subject) sound(t *testing.T, result rails.Result, allowed []payment.Result, took time.Duration) {
+// valid checks what is true of every result.
+func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Result, took time.Duration) {
 	t.Helper()
 	known := false
 	for _, word := range allowed {

@@ -1,16 +1,16 @@
--- payment_outbox_fault(...) -> (code text, message text, hint text, field text, rule text, detail text)
---   Checks a new instruction. Returns no row when it is sound, else the SQLSTATE
+-- payment_outbox_violation(...) -> (code text, message text, hint text, field text, rule text, detail text)
+--   Checks a new instruction. Returns no row when it is valid, else the SQLSTATE
 --   and the sentence of the first thing that is wrong, with the field and the name of
 --   the rule, by which a caller can branch (docs/ingest.md). No message holds a value
 --   of the payload or of a header.
 -- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or
 --          the headers, RH005 too
---          large or too deep, RH006 already expired, RH008 a card number; of a sound
+--          large or too deep, RH006 already expired, RH008 a card number; of a valid
 --          one RH014 where an operator has closed enqueue. detail is of RH014 alone.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies,
 --          payment_closed_gates.
 -- locks:   nothing.   called by: the enqueue functions.
-CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fault(
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_violation(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb)
 RETURNS TABLE (code text, message text, hint text, field text, rule text, detail text)
@@ -32,7 +32,7 @@ BEGIN
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
-      WHERE r.rail_type = payment_outbox_fault.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
+      WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
     (SELECT c.exponent FROM {cell}.payment_currencies c
      WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
     (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,

@@ -1,4 +1,4 @@
--- refusal_is_whole(outbox_id uuid, reported boolean) -> boolean
+-- refusal_covers_all_sends(outbox_id uuid, reported boolean) -> boolean
 --   Whether "refused", said of the payment by an inquiry or a callback, speaks for
 --   all of its sends: there was one at most, or the rail keeps one outcome a key
 --   (answer_covers_key). Of several sends it may mean one that was refused before,
@@ -10,7 +10,7 @@
 -- reads:   payment_outbox_attempts, and what send_may_be_forgotten, sends_of and
 --          rail_keeps_one_outcome read.   locks: nothing.
 -- called by: record_late_outcome. payment.Policy.Decide has the same rule.
-CREATE OR REPLACE FUNCTION {cell}.refusal_is_whole(outbox_id uuid, reported boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.refusal_covers_all_sends(outbox_id uuid, reported boolean) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$

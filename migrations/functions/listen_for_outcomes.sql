@@ -1,13 +1,13 @@
--- hear_outcomes() -> boolean
+-- listen_for_outcomes() -> boolean
 --   Lets this session hear outcomes: LISTEN "{cell}.payment_outcomes", whose payload
---   is one or more outbox_ids with a space between them, and takes the advisory lock by which they are told (tell_outcome).
+--   is one or more outbox_ids with a space between them, and takes the advisory lock by which they are told (notify_outcome).
 --   True: every outcome that is committed from now on is told, for as long as the
 --   session lives. False: another session has the lock, so that they are told as long
 --   as that one lives, or writers did not give it back within a second: call again soon.
 --   A word only wakes; ask for the status after the call, and after each word.
 -- reads:   pg_locks.   locks: the advisory lock, exclusively, until the session ends.
 -- called by: ingest, api.
-CREATE OR REPLACE FUNCTION {cell}.hear_outcomes() RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.listen_for_outcomes() RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'

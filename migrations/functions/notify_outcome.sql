@@ -1,4 +1,4 @@
--- tell_outcome(outbox_id uuid) -> void
+-- notify_outcome(outbox_id uuid) -> void
 --   Wakes callers that wait for outcomes: NOTIFY "{cell}.payment_outcomes" with the
 --   outbox_id, at commit. It carries nothing else: a caller that is woken asks for the
 --   status. Record tells up to 200 in one NOTIFY, with a space between them.
@@ -12,7 +12,7 @@
 --          commit, if it tells.
 -- called by: executor (record has the same inline), append_outbox_row,
 --          open_dead_letters, cancel_payment.
-CREATE OR REPLACE FUNCTION {cell}.tell_outcome(outbox_id uuid) RETURNS void
+CREATE OR REPLACE FUNCTION {cell}.notify_outcome(outbox_id uuid) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,10 +1,10 @@
--- logins_beside(login text) -> text[]
+-- logins_sharing_a_role(login text) -> text[]
 --   The logins whose instructions a login may ask about: itself, and those with which
 --   it shares a role. The roles that Railhead makes are shared by all of their kind,
 --   and so are PostgreSQL's own: these do not count. A role is shared by all logins that
 --   are its members, be it through other roles.
 -- reads:   the catalog.   locks: nothing.   called by: payment_status_batch.
-CREATE OR REPLACE FUNCTION {cell}.logins_beside(login text) RETURNS text[]
+CREATE OR REPLACE FUNCTION {cell}.logins_sharing_a_role(login text) RETURNS text[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$

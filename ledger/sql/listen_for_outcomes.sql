@@ -1,2 +1,2 @@
 -- Hears outcomes on this session; whether every one is told from now on.
-SELECT {cell}.hear_outcomes()
+SELECT {cell}.listen_for_outcomes()

@@ -1,8 +1,8 @@
--- payment_outbox_sound(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
+-- payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
 --                      priority, headers, written, payload_bytes_max, headers_bytes_max, payload_depth_max, digits,
 --                      refuse_card_numbers) -> boolean
---   Whether an instruction is sound beyond doubt. Not true, null included, says
---   nothing but that payment_outbox_fault has to look; true, that on a known rail
+--   Whether an instruction is valid beyond doubt. Not true, null included, says
+--   nothing but that payment_outbox_violation has to look; true, that on a known rail
 --   and without a forbidden key in the text it would find no fault. The property
 --   test TestSoundHasNoFault holds the two against each other.
 --
@@ -12,7 +12,7 @@
 --   payment_outbox_settings; digits is the exponent of the payload's currency,
 --   null if it has none.
 -- reads, writes, locks: nothing.   called by: the enqueue functions.
-CREATE OR REPLACE FUNCTION {cell}.payment_outbox_sound(
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_valid(
   instruction_id text, participant_id text, idempotency_key text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, written text,
   payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer, refuse_card_numbers boolean) RETURNS boolean

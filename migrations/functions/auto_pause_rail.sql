@@ -1,24 +1,24 @@
--- pause_rail_in_trouble(rail_type text, reason text) -> boolean
+-- auto_pause_rail(rail_type text, reason text) -> boolean
 --   The relayer's own pause, after a rail refused our credentials or our route for
 --   as many calls and instructions in a row as its profile bears:
 --   its payments stay pending and burn no sends until an operator resumes it.
 --   True if this call paused it, false if it was paused already or is unknown.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.
 -- called by: executor.
-CREATE OR REPLACE FUNCTION {cell}.pause_rail_in_trouble(rail_type text, reason text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.auto_pause_rail(rail_type text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
   UPDATE {cell}.payment_rails r
-  SET paused = true, paused_by_itself = true, paused_by = session_user, paused_at = clock_timestamp(),
-    pause_reason = left(pause_rail_in_trouble.reason, 500), updated_at = clock_timestamp()
-  WHERE r.rail_type = pause_rail_in_trouble.rail_type AND r.rail_type <> '*' AND NOT r.paused;
+  SET paused = true, auto_paused = true, paused_by = session_user, paused_at = clock_timestamp(),
+    pause_reason = left(auto_pause_rail.reason, 500), updated_at = clock_timestamp()
+  WHERE r.rail_type = auto_pause_rail.rail_type AND r.rail_type <> '*' AND NOT r.paused;
   IF NOT FOUND THEN
     RETURN false;
   END IF;
   INSERT INTO {cell}.payment_operator_log (act, subject, reason)
-  VALUES ('PAUSE_RAIL', pause_rail_in_trouble.rail_type, left(pause_rail_in_trouble.reason, 500));
+  VALUES ('PAUSE_RAIL', auto_pause_rail.rail_type, left(auto_pause_rail.reason, 500));
   RETURN true;
 END
 $$;
