@@ -107,7 +107,7 @@ func TestSetTimeBudget(t *testing.T) {
 		"no reason":       {map[string]time.Duration{"claim_timeout": time.Minute}, " ", "reason"},
 		"nothing":         {nil, "why", "nothing is to be changed"},
 		"no such setting": {map[string]time.Duration{"claim_timeouts": time.Minute}, "why", "'claim_timeouts' is no setting"},
-		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "claim_timeout": time.Millisecond}, "why", "drain is 3600000 ms, must be 10 to 600000; claim_timeout is 1 ms"},
+		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "claim_timeout": time.Millisecond}, "why", "claim_timeout is 1 ms, must be 1000 to 3600000; drain is 3600000 ms"},
 		"a part of a ms":  {map[string]time.Duration{"claim_timeout": time.Minute + time.Microsecond}, "why", "no whole number of milliseconds"},
 		"no call fits":    {map[string]time.Duration{"claim_timeout": 45 * time.Second}, "why", "must be less than claim_timeout 45000 ms"},
 		"a rail's call":   {map[string]time.Duration{"claim_timeout": 75 * time.Second}, "why", "a call of rail bank (profile version 1) 30000 ms + record_within 10000 ms + drain 30000 ms = 75000 ms"},

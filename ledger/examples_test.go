@@ -165,7 +165,7 @@ func TestExamples(t *testing.T) {
 		d.dispatching()
 		same(t, "printed", d.asCaller("/usr/bin/python3", d.script("example.py", block(t, "python"))), "DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "python"), `"10.50"`, `"10,50"`), "INV-11", "INV-11-x")
-		if out := d.asCaller("/usr/bin/python3", d.script("refused.py", strings.Split(refused, "    conn.execute(\"SELECT railhead.hear")[0])); out != "refused RH002 payload.amount FORM\n" {
+		if out := d.asCaller("/usr/bin/python3", d.script("refused.py", strings.Split(refused, "    conn.execute(\"SELECT railhead.listen")[0])); out != "refused RH002 payload.amount FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})

@@ -311,7 +311,7 @@ func (r *Reaper) sendBeat(ctx context.Context, status string) error {
 
 func (r *Reaper) status() string {
 	if r.guard.Suspended() {
-		return "held"
+		return "suspended"
 	}
 	return "running"
 }

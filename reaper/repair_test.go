@@ -26,7 +26,7 @@ func TestStale(t *testing.T) {
 		"old, alive":                        {"running", 0, claimTimeout + time.Second, 1, 0},
 		"almost old, alive":                 {"running", 0, claimTimeout - 5*time.Second, 0, 5 * time.Second},
 		"draining is alive":                 {"draining", 0, budget + time.Second, 0, silence},
-		"held is alive":                     {"held", 0, budget + time.Second, 0, silence},
+		"suspended is alive":                {"suspended", 0, budget + time.Second, 0, silence},
 		"past the budget, silent":           {"running", silence + time.Second, budget + time.Second, 1, 0},
 		"past the budget, a little silent":  {"running", 5 * time.Second, budget + time.Second, 0, silence - 5*time.Second},
 		"past the budget, stopped":          {"stopped", 0, budget + time.Second, 1, 0},
