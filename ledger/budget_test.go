@@ -105,7 +105,7 @@ func TestSetTimeBudget(t *testing.T) {
 		words   string
 	}{
 		"no reason":       {map[string]time.Duration{"claim_timeout": time.Minute}, " ", "reason"},
-		"nothing":         {nil, "why", "nothing is to be changed"},
+		"nothing":         {nil, "why", "no setting is named"},
 		"no such setting": {map[string]time.Duration{"claim_timeouts": time.Minute}, "why", "'claim_timeouts' is no setting"},
 		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "claim_timeout": time.Millisecond}, "why", "claim_timeout is 1 ms, must be 1000 to 3600000; drain is 3600000 ms"},
 		"a part of a ms":  {map[string]time.Duration{"claim_timeout": time.Minute + time.Microsecond}, "why", "no whole number of milliseconds"},

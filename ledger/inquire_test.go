@@ -109,7 +109,7 @@ func TestInquireIsRefused(t *testing.T) {
 			refusedWith(t, name+", twice", ask(id), "RH020", "the instruction is UNKNOWN: only what is parked")
 			continue
 		}
-		refusedWith(t, name, ask(id), "RH020", "only what is parked with an unknown outcome is put out for an inquiry")
+		refusedWith(t, name, ask(id), "RH020", "only a parked instruction with an unknown outcome can be inquired about")
 		if d.rows(id) != rows || d.waiting(id) != waits || d.letter(id) != letter {
 			t.Errorf("%s: a refused act has changed something", name)
 		}
@@ -162,7 +162,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	ask(id)
 	both("out for its inquiry", id, "has not been within 15 minutes: it is not resolved", "whether it is silent is not known")
 	claim := d.claimOne(id)
-	both("being asked about", id, "nothing about it is left to be resolved", "nothing about it is left to be resolved")
+	both("being asked about", id, "there is nothing to resolve", "there is nothing to resolve")
 	d.record(told(asks, claim, payment.ResultUnavailable, ""))
 	refusedWith(t, "unavailable", resolve(id, false), "RH020", "(row 6, UNAVAILABLE) does not prove that the payment was not executed")
 	d.must(resolve(id, true))

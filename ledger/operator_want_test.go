@@ -5,9 +5,9 @@ const (
 	noLetter   = "RH010 the instruction has no dead letter"
 	isClosed   = "RH020 the dead letter is closed already (manual_replay)"
 	mayBePaid  = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be cancelled"
-	resolvable = ": nothing about it is left to be resolved"
-	notAsked   = "RH020 the rail can be asked, and has not been within 15 minutes: it is not resolved as not executed without its word"
-	notSilent  = "RH020 the rail can be asked, and has not been within 15 minutes: whether it is silent is not known"
+	resolvable = ": there is nothing to resolve"
+	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can''t be resolved as not executed without its answer"
+	notSilent  = "RH020 the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not known"
 )
 
 // operatorTable is the contract, written from the design and not from the

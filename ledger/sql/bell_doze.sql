@@ -1,6 +1,6 @@
--- Takes the cell's bell exclusively, so that every enqueue rings from now on, or
--- says whether another session has it: then they ring until it gives the bell back.
--- $1 channel
+-- Acquires the advisory lock of the cell's notifier exclusively, so that every enqueue notifies
+-- from now on, or returns whether another session holds it: enqueues then notify until that session
+-- releases it. $1 channel
 SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS taken,
   EXISTS (
     SELECT FROM pg_locks l

@@ -1,6 +1,5 @@
--- The sessions that keep session $1 waiting: those at the end of each chain, which
--- wait for no other. 0 stands for a prepared transaction. What the login may not
--- see of a session is null.
+-- The sessions that block session $1: those at the end of each chain, which wait for no other. 0
+-- stands for a prepared transaction. Columns of a session that the login may not see are null.
 WITH RECURSIVE chain AS (
   SELECT b.pid, 1 AS depth
   FROM unnest(pg_blocking_pids($1)) AS b(pid)

@@ -1,16 +1,15 @@
--- Begins every transaction of an executor; its settings are for this transaction
--- alone, because one of the session leaks to others behind a transaction pooler.
--- Says when it is, and what this session has walked of the due index so far.
+-- Begins every transaction of an executor. Its settings are local to the transaction, because a
+-- session setting would leak to other clients of a transaction pooler. Returns the current time,
+-- and the number of entries of the due index that this session has read so far.
 --
--- Statistics may be stale when a plan is made and the tables grown when it is
--- used: no statement may ever scan one of them, and to plan for each set of
--- arguments costs more than it can win. None may wait for long: one idle
--- transaction elsewhere must not stop every lane. Just-in-time compilation would
--- cost more than any turn.
+-- A plan may be made with outdated statistics and used after the tables have grown. No statement
+-- may ever scan one of them, and planning each statement for its arguments costs more than it can
+-- save. No statement may wait for long either: an idle transaction of another session must not stop
+-- every lane. Just-in-time compilation would take longer than any turn.
 --
--- Nor may what a login has set take a guard away: the warning that a commit may not
--- be on its standby has to arrive, and the commit has to be flushed, here and, where
--- there is one, on the synchronous standby. $1 lock_timeout, $2 idle_in_transaction_session_timeout
+-- Settings of the login must not disable a guard. The warning that a commit may not be on the
+-- standby has to reach the client, and the commit has to be flushed, here and, if there is one, on
+-- the synchronous standby. $1 lock_timeout, $2 idle_in_transaction_session_timeout
 SELECT clock_timestamp() AS at,
   pg_stat_get_xact_tuples_returned('{cell}.payment_outbox_pending_due'::regclass) AS walked,
   set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),

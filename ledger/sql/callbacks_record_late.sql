@@ -1,2 +1,2 @@
--- Records what a rail reported by itself. $1 outbox_outcome as JSON
+-- Records a report that a rail sent on its own initiative. $1 outbox_outcome as JSON
 SELECT {cell}.record_callback($1::jsonb)

@@ -1,30 +1,29 @@
--- Claims due instructions: takes them out of pending and appends their claim
--- rows, in one statement. A crash before the commit leaves everything pending;
--- after it, the claims row leads the reaper to what was not answered.
+-- Claims due instructions: deletes them from pending and appends their claim rows, in one
+-- statement. After a crash before the commit, everything is still pending; after a crash behind it,
+-- the reaper finds the unanswered claims by the row of payment_outbox_claims.
 --
 -- $1 rail_type[], $2 free[], $3 oldest[], $4 profile_version[], $5 render_version[],
--- $6 worker_id, $7 claim_id (made by the caller), $8 outbox_id[] to claim and no others; null: any
--- $9 fair[]: of the free, what goes to participants that are not throttled, before those that are
+-- $6 worker_id, $7 claim_id (chosen by the caller), $8 outbox_id[] to claim exclusively; null: any
+-- $9 fair[]: the part of free for participants that are not throttled, who come before those that are
 -- $10 to $12 since[] by priority: where the scan for them starts
--- $13 to $15 behind[] by priority: where the scan for the throttled starts, and that for the longest due of all
--- $16 rail_type[] and $17 participant_id[]: which participants are throttled in which lane
--- $18 goes_on[]: whether the lane is claimed although a suspension is open
+-- $13 to $15 behind[] by priority: where the scans for the throttled participants and for the longest due rows start
+-- $16 rail_type[] and $17 participant_id[]: the participants that are throttled in each lane
+-- $18 goes_on[]: whether the lane is claimed while a suspension is open
 --
--- Participant, rail and payload are what the fingerprint covers: the first two are those
--- of the pending row, and so is a payload that an older row carries. Who the caller is
--- to the rail, and under which key, is the registry's word.
+-- The fingerprint covers participant, rail and payload. Participant and rail are taken from the
+-- pending row, and so is the payload of an older row that has one. Instruction id, number,
+-- idempotency key and rail key are taken from the registry.
 --
--- A lane gets nothing by another profile than the one in force: what its worker takes for
--- proof, or may send again, was changed.
+-- A lane claims nothing under a profile version other than the one in force: the rules about proof
+-- and re-sends that its worker applies have changed.
 --
--- The due test uses statement_timestamp(), which can be an index condition;
--- clock_timestamp(), which can't, only stamps. Its lower end is the claimer's
--- watermark: rows that were claimed and can't be vacuumed yet lie before it. What
--- is committed there late is found by the next full rescan, which has no lower
--- end (see package schedule). = ANY (ARRAY(...)) keeps the delete a scan of named
--- rows whatever the statistics say; a join would not. An address is that of the
--- row as this statement's snapshot sees it: what another session changed since
--- has another one, and is left to the next claim.
+-- The due test uses statement_timestamp(), which can be an index condition; clock_timestamp(),
+-- which can't, is only used for the time of the claim. The lower bound of the scan is the claimer's
+-- watermark: before it are rows that were claimed and that vacuum can't remove yet. A row that is
+-- committed late before the watermark is found by the next full rescan, which has no lower bound
+-- (see package schedule). = ANY (ARRAY(...)) makes the delete a TID scan whatever the statistics
+-- are; a join would not. A ctid is that of the row version in this statement's snapshot: a row that
+-- another session has changed since has another ctid, and is left to the next claim.
 WITH lane AS MATERIALIZED (
   SELECT l.rail_type, l.free, l.oldest, l.profile_version, l.render_version, l.fair,
     l.since_0, l.since_1, l.since_2, l.behind_0, l.behind_1, l.behind_2,
@@ -101,10 +100,10 @@ claimed AS (
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
-    -- attempt_count is a cache that each append for a waiting row raises under its
-    -- lock. A row that was put back (put_back_after) fails the claim: it counts fewer
-    -- rows than there are, or the instruction does not wait. One that never left
-    -- pending has the number 1, and the fence refuses it if it did.
+    -- attempt_count is a cache, which each append for a pending row raises under its lock. A row
+    -- that was put back (put_back_after) fails the claim: it counts fewer rows than there are, or
+    -- the instruction can't be pending. A row that never left pending gets number 1, which the
+    -- fencing constraint refuses if it did.
     CASE WHEN g.attempt_count = 0 AND g.send_count = 0 AND g.inquiry_count = 0 AND g.first_sent_at IS NULL THEN 1
       WHEN (
         SELECT t.attempt_no > g.attempt_count
@@ -142,7 +141,7 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, coalesce(
   k.fingerprint, k.rail_key,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
   c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
-  -- Functions, so that a claim of sends alone does not even open what they read.
+  -- These are functions, so that a claim of sends alone does not open the tables that they read.
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(c.outbox_id) END AS rail_reference,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(c.outbox_id) ELSE false END AS seen_before,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(c.outbox_id, c.attempt_no) ELSE false END AS asked,

@@ -1,5 +1,6 @@
--- Removes claims in flight whose every member was answered, or has left the archive
--- with its month: what a slow path, a dead worker or retention left. $1 claim_id[]; null looks at the oldest $2.
+-- Deletes claims in flight of which every member was answered, or has left the archive with its
+-- month. A slow path, a dead worker or retention leaves such claims. $1 claim_id[]; null: the
+-- oldest $2 claims
 DELETE FROM {cell}.payment_outbox_claims f
 WHERE f.claim_id = ANY (coalesce($1::uuid[], ARRAY(
     SELECT g.claim_id FROM {cell}.payment_outbox_claims g ORDER BY g.claimed_at LIMIT $2)))

@@ -1,6 +1,6 @@
--- An index on the keys of the cell that sorts text by another rule than its bytes,
--- if there is one. Only tables that decide what is paid, and how often; the proof
--- "guards" looks at all. Asked on each new connection.
+-- An index on the keys of the cell that sorts text by a collation other than its bytes, if there is
+-- one. Only tables that determine which payments are made, and how often, are checked; the proof
+-- "guards" checks all. It is executed on each new connection.
 SELECT x.indexrelid::regclass::text AS index, t.relname::text AS table, o.id::regcollation::text AS collation
 FROM pg_catalog.pg_class t
 JOIN pg_catalog.pg_index x ON x.indrelid = t.oid

@@ -1,2 +1,2 @@
--- The clock that ages are judged by.
+-- The database clock, by which ages are judged.
 SELECT clock_timestamp()

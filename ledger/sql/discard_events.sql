@@ -1,2 +1,2 @@
--- An operator gives up for good what an endpoint never takes. $1 endpoint, $2 why
+-- Discards permanently the events that an endpoint does not accept. $1 endpoint, $2 reason
 SELECT {cell}.discard_events($1, $2)

@@ -1,2 +1,2 @@
--- Ends the pauses whose end has come, and names what goes on.
+-- Ends the pauses, and opens the gates, whose end has come, and returns what was resumed.
 SELECT p FROM {cell}.end_pauses() p

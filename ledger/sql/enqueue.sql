@@ -1,6 +1,7 @@
--- Takes one instruction. It is a transaction by itself, whose warning that the commit
--- may not be on its standby has to arrive, whatever the login has set: hence the
--- setting, which ends with it. $1 instruction_id, $2 participant_id, $3 idempotency_key, $4 rail_type, $5 payload,
+-- Enqueues one instruction. It is a transaction of its own. The warning that the commit may not be
+-- on its standby has to reach the client whatever the settings of the login are; for this it sets
+-- client_min_messages until its end.
+-- $1 instruction_id, $2 participant_id, $3 idempotency_key, $4 rail_type, $5 payload,
 -- $6 not_before, $7 expires_at, $8 priority, $9 headers, $10 send_once
 SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
 FROM (

@@ -1,6 +1,6 @@
--- Takes many instructions, one row an item. It is a transaction by itself; heard is as in enqueue.sql.
+-- Enqueues many instructions, one row for each item. It is a transaction of its own; heard is as in enqueue.sql.
 -- $1 instruction_id, $2 participant_id, $3 idempotency_key, $4 rail_type, $5 payload, $6 not_before, $7 expires_at,
--- $8 priority, $9 headers, $10 send_once, each an array with a place for each item, $11 waits
+-- $8 priority, $9 headers, $10 send_once, each an array with one element for each item, $11 waits
 SELECT e.item, e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.error_code, e.error_message, e.error_hint, e.differs,
   e.error_field, e.error_rule, e.error_detail
 FROM (

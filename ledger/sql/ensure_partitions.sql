@@ -1,2 +1,2 @@
--- Makes the partitions that are missing, and names them. $1 months ahead
+-- Creates the missing partitions, and returns their names. $1 months ahead
 SELECT {cell}.ensure_attempt_partitions($1)

@@ -1,5 +1,6 @@
--- Since when rows are held from callers, and the oldest transaction that is under way: null if none is. Every role sees who
--- has locked its own number, and a login's name; a prepared one has no process.
+-- The time since which rows are withheld from callers, and the oldest transaction in progress;
+-- nulls if there is none. Every role sees which session has locked its own transaction number, and
+-- the name of its login. A prepared transaction has no process.
 SELECT (
     SELECT a.created_at
     FROM {cell}.payment_outbox_attempts a

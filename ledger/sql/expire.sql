@@ -1,9 +1,9 @@
--- Ends what has expired with nothing unknown, paused rail or not: out of
--- pending, FAILED with EXPIRED and the whole pending row, and a dead letter. What may repeat
--- a call that a restore forgot is PARKED instead: that call may have been paid.
--- A row that was set aside waits for a person already. Nothing ends while the
--- database may have forgotten a send (server_is_settled).
--- $1 worker_id, $2 limit, $3 outbox_id[] to end and no others; null: any
+-- Ends instructions that have expired and have no unknown outcome, also those of a paused rail:
+-- deletes them from pending, appends FAILED with EXPIRED and the whole pending row, and opens a
+-- dead letter. An instruction that may repeat a call which a restore forgot is PARKED instead,
+-- because that call may have been paid. A quarantined row already has a dead letter. Nothing is
+-- ended while the database may have forgotten a send (server_is_settled).
+-- $1 worker_id, $2 limit, $3 outbox_id[] to end exclusively; null: any
 WITH due AS MATERIALIZED (
   SELECT e.outbox_id
   FROM {cell}.payment_rails r

@@ -1,4 +1,4 @@
--- What expires next, unlocked. $1 limit
+-- The instructions that expire next, not locked. $1 limit
 SELECT e.outbox_id
 FROM {cell}.payment_rails r
 CROSS JOIN LATERAL (

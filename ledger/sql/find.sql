@@ -1,7 +1,7 @@
--- Instructions that a reference may mean: each of four indexes is probed, and
--- nothing else is read. What the registry does not know, and so was never enqueued, is
--- found by its outbox_id, by whatever row there is of it. $1 outbox_id or null, $2 the reference, $3 limit of each,
--- $4 rail_key or null
+-- Instructions to which a reference may refer. Each of four indexes is probed, and nothing else is
+-- read. An instruction that is not in the registry, and so was never enqueued, is found by its
+-- outbox_id, from any row of it.
+-- $1 outbox_id or null, $2 the reference, $3 limit of each, $4 rail_key or null
 SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.created_at
 FROM (
   (SELECT $1::uuid AS outbox_id, 'outbox_id' AS found_by

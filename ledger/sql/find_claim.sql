@@ -1,6 +1,6 @@
--- The claim rows of one claim statement that are still open: what a worker asks
--- after a commit of unknown result. No rows: it did not commit (or, if it still
--- does, the reaper has it). $1 claim_id
+-- The claim rows of one claim statement that are still open. A worker executes this after a commit
+-- of unknown result. If it returns no rows, the claim did not commit; if it still commits, the
+-- reaper recovers it. $1 claim_id
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
   coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, coalesce(a.payload::text, ''), coalesce(a.headers, '{}')::text,
   k.fingerprint, k.rail_key,

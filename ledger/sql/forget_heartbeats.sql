@@ -1,7 +1,8 @@
--- Forgets components that ended long ago and hold no claim: every process start
--- has a row. $1 silent for ms, $2 limit. None while the server is not settled: they say
--- who ran before it went back. Never the last relayer, nor the last that vouched: by
--- these it is known that the cell has sent, and up to when nothing is missing.
+-- Deletes the heartbeats of components that ended long ago and hold no claim; every process start
+-- has a row. It deletes none while the server is not settled, because they show which components
+-- ran before the server went back. It never deletes the last relayer, nor the last one that
+-- vouched: they show that the cell has sent, and up to which time the data is complete. $1 ms
+-- without a heartbeat, $2 limit
 DELETE FROM {cell}.outbox_heartbeats h
 WHERE h.name = ANY (ARRAY(
   SELECT o.name FROM {cell}.outbox_heartbeats o

@@ -1,6 +1,6 @@
--- Running components by kind and age of their heartbeat. One that fell silent and
--- after whose last beat another of its kind was started has been replaced, and is
--- no trouble. Each is stale after what it said. $1 components that are looked at
+-- Running components by kind and age of their heartbeat. A component that stopped beating, and
+-- after whose last heartbeat another of its kind was started, has been replaced and is not counted.
+-- Each component is stale after its own stale_after_ms. $1 the most components to read
 SELECT h.kind,
   CASE WHEN h.age_ms >= h.stale_after_ms THEN 'stale' WHEN h.age_ms >= h.stale_after_ms / 2 THEN 'warning' ELSE 'fresh' END AS status,
   count(*) AS components, min(h.age_ms) AS youngest_ms

@@ -1,4 +1,4 @@
--- How many gates are closed, by scope: at most every rail, 100 participants and the cell.
+-- The number of closed gates by scope: at most every rail, 100 participants and the cell.
 SELECT g.scope, count(*)
 FROM {cell}.payment_closed_gates g
 GROUP BY g.scope

@@ -1,7 +1,7 @@
--- What keeps vacuum from removing dead rows of this database, oldest first:
--- sessions (any role sees whose snapshot is how old, but not since when, unless
--- the session is its own), prepared transactions, replication slots. A vacuum
--- holds nothing back; autovacuum has no user. $1 limit
+-- The sessions, prepared transactions and replication slots that keep vacuum from removing dead
+-- rows of this database, oldest first. Every role sees the age of each session's snapshot, but the
+-- start of its transaction only for its own sessions. A vacuum does not hold back another one;
+-- autovacuum has no user. $1 limit
 SELECT h.holder, h.xid, h.known_ms
 FROM (
   SELECT 'session ' || s.pid AS holder, x.xid::text, age(x.xid) AS xids,

@@ -1,5 +1,5 @@
--- Open dead letters by rail and reason, from the index of the open ones; each
--- reason's count ends at $2. $1 reasons
+-- Open dead letters by rail and reason, from the index of open ones. The count of each reason is at
+-- most $2. $1 reasons
 SELECT w.rail_type, v.reason, count(*) AS open
 FROM unnest($1::text[]) AS v(reason)
 CROSS JOIN LATERAL (

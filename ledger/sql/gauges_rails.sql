@@ -1,7 +1,7 @@
--- What waits, by rail, for gauges that are read every few seconds: an index-only
--- count that ends at $1, and a probe a priority for the longest due row. The
--- unknown ones have an index of their own. With it, how many running relayers serve
--- each rail by the profile in force.
+-- Pending instructions by rail, for gauges that are read every few seconds: an index-only count of
+-- at most $1, and one probe for each priority for the longest due row. Unknown outcomes have an
+-- index of their own. Also the number of running relayers that serve each rail under the profile in
+-- force. $2 limit of rails
 WITH lanes AS MATERIALIZED (
   SELECT v.rail_type, v.worker_id, v.profile_version FROM {cell}.v_lanes v
 )

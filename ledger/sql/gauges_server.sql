@@ -1,8 +1,8 @@
--- The server's own numbers. A partition that never held a row has no page. The last two
--- columns are the bounds of the archive's partitions.
--- What expires soon counts once it has waited for half a minute: those who give
--- every payment a minute to live shall not be woken by each.
--- $1 how many that expire soon are looked at, at most
+-- Figures of the server. A partition that never held a row has no page. The last two columns are
+-- the bounds of the archive's partitions. An instruction that expires soon counts once it has been
+-- pending for half a minute, so that callers which give every payment one minute to live do not
+-- raise an alert with each.
+-- $1 the most instructions that expire soon to read
 SELECT clock_timestamp() AS now,
   pg_database_size(current_database()) AS database_bytes,
   pg_stat_get_live_tuples('{cell}.payment_outbox_pending'::regclass) AS pending_live,

@@ -1,5 +1,5 @@
--- Claimed instructions without an answer in claims older than the claim timeout.
--- $1 members that are looked at; the sub-queries with LIMIT can't become joins.
+-- Claimed instructions without an answer whose claim is older than the claim timeout. Sub-queries
+-- with LIMIT can't become joins. $1 the most members to read
 SELECT count(*)
 FROM (
   SELECT m.outbox_id, m.attempt_no

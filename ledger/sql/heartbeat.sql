@@ -1,14 +1,13 @@
--- Says that a component is alive, by which time budget it runs, and whether it
--- vouches for this start of the server. Returns how many of them the row counts, and
--- the time budget of the cell. No row: the server is not of the start that the
--- component has looked at.
+-- Records the heartbeat of a component, with the time budget that it uses and whether it vouches
+-- for this start of the server. Returns the number of heartbeats that the row counts, and the time
+-- budget of the cell. Returns no row if the server is not at the start that the component has
+-- compared.
 --
--- What the row says of the budget is never shorter than what the cell has now: a
--- component may run by what this statement returns as soon as it has returned, and
--- not before.
+-- The budget in the row is never shorter than the cell's current one: a component may use the
+-- returned budget as soon as this statement has returned, and not before.
 -- $1 name, $2 kind, $3 host, $4 version, $5 status, $6 activity, $7 stale after ms, $8 the host's clock,
--- $9 the start that it has looked at; null: any, $10 vouched, $11 claim timeout ms, $12 start within ms,
--- $13 the version of its time budget; 0: it takes what this returns, $14 the lanes that it serves
+-- $9 the start of the server that it has compared; null: any, $10 vouched, $11 claim timeout ms, $12 start within ms,
+-- $13 the version of its time budget; 0: the one that this returns, $14 the lanes that it serves
 WITH budget AS MATERIALIZED (
   SELECT s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
   FROM {cell}.payment_outbox_settings s WHERE s.singleton

@@ -1,2 +1,2 @@
--- Puts what is parked out for one inquiry. $1 outbox_id, $2 reason
+-- Schedules one inquiry about a parked instruction. $1 outbox_id, $2 reason
 SELECT {cell}.inquire_payment($1, $2)

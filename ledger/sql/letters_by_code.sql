@@ -1,7 +1,6 @@
--- Dead letters by reason, code and rail, with what they are worth by currency; of at most
--- $4 letters, those that were opened first. Where the payload names no currency it is
--- null.
--- $1 reason or null, $2 rail_type or null, $3 status, or null: those that are open, $4 limit,
+-- Dead letters by reason, code and rail, with their total by currency, of the $4 letters that were
+-- opened first. The currency is null if the payload names none.
+-- $1 reason or null, $2 rail_type or null, $3 status or null: the open ones, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
 SELECT l.reason, l.error_code, l.rail_type, l.currency, count(*) AS letters,
   (extract(epoch FROM clock_timestamp() - min(l.opened_at)) * 1000)::bigint AS oldest_ms,

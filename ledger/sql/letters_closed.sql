@@ -1,4 +1,4 @@
--- Dead letters that are closed, the latest first.
+-- Closed dead letters, the latest first.
 -- $1 reason or null, $2 rail_type or null, $3 status, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
 SELECT d.outbox_id, d.instruction_id, d.participant_id, d.rail_type, d.reason, d.error_code, d.status, d.note, d.actor,

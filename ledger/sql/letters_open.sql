@@ -1,5 +1,5 @@
--- Dead letters that wait for an operator, the longest waiting first. The partial
--- index holds the open ones alone, so this costs what is open and no more.
+-- Open dead letters, the oldest first. The partial index holds only open ones, so the cost depends
+-- on their number alone.
 -- $1 reason or null, $2 rail_type or null, $3 status or null, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
 SELECT d.outbox_id, d.instruction_id, d.participant_id, d.rail_type, d.reason, d.error_code, d.status, d.note, d.actor,

@@ -1,6 +1,6 @@
--- A bounded number of instructions, newest first, each with its state, its last
--- row and its amount; filtering is the caller's. One of three indexes gives the
--- ids (an arm whose word is not $1 is never run), and each id costs a few probes.
+-- A bounded number of instructions, newest first, each with its state, its last row and its amount;
+-- the caller filters them. One of three indexes returns the ids (an arm whose word is not $1 is
+-- never executed), and each id costs a few probes.
 -- $1 recent, waiting or participant, $2 highest outbox_id, exclusive, $3 lowest,
 -- $4 participant_id, $5 limit
 SELECT k.outbox_id, k.instruction_id, k.participant_id, k.created_at,

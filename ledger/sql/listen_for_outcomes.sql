@@ -1,2 +1,2 @@
--- Hears outcomes on this session; whether every one is told from now on.
+-- Subscribes this session to outcomes. Returns whether every outcome is notified from now on.
 SELECT {cell}.listen_for_outcomes()

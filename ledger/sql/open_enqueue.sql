@@ -1,2 +1,2 @@
--- Takes new instructions again. $1 scope, $2 name, $3 reason
+-- Opens a gate, so that new instructions are accepted again. $1 scope, $2 name, $3 reason
 SELECT {cell}.open_enqueue($1, $2, $3)

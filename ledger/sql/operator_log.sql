@@ -1,4 +1,4 @@
--- Acts of operators since an id, the newest first.
+-- Acts of operators since an id, newest first.
 -- $1 the lowest act_id, $2 actor, $3 act, $4 subject, $5 outbox_id; null: any. $6 limit
 SELECT l.act_id, l.acted_at, l.actor, l.act, l.subject, l.outbox_id, l.reason, l.detail::text
 FROM {cell}.payment_operator_log l

@@ -1,25 +1,25 @@
--- Records the outcomes of claims: appends each at its claim's number + 1, and
--- does what follows only for those that went in. One that finds its number
--- taken comes back as LATE and goes by the slow path, record_late_outcome.
+-- Records the outcomes of claims: appends each at the number of its claim + 1, and applies what
+-- follows for those that were appended. An outcome whose number is taken is not appended; it is
+-- LATE, and takes the slow path, record_late_outcome.
 --
 -- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/columns.go defines, as arrays
 --
--- One worker may answer two claims of one instruction at once, an old one that
--- was taken from it and the one that followed: what follows goes by the row that
--- went in, attempt_id, and never by the instruction.
+-- One worker may answer two claims of one instruction at once, an old one that was recovered from
+-- it and the one that followed. What follows therefore depends on the row that was appended,
+-- attempt_id, and never on the instruction.
 --
--- An inquiry that finds executed what the rail refused in some answer is left to the slow
--- path too, which weighs one against the other, and so is one that finds refused what the
--- rail had refused in a report. So is what would end the payment without its execution, or send it
--- as if for the first time, where a send of it may be forgotten: the worker has weighed
--- that by what was known when it called.
+-- These outcomes are left to the slow path too: an inquiry that reports as executed a payment that
+-- the rail has refused in some answer, because the two have to be compared; an inquiry that reports
+-- as refused a payment that the rail has refused in a report; and an outcome that would end the
+-- payment unexecuted, or send it as if for the first time, if a send of it may be forgotten,
+-- because the worker judged it by what was known when it called.
 --
--- A failover that forgets a claim gives its number away again: the claim is the
--- row with this number and this time, and an answer to one that is gone is late.
+-- A failover that forgets a claim gives its number away again. The claim is therefore the row with
+-- this number and this time; an answer to a claim that no longer exists is late.
 --
--- ON CONFLICT has no target, so that the one-DISPATCHED index can't abort the
--- turn either. Every insert is in outbox_id order: unordered ones deadlock on
--- the fence with the reaper's.
+-- ON CONFLICT has no target, so that the unique index of DISPATCHED rows can't abort the turn
+-- either. Every insert is in outbox_id order: unordered inserts deadlock on the fencing index with
+-- those of the reaper.
 WITH o AS MATERIALIZED (
   SELECT * FROM {outcomes}
 ),
@@ -39,7 +39,7 @@ answered AS (
     (rail_type, attempt_no, answers_attempt_no, completed_at, {answer})
   SELECT c.rail_type, c.claim_no + 1, c.claim_no, (SELECT clock_timestamp()), {answer c}
   FROM c
-  -- No EXISTS: that could be answered by a table of all refusals there are.
+  -- Not EXISTS, which could be planned as a hash of all refusals.
   WHERE NOT (c.claim_state = 'INQUIRING' AND CASE c.state
     WHEN 'DISPATCHED' THEN (
       SELECT true FROM {cell}.payment_outbox_attempts refusal
@@ -48,7 +48,7 @@ answered AS (
     WHEN 'FAILED' THEN (
       SELECT true FROM {cell}.payment_outbox_attempts said
       WHERE said.outbox_id = c.outbox_id
-        -- As text, so that no index of all late outcomes is read.
+        -- Compared as text, so that no index of all late outcomes is read.
         AND said.state::text = 'LATE_OUTCOME' AND said.result = 'REFUSED' AND said.answers_attempt_no IS NULL
       LIMIT 1) IS NOT NULL
     ELSE false END)
@@ -82,8 +82,8 @@ requeued AS (
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.next_action IS NOT NULL
   ORDER BY c.outbox_id
-  -- What stands there was put back while the claim was out: it counts no row, so
-  -- that no claim takes it (put_back_after), and it waits for a person.
+  -- A row that is there already was put back while the instruction was claimed. It gets
+  -- attempt_count 0, so that no claim takes it (put_back_after) and an operator has to handle it.
   ON CONFLICT (outbox_id) DO UPDATE SET
     attempt_count = 0,
     outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown
@@ -96,7 +96,7 @@ letters AS (
   HAVING count(*) > 0
 ),
 told AS (
-  -- What has a letter is told with it. As in record_done.sql.
+  -- An instruction with a dead letter is notified by open_dead_letters. See record_done.sql.
   SELECT pg_notify('{cell}.payment_outcomes', string_agg(i.outbox_id::text, ' '))
   FROM (
     SELECT c.outbox_id, row_number() OVER () - 1 AS n

@@ -1,14 +1,16 @@
--- Records the outcomes of claims that end their instructions, so that nothing
--- follows: record.sql without what follows, which is most of its cost, and without
--- ON CONFLICT, which looks through every unique index before it writes. Returns the
--- attempts that went in; the others answer a claim that is forgotten.
+-- Records the outcomes of claims that end their instructions, so that nothing follows. It is
+-- record.sql without what follows, which is most of its cost, and without ON CONFLICT, which reads
+-- every unique index before it writes. Returns the attempts that were appended; the others answer a
+-- claim that a restore has forgotten.
+-- errors: 23505 if the number of one is taken, or the execution of its instruction is already recorded. Nothing
+-- is stored then, and record.sql finds which ones are late.
 -- errors: 23505 if the number of one is taken, or its instruction's execution is
 -- recorded already. Nothing has happened then: record.sql tells which ones are late.
 --
 -- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/columns.go defines, as arrays
 --
--- The claims in flight are removed here if every answer went in; else the caller
--- closes them one by one.
+-- The claims in flight are deleted here if every answer was appended; otherwise the caller closes
+-- them one by one.
 WITH o AS MATERIALIZED (
   SELECT * FROM {outcomes}
 ),
@@ -28,7 +30,8 @@ answered AS (
 told AS (
   SELECT pg_notify('{cell}.payment_outcomes', string_agg(i.outbox_id::text, ' '))
   FROM (SELECT a.outbox_id, row_number() OVER () - 1 AS n FROM answered a) i
-  -- Only while a caller waits, and as many in one word as fit into its 8,000 bytes: see notify_outcome.
+  -- Only while a caller waits, and as many ids in one notification as fit into its 8,000 bytes: see
+  -- notify_outcome.
   WHERE NOT (SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{cell}.payment_outcomes', 0)))
   GROUP BY i.n / 200
 ),

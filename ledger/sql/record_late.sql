@@ -1,2 +1,2 @@
--- Records an outcome whose number was taken. $1 outbox_outcome as JSON
+-- Records an outcome whose number is taken. $1 outbox_outcome as JSON
 SELECT {cell}.record_late_outcome($1::jsonb)

@@ -1,5 +1,5 @@
--- Opens the dead letter of rows of pending that are set aside and have none: a copy
--- of such a row was put back, and nothing else would ever look at it. $1 rows at most
+-- Opens the dead letter of quarantined pending rows that have none: a copy of such a row was put
+-- back, and nothing else would ever handle it. $1 limit
 WITH aside AS MATERIALIZED (
   SELECT q.outbox_id, {cell}.put_back_after(q.outbox_id) IS NOT NULL AS put_back
   FROM {cell}.payment_rails r

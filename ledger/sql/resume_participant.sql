@@ -1,2 +1,2 @@
--- Lets a participant be claimed again. $1 participant_id, $2 reason
+-- Ends the pause of a participant. $1 participant_id, $2 reason
 SELECT {cell}.resume_participant($1, $2)

@@ -1,9 +1,8 @@
--- What must hold of the server before money depends on it, who it is, and whether
--- that was accepted. The log's position is where it is flushed: a crash may take
--- back what was written beyond it. The settings of the cell say how long callers repeat calls.
+-- The facts about the server on which payments depend, its identity, and whether it was accepted.
+-- The position in the log is the flushed one: a crash may undo what was written beyond it.
 SELECT current_setting('fsync') = 'on' AS fsync,
   current_setting('full_page_writes') = 'on' AS full_page_writes,
-  -- Of the login: a transaction of ours has its own.
+  -- The setting of the login: our transactions set their own value.
   (SELECT s.reset_val FROM pg_settings s WHERE s.name = 'synchronous_commit') <> 'off' AS synchronous_commit,
   current_setting('server_version_num')::integer AS version,
   pg_is_in_recovery() AS standby,

@@ -1,7 +1,7 @@
--- Sets pending rows aside that can't be claimed, or ended, while others can: they stay
--- where they are, are never due again by themselves, and wait for a person. One that is
--- called put back is looked at again: since it was found another may have ended that,
--- and a good row may stand there. Returns those that were. $1 outbox_id[], $2 error_code
+-- Quarantines pending rows that can't be claimed or ended, while others can: they stay in pending,
+-- never become due without an operator, and get a dead letter. A row that was found to be put back
+-- is checked again: another session may have ended that since, and a valid row may be there.
+-- Returns the rows that were quarantined. $1 outbox_id[], $2 error_code
 WITH aside AS (
   UPDATE {cell}.payment_outbox_pending p
   SET next_attempt_at = 'infinity'

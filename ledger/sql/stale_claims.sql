@@ -1,25 +1,24 @@
--- Open claims that are due for repair, oldest first: older than the claim
--- timeout, or with a stale worker, but never so young that a call which began in
--- time could still be under way: by the profile in force, and by the one that the
--- claim was made by, as the call goes on as it began; of a rail that the reaper does
--- not know, by the claim timeout alone. Each of the other spans is the
--- longer one of the cell's and of what the claim's own worker says that it runs by: a
--- worker that has not taken a shorter budget yet keeps its claims by the old one.
--- Reads the small table of claims in flight and one probe a member, never the
--- archive; however old a claim is, it is found. Sub-queries with LIMIT
--- can't become joins: NOT EXISTS was planned as a hash join that scans the archive.
+-- Expired leases: open claims that are due for recovery, oldest first. A claim is due if it is
+-- older than the claim timeout or its worker is stale, but never while a call that began in time
+-- could still be in progress, by the profile in force or by the one under which the claim was made,
+-- since a call continues as it began. On a rail that the reaper does not know, only the claim
+-- timeout applies. Each of the other spans is the longer one of the cell's and of that which the
+-- claim's own worker reports: a worker that has not adopted a shorter budget keeps its claims under
+-- the old one. The statement reads the small table of claims in flight and one row of the archive
+-- for each member, by a probe; a claim of any age is found. Sub-queries with LIMIT can't become
+-- joins: NOT EXISTS was planned as a hash join that scans the archive.
 --
 -- $1 claim timeout ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
-  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload, coalesce(a.headers, '{}')::text, -- nothing is sent
+  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload, coalesce(a.headers, '{}')::text, -- no send follows
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
   NULL::text AS rail_reference, false AS seen_before,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
-  false AS replayed, -- it is not sent
-  NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- no answer came that they could weigh
-  NULL AS sent_under, -- the claim that follows knows
+  false AS replayed, -- no send follows
+  NULL::timestamptz AS busy_since, NULL::timestamptz[] AS rail_refusals, -- there is no answer to which they apply
+  NULL AS sent_under, -- the next claim reads it
   coalesce(i.send_once, false) AS send_once,
   (extract(epoch FROM clock_timestamp() - f.claimed_at) * 1000)::bigint AS age_ms,
   f.worker_id, a.profile_version

@@ -1,9 +1,8 @@
--- What is in flight, by rail, from the small table of claims and two probes a
--- member, and in every row whether members were left out; one row without a rail if
--- nothing is in flight. The sub-query with LIMIT can't become a join, so that no plan
--- scans the archive. One with an open dead letter for its unknown outcome, which a rail
--- is asked about again, is counted as unknown with its letter.
--- $1 members that are looked at, the oldest first
+-- Claimed instructions by rail, from the small table of claims and two probes for each member, and
+-- in every row whether members were left out; one row without a rail if nothing is in flight. The
+-- sub-query with LIMIT can't become a join, so that no plan scans the archive. An instruction with
+-- an open dead letter for its unknown outcome, about which a rail is asked again, is counted as
+-- unknown with its letter. $1 the most members to read, oldest first
 WITH f AS MATERIALIZED (
   SELECT c.claimed_at, m.outbox_id, m.attempt_no
   FROM {cell}.payment_outbox_claims c

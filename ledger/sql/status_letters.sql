@@ -1,6 +1,6 @@
--- Open dead letters by rail and reason, how many of OUTCOME_UNKNOWN wait in pending, for
--- an inquiry that an operator asked for, and in every row whether letters were left out;
--- one row without a rail if none is open. $1 letters that are counted
+-- Open dead letters by rail and reason, the number of OUTCOME_UNKNOWN ones that are pending for an
+-- inquiry of an operator, and in every row whether letters were left out; one row without a rail if
+-- none is open. $1 the most letters to count
 WITH w AS MATERIALIZED (
   SELECT d.outbox_id, d.rail_type, d.reason, d.opened_at
   FROM {cell}.payment_dead_letters d

@@ -1,8 +1,7 @@
--- The money that waits, is in flight, or waits for an operator, by rail and currency.
--- What is set aside waits in pending and is counted there, and what is in flight with an
--- open dead letter, which a rail is asked about again, is counted as in flight. $1
--- instructions of each rail and of each part that are looked at: where that many were
--- found, there may be more.
+-- The money of pending instructions, of instructions in flight and of dead letters, by rail and
+-- currency. A quarantined row is counted as pending, and an instruction in flight with an open dead
+-- letter, about which a rail is asked again, as in flight. $1 the most instructions to read of each
+-- rail and each part; if that many were found, there may be more.
 SELECT m.rail_type, m.part, m.currency, count(*) AS instructions,
   sum(CASE WHEN m.amount ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN m.amount::numeric END)::text AS amount,
   bool_or(m.found >= $1) AS at_least

@@ -1,5 +1,5 @@
--- What waits, by rail. Counts end at $1, so that a flood can't make the look
--- slow; the oldest due time is one probe a priority. $2 limit of rails
+-- Pending instructions by rail. Each count is at most $1, so that a large backlog does not make the
+-- statement slow; the oldest due time takes one probe for each priority. $2 limit of rails
 SELECT r.rail_type, r.profile_version, r.paused, r.paused_by, r.paused_at, r.pause_reason, r.paused_until,
   d.depth, d.due, d.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()

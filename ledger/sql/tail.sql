@@ -1,6 +1,6 @@
--- Rows that answer, repair or act, after a place of the feed, those ahead of it too. Filters
--- drop rows, they do not steer. Claims are not among them: every answer says when and by whom
--- it was claimed.
+-- Rows that answer, repair or act, after a place of the feed, including those ahead of it. Filters
+-- only drop rows and do not choose the index. Claims are left out: the answer to a claim names its
+-- time and its worker.
 -- $1 system_identifier, $2 xact, $3 outbox_id, $4 attempt_no, $5 attempt_id of the place or null,
 -- $6 rail_type or null, $7 participant_id or null, $8 state or null, $9 limit
 SELECT p.went_back, s.system_identifier::text, f.at_xact::text, f.at_outbox_id, f.at_attempt_no, f.at_attempt_id, f.settled, f.attempt_id,

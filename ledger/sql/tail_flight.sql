@@ -1,6 +1,6 @@
--- Claims that have not been answered for a while, the oldest first: what a look
--- at finished rows can't show. $1 at least so old in ms, $2 rail_type or null,
--- $3 participant_id or null, $4 state or null, $5 limit
+-- Claims that have not been answered for a while, the oldest first. Rows of the archive that
+-- answer, repair or act do not show them.
+-- $1 minimum age in ms, $2 rail_type or null, $3 participant_id or null, $4 state or null, $5 limit
 SELECT a.outbox_id, coalesce(a.instruction_id, ''), coalesce(a.participant_id, ''), a.rail_type, a.attempt_no, a.state::text, NULL::int AS answers_attempt_no,
   a.created_at, a.claimed_at, a.completed_at, a.result, a.rail_reference, a.rail_code, a.error_code, a.latency_ms, a.worker_id,
   a.outcome_unknown,

@@ -1,4 +1,4 @@
--- What people did about an instruction, newest first. $1 outbox_id, $2 limit
+-- Acts of operators on an instruction, newest first. $1 outbox_id, $2 limit
 SELECT l.act, l.actor, l.acted_at, l.reason, l.detail::text
 FROM {cell}.payment_operator_log l
 WHERE l.outbox_id = $1

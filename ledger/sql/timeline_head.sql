@@ -1,5 +1,5 @@
--- What an instruction is, and its state in one word. One that the registry does not
--- know was never enqueued; its rows say what it pretends to be. $1 outbox_id
+-- An instruction, and its state in one word. One that is not in the registry was never enqueued;
+-- its identity is then taken from its rows. $1 outbox_id
 SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.rail_key, k.enqueued_by, k.created_at,
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
   coalesce(v.rail_type, k.rail_type) AS rail_type, coalesce(v.state, k.state) AS state, k.rail_key IS NULL AS never_enqueued,
@@ -55,8 +55,8 @@ LEFT JOIN LATERAL (
    ORDER BY a.attempt_no DESC
    LIMIT 1)
   LIMIT 1) c ON true
--- What a replay would send, as payment_outbox_fingerprint has it, which not every reader
--- may execute.
+-- The fingerprint of what a replay would send, computed as in payment_outbox_fingerprint, which not
+-- every reader may execute.
 LEFT JOIN LATERAL (
   SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text, 'UTF8')) AS fingerprint
   FROM {cell}.v_outbox_attempts a

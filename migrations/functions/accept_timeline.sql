@@ -1,15 +1,16 @@
 -- accept_timeline(reason text, since timestamptz) -> (system_identifier text, timeline bigint)
---   Says that an operator has compared with the rails what a failover, a restore or
---   a snapshot may have forgotten: the open suspension ends, and this server and
---   timeline are accepted. Services see it within seconds. since names the suspension that
---   was compared, by its opened_at to the second; it is null where none is suspended.
---   A suspension of another start of the server, or of another timeline, is not ended, nor is
---   one that was opened, or taken over, since: what is there now is not what the operator
---   compared. Nor is a server accepted before any component has compared it: whether
---   something is missing is not known then.
--- errors:  RH002 without a reason, or without since while a suspension is open; RH020 while one is
---          open that is of another time, or not of this start of the server, where none is open
---          and none of that time was accepted, and where no component has compared this start;
+--   Records that an operator has compared with the rails what a failover, a restore or a snapshot
+--   may have forgotten. The open suspension ends, and this server and timeline are accepted.
+--   Services notice it within seconds. since identifies the suspension that was compared, by its
+--   opened_at to the second; it is null if no suspension is open.
+--
+--   A suspension of another start of the server or of another timeline is not ended, nor is one
+--   that was opened or taken over after since: its rows are not those that the operator compared. A
+--   server that no component has compared with its memory is not accepted either, because it is not
+--   known yet whether rows are missing.
+-- errors:  RH002 without a reason, or without since while a suspension is open. RH020 if the open
+--          suspension is of another time or of another start of the server; if none is open and
+--          none of that time was accepted; or if no component has compared this start.
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   outbox_heartbeats.
 -- writes:  payment_outbox_suspensions, payment_accepted_timelines, payment_operator_log.
@@ -24,7 +25,7 @@ AS $$
 DECLARE
   suspended {cell}.payment_outbox_suspensions; -- the open one
   shape     CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS"Z"';
-  what      text; -- has to be compared
+  what      text; -- what has to be compared
 BEGIN
   PERFORM {cell}.require_reason(accept_timeline.reason);
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
@@ -36,7 +37,7 @@ BEGIN
       SELECT FROM {cell}.payment_outbox_suspensions s WHERE date_trunc('second', s.opened_at) = date_trunc('second', since))
     THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('no suspension is open, and none was that is of %s', to_char(since, shape)),
+        MESSAGE = format('no suspension is open, and none was opened at %s', to_char(since, shape)),
         HINT = 'See opened_at of payment_outbox_suspensions. If the server has forgotten it, a relayer finds that out within seconds.';
     END IF;
     IF EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled() THEN
@@ -48,15 +49,15 @@ BEGIN
     IS DISTINCT FROM (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has looked at it since: it may have forgotten more than you have compared',
-      HINT = 'Start a relayer, or wait some seconds until one has looked. Then compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+      MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has checked it since: it may have forgotten more than you have compared',
+      HINT = 'Start a relayer, or wait some seconds until one has checked the server. Then compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
   ELSIF since IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = format('lanes are suspended since %s: say that it is this suspension that you have compared with the rails', to_char(suspended.opened_at, shape)),
+      MESSAGE = format('lanes have been suspended since %s: confirm that you have compared this suspension with the rails', to_char(suspended.opened_at, shape)),
       HINT = format('Compare with the rails what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
   ELSIF date_trunc('second', suspended.opened_at) <> date_trunc('second', since) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('lanes are suspended since %s, and what you have compared is the suspension of %s: the server may have gone back again since, and forgotten what you have ended',
+      MESSAGE = format('lanes have been suspended since %s, but you have compared the suspension of %s: the server may have gone back again since, and forgotten what you have resolved',
         to_char(suspended.opened_at, shape), to_char(since, shape)),
       HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
   END IF;

@@ -1,6 +1,6 @@
 -- acceptance_of_sends(outbox_id uuid) -> text
---   The weakest word for what an accepted send of the instruction means, of the profiles
---   before the one in force that its sends were made under: PROVISIONAL, BY_ANSWER or FINAL.
+--   The weakest meaning that an accepted send of the instruction has in the profiles, before the
+--   one in force, under which it was sent: PROVISIONAL, BY_ANSWER or FINAL.
 -- reads:   what rules_of_sends reads.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim, rests_on_acceptance.
 CREATE OR REPLACE FUNCTION {cell}.acceptance_of_sends(outbox_id uuid) RETURNS text

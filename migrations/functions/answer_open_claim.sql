@@ -1,21 +1,26 @@
 -- answer_open_claim(o outbox_outcome, claim payment_outbox_attempts, last_no integer, whole boolean) -> text
---   Appends the outcome of a claim that only LATE_OUTCOME rows follow, weighed
---   against them: proof of execution among them ends the claim as DISPATCHED,
---   whatever the outcome itself says, and proof under a reference that the rail
---   refused opens a CONFLICT as well (refused_and_executed), and so does the answer to another
---   send that turned out to be no last word (rests_on_acceptance). A send that turned out to be unknown, or
---   taken for now, since the claim was made, stays so: FAILED becomes PARKED, and
---   what was taken is asked about and not sent again; unless the outcome is a
---   refusal of the whole payment. FAILED becomes PARKED also where a restore may have forgotten a
---   send of which the refusal says nothing; and what is sent again is no first send then, if it was
---   refused for now, or if the claim is older than what was noticed. An acceptance is the last word only by all profiles that
---   sends were made under, as far as that is known by now; else the payment is taken for
---   now. Where a send was refused meanwhile with a code that
---   ends its key, the key is not sent again: the payment is parked. Then does what the
---   outcome asks for: back to pending, or to the dead letters.
--- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 when the number is taken.
--- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten, may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice,
---          rail_keeps_one_outcome, acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
+--   Appends the outcome of an open claim, one that only LATE_OUTCOME rows follow, and judges it
+--   together with those rows. Then applies what the outcome asks for: returns the instruction to
+--   pending, or opens its dead letter.
+--
+--   Proof of execution among the LATE_OUTCOME rows ends the claim as DISPATCHED, whatever the
+--   outcome is. A CONFLICT is opened too if the rail refused the payment under the reference of the
+--   proof (refused_and_executed), or if the instruction rests on an acceptance that turned out not
+--   to be final (rests_on_acceptance).
+--
+--   If a send became unknown, or was accepted provisionally, after the claim was made, it stays so:
+--   FAILED becomes PARKED, and a provisionally accepted instruction is inquired about and not sent
+--   again. The exception is a refusal of the whole payment. FAILED also becomes PARKED if a restore
+--   may have forgotten a send that the refusal does not cover. The next send then does not count as
+--   a first send, if this one was refused for now or if the claim is older than the time at which
+--   the restore was noticed.
+--
+--   An acceptance is final only by every profile, as far as they are known by now, under which the
+--   instruction was sent; otherwise it is provisional. If a send was meanwhile refused with a code
+--   that ends its rail key, the key is not sent again and the payment is parked.
+-- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 if the number is taken.
+-- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten,
+--          may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice, rail_keeps_one_outcome, acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -27,16 +32,16 @@ DECLARE
   executes boolean := o.state = 'DISPATCHED';
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
-  refused_since  boolean; -- the payment, since the claim; during an inquiry, no repeated refusal of a send before the proof
-  two_references boolean; -- of executions, since the claim
+  refused_since  boolean; -- the payment was refused since the claim; during an inquiry, not a repeated refusal of a send before the proof
+  two_references boolean; -- two executions since the claim have different references
   doubted  boolean;
   taken    boolean;
-  found_none boolean := o.result = 'NOT_FOUND' AND o.next_action = 'SEND'; -- it is believed
+  found_none boolean := o.result = 'NOT_FOUND' AND o.next_action = 'SEND'; -- "no such payment" is accepted
   next_no  integer := last_no + 1;
-  spent    text; -- the code of a refusal that ended the key
-  told     record; -- of sends that a restore forgot
-  earlier  boolean := false; -- than a failover, of which its worker may not have known
-  forgotten_at timestamptz; -- the first send that it may have forgotten
+  spent    text; -- the code of a refusal that ended the rail key
+  told     record; -- reported sends that a restore forgot
+  earlier  boolean := false; -- the claim is older than a failover, which its worker may not have noticed
+  forgotten_at timestamptz; -- when the failover may first have forgotten a send
 BEGIN
   SELECT a.* INTO proof FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
@@ -72,8 +77,8 @@ BEGIN
     END IF;
     PERFORM {cell}.append_outbox_row(o, CASE WHEN o.result IS NULL THEN o.attempt_id ELSE {cell}.uuidv7() END, next_no,
       'DISPATCHED', claim.attempt_no, false, 'EXECUTED', proof.rail_reference);
-    -- A refusal that speaks for the payment contradicts the proof, and so does one of the
-    -- last send that may have been executed, or under its reference, or another reference.
+    -- These contradict the proof: a refusal of the whole payment, a refusal of the last send that
+    -- may have been executed or under its reference, and another reference.
     IF o.result = 'REFUSED' OR refused_since OR two_references
       OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
@@ -86,23 +91,24 @@ BEGIN
     RETURN 'SETTLED';
   END IF;
 
-  -- What the claim knew of, the outcome has weighed; but "no such payment" is not said
-  -- of a send that was learned of while the inquiry was out, and not believed of what
-  -- the rail has shown meanwhile to know (rail_has_seen).
+  -- The outcome accounts for every send that was known when the claim was made. "No such payment"
+  -- does not cover a send that became known during the inquiry, and is not accepted if the rail has
+  -- meanwhile shown that it knows the payment (rail_has_seen).
   SELECT (NOT claim.outcome_unknown OR found_none) AND coalesce(bool_or(a.result IN ({doubtful_results})
       OR a.outcome_unknown AND NOT claim.outcome_unknown OR found_none AND a.result IN ({showing_results})), false)
-      -- A final refusal spoke for every send, as far as was known by which profiles they were made.
+      -- A final refusal covers every send, by the profiles under which they were known to be made.
       OR claim.outcome_unknown AND o.state = 'FAILED' AND coalesce(bool_or(a.result IN ({doubtful_results})
         OR a.answers_attempt_no IS NULL AND a.claimed_at IS NOT NULL AND a.result IN ({inquiry_results})), false)
         AND NOT {cell}.rail_keeps_one_outcome(o.outbox_id)
-      -- It was weighed by what its worker knew when it called: the data may have gone back since.
+      -- The worker judged the answer by what it knew when it called. The data may have gone back
+      -- since.
       OR o.state = 'FAILED' AND {cell}.send_may_be_forgotten(o.outbox_id)
         AND NOT (coalesce(o.result IN ({refusing_results}), false) AND {cell}.rail_keeps_one_outcome(o.outbox_id)),
     NOT claim.provisional AND coalesce(bool_or(a.result = 'ACCEPTED'), false)
   INTO doubted, taken
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
-  -- A refusal of one send among several leaves unknown what it decided to be over.
+  -- A refusal of one send among several leaves the others unknown.
   IF (doubted OR taken OR o.result = 'REFUSED') AND NOT executes AND whole IS NOT TRUE THEN
     o.outcome_unknown := true;
     o.provisional := coalesce(o.provisional, false) OR taken;
@@ -115,8 +121,9 @@ BEGIN
     END IF;
   END IF;
 
-  -- What the old server recorded of the claim, and sent since, is forgotten. Of what a worker claims
-  -- after the failover it knows that, and that nothing left is no doubt then.
+  -- Everything that the old server recorded of this claim, and sent later, is forgotten. The worker
+  -- of a claim that was made after the failover knows of it. For such a claim, an answer which
+  -- proves that nothing left raises no doubt.
   IF o.next_action = 'SEND' AND NOT o.outcome_unknown THEN
     earlier := coalesce(claim.claimed_at < {cell}.may_be_forgotten_until(o.outbox_id), false);
     o.outcome_unknown := earlier OR coalesce(o.result IN ({for_now_results}), false) AND {cell}.send_may_be_forgotten(o.outbox_id);
@@ -128,7 +135,7 @@ BEGIN
       WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no
         AND a.state = 'LATE_OUTCOME' AND a.result IN ({for_now_results})
         AND a.error_code IN ({spent_codes})
-        -- Unless an operator had it replayed after that one.
+        -- A refusal before the last replay does not count.
         AND coalesce(a.answers_attempt_no, 0) >= coalesce((
           SELECT max(r.attempt_no) FROM {cell}.payment_outbox_attempts r
           WHERE r.outbox_id = o.outbox_id AND r.state = 'REPLAYED'), 0)
@@ -145,7 +152,7 @@ BEGIN
     o.outcome_unknown AND NOT executes, o.result, o.rail_reference);
   o.error_code := coalesce(spent, o.error_code);
   IF executes THEN
-    -- A report of a send that is out is the proof itself.
+    -- A report that arrives while the send is in flight is the proof itself.
     IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING')
       OR proven AND (two_references OR {cell}.rests_on_acceptance(o.outbox_id))
       OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
@@ -175,7 +182,8 @@ BEGIN
       least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at, forgotten_at),
       greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at, forgotten_at),
       o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL OR earlier THEN claim.render_version END)
-    -- It was put back while the claim was out, and counts no row: see record.
+    -- A row that is there already was put back while the instruction was claimed. It gets
+    -- attempt_count 0: see record.sql.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET
       attempt_count = 0,
       outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown;

@@ -1,11 +1,11 @@
 -- api_attempts(token_sha256 bytea, certificate bytea, outbox_id uuid, after integer, rows_max integer)
 --   -> (attempt_no integer, state text, created_at, claimed_at, completed_at timestamptz, answers_attempt_no integer,
 --       result text, rail_reference text, rail_code text, error_code text, latency_ms integer)
---   The archive's rows about an instruction of one of the token's participants, those above
---   after, at most rows_max (1 to 200): never a payload, nor what the rail or an operator
---   wrote in their own words.
--- errors:  RH030 the token is not in force, RH031 it is not for reading, RH010 there is no such
---          instruction, or it is another participant's.
+--   The archive's rows of an instruction of one of the token's participants, from the row after the
+--   number after, at most rows_max of them (1 to 200). They contain no payload, and no free text of
+--   the rail or of an operator.
+-- errors:  RH030 the token is not in force, RH031 it is not for reading, RH010 the instruction
+--          does not exist, or is another participant's.
 -- reads:   payment_api_tokens, payment_outbox_keys, payment_outbox_attempts.   locks: nothing.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_attempts(token_sha256 bytea, certificate bytea, outbox_id uuid, after integer, rows_max integer)
 RETURNS TABLE (attempt_no integer, state text, created_at timestamptz, claimed_at timestamptz, completed_at timestamptz, answers_attempt_no integer,

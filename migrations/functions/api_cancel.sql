@@ -1,8 +1,8 @@
 -- api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text) -> integer
---   cancel_payment for a caller over HTTP, of an instruction of one of the token's
---   participants. The log has the token and the reason.
--- errors:  RH030 the token is not in force, RH031 it is not for cancelling, RH010 there is no such
---          instruction, or it is another participant's; and those of cancel_payment.
+--   Cancels, as cancel_payment does, an instruction of one of the token's participants for a caller
+--   over HTTP. The operator log names the token and the reason.
+-- errors:  RH030 the token is not in force, RH031 it is not for cancelling, RH010 the instruction
+--          does not exist, or is another participant's; and those of cancel_payment.
 -- reads:   payment_api_tokens, payment_outbox_keys, and what cancel_payment reads.
 -- writes, locks: as cancel_payment.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text) RETURNS integer

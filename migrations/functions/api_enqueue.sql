@@ -1,20 +1,20 @@
 -- api_enqueue(tokens bytea[], certificates bytea[], instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[],
 --             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], principals text[] [, waits boolean])
 --   -> as enqueue_payment_outbox_arrays
---   enqueue_payment_outbox_arrays for callers over HTTP, each item by a token of its own
---   (SHA-256 of it, and of its certificate's public key). In the registry a digest is in
---   the place of the caller's key (api_key_digest). A key of a participant stands for one
---   instruction_id. A lone item that waits, and whose key is new, goes by
---   enqueue_payment_outbox, which costs a third of an array of one.
--- errors:  of an item those of enqueue_payment_outbox_arrays, and RH030, the token is
---          not in force, and RH031, it is not for this participant or verb. RH032 where the
---          cell allows second keys: there a key by SQL and the same key by HTTP would be
---          two instructions. 40001 where one key came in for two instructions at once.
+--   Enqueues instructions, as enqueue_payment_outbox_arrays does, for callers over HTTP. Each item
+--   has a token of its own, given as SHA-256 of the token and of the public key of its certificate.
+--   The registry stores a digest in place of the caller's key (api_key_digest). One key of a
+--   participant stands for one instruction_id. A single item that waits and has a new key is passed
+--   to enqueue_payment_outbox, which costs a third of an array of one item.
+-- errors:  per item those of enqueue_payment_outbox_arrays, RH030 if the token is not in force, and
+--          RH031 if it is not for this participant or verb. For the call, RH032 if the cell allows
+--          second keys, because a key by SQL and the same key over HTTP would then be two
+--          instructions; 40001 if one key was used for two instructions concurrently.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, payment_outbox_settings, and what
 --          enqueue_payment_outbox and enqueue_payment_outbox_arrays read.
 -- writes:  payment_api_calls, and what enqueue_payment_outbox_arrays writes.
--- locks:   as enqueue_payment_outbox_arrays; then the index entries of payment_api_calls, each below its
---          participant's row, which is locked.
+-- locks:   as enqueue_payment_outbox_arrays; then the index entries of payment_api_calls, each while
+--          the row of its participant is locked.
 -- called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_enqueue(
   tokens bytea[], certificates bytea[], instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
@@ -32,18 +32,18 @@ AS $$
 #variable_conflict use_column
 DECLARE
   n         CONSTANT integer := cardinality(tokens);
-  token     {cell}.payment_api_tokens; -- of a lone item
-  token_ids text[];    -- of each item, where its token is known
+  token     {cell}.payment_api_tokens; -- of a single item
+  token_ids text[];    -- of each item whose token is known
   faults    jsonb[];   -- of each item that is refused here
-  refused   boolean;   -- there are such
-  digests   text[];    -- what the registry has in the place of each key
-  places    integer[]; -- where each of the others was, once the refused are taken out
-  fresh     integer[] := '{}'; -- those that are enqueued by this call, and
-  fresh_ids uuid[] := '{}';    -- their ids
+  refused   boolean;   -- whether there are such items
+  digests   text[];    -- what the registry stores in place of each key
+  places    integer[]; -- the original position of each item that is not refused
+  fresh     integer[] := '{}'; -- the items that this call enqueues
+  fresh_ids uuid[] := '{}';    -- their outbox_ids
   kept      integer;
 BEGIN
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH032', MESSAGE = 'the cell allows second keys, so that nothing is taken over HTTP',
+    RAISE EXCEPTION USING ERRCODE = 'RH032', MESSAGE = 'the cell allows second keys and therefore accepts nothing over HTTP',
       HINT = 'A key by SQL and the same key over HTTP would be two payments: set payment_outbox_settings.allow_second_key to false.';
   END IF;
   IF (n = ALL (ARRAY[cardinality(certificates), cardinality(instruction_ids), cardinality(participant_ids), cardinality(idempotency_keys),
@@ -56,7 +56,8 @@ BEGIN
     RETURN;
   END IF;
 
-  -- What is refused here, or is known, goes the way of many, which says why.
+  -- An item that is refused here, or whose key is known, takes the path for many items, which
+  -- reports the reason.
   IF n = 1 AND waits THEN
     SELECT t.* INTO token FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(tokens[1]);
     IF {cell}.api_token_refusal(token, certificates[1], 'ENQUEUE', participant_ids[1]) IS NULL
@@ -71,7 +72,7 @@ BEGIN
         INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
         FROM {cell}.enqueue_payment_outbox(instruction_ids[1], participant_ids[1], {cell}.api_key_digest(participant_ids[1], idempotency_keys[1]),
           rail_types[1], payloads[1], not_befores[1], expires_ats[1], priorities[1], headers[1], send_onces[1]) e;
-        IF NOT replayed THEN -- the participant's row is ours, so that what is there was committed by others
+        IF NOT replayed THEN -- this transaction has locked the participant's row: a row that is there was committed by another
           INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
           VALUES (outbox_id, participant_ids[1], idempotency_keys[1], token.token_id, principals[1])
           ON CONFLICT DO NOTHING;
@@ -93,7 +94,7 @@ BEGIN
     END IF;
   END IF;
 
-  -- A token is looked up once, and its participants are unpacked once, however many items come by it.
+  -- Each token is looked up once, and its participants are unpacked once, for all of its items.
   WITH shown AS MATERIALIZED (
     SELECT d.token, t.token_id, t.row
     FROM (SELECT DISTINCT a.token FROM unnest(tokens) AS a(token)) d
@@ -110,7 +111,7 @@ BEGIN
           'field', 'idempotency_key', 'rule', 'SAME_CONTENT',
           'detail', 'The first instruction is outbox_id ' || known.outbox_id || '.') END) AS fault
     FROM (
-      -- What is refused uses no key: others may have sent it.
+      -- A refused item does not use its key: a caller without a right to it may have sent it.
       SELECT a.*, first_value(a.instruction_id) OVER (PARTITION BY a.participant_id, a.idempotency_key, a.fault IS NULL ORDER BY a.item) AS first_instruction
       FROM (
         SELECT a.item, a.instruction_id, a.participant_id, a.idempotency_key, a.token_id,
@@ -181,7 +182,8 @@ BEGIN
     item := coalesce(places[item], item);
     RETURN NEXT;
   END LOOP;
-  -- The participants' rows are ours, so that what is there was committed by others.
+  -- This transaction has locked the participants' rows: rows that are there were committed by
+  -- others.
   INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
   SELECT f.outbox_id, a.participant_id, a.idempotency_key, a.token_id, a.principal
   FROM unnest(fresh, fresh_ids) AS f(item, outbox_id)

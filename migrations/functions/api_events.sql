@@ -1,18 +1,18 @@
 -- api_events(tokens bytea[], certificates bytea[], participants text[], types text[], since timestamptz,
 --            place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid, rows_max integer)
 --   -> setof (kind text, items integer[], ...)
---   Events for many readers that have come to the same place of outcome_feed: item n has a
---   digest of its token, and of its certificate's key or null, which of the token's
---   participants it asks for, as the text of a text[] (null: all), and which types of events,
---   likewise. Rows of three kinds, in this order:
---   REFUSED  items are not served, and are told of nothing: why is TOKEN, VERB or PARTICIPANT;
---   EVENT    for these items, at this place (at_*); in_place: the place has no other after it;
---   END      the place where the next look goes on, of this system (why); in_place: the
---            feed ended there, at its newest one; went_back: the row of the place that was given is forgotten,
---            and some are told again; created_at: of the first row that is held, because a
---            transaction before it is under way.
---   At most rows_max places are looked at (to 2,000). 0: none, and END has the newest place. since, where
---   no place is given: from the events of that moment on.
+--   Returns events to many readers whose cursors are at the same place of outcome_feed. Item n
+--   consists of the digest of its token, the digest of its certificate's key (or null), the
+--   participants of the token that it asks for (the text of a text[]; null: all), and the types of
+--   events likewise. There are three kinds of rows, in this order:
+--   REFUSED  These items are not served. why is TOKEN, VERB or PARTICIPANT.
+--   EVENT    An event for these items, at the place at_*. in_place: no other event follows at this place.
+--   END      The cursor from which the next call continues. why is the identifier of the database system.
+--            in_place: the feed ended there. went_back: the row of the given place is forgotten, and some
+--            events are delivered again. created_at: the time of the first row that is withheld, because an
+--            earlier transaction is still in progress.
+--   At most rows_max places (up to 2,000) are read. If rows_max is 0, none is read and END is the
+--   newest place. If no place is given, the events start at the time since.
 -- errors:  RH005 more than 10,000 items.
 -- reads:   payment_api_tokens, and what outcome_feed and outcome_place read.
 -- locks:   nothing.   called by: api.

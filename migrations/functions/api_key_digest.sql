@@ -1,10 +1,9 @@
 -- api_key_digest(participant_id text, idempotency_key text) -> text
---   What the registry has in the place of an HTTP caller's idempotency key: 'api-' and
---   SHA-256 over participant and key, separated by the unit separator. Two participants
---   that use the same keys neither collide nor learn of each other.
+--   What the registry stores in place of an HTTP caller's idempotency key: 'api-' and SHA-256 over
+--   participant and key, separated by the unit separator. Two participants that use the same keys
+--   neither collide nor can detect each other.
 --
---   One expression that the planner puts in the caller's place; see
---   payment_outbox_fingerprint.
+--   The function is one expression, which the planner inlines; see payment_outbox_fingerprint.
 -- reads, writes, locks: nothing.   called by: api_enqueue.
 CREATE OR REPLACE FUNCTION {cell}.api_key_digest(participant_id text, idempotency_key text) RETURNS text
 LANGUAGE sql STABLE STRICT PARALLEL SAFE

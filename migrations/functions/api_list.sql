@@ -1,9 +1,9 @@
 -- api_list(token_sha256 bytea, certificate bytea, participant_id text, after bigint, rows_max integer
 --          [, instruction_id text, idempotency_key text])
 --   -> as api_payments
---   Instructions of one participant of the token, by their numbers: those above after, at
---   most rows_max (1 to 200). With instruction_id those of it alone, and with
---   idempotency_key the one that was enqueued over HTTP under it.
+--   Instructions of one participant of the token, in the order of their numbers, from the number
+--   after the number after, at most rows_max of them (1 to 200). instruction_id restricts them to
+--   that id, and idempotency_key to the instruction that was enqueued over HTTP under that key.
 -- errors:  RH030 the token is not in force, RH031 it is not for reading or for this participant.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what api_payments reads.
 -- locks:   nothing.   called by: api.

@@ -1,6 +1,6 @@
 -- api_note_uses(token_sha256s bytea[], uses bigint[], refused bigint[]) -> void
---   Adds to the counters of tokens: how often each was used since the last call, and
---   refused because it was not in force. What is no token is left out.
+--   Adds to the counters of tokens the number of times that each was used, and was refused because
+--   it was not in force, since the last call. Unknown tokens are left out.
 -- errors:  RH005 more than 1,000 tokens.
 -- reads:   payment_api_tokens.
 -- writes:  payment_api_uses.   locks: its rows, by token_id.   called by: api.

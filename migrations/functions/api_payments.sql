@@ -1,9 +1,9 @@
 -- api_payments(token_sha256 bytea, certificate bytea, outbox_ids uuid[])
 --   -> (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text, on_behalf_of text,
 --       and the other columns of payment_status_batch)
---   What became of instructions of the token's participants. One row for each id, in their
---   order, counted from 1; all null but item where there is none, and where it is another
---   participant's. idempotency_key is the caller's own.
+--   The status of instructions of the token's participants: one row for each id, in the order of
+--   the ids and numbered from 1. If the id is unknown, or is another participant's, every column
+--   but item is null. idempotency_key is the caller's own key.
 -- errors:  RH030 the token is not in force, RH031 it is not for reading, RH005 more than 1,000 ids.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what status_of_payments reads.
 -- locks:   nothing.   called by: api, api_list.

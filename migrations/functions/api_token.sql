@@ -1,7 +1,7 @@
 -- api_token(token_sha256 bytea)
 --   -> (token_id text, name text, participants text[], verbs text[], expires_at timestamptz,
 --       requests_per_minute integer, certificate_sha256 bytea, in_force boolean)
---   What a token is for, as its bearer may know. No row: there is none.
+--   The rights of a token, as its bearer may see them. Returns no row if the token is unknown.
 -- reads:   payment_api_tokens.   locks: nothing.   called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_token(token_sha256 bytea)
 RETURNS TABLE (token_id text, name text, participants text[], verbs text[], expires_at timestamptz,

@@ -1,11 +1,10 @@
 -- api_token_refusal(token payment_api_tokens, certificate bytea, verb text, participant_id text) -> text
---   Why a token does not allow a call: TOKEN, it is not known, has expired, was revoked,
---   or its certificate is another; VERB, it is for other acts; PARTICIPANT, it is for
---   other participants. Null: it allows it. verb null asks for none, and participant_id
---   '' for no participant.
+--   Why a token does not allow a call. TOKEN: it is unknown, expired or revoked, or is bound to
+--   another certificate. VERB: it is for other verbs. PARTICIPANT: it is for other participants.
+--   Null: it allows the call. A null verb is not checked, nor is the participant_id ''.
 --
---   One expression that the planner puts in the caller's place. For that it has no
---   search_path of its own; its callers have.
+--   The function is one expression, which the planner inlines. It therefore sets no search_path;
+--   its callers do.
 -- reads, writes, locks: nothing.   called by: api_enqueue, api_events, api_token, require_api_token.
 CREATE OR REPLACE FUNCTION {cell}.api_token_refusal(token {cell}.payment_api_tokens, certificate bytea, verb text, participant_id text) RETURNS text
 LANGUAGE sql VOLATILE

@@ -2,7 +2,7 @@
 --   -> (token_id text, name text, participants text[], verbs text[], created_at timestamptz, created_by text, expires_at timestamptz,
 --       revoked_at timestamptz, requests_per_minute integer, has_certificate boolean, uses bigint, refused bigint,
 --       last_used_at timestamptz, last_refused_at timestamptz)
---   All tokens, the newest first, without what opens anything.
+--   All tokens, newest first, without any data that grants access.
 -- reads:   payment_api_tokens, payment_api_uses.   locks: nothing.   called by: operator, readonly, auditor.
 CREATE OR REPLACE FUNCTION {cell}.api_tokens()
 RETURNS TABLE (token_id text, name text, participants text[], verbs text[], created_at timestamptz, created_by text, expires_at timestamptz,

@@ -1,10 +1,11 @@
 -- append_outbox_row(o outbox_outcome, attempt_id uuid, attempt_no integer, state text,
 --                   answers_attempt_no integer, outcome_unknown boolean, result text, rail_reference text) -> void
---   Appends one row with the outcome's evidence; claimed_at is that of the claim it
---   answers, also of one that a restore forgot. A DISPATCHED row has no error code but
---   RESOLVED, which tells an operator's evidence from the rail's word. One that ends
---   what waits has the rest of the pending row too, which the caller deletes afterwards.
--- errors:  23505 when the number is taken: the caller starts over.
+--   Appends one row with the evidence of the outcome. claimed_at is that of the claim that the row
+--   answers, even if a restore forgot the claim. The only error code of a DISPATCHED row is
+--   RESOLVED, which distinguishes an operator's evidence from the answer of the rail. A row that
+--   ends a pending instruction also holds the columns of the pending row, which the caller deletes
+--   afterwards.
+-- errors:  23505 if the number is taken: the caller starts again.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_outbox_attempts.   locks: the fence's index entry.
 -- called by: record_late_outcome, answer_open_claim, resolve_payment.

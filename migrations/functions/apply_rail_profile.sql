@@ -1,10 +1,11 @@
 -- apply_rail_profile(rail_type text, profile jsonb, reason text) -> (version integer, changed boolean)
---   Puts a profile in force as the rail's next version; the one in force again
---   changes nothing. The caller has validated it (railhead rail apply does).
--- errors:  RH002 without a reason or with a profile that is no object,
+--   Puts a profile in force as the next version of the rail's profile. The profile that is already
+--   in force changes nothing. The caller must have validated the profile, as railhead rail apply
+--   does.
+-- errors:  RH002 without a reason, or if the profile is not an object;
 --          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rail_profiles, payment_rails, payment_operator_log.
--- locks:   payment_rails, in SHARE ROW EXCLUSIVE: profiles change rarely, one at a time.
+-- locks:   payment_rails in SHARE ROW EXCLUSIVE mode: profiles change rarely, one at a time.
 -- called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.apply_rail_profile(rail_type text, profile jsonb, reason text)
 RETURNS TABLE (version integer, changed boolean)

@@ -1,7 +1,7 @@
 -- attach_attempt_partition(stem text, name text, from_month timestamptz, to_month timestamptz) -> void
---   Makes the table unless it is there, attaches it to the one that stem names (as
---   DEFAULT when the months are null), and puts the append-only triggers on it, ENABLE
---   ALWAYS: those of the parent do not fire for a statement that names the partition.
+--   Creates the table if it does not exist, attaches it to the parent that stem names (as the
+--   DEFAULT partition if the months are null), and creates the append-only triggers on it with
+--   ENABLE ALWAYS. The triggers of the parent do not fire for a statement that names the partition.
 -- writes:  DDL.   locks: SHARE UPDATE EXCLUSIVE on the parent, ACCESS EXCLUSIVE on
 --          the partition and, for its scan, on DEFAULT.   called by: make_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.attach_attempt_partition(stem text, name text, from_month timestamptz, to_month timestamptz) RETURNS void

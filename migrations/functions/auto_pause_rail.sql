@@ -1,8 +1,8 @@
 -- auto_pause_rail(rail_type text, reason text) -> boolean
---   The relayer's own pause, after a rail refused our credentials or our route for
---   as many calls and instructions in a row as its profile bears:
---   its payments stay pending and burn no sends until an operator resumes it.
---   True if this call paused it, false if it was paused already or is unknown.
+--   Pauses a rail for a relayer, after the rail has refused our credentials, route or form for as
+--   many consecutive calls and instructions as its profile allows. Its payments stay pending and
+--   use no sends until an operator resumes the rail. Returns true if this call paused it, and false
+--   if it was already paused or is unknown.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.
 -- called by: executor.
 CREATE OR REPLACE FUNCTION {cell}.auto_pause_rail(rail_type text, reason text) RETURNS boolean

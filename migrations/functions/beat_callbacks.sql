@@ -1,11 +1,11 @@
 -- beat_callbacks(name text, host text, version text, status text, activity text, stale_after_ms bigint,
 --     host_clock timestamptz, looked_at timestamptz, vouched boolean)
 --     -> setof (beats bigint, budget_version integer, claim_timeout_ms, start_within_ms, record_within_ms, drain_ms, heartbeat_stale_ms integer)
---   The heartbeat of a callback endpoint, which may write no table: see the
---   executor's. Returns how many the row counts, and the time budget of the cell. No
---   row: the server is not of the start that the endpoint has looked at (looked_at;
---   null: any), or the name is that of a component of another kind, which it must
---   not keep alive.
+--   Records the heartbeat of a callback endpoint, which has no privilege to write a table;
+--   heartbeat.sql is the executor's. Returns the number of heartbeats that the row counts, and the
+--   time budget of the cell. Returns no row if the server is not at the start that the process has
+--   compared (looked_at; null: any), or if the name belongs to a component of another kind, which
+--   the caller must not keep alive.
 -- reads:   payment_outbox_settings.
 -- writes:  outbox_heartbeats.   locks: its row.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.beat_callbacks(name text, host text, version text, status text, activity text,

@@ -1,7 +1,7 @@
 -- bump_participant_outbox_seq(participant_id text) -> bigint
---   Takes the participant's next sequence_id: one upsert in the caller's
---   transaction, so that a rollback leaves no gap.
--- errors:  40001 above READ COMMITTED when the participant was bumped since the snapshot.
+--   Allocates the participant's next sequence_id by one upsert in the caller's transaction, so that
+--   a rollback leaves no gap.
+-- errors:  40001 above READ COMMITTED if the participant's row has changed since the snapshot.
 -- writes:  participant_outbox_sequences.
 -- locks:   the participant's row, until the caller's transaction ends.
 -- called by: owner's functions; no role may execute it.

@@ -1,9 +1,9 @@
 -- cancel_payment(outbox_id uuid, reason text) -> integer
---   Ends an instruction that waits and of which no send can have been executed.
---   Returns the attempt_no of the CANCELLED row. Atomic against the claim: it
---   waits for one in progress, and the first of the two has the row.
+--   Cancels a pending instruction of which no send can have been executed. Returns the attempt_no
+--   of the CANCELLED row. It is atomic with respect to claims: it waits for a claim in progress,
+--   and the first of the two takes the row.
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it can't be
---          cancelled, with the sentence that says why; or a suspension is open,
+--          cancelled, with the reason, or a suspension is open;
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, and what require_settled_server reads.
 -- writes:  payment_outbox_pending, payment_outbox_attempts, payment_dead_letters, payment_operator_log.
@@ -25,17 +25,17 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and can''t be cancelled',
         coalesce({cell}.payment_outbox_state(cancel_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Only an instruction that waits in pending can be cancelled. A claimed one may be on its way to the rail.';
+      HINT = 'Only a pending instruction can be cancelled. A claimed one may be on its way to the rail.';
   END IF;
   IF {cell}.put_back_after(cancel_payment.outbox_id) IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled', {cell}.put_back_after(cancel_payment.outbox_id)),
-      HINT = 'A claim sets it aside. Then close its dead letter, or resolve it where it may have been paid.';
+      HINT = 'A claim quarantines it. Then close its dead letter, or resolve it if it may have been paid.';
   END IF;
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',
-      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked. payment reschedule puts a re-send off.';
+      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked. payment reschedule postpones a re-send.';
   END IF;
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
   number := waiting.attempt_count + 1;

@@ -1,14 +1,14 @@
 -- card_number_under(payload jsonb) -> text
---   The key under which a payload holds a card number, '' where it is a key itself
---   or under none, null where there is none. A card number is 13 to 19 digits, apart
---   from letters and other digits, whole or in the groups that are printed on cards
---   (4-4-4-4, 4-4-4-4-3, 4-6-5, 4-6-4), whose length and first digits are a card
---   scheme's and whose check digit is right (ISO/IEC 7812-1, annex B). Digits that follow
---   the head of an IBAN belong to it.
+--   The key under which a payload holds a card number; '' if the number is itself a key or is under
+--   none; null if there is no card number. A card number is 13 to 19 digits, delimited from letters
+--   and other digits, written together or in the groups that are printed on cards (4-4-4-4,
+--   4-4-4-4-3, 4-6-5, 4-6-4). Its length and first digits are those of a card scheme, and its check
+--   digit is valid (ISO/IEC 7812-1, annex B). Digits that follow the head of an IBAN belong to the
+--   IBAN.
 --
---   Account numbers, references and ids may look the same by chance, one in ten of
---   those that begin alike: nothing is looked at below a key that names one of them,
---   nor at the payload's amount.
+--   An account number, reference or id may have the same form by chance, as does one in ten of
+--   those with the same first digits. Values below a key that names one of them, and the payload's
+--   amount, are therefore not checked.
 -- reads, writes, locks: nothing.   called by: payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.card_number_under(payload jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -26,11 +26,12 @@ AS $$
       SELECT '', to_jsonb(o.key) FROM jsonb_object_keys(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) AS o(key)
       UNION ALL
       SELECT w.key, a.value FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END) AS a(value)) e
-    -- id, ids and ref are words of a key, as in payerId or end_to_end_id; the others stand in it anywhere.
+    -- id, ids and ref have to be words of the key, as in payerId or end_to_end_id. The others match
+    -- anywhere in it.
     WHERE e.key COLLATE "C" !~* 'account|acct|iban|reference'
       AND e.key COLLATE "C" !~ '(^|[^A-Za-z])([Ii]ds?|IDS?|[Rr]ef|REF)($|[^A-Za-z])|[a-z0-9](Ids?|IDS?|Ref|REF)($|[^a-z])'
   ),
-  -- All digits that stand together, and those that are printed in groups.
+  -- Runs of digits, and digits in printed groups.
   candidate AS (
     SELECT w.key, translate(m.found[1], ' -', '') COLLATE "C" AS digits
     FROM walk w
@@ -59,7 +60,8 @@ AS $$
   ) AS scheme(head, shortest, longest)
     ON length(c.digits) BETWEEN scheme.shortest AND scheme.longest AND c.digits ~ ('^(?:' || scheme.head || ')')
   WHERE (
-    -- Every second digit from the right counts twice, as the sum of its digits.
+    -- The Luhn check: every second digit from the right is doubled, and counts as the sum of its
+    -- digits.
     SELECT sum(CASE WHEN n % 2 = 1 THEN d ELSE d * 2 - CASE WHEN d > 4 THEN 9 ELSE 0 END END)
     FROM generate_series(1, length(c.digits)) AS n
     CROSS JOIN LATERAL (SELECT substr(c.digits, length(c.digits) - n + 1, 1)::integer AS d) AS digit) % 10 = 0

@@ -1,6 +1,7 @@
 -- close_answered_letters(outbox_ids uuid[]) -> void
---   Resolves the open letters OUTCOME_UNKNOWN of payments that are DISPATCHED by now:
---   the rail said so while the inquiry was out that an operator asked for, in answer to it or by itself.
+--   Resolves the open OUTCOME_UNKNOWN letters of payments that are DISPATCHED by now. The rail
+--   reported the execution while an inquiry of an operator was in progress, in answer to it or in a
+--   report of its own.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_dead_letters.   locks: the letters' rows.
 -- called by: executor (record), record_late_outcome.

@@ -1,15 +1,15 @@
 -- close_enqueue(scope text, name text, reason text [, until timestamptz]) -> boolean
---   Refuses new instructions of a rail ('rail', its rail_type), of a participant
---   ('participant', its participant_id) or of the whole cell ('cell', '*') with RH014.
---   What is enqueued stays, and is dispatched; a call that repeats one is answered as ever.
---   The reaper opens the gate at until; without it an operator does. True if it was
---   open. A gate that is closed keeps its login, time and reason, and opens when the
---   later of the two ends comes: never, if one has none.
+--   Refuses with RH014 new instructions of a rail ('rail', its rail_type), of a participant
+--   ('participant', its participant_id) or of the whole cell ('cell', '*'). Instructions that are
+--   already enqueued are dispatched, and a repeated call for one of them is answered as before. The
+--   reaper opens the gate at until; if until is null, an operator has to. Returns true if the gate
+--   was open. A gate that is already closed keeps its login, time and reason, and opens at the
+--   later of the two ends, or never if one of them is null.
 --
---   An enqueue reads the gates once, when it begins: one that is under way when this
---   commits may still go in.
--- errors:  RH002 without a reason, an until that is over or more than 366 days ahead, or no
---          such scope; RH003 unknown rail; RH005 100 participants are closed already;
+--   An enqueue reads the gates once, when it begins. One that is in progress when this function
+--   commits may still be accepted.
+-- errors:  RH002 without a reason, with an until that is past or more than 366 days ahead, or
+--          with an unknown scope; RH003 unknown rail; RH005 100 participants are closed already;
 --          RH010 a participant that never enqueued; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_rules, and what require_gate reads.
 -- writes:  payment_closed_gates, payment_outbox_rules by its trigger, payment_operator_log.
@@ -20,14 +20,16 @@ SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
 AS $$
 DECLARE
-  -- So that the marks of all do not make the row of payment_outbox_rules outgrow its page.
+  -- This limit keeps the marks of all gates, and so the row of payment_outbox_rules, within one
+  -- page.
   participants_max CONSTANT integer := 100;
   was_open boolean;
 BEGIN
   PERFORM {cell}.require_reason(close_enqueue.reason);
   PERFORM {cell}.require_end(close_enqueue.until);
   PERFORM {cell}.require_gate(close_enqueue.scope, close_enqueue.name);
-  -- One after the other: whether the gate is closed, and how many are, holds until the end.
+  -- This lock serializes calls: whether the gate is closed, and how many are, does not change until
+  -- the commit.
   PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE;
   INSERT INTO {cell}.payment_closed_gates (scope, name, closed_by, close_reason, closed_until)
   VALUES (close_enqueue.scope, close_enqueue.name, session_user, left(close_enqueue.reason, 500), close_enqueue.until)

@@ -1,5 +1,5 @@
 -- close_letter(outbox_id uuid, status text, note text) -> void
---   Gives an instruction's dead letter, if it has one, a status and a note.
+--   Sets the status and the note of the dead letter of an instruction, if it has one.
 -- writes:  payment_dead_letters.   locks: the letter's row.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.close_letter(outbox_id uuid, status text, note text) RETURNS void
 LANGUAGE sql

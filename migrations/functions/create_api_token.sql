@@ -1,8 +1,8 @@
 -- create_api_token(token_digest bytea, name text, participants text[], verbs text[], expires_at timestamptz, reason text
 --                  [, requests_per_minute integer, certificate_sha256 bytea]) -> text
---   Puts a token in force and returns its token_id. The caller makes the token, and gives
---   SHA-256 of SHA-256 of it: the server never sees it.
--- errors:  RH002 without a reason, or what the table's constraints refuse.
+--   Puts a token in force and returns its token_id. The caller generates the token and passes
+--   SHA-256 of its SHA-256: the server never receives the token.
+-- errors:  RH002 without a reason, or if a constraint of the table refuses the values.
 -- writes:  payment_api_tokens, payment_operator_log.   locks: nothing.   called by: owner.
 CREATE OR REPLACE FUNCTION {cell}.create_api_token(token_digest bytea, name text, participants text[], verbs text[], expires_at timestamptz, reason text,
   requests_per_minute integer DEFAULT NULL, certificate_sha256 bytea DEFAULT NULL) RETURNS text
@@ -15,7 +15,7 @@ DECLARE
 BEGIN
   PERFORM {cell}.require_reason(create_api_token.reason);
   IF create_api_token.expires_at <= clock_timestamp() THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a token that has expired already opens nothing', HINT = 'Give a later expiry, at most 400 days ahead.';
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the token would already be expired', HINT = 'Give a later expiry, at most 400 days ahead.';
   END IF;
   SELECT p.name INTO bad FROM unnest($3) AS p(name)
   WHERE p.name IS NULL OR length(p.name) NOT BETWEEN 1 AND 128 OR p.name COLLATE "C" ~ '[^ -~]' OR p.name <> btrim(p.name) LIMIT 1;

@@ -1,7 +1,7 @@
 -- discard_events(endpoint_id text, reason text) -> integer
---   Gives up for good what waits for an endpoint and is not tried by itself any more: it is
---   not delivered, what waits behind it is. Callers find it in GET /v1/events all the same.
---   Returns how many events it was.
+--   Discards permanently the events of an endpoint that are not delivered again without an
+--   operator. Later events of the same instructions are delivered. Callers can still read the
+--   discarded events by GET /v1/events. Returns the number of discarded events.
 -- errors:  RH002 without a reason, RH010 no such endpoint, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_event_endpoints, payment_event_retries, payment_operator_log.
 -- locks:   the endpoint's row.   called by: operator.
@@ -15,7 +15,7 @@ DECLARE
   given_up integer;
 BEGIN
   PERFORM {cell}.require_reason($2);
-  -- What its worker has in hand belongs to the epoch before, and is not noted.
+  -- The deliveries that a worker has in progress belong to the earlier epoch, and are not noted.
   UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1 WHERE e.endpoint_id = $1 COLLATE "C";
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint', HINT = 'See them all: railhead events endpoints.';

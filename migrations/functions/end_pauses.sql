@@ -1,10 +1,11 @@
 -- end_pauses() -> setof text
---   Ends the pauses whose end has come, opens the gates whose end has come, and writes that
---   into the operator log. Returns what goes on, as pause_of says it: 'rail bank', 'everything',
---   'participant p', and of a gate 'enqueue for rail bank'. What an operator has locked is
+--   Ends the pauses whose end has come, opens the gates whose end has come, and writes both to the
+--   operator log. Returns what was resumed, in the form of pause_of: 'rail bank', 'everything' or
+--   'participant p', and for a gate 'enqueue for rail bank'. Rows that an operator has locked are
 --   left to the next call.
---   A reason has 500 characters, of 4 bytes at most; with what stands before it the
---   log's 2000 bytes hold 490 of them.
+--
+--   A reason has at most 500 characters of at most 4 bytes. With the text before it, the 2000 bytes
+--   of the log hold 490 characters of it.
 -- reads:   payment_outbox_rules.
 -- writes:  payment_rails, payment_paused_participants, payment_closed_gates, payment_outbox_rules by its trigger,
 --          payment_operator_log.

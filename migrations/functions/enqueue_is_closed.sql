@@ -1,9 +1,9 @@
 -- enqueue_is_closed(marks uuid[], rail_type text, participant_id text) -> boolean
---   Whether one of the closed gates in payment_outbox_rules may be that of an instruction:
---   then payment_outbox_violation reads which. Null or false: none is.
+--   Whether one of the closed gates in payment_outbox_rules may apply to an instruction;
+--   payment_outbox_violation then reads which one. Null or false: none applies.
 --
---   One expression that the planner puts in the caller's place, and that ends at its first
---   word where no gate is closed. For that it has no search_path of its own; its callers have.
+--   The function is one expression, which the planner inlines, and which ends at its first term if
+--   no gate is closed. It therefore sets no search_path; its callers do.
 -- reads, writes, locks: nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_is_closed(marks uuid[], rail_type text, participant_id text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE

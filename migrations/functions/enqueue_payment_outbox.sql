@@ -1,31 +1,31 @@
 -- enqueue_payment_outbox(instruction_id, participant_id, idempotency_key, rail_type, payload
 --                        [, not_before, expires_at, priority, headers, send_once])
 --   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, replayed boolean, differs text[])
---   Takes one instruction, in the caller's transaction, whose commit waits until it
---   is durable even if synchronous_commit is off or local. The same key with the
---   same content returns the first instruction with replayed = true, and differs names
---   what of not_before, expires_at, priority and send_once was another then, and still holds
---   (payment_outbox_differs). state is that of payment_outbox_state.
+--   Enqueues one instruction in the caller's transaction. The commit of that transaction waits
+--   until the instruction is durable, even if synchronous_commit is off or local. A repeated call,
+--   with the same key and the same content, returns the first instruction with replayed = true.
+--   differs then names those of not_before, expires_at, priority and send_once that had another
+--   value in the first call; the first values stay in force (payment_outbox_differs). state is that
+--   of payment_outbox_state.
 -- errors:  RH001 the key was used with other content, RH002 invalid, RH003 unknown
 --          rail, RH004 forbidden key in payload or headers, RH005 too large, RH006 already
 --          expired, RH007 the instruction is enqueued under another key, RH008 a card
---          number in the payload, RH014 an operator has closed enqueue. COLUMN has the
---          field that is wrong and CONSTRAINT the name of the rule that it breaks:
---          docs/ingest.md lists them.
---          40001 above READ COMMITTED when key or participant were touched since the
---          snapshot: retry the transaction. 40P01 when two callers enqueue for the
---          same participants in opposite order inside longer transactions: retry.
+--          number in the payload, RH014 an operator has closed enqueue. COLUMN is the
+--          invalid field and CONSTRAINT the name of the violated rule; docs/ingest.md lists them.
+--          40001 above READ COMMITTED if key or participant have changed since the snapshot:
+--          retry the transaction. 40P01 if two callers enqueue for the same participants in
+--          opposite order inside longer transactions: retry.
 -- reads:   payment_outbox_rules, payment_outbox_keys, the tables that payment_outbox_violation, payment_outbox_state
 --          and payment_outbox_differs read.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participant's row, then the key's index entry. No advisory locks.
 -- called by: ingest, enqueue_payment_outbox_arrays, api_enqueue.
 --
---   Five statements in the good case, and the bell: one look at all that the checks
---   rest on, the participant's next number, the key, the instruction, its due time. No
---   plan may scan a table or walk a participant's history, however old the
---   statistics are that it was made with: hence the settings, and OFFSET 0, behind
---   which only the index that begins with instruction_id is of use.
+--   A new and valid instruction takes five statements, and the trigger that notifies relayers: read
+--   everything that the checks need, allocate the number of the participant, insert the key, the
+--   instruction and the pending row. No plan may scan a table or the history of a participant, even
+--   with outdated statistics. This is the reason for the settings, and for OFFSET 0, which leaves
+--   the planner only the index that begins with instruction_id.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox(
   instruction_id text, participant_id text, idempotency_key text, rail_type text, payload jsonb,
   not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
@@ -44,8 +44,8 @@ DECLARE
   fault  record;
   closed boolean := false;
 BEGIN
-  -- Taken means flushed, and on the synchronous standby where there is one: the
-  -- commit is the caller's, whose login may be set not to wait for that.
+  -- An accepted instruction must be flushed to disk, and to the synchronous standby if there is
+  -- one. The commit is the caller's, whose login may be set not to wait for that.
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
@@ -77,9 +77,10 @@ BEGIN
             ELSE 'The first instruction belongs to another participant.' END,
           HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.';
       END IF;
-      -- The first call's commit may be here and not yet on a synchronous standby:
-      -- its wait can be cut short, and then its row shows. A transaction that only
-      -- reads waits for no standby, and this answer must outlive a failover too.
+      -- The commit of the first call may have reached this server and not yet the synchronous
+      -- standby: if its wait is cancelled, its row is visible. A read-only transaction does not
+      -- wait for a standby, and this answer must survive a failover too. The message makes the
+      -- transaction write WAL.
       PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
       outbox_id := seen.outbox_id;
       sequence_id := seen.sequence_id;
@@ -90,13 +91,13 @@ BEGIN
       RETURN NEXT;
       RETURN;
     END IF;
-    -- The participant's row is ours since the first look: no open transaction has
-    -- enqueued this key, so that "nothing was stored" is true.
+    -- This transaction has locked the participant's row since the first pass. No open transaction
+    -- has enqueued this key, so the hint "Nothing was stored" is true.
     IF closed THEN
       RAISE EXCEPTION USING ERRCODE = fault.code, MESSAGE = fault.message, DETAIL = fault.detail, HINT = fault.hint,
         COLUMN = fault.field, CONSTRAINT = fault.rule;
     END IF;
-    -- After the second look the key's row is there but this snapshot can't see it.
+    -- After the second pass, the row of the key exists but is not visible to this snapshot.
     EXIT WHEN look = 2;
 
     IF seen.valid IS NOT TRUE THEN
@@ -109,9 +110,9 @@ BEGIN
       END IF;
     END IF;
 
-    -- The participant's row is the lock: from here until the caller's end no other
-    -- call allocates for this participant, so that the checks below hold. Every time
-    -- but the first it is there, and needs no upsert.
+    -- The participant's row is the lock: until the caller's transaction ends, no other call
+    -- allocates for this participant, so that the checks below stay true. The row exists at every
+    -- call but the first, and needs no upsert.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id + 1
     WHERE s.participant_id = participant_id COLLATE "C"
@@ -120,7 +121,7 @@ BEGIN
       sequence_id := {cell}.bump_participant_outbox_seq(participant_id);
     END IF;
 
-    -- Behind a closed gate the key is looked for once more, and not made.
+    -- If the gate is closed, the key is not inserted, and the second pass looks it up once more.
     INSERT INTO {cell}.payment_outbox_keys AS k
       (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
     SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print, seen.rail_key
@@ -158,8 +159,8 @@ BEGIN
         HINT = 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.';
     END IF;
 
-    -- The key came in meanwhile, or the gate is closed: give the number back (the row
-    -- is still ours) and look again.
+    -- The key was inserted concurrently, or the gate is closed: return the number (this transaction
+    -- still has the row locked) and start the second pass.
     UPDATE {cell}.participant_outbox_sequences s
     SET next_sequence_id = s.next_sequence_id - 1
     WHERE s.participant_id = participant_id COLLATE "C";

@@ -1,31 +1,30 @@
 -- enqueue_payment_outbox_arrays(instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[]
 --                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], waits boolean])
 --   -> as enqueue_payment_outbox_batch, and error_detail
---   Takes many instructions, in the caller's transaction; the n-th of each array belongs
---   to item n. One row per item: a bad one carries its SQLSTATE, and the others go in.
---   Null instead of one of the five arrays that may be left out stands for the
---   default of enqueue_payment_outbox, for all. An item whose participant another open
---   transaction enqueues for is refused as RH015 after 1 ms, unless waits: then this waits,
---   as enqueue_payment_outbox does.
+--   Enqueues many instructions in the caller's transaction. The n-th element of each array belongs
+--   to item n. Returns one row for each item: an invalid item has its SQLSTATE, and the others are
+--   enqueued. If one of the five optional arrays is null, the default of enqueue_payment_outbox
+--   applies to all items. If another open transaction enqueues for the participant of an item, the
+--   item is refused with RH015 after 1 ms; with waits, the call waits instead, as
+--   enqueue_payment_outbox does.
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
 --          open transaction enqueues the same key for another participant.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_violation,
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
--- locks:   the participants' rows, also of what a closed gate refuses, those that wait in
---          participant_id order, before them those who enqueue for the first time; then the
+-- locks:   the participants' rows, also those of items that a closed gate refuses: first the new
+--          participants, then, if the call waits, the others in participant_id order; then the
 --          keys' index entries in (instruction, key) order.
 -- called by: ingest, enqueue_payment_outbox_batch, api_enqueue.
 --
---   Where every item is new and valid it takes five statements, whatever the number of
---   items: the settings, the checks, the participants' numbers, keys and instructions, the answer.
+--   If every item is new and valid, the call takes five statements, whatever the number of items:
+--   read the settings, check, allocate numbers, insert keys and instructions, return the rows.
 --
---   The planner knows neither how many items there are nor, with old statistics,
---   how large the registry is. So it is told: LIMIT and OFFSET 0 make every look at
---   keys a probe of the index that begins with instruction_id, one item at a time,
---   never a join with the registry or a walk through a participant's history;
---   items are joined with each other by hash or by sort, never by nested loops.
+--   The planner knows neither the number of items nor, with outdated statistics, the size of the
+--   registry. LIMIT and OFFSET 0 therefore make every access to the keys a probe, for one item, of
+--   the index that begins with instruction_id, and never a join with the registry or a scan of a
+--   participant's history. Items are joined with each other by hash or sort, never by nested loops.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_arrays(
   instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
   not_befores timestamptz[] DEFAULT NULL, expires_ats timestamptz[] DEFAULT NULL, priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL,
@@ -49,12 +48,12 @@ DECLARE
   patience  CONSTANT text := current_setting('lock_timeout');
   briefly   CONSTANT text := CASE WHEN patience <> '0' AND patience::interval < '10ms' THEN patience ELSE '10ms' END;
   prints    bytea[];   -- the fingerprint of each item
-  faults    jsonb[];   -- what payment_outbox_violation says of it
-  wants     boolean[]; -- whether it may need a number, or the lock at least
-  lockers   text[] COLLATE "C"; -- the participants, locked
-  firsts    bigint[];  -- the first number that each of them got
-  skips     boolean := false; -- it skips participants that are locked
-  missing   boolean;   -- others are wanted
+  faults    jsonb[];   -- the violation of each item (payment_outbox_violation)
+  wants     boolean[]; -- whether the item may need a number, or only the lock
+  lockers   text[] COLLATE "C"; -- the participants whose rows are locked
+  firsts    bigint[];  -- the first number allocated to each of them
+  skips     boolean := false; -- whether participants locked by others are skipped
+  missing   boolean;   -- whether further participants have to be locked
   made      text[] COLLATE "C"; -- the participants that enqueue for the first time
   maker     text COLLATE "C";
   fresh     integer[];
@@ -66,7 +65,7 @@ DECLARE
   one       record;
 BEGIN
   waits := coalesce(waits, false);
-  -- As enqueue_payment_outbox: the commit waits until what was taken is durable.
+  -- As in enqueue_payment_outbox, the commit waits until the instructions are durable.
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
@@ -116,10 +115,11 @@ BEGIN
 
   FOR try IN 1..tries_max LOOP
     BEGIN
-      -- Lock the participants and take as many numbers as there may be new instructions.
-      -- What follows sees all that was committed before the locks came. Behind a closed gate
-      -- a participant is locked too: then no open transaction has enqueued a key of what is
-      -- refused. Unless waits, a second look is for those who never enqueued before.
+      -- Lock the participants and allocate as many numbers as there may be new instructions. The
+      -- following statements see everything that was committed before the locks were granted. If
+      -- the gate of a participant is closed, its row is locked too, so that no open transaction has
+      -- enqueued a key that is refused here. Unless the call waits, a second pass serves the
+      -- participants that never enqueued before.
       lockers := NULL;
       firsts := NULL;
       made := '{}';
@@ -136,8 +136,8 @@ BEGIN
             ORDER BY a.participant_id);
         END IF;
         IF waits THEN
-          -- Those who enqueue for the first time come before the others: whom this waits for here wants
-          -- nothing that this holds.
+          -- New participants are inserted before the rows of the others are locked: a transaction
+          -- that this insert waits for needs no lock that this call holds.
           IF made <> '{}' THEN
             INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
             SELECT m.participant_id, 1
@@ -152,7 +152,7 @@ BEGIN
           FOR NO KEY UPDATE;
         ELSE
           PERFORM set_config('lock_timeout', CASE WHEN skips THEN briefly ELSE '1ms' END, true);
-          -- One whom another transaction makes is skipped.
+          -- A participant that another transaction is inserting is skipped.
           FOREACH maker IN ARRAY made LOOP
             BEGIN
               INSERT INTO {cell}.participant_outbox_sequences (participant_id, next_sequence_id)
@@ -190,8 +190,8 @@ BEGIN
           INTO lockers, firsts, missing
           FROM locked l;
         ELSE
-          -- A lock that is taken by the update itself is not in the WAL. The join is by range, so that it is a
-          -- probe of the index for each.
+          -- A row lock that the update itself takes writes no WAL record. The join is by range, so
+          -- that it probes the index once for each participant.
           WITH wanted AS MATERIALIZED (
             SELECT a.participant_id, count(*) AS n
             FROM unnest($2 COLLATE "C", wants) AS a(participant_id, wants)
@@ -214,7 +214,7 @@ BEGIN
       END LOOP;
       IF waits AND missing THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
-          MESSAGE = 'participants of this batch came and went meanwhile', HINT = 'Retry the transaction.';
+          MESSAGE = 'participants of this batch changed concurrently', HINT = 'Retry the transaction.';
       ELSIF NOT waits AND NOT skips THEN
         PERFORM set_config('lock_timeout', briefly, true);
       END IF;
@@ -235,7 +235,7 @@ BEGIN
           LIMIT 1) k ON true
         WHERE a.fault IS NULL AND k.known IS NULL
       ),
-      -- The first of each key in the batch, and of each instruction.
+      -- The first item of each key in the batch, and of each instruction.
       numbered AS MATERIALIZED (
         SELECT c.*, {cell}.uuidv7_from(floor(extract(epoch FROM c.created_at) * 1000000)::bigint) AS outbox_id
         FROM (
@@ -273,8 +273,8 @@ BEGIN
       INTO keyed, fresh, fresh_ids, fresh_nos, fresh_ats
       FROM (SELECT n.item, n.outbox_id, n.sequence_id, n.created_at FROM numbered n ORDER BY n.item) n;
 
-      -- A key that another participant's call took meanwhile would leave a hole
-      -- in the numbers: undo this try and look again.
+      -- A key that the call of another participant inserted concurrently would leave a gap in the
+      -- numbers: roll this try back and start again.
       IF keyed <> coalesce(cardinality(fresh), 0) THEN
         RAISE EXCEPTION USING ERRCODE = '40001',
           MESSAGE = 'a key of this batch was enqueued meanwhile', HINT = 'Retry the transaction.';
@@ -303,8 +303,8 @@ BEGIN
     RETURN;
   END IF;
 
-  -- Give back what repetitions within the batch, and known keys, did not need. The rows
-  -- are still ours.
+  -- Return the numbers that repetitions in the batch and known keys did not need. This transaction
+  -- still has the rows locked.
   INSERT INTO {cell}.participant_outbox_sequences AS s (participant_id, next_sequence_id)
   SELECT l.participant_id, 1 + count(*)
   FROM unnest($2 COLLATE "C", wants) WITH ORDINALITY AS a(participant_id, wants, item)
@@ -314,11 +314,12 @@ BEGIN
   GROUP BY l.participant_id
   ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
   DO UPDATE SET next_sequence_id = s.next_sequence_id - EXCLUDED.next_sequence_id + 1;
-  -- Of whom nothing was ever taken, nothing is kept.
+  -- A new participant of which nothing was accepted gets no row.
   DELETE FROM {cell}.participant_outbox_sequences s
   WHERE s.participant_id = ANY (lockers) AND s.next_sequence_id = 1;
 
-  -- Repetitions in the batch of what was not taken in its turn. All others are answered by what is known.
+  -- Repetitions, within the batch, of an item that was not accepted. All other items are answered
+  -- from what is known.
   undecided := ARRAY(
     SELECT a.item::integer
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, fault, item)
@@ -334,8 +335,8 @@ BEGIN
     WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
     ORDER BY a.item);
 
-  -- As enqueue_payment_outbox: an answer about rows of others waits for them to
-  -- be on the standby as well.
+  -- As in enqueue_payment_outbox, an answer about rows of others waits until they are on the
+  -- standby too.
   IF fresh IS NULL THEN
     PERFORM pg_logical_emit_message(true, 'railhead', 'replayed');
   END IF;

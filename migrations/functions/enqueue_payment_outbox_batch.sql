@@ -2,12 +2,12 @@
 --   -> (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
 --       replayed boolean, error_code text, error_message text, error_hint text, differs text[],
 --       error_field text, error_rule text)
---   Takes many instructions, in the caller's transaction: a JSON array of objects
---   with the names of enqueue_payment_outbox's arguments. One row per item, in
---   the array's order, counted from 1. A bad item carries its SQLSTATE, the
---   sentence, what to do, the field and the rule; the others go in. differs is that of enqueue_payment_outbox. Numbers follow the array's order
---   within each participant.
--- errors:  RH002 items is no array, RH005 more items than batch_items_max; 40001 and
+--   Enqueues many instructions in the caller's transaction, from a JSON array of objects whose
+--   names are those of the arguments of enqueue_payment_outbox. Returns one row for each item, in
+--   the order of the array and numbered from 1. An invalid item has its SQLSTATE, message, hint,
+--   field and rule; the others are enqueued. differs is that of enqueue_payment_outbox. The numbers
+--   of each participant follow the order of the array.
+-- errors:  RH002 items is not an array, RH005 more items than batch_items_max; 40001 and
 --          40P01 as enqueue_payment_outbox.
 -- reads, writes, locks: as enqueue_payment_outbox_arrays, which waits here.
 -- called by: ingest.
@@ -22,7 +22,7 @@ AS $$
 DECLARE
   n_max    CONSTANT integer := (SELECT s.batch_items_max FROM {cell}.payment_outbox_settings s WHERE s.singleton);
   batch    {cell}.outbox_batch_item[];
-  readable record;  -- the items that can be read, as arrays, and which those are
+  readable record;  -- the items that could be parsed, as arrays, with their positions
 BEGIN
   IF jsonb_typeof(items) IS DISTINCT FROM 'array' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'items must be a JSON array of instructions';

@@ -1,13 +1,14 @@
 -- ensure_attempt_partitions(months_ahead integer DEFAULT 3) -> SETOF text
---   Makes the monthly partitions of the archive, payment_outbox_attempts and
---   payment_outbox_instructions, from this month to months_ahead later, each with its
---   triggers and without any grant of its own (access goes through its parent), and a
---   DEFAULT of each. Returns the name of each one made or attached. A DEFAULT that was
---   detached is attached again. One that holds rows is never emptied: it is detached,
---   attached with the months that it holds, and replaced. Where that can't be done it
---   stays as it is, with a WARNING, and so do months that it holds rows of; all others
---   are made.
--- errors:  55P03 when the archive stays locked for 2 s: try again later.
+--   Creates the monthly partitions of the archive (payment_outbox_attempts and
+--   payment_outbox_instructions) from this month to months_ahead months later, and a DEFAULT
+--   partition of each. Each partition gets its triggers and no grant of its own: access is through
+--   the parent. Returns the name of each partition that was created or attached.
+--
+--   A DEFAULT partition that was detached is attached again. One that holds rows is never emptied:
+--   it is detached, attached for the months of its rows, and replaced. If that is not possible, it
+--   stays as it is, with a WARNING, and so do months of which it holds rows; all other partitions
+--   are created.
+-- errors:  55P03 if the archive stays locked for 2 s: try again later.
 -- reads:   catalogs, the DEFAULT partitions.   writes: DDL.
 -- locks:   advisory (this function alone), then SHARE UPDATE EXCLUSIVE on each parent;
 --          ACCESS EXCLUSIVE on a parent only while a used DEFAULT is replaced.

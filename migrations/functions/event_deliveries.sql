@@ -1,21 +1,22 @@
 -- event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[], types text[], retries_max integer, rows_max integer)
 --   -> setof (kind text, ...)
---   What is to be delivered to an endpoint, for the worker that has it; no row: it has it no
---   more. Of these participants (null: all) and types of events (null: all). Kinds of rows, in this order:
---   FORGOTTEN  waited to be tried again, and is told no more: it is not of these participants
---              and types any more, or not in the archive: a failover or a restore has
---              forgotten it, or its month has left;
---   RETRY      is due, and so is what is before it of its instruction; of at most retries_max
---              instructions, those that have waited longest first;
---   EVENT      follows the endpoint's place, at this one (at_*); in_place: the place has no
---              other after it; behind: an earlier event of its instruction waits;
---   END        the place where the next look goes on, of this system; in_place: the feed ended
---              there; went_back: the row of the endpoint's place is forgotten, and some are told
---              again; waiting, given_up and oldest_at: of what waits to be tried again; notes: by which
---              the worker notes what it delivers.
---   At most rows_max places are looked at (to 2,000), and none while 1,000 events wait to be
---   tried again, those of instructions of which one is given up left out, or 10,000 in all.
--- errors:  55P03 after 5 s in which the archive is locked as a whole.
+--   Returns the events that are to be delivered to an endpoint, to the worker that has its lease;
+--   returns no row if another worker has it. Only events of these participants and types (null:
+--   all) are returned. There are four kinds of rows, in this order:
+--   FORGOTTEN  An event of payment_event_retries that is not delivered any more: it is not of these
+--              participants and types, or is not in the archive, because a failover or a restore has
+--              forgotten it or its month was detached.
+--   RETRY      An event that is due again, with all events before it of its instruction; of at most
+--              retries_max instructions, those that have waited longest first.
+--   EVENT      An event after the endpoint's cursor, at the place at_*. in_place: no other event follows
+--              at this place. behind: an earlier event of its instruction is in payment_event_retries.
+--   END        The cursor from which the next call continues. in_place: the feed ended there. went_back:
+--              the row of the endpoint's cursor is forgotten, and some events are delivered again.
+--              waiting, given_up and oldest_at describe payment_event_retries. notes is the number by
+--              which the worker notes its deliveries.
+--   At most rows_max places (up to 2,000) are read. None is read while 1,000 events are to be
+--   retried, not counting instructions of which one event is given up, or 10,000 in all.
+-- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_event_endpoints, payment_event_retries, payment_outbox_attempts,
 --          payment_outbox_keys, and what outcome_feed and outcome_place read.
 -- locks:   nothing.   called by: events.
@@ -63,7 +64,7 @@ BEGIN
   WITH due AS MATERIALIZED (
     SELECT r.*
     FROM (
-      -- The first of each instruction, where that is due.
+      -- The first event of each instruction, if it is due.
       SELECT f.outbox_id, f.next_at
       FROM (
         SELECT DISTINCT ON (w.outbox_id) w.outbox_id, w.next_at

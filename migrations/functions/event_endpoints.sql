@@ -1,10 +1,11 @@
 -- event_endpoints()
 --   -> (endpoint_id text, created_at timestamptz, paused_at timestamptz, pause_reason text, worker_id text, lease_until timestamptz,
 --       delivered_at timestamptz, read_until timestamptz, waiting integer, given_up integer, oldest_at timestamptz, last_status text)
---   Each endpoint that events are delivered to: read_until is when the row of its place was
---   written (null: it has none, or that row is not in the archive), waiting how many events
---   wait to be tried again, given_up those of them that are not tried by themselves,
---   oldest_at the time of the oldest of them, last_status why the last try failed.
+--   The endpoints to which events are delivered. read_until is the time of the row of the
+--   endpoint's cursor (null if it has none, or if that row is not in the archive), waiting the
+--   number of events that are to be retried, given_up the number of those that are not retried
+--   without an operator, oldest_at the time of the oldest of them, and last_status the reason why
+--   the last delivery failed.
 -- errors:  55P03 after 5 s of waiting for a lock.
 -- reads:   payment_event_endpoints, payment_event_retries, payment_outbox_attempts.
 -- locks:   nothing.   called by: operator, readonly, auditor.

@@ -1,9 +1,9 @@
 -- executed_twice(outbox_id uuid, after_no integer, own boolean) -> boolean
 --   Whether two sends of an instruction were executed (executions_of), not under the same
---   reference, and lie further apart than the rail knows a key (rail_knows_keys_for),
---   and one of the two was told after the row after_no. own: the row DISPATCHED is
---   the send's own answer, whatever was told while it was out.
---   payment.History has the same rule.
+--   reference, at times further apart than the rail remembers a key (rail_knows_keys_for), and one
+--   of the two was recorded after row after_no. own: the DISPATCHED row is the answer of the send
+--   itself, whatever else was reported while it was in flight. payment.History implements the same
+--   rule.
 -- reads:   what executions_of and rail_knows_keys_for read.   locks: nothing.
 -- called by: record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.executed_twice(outbox_id uuid, after_no integer, own boolean) RETURNS boolean

@@ -1,8 +1,9 @@
 -- executions_of(outbox_id uuid) -> setof record (attempt_no, claim_no, claimed_at, rail_reference, by_another)
---   The rows that call one send of an instruction executed: its own answer, or what was told
---   while it was out. Of one that a restore forgot claim_no is null. by_another: the send did
---   not say so itself, what was told of another or of the payment while it was out did.
---   payment.History has the same rule.
+--   The rows that report one send of an instruction as executed: the answer of the send itself, or
+--   a report that arrived while the send was in flight. claim_no is null for a send that a restore
+--   forgot. by_another: the row does not rest on the answer of the send itself but on a report,
+--   during its flight, about another send or about the payment. payment.History implements the same
+--   rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executed_twice, record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.executions_of(

@@ -1,8 +1,8 @@
 -- forgotten_calls_until() -> timestamptz
---   Until when what is enqueued may repeat a call that a restore forgot: without end while
---   a suspension is open. Null: nothing was ever forgotten.
+--   The time until which an enqueue may repeat a call that a restore forgot: infinity while a
+--   suspension is open. Null if there was never a suspension.
 -- reads:   payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
--- called by: executor, for claims: a send of what was enqueued before may be forgotten.
+-- called by: executor, for claims: a send of an instruction that was enqueued before that time may be forgotten.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_calls_until() RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

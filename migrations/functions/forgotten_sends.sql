@@ -1,6 +1,6 @@
 -- forgotten_sends(outbox_id uuid) -> record (n, first_at, last_at)
---   The sends of the instruction that a restore forgot, as their workers have told
---   since: how many, and when the first and the last of them were claimed.
+--   The sends of the instruction that a restore forgot and that their workers have reported since:
+--   their number, and the times of the first and the last of their claims.
 -- reads:   what sends_of reads.   locks: nothing.
 -- called by: replay_payment, inquire_payment, require_rails_word, inquiry_said_not_executed, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_sends(

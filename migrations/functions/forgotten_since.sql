@@ -1,7 +1,6 @@
 -- forgotten_since(outbox_id uuid) -> timestamptz
---   The earliest moment at which a send of the instruction may have been claimed that a
---   restore forgot: the newest moment that the data knows from before, of the suspensions
---   that concern it. Null: none does.
+--   The earliest time at which a send that a restore forgot may have been claimed: the earliest
+--   known_until of the suspensions that concern the instruction. Null if none does.
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: rules_of_sends, rail_keeps_one_outcome, inquiry_said_not_executed.
 CREATE OR REPLACE FUNCTION {cell}.forgotten_since(outbox_id uuid) RETURNS timestamptz

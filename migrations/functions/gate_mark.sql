@@ -1,10 +1,9 @@
 -- gate_mark(scope text, name text) -> uuid
---   By what payment_outbox_rules knows a closed gate: the first half of the SHA-256 over
---   its scope and name, separated by the unit separator. Of one length whatever the name,
---   so that the row stays in its page.
+--   The mark of a closed gate in payment_outbox_rules: the first half of the SHA-256 over its scope
+--   and name, separated by the unit separator. It has the same length for every name, so that the
+--   row stays within its page.
 --
---   One expression that the planner puts in the caller's place; see
---   payment_outbox_fingerprint.
+--   The function is one expression, which the planner inlines; see payment_outbox_fingerprint.
 -- reads, writes, locks: nothing.   called by: enqueue_is_closed, refresh_outbox_rules.
 CREATE OR REPLACE FUNCTION {cell}.gate_mark(scope text, name text) RETURNS uuid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE

@@ -1,16 +1,16 @@
 -- inquire_payment(outbox_id uuid, reason text) -> integer
---   Puts what is parked with an unknown outcome out for one inquiry: appends UNKNOWN with
---   ASKED, and inserts the pending row that is asked about at once. An answer that ends
---   the payment ends it; after any other, and after none, it is parked again. It is never
---   sent: its claim is known by operator_asked, and payment.Policy.Decide parks it. The
---   dead letter stays open all the while. Returns the attempt_no of the row.
+--   Schedules one inquiry about a parked instruction with an unknown outcome: appends UNKNOWN with
+--   ASKED, and inserts a pending row that is due for an inquiry at once. An answer that ends the
+--   payment ends it; after any other answer, and after none, the instruction is parked again. It is
+--   never sent: its claim is recognised by operator_asked, and payment.Policy.Decide parks it. The
+--   dead letter stays open meanwhile. Returns the attempt_no of the row.
 --
---   While rail, participant or everything is paused nothing is claimed, an inquiry
---   neither: it is refused then, so that an inquiry that was put out is soon made. One
---   that is put out when a pause begins waits until it ends.
+--   While the rail, the participant or everything is paused, nothing is claimed, not even an
+--   inquiry. The call is then refused, so that an accepted inquiry is made soon. An inquiry that is
+--   pending when a pause begins is made after the pause.
 -- errors:  RH002 without a reason, RH010 unknown instruction, RH020 it is not parked, or
---          its rail can't be asked, with the sentence that says why, 55P03 after 5 s of
---          waiting for a lock.
+--          its rail answers no inquiries, with the reason; 55P03 after 5 s of waiting for a
+--          lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
 --          payment_paused_participants, and what payment_certainty and server_is_settled read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_operator_log.
@@ -25,7 +25,7 @@ DECLARE
   last   {cell}.payment_outbox_attempts;
   whole  record;
   sends  record;
-  told   record; -- of sends that a restore forgot
+  told   record; -- reported sends that a restore forgot
   paused text;
   number integer;
 BEGIN
@@ -39,9 +39,9 @@ BEGIN
     OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = inquire_payment.outbox_id)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s: only what is parked with an unknown outcome is put out for an inquiry',
+      MESSAGE = format('the instruction is %s: only a parked instruction with an unknown outcome can be inquired about',
         coalesce({cell}.payment_outbox_state(inquire_payment.outbox_id), 'gone from the archive')),
-      HINT = 'What waits is asked about by itself where its rail can be asked; what has ended is compared with the rail''s statement.';
+      HINT = 'The rail is asked about a pending instruction without an operator, if it answers inquiries. Compare an ended instruction with the rail''s statement.';
   END IF;
   IF NOT EXISTS (
     SELECT FROM {cell}.payment_rails r
@@ -49,16 +49,17 @@ BEGIN
     WHERE r.rail_type = last.rail_type AND (p.profile #>> '{inquiry,max}')::integer > 0)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('rail %s can''t be asked: its profile has no inquiry', last.rail_type),
-      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+      MESSAGE = format('rail %s can''t be asked: its profile allows no inquiry', last.rail_type),
+      HINT = 'Find out from the rail what became of the payment, then resolve it with that evidence.';
   END IF;
   paused := {cell}.pause_of(last.rail_type, letter.participant_id);
   IF paused IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('%s: no inquiry would be made', paused),
-      HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, bring evidence and say that the rail is silent.';
+      HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, give evidence and use --rail-silent.';
   END IF;
-  -- The latest that is what was enqueued: of one that was stopped as forged the last is not.
+  -- The latest row with the content that was enqueued. The last row of an instruction that was
+  -- stopped as TAMPERED has other content.
   SELECT a.attempt_no, a.participant_id, a.rail_type, a.payload, a.enqueued_at, a.priority, a.expires_at INTO whole
   FROM {cell}.v_outbox_attempts a
   JOIN {cell}.payment_outbox_keys k ON k.outbox_id = a.outbox_id
@@ -66,8 +67,8 @@ BEGIN
   ORDER BY {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) = k.fingerprint DESC, a.attempt_no DESC
   LIMIT 1;
   IF whole.payload IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be put out',
-      HINT = 'Find out at the rail what became of the payment, then resolve it with that evidence.';
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be inquired about',
+      HINT = 'Find out from the rail what became of the payment, then resolve it with that evidence.';
   END IF;
   SELECT s.* INTO sends FROM {cell}.known_sends(inquire_payment.outbox_id) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends(inquire_payment.outbox_id) f;
@@ -84,7 +85,7 @@ BEGIN
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.n + told.n,
     (SELECT count(*) FROM {cell}.payment_outbox_attempts q WHERE q.outbox_id = inquire_payment.outbox_id AND q.state = 'INQUIRING'),
     sends.render_version
-  FROM {cell}.payment_outbox_attempts copy -- which only older rows have
+  FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = inquire_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
   PERFORM {cell}.log_operator_act('INQUIRE', {cell}.instruction_of(last.outbox_id), last.outbox_id, inquire_payment.reason,
     jsonb_build_object('attempt_no', number));

@@ -1,10 +1,11 @@
 -- inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) -> boolean
---   Whether the rail has just (15 minutes) answered an inquiry with "no such
---   payment", where its profile and each since the one that it was asked under takes that
---   as proof, the latest send was old enough for it and the first one young enough, also of those that a restore forgot
---   or may have forgotten, no other word of a send came while
---   or after it was asked, and the rail never said of a send that it knows the key
---   already. payment.Policy.Recover has the same rule.
+--   Whether the rail has answered an inquiry of the last 15 minutes with "no such payment", and
+--   this proves that the payment was not executed. For that, the given profile, and every version
+--   since the one under which the rail was asked, must accept the answer as proof; the latest send
+--   must have been old enough and the first one young enough, also counting the sends that a
+--   restore forgot or may have forgotten; no other evidence of a send may have arrived since the
+--   inquiry was claimed; and the rail must never have reported that it had already seen the key.
+--   payment.Policy.Recover implements the same rule.
 -- reads:   payment_outbox_attempts, payment_rail_profiles, and what rail_has_seen,
 --          forgotten_sends, forgotten_since and may_be_forgotten_until read.   locks: nothing.
 -- called by: replay_payment, require_rails_word.
@@ -17,7 +18,7 @@ BEGIN
   RETURN (
     SELECT NOT {cell}.rail_has_seen($1) AND coalesce((
       SELECT answer.result = 'NOT_FOUND' AND rule.proves
-        -- Of what no send is known, none is old enough, nor young enough.
+        -- If no send is known, its age is not known either.
         AND coalesce($3, told.first_at) IS NOT NULL
         AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts late
@@ -25,7 +26,7 @@ BEGIN
             AND late.result IN ({doubtful_results}, 'EXECUTED'))
         AND answer.completed_at > clock_timestamp() - interval '15 minutes'
         AND answer.claimed_at - greatest($4, told.last_at, {cell}.may_be_forgotten_until($1)) >= rule.age
-        -- A negative age is of a clock that stepped back, and is none.
+        -- A negative age comes from a clock that was set back, and does not count.
         AND answer.completed_at >= greatest(first.at, first.forgotten) AND answer.completed_at - first.at < rule.until
       FROM {cell}.payment_outbox_attempts answer
       CROSS JOIN {cell}.forgotten_sends($1) told
@@ -33,7 +34,7 @@ BEGIN
         SELECT f.since AS forgotten, least($3, told.first_at, CASE WHEN f.since IS NOT NULL THEN greatest(f.since, 'epoch') END) AS at
         FROM (SELECT {cell}.forgotten_since($1) AS since) f) first
       CROSS JOIN LATERAL (
-        -- Of a version that says no age none is old enough.
+        -- A version that sets no age accepts no answer as proof.
         SELECT bool_and(coalesce(each.profile #>> '{inquiry,not_found}' = 'NOT_EXECUTED'
             AND each.profile #>> '{inquiry,not_found_age}' <> '' AND each.profile #>> '{inquiry,not_found_until}' <> '', false)) AS proves,
           max((each.profile #>> '{inquiry,not_found_age}')::interval) AS age,

@@ -1,5 +1,5 @@
 -- instruction_of(outbox_id uuid) -> text
---   The instruction_id that the registry has under an outbox_id; null if it has none.
+--   The instruction_id of an outbox_id in the registry; null if the outbox_id is unknown.
 -- reads:   payment_outbox_keys.   locks: nothing.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.instruction_of(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE

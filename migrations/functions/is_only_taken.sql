@@ -1,6 +1,7 @@
 -- is_only_taken(acceptance text, result text) -> boolean
---   Whether a send's own answer that calls it accepted is no last word, by what acceptances meant
---   when the sends were made (acceptance_of_sends): none is, or only one that says executed.
+--   Whether the answer of a send that reports it as accepted is not final, by the meaning that
+--   acceptances had when the sends were made (acceptance_of_sends): no such answer is final, or
+--   only one with the result EXECUTED is.
 -- reads, writes, locks: nothing.   called by: record_late_outcome, answer_open_claim, rests_on_acceptance.
 CREATE OR REPLACE FUNCTION {cell}.is_only_taken(acceptance text, result text) RETURNS boolean
 LANGUAGE sql IMMUTABLE

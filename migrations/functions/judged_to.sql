@@ -1,11 +1,11 @@
 -- judged_to(outbox_id uuid, executed boolean) -> integer
---   The number of the last row there was when an operator last recorded that the payment
---   was executed, or that it was not; 0 if none did. What the rail had said against that by
---   then is judged to be wrong: evidence of an execution is news when it is told again, and
---   neither an execution nor a refusal of before contradicts what is told later.
+--   The number of the last row that existed when an operator last recorded that the payment was
+--   executed, or that it was not; 0 if no operator did. Statements of the rail up to that row that
+--   contradict the operator count as wrong: a repeated report of an execution is new evidence, and
+--   an earlier execution or refusal does not contradict later evidence.
 -- reads:   payment_outbox_attempts, payment_operator_log.   locks: nothing.
--- called by: record_late_outcome, refused_and_executed. payment.History has it as JudgedTo
--- and, of executed, JudgedExecutedTo.
+-- called by: record_late_outcome, refused_and_executed. In payment.History it is JudgedTo
+-- and, for executed, JudgedExecutedTo.
 CREATE OR REPLACE FUNCTION {cell}.judged_to(outbox_id uuid, executed boolean) RETURNS integer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

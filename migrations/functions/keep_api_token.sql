@@ -1,5 +1,5 @@
 -- keep_api_token() -> trigger
---   Of a token nothing changes but that it is revoked, once.
+--   Refuses every update of a token other than its one revocation.
 -- errors:  P0001.
 -- reads, writes, locks: nothing.   called by: trigger of payment_api_tokens.
 CREATE OR REPLACE FUNCTION {cell}.keep_api_token() RETURNS trigger
@@ -10,7 +10,7 @@ BEGIN
   IF OLD.revoked_at IS NOT NULL OR NEW.revoked_at IS NULL
     OR to_jsonb(OLD) - 'revoked_at' IS DISTINCT FROM to_jsonb(NEW) - 'revoked_at'
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'P0001', MESSAGE = 'a token is never changed, but revoked: make another one';
+    RAISE EXCEPTION USING ERRCODE = 'P0001', MESSAGE = 'a token can only be revoked, not changed: create another one';
   END IF;
   RETURN NEW;
 END

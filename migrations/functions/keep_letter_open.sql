@@ -1,8 +1,7 @@
 -- keep_letter_open() -> trigger
---   Raises 42501 where an update leaves a dead letter in another status than
---   pending and is not the owner's own: components open letters and reopen them.
---   Operators move them on through the functions that log who did and why, and
---   those run as the owner.
+--   Raises 42501 if an update by a role other than the owner sets a status other than pending.
+--   Components open and reopen letters. Operators change the status by functions that log the
+--   operator and the reason, and that run as the owner.
 -- reads:   the catalog.   writes, locks: nothing.   called by: a trigger of payment_dead_letters, ENABLE ALWAYS.
 CREATE OR REPLACE FUNCTION {cell}.keep_letter_open() RETURNS trigger
 LANGUAGE plpgsql
@@ -14,7 +13,7 @@ BEGIN
   END IF;
   RAISE EXCEPTION USING
     ERRCODE = '42501',
-    MESSAGE = format('the dead letter of %s is not ended or moved on by an update', OLD.outbox_id),
-    HINT = 'Operators do that: railhead dead-letter, which logs who and why.';
+    MESSAGE = format('the status of the dead letter of %s can''t be changed by an update', OLD.outbox_id),
+    HINT = 'Use railhead dead-letter, which logs the operator and the reason.';
 END
 $$;

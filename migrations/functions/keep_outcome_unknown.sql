@@ -1,6 +1,6 @@
 -- keep_outcome_unknown() -> trigger
---   Raises P0001 where an update would make an unknown outcome certain. Evidence
---   does that by a row of the archive, and the pending row goes with it.
+--   Raises P0001 if an update would make an unknown outcome certain. Evidence makes it certain by a
+--   row of the archive, together with the deletion of the pending row.
 -- reads, writes, locks: nothing.   called by: a trigger of payment_outbox_pending, ENABLE ALWAYS.
 CREATE OR REPLACE FUNCTION {cell}.keep_outcome_unknown() RETURNS trigger
 LANGUAGE plpgsql

@@ -1,9 +1,9 @@
 -- keep_time_budget() -> trigger
---   Refuses a time budget, or a profile in force, by which a call could outlive its
---   claim: start_within + the longest call + record_within + drain must be less
---   than claim_timeout, as payment.TimeBudget.Holds has it. The row of settings is locked,
---   so that of two changes at once the second weighs the first.
--- errors:  RH002 with the sum and with what to do.
+--   Refuses a time budget, or a profile in force, under which a call could outlive its claim:
+--   start_within + the longest call + record_within + drain must be less than claim_timeout, as in
+--   payment.TimeBudget.Holds. The function locks the row of settings, so that of two concurrent
+--   changes the second is checked against the first.
+-- errors:  RH002 with the sum.
 -- reads:   payment_outbox_settings, payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
 -- called by: triggers of payment_outbox_settings and payment_rails.
 CREATE OR REPLACE FUNCTION {cell}.keep_time_budget() RETURNS trigger
@@ -25,8 +25,8 @@ BEGIN
       MESSAGE = format('start_within %s ms + a call of rail %s (profile version %s) %s ms + record_within %s ms + drain %s ms = %s ms, must be less than claim_timeout %s ms',
         s.start_within_ms, longest.rail_type, longest.version, trim_scale(longest.call_ms), s.record_within_ms, s.drain_ms,
         trim_scale(longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms), s.claim_timeout_ms),
-      HINT = 'The reaper would take a claim from a worker that still talks to the rail. Shorten the timeouts of the profile '
-        '(railhead rail apply), or give a longer claim timeout (railhead settings set claim_timeout VALUE).';
+      HINT = 'The reaper would recover a claim whose worker is still calling the rail. Shorten the timeouts of the profile '
+        '(railhead rail apply), or set a longer claim timeout (railhead settings set claim_timeout VALUE).';
   END IF;
   RETURN NULL;
 END

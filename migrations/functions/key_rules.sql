@@ -1,7 +1,7 @@
 -- key_rules(rail_type text, from_version integer, before_version integer, unknown boolean) -> jsonb
---   What some versions of a rail's profile say of keys: an array of objects with acceptance,
---   resend_on_unknown, key_window and answer_covers_key, each once, and those of a rail that
---   keeps nothing where a version is unknown; NULL where there is none.
+--   The rules about keys in some versions of a rail's profile: an array of objects with acceptance,
+--   resend_on_unknown, key_window and answer_covers_key, without duplicates. If a version is
+--   unknown, the rules of a rail that remembers no key are included. NULL if there are no rules.
 -- reads:   payment_rail_profiles.   locks: nothing.
 -- called by: rules_of_sends, rules_while_suspended.
 CREATE OR REPLACE FUNCTION {cell}.key_rules(rail_type text, from_version integer, before_version integer, unknown boolean) RETURNS jsonb

@@ -1,8 +1,9 @@
 -- key_since(outbox_id uuid, known_for interval, first_sent_at timestamptz) -> timestamptz
---   From when on the rail may have the key of an instruction, which it knows for so long at
---   most: the first send; or the moment since which a restore may have forgotten one, where
---   the first that is known came so soon after that the rail may have told it the outcome of
---   that one; and so on, from restore to restore. payment.Claim has the same rule.
+--   The earliest time since which the rail may have the key of an instruction, if it remembers a
+--   key for known_for: the time of the first send; or the time since which a restore may have
+--   forgotten a send, if the first known send followed so soon that the rail may have answered it
+--   with the outcome of the forgotten one; and so on, from restore to restore. payment.Claim
+--   implements the same rule.
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: replay_payment.
 CREATE OR REPLACE FUNCTION {cell}.key_since(outbox_id uuid, known_for interval, first_sent_at timestamptz) RETURNS timestamptz
@@ -24,7 +25,8 @@ BEGIN
     ORDER BY s.opened_at DESC
   LOOP
     IF since < gap.opened_at + $2 THEN
-      -- A time to come is of a clock that stepped back, and is no age: it is later than all.
+      -- A time in the future comes from a clock that was set back. It is not an age, and counts as
+      -- later than all others.
       since := CASE WHEN gap.known_until > clock_timestamp() THEN gap.known_until ELSE least(since, gap.known_until) END;
       EXIT WHEN since > clock_timestamp();
     END IF;

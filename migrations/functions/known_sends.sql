@@ -1,7 +1,7 @@
 -- known_sends(outbox_id uuid) -> (n bigint, first_at timestamptz, last_at timestamptz, render_version text)
---   The sends of an instruction that may have reached the rail, whatever became of them,
---   those that a restore forgot aside: how many, and when the first and the last were
---   claimed. What rendered the first is also known of one that was forgotten.
+--   The sends of an instruction that may have reached the rail, whatever their outcome, without
+--   those that a restore forgot: their number, and the times of the first and the last of their
+--   claims. The render_version of the first send also counts if that send was forgotten.
 -- reads:   what sends_of reads.   locks: nothing.
 -- called by: replay_payment, inquire_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.known_sends(

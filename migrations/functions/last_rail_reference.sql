@@ -1,7 +1,7 @@
 -- last_rail_reference(outbox_id uuid) -> text
---   The rail's own name for the payment, from the last answer that took it for now or
---   said that it is in progress; null: none. The reference of another answer may be
---   another payment's.
+--   The rail's reference of the payment, from the last answer that accepted it provisionally or
+--   reported it as in progress; null if there is none. The reference of another answer may be that
+--   of another payment.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; status_of_payments.
 CREATE OR REPLACE FUNCTION {cell}.last_rail_reference(outbox_id uuid) RETURNS text

@@ -1,7 +1,8 @@
 -- latest_suspensions(most integer) -> (suspension_id uuid, cause text, detail text, opened_at timestamptz,
 --     accepted_at timestamptz, known_until timestamptz, doubted_until timestamptz, server_started_at timestamptz, timeline bigint)
---   The latest suspensions, newest first, until when callers may repeat calls after each, and
---   the server on which it was opened or taken over. An unknown known_until is the epoch.
+--   The latest suspensions, newest first, with the time until which callers may repeat calls after
+--   each, and the server on which it was opened or taken over. An unknown known_until is returned
+--   as the epoch.
 -- reads:   payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.latest_suspensions(most integer)

@@ -1,7 +1,7 @@
 -- left_the_archive(outbox_id uuid) -> boolean
---   Whether the instruction is of before the oldest partition of the archive: its
---   month was detached, and the registry alone remembers it. While DEFAULT is not
---   attached nothing is known to have left: the rows may be in there.
+--   Whether the instruction is older than the oldest partition of the archive: its month was
+--   detached, and only the registry remembers it. While no DEFAULT partition is attached, the
+--   answer is false, because the rows may be in that partition.
 -- reads:   the catalog.   locks: nothing.   called by: record_late_outcome, outcome_place, recall_memory, executor.
 CREATE OR REPLACE FUNCTION {cell}.left_the_archive(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE

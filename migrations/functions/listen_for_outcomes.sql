@@ -1,10 +1,11 @@
 -- listen_for_outcomes() -> boolean
---   Lets this session hear outcomes: LISTEN "{cell}.payment_outcomes", whose payload
---   is one or more outbox_ids with a space between them, and takes the advisory lock by which they are told (notify_outcome).
---   True: every outcome that is committed from now on is told, for as long as the
---   session lives. False: another session has the lock, so that they are told as long
---   as that one lives, or writers did not give it back within a second: call again soon.
---   A word only wakes; ask for the status after the call, and after each word.
+--   Subscribes this session to outcomes: executes LISTEN "{cell}.payment_outcomes", whose payload
+--   is one or more outbox_ids separated by spaces, and acquires the advisory lock that makes
+--   writers notify (notify_outcome). Returns true if every outcome that is committed from now on is
+--   notified while the session lives. Returns false if another session holds the lock, so that
+--   outcomes are notified while that session lives, or if writers did not release it within a
+--   second: call again soon. A notification is only a wake-up: read the status after this call and
+--   after each notification.
 -- reads:   pg_locks.   locks: the advisory lock, exclusively, until the session ends.
 -- called by: ingest, api.
 CREATE OR REPLACE FUNCTION {cell}.listen_for_outcomes() RETURNS boolean
@@ -25,7 +26,7 @@ BEGIN
     RETURN holder = pg_backend_pid();
   END IF;
   BEGIN
-    -- While it waits in line writers do not get the lock, and tell already.
+    -- While this session is queued for the lock, writers do not get it and already notify.
     PERFORM pg_advisory_lock(key);
     RETURN true;
   EXCEPTION WHEN lock_not_available THEN

@@ -1,5 +1,5 @@
 -- lock_payment(outbox_id uuid) -> void
---   Takes the lock that operators, callbacks and the late path share.
+--   Acquires the row lock that operators, callbacks and record_late_outcome share.
 -- errors:  RH010 unknown instruction.   reads: payment_outbox_keys.   locks: the keys row.
 -- called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.lock_payment(outbox_id uuid) RETURNS void

@@ -1,5 +1,5 @@
 -- log_operator_act(act text, subject text, outbox_id uuid, reason text, detail jsonb) -> void
---   One row of the append-only log; the actor is the login.
+--   Appends one row to the operator log; the actor is the login.
 -- writes:  payment_operator_log.   locks: nothing.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.log_operator_act(act text, subject text, outbox_id uuid, reason text, detail jsonb DEFAULT '{}') RETURNS void
 LANGUAGE sql

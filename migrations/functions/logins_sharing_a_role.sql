@@ -1,8 +1,7 @@
 -- logins_sharing_a_role(login text) -> text[]
---   The logins whose instructions a login may ask about: itself, and those with which
---   it shares a role. The roles that Railhead makes are shared by all of their kind,
---   and so are PostgreSQL's own: these do not count. A role is shared by all logins that
---   are its members, be it through other roles.
+--   The logins whose instructions a login may ask about: the login itself, and those with which it
+--   shares a role, directly or through other roles. The roles that Railhead creates, which all
+--   logins of a kind share, and the roles of PostgreSQL itself do not count.
 -- reads:   the catalog.   locks: nothing.   called by: payment_status_batch.
 CREATE OR REPLACE FUNCTION {cell}.logins_sharing_a_role(login text) RETURNS text[]
 LANGUAGE sql STABLE

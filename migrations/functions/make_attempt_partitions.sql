@@ -1,5 +1,5 @@
 -- make_attempt_partitions(stem text, months_ahead integer) -> SETOF text
---   What ensure_attempt_partitions does, for the one table of the archive that stem names.
+--   Does the work of ensure_attempt_partitions for the one table of the archive that stem names.
 -- errors, reads, writes, locks: as there.   called by: ensure_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.make_attempt_partitions(stem text, months_ahead integer) RETURNS SETOF text
 LANGUAGE plpgsql
@@ -10,7 +10,7 @@ DECLARE
   parent     CONSTANT regclass := '{cell}.' || stem;
   remnant    CONSTANT text := stem || '_default';
   this_month CONSTANT timestamptz := date_trunc('month', clock_timestamp());
-  -- Ids of a later time are no times: a clock was wrong, or they were written by hand.
+  -- A later id does not hold a real time: a clock was wrong, or the id was written by hand.
   horizon    CONSTANT timestamptz := this_month + interval '10 years';
   attached   oid;
   month      timestamptz;
@@ -27,7 +27,7 @@ BEGIN
     EXCEPTION WHEN check_violation THEN
       RAISE WARNING USING MESSAGE = format(
         '%s_default was detached from %s and holds rows of months that have partitions: it is not attached again', stem, parent),
-        HINT = format('Compare its rows with those of the archive, INSERT INTO %s what is missing there, and rename it; the next turn makes another.', parent);
+        HINT = format('Compare its rows with those of the archive, INSERT INTO %s what is missing there, and rename it; the next run creates another one.', parent);
     END;
   END IF;
 
@@ -39,7 +39,7 @@ BEGIN
   END IF;
   IF last_used > horizon THEN
     RAISE WARNING USING MESSAGE = format(
-      'the DEFAULT partition of %s holds rows whose outbox_id is of %s, which is no time of an enqueue; it stays as it is', parent, last_used::date);
+      'the DEFAULT partition of %s holds rows whose outbox_id is of %s, which can''t be the time of an enqueue; it stays as it is', parent, last_used::date);
   ELSIF EXISTS (
     SELECT FROM generate_series(first_used, last_used, interval '1 month') m(month)
     WHERE to_regclass('{cell}.' || stem || '_' || to_char(m.month, '"y"YYYY"m"MM')) IS NOT NULL)

@@ -1,9 +1,9 @@
 -- may_be_forgotten_until(outbox_id uuid) -> timestamptz
---   The latest moment at which a send of the instruction may have been claimed that a
---   restore forgot: when the last suspension was opened that concerns it. Null: none does.
+--   The latest time at which a send that a restore forgot may have been claimed: the time when the
+--   last suspension was opened that concerns the instruction. Null if none does.
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: send_may_be_forgotten, inquiry_said_not_executed, answer_open_claim, just_replayed,
---          resolve_payment. payment.Claim.Weigh has the same rule.
+--          resolve_payment. payment.Claim.Weigh implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.may_be_forgotten_until(outbox_id uuid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -1,7 +1,6 @@
 -- missing_field(required jsonb, payload jsonb) -> text
---   The first of the dotted paths that a payload does not have, or has as null, in the
---   order of the array; null: it has them all. A number in a path is an index into an
---   array. rails.Checks has the same rule.
+--   The first of the dotted paths, in the order of the array, that is missing or null in a payload;
+--   null if none is. A number in a path is an array index. rails.Checks implements the same rule.
 -- reads, writes, locks: nothing.   called by: the enqueue functions, payment_outbox_violation.
 CREATE OR REPLACE FUNCTION {cell}.missing_field(required jsonb, payload jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -2,13 +2,13 @@
 --     place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid,
 --     done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[], event_types text[],
 --     created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean, notes bigint) -> boolean
---   Notes what the worker that has an endpoint has delivered: the endpoint's place (null
---   place_system: as it was), what waits no more (done_*), and what waits from now on, each with
---   its wait (null: until an operator asks). What waits already is changed by a try alone. taken:
---   the endpoint took something; again: what waits is due now and is tried as often as if it had failed
---   once, but for what an operator has to ask for. The lease goes on for so long. False: the worker has the endpoint no more, or
---   the row is not as the look at what is due has found it (notes), as after a failover; and
---   nothing was noted.
+--   Notes the deliveries of the worker that has the lease of an endpoint: the new cursor
+--   (place_system null: unchanged), the events that are done (done_*), and the events to retry,
+--   each with its wait (null: until an operator asks). An event that is already to be retried is
+--   changed only by another try. taken: the endpoint accepted an event. again: all events to retry
+--   become due now with the backoff of a first failure, except those that need an operator. The
+--   lease is extended by lease_ms. Returns false, and notes nothing, if another worker has the
+--   lease, or if the row has changed since event_deliveries read it (notes), as after a failover.
 -- errors:  RH005 more than 10,000 events. 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_event_endpoints, payment_event_retries.   locks: the endpoint's row.
 -- called by: events.

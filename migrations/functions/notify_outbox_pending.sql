@@ -1,28 +1,28 @@
 -- notify_outbox_pending() -> trigger
---   Rings the bell for relayers that sleep: NOTIFY "{cell}.outbox_pending",
---   payload new_work. A bell only wakes; it carries nothing that a listener trusts.
+--   Notifies idle relayers of new work: NOTIFY "{cell}.outbox_pending" with the payload new_work. A
+--   notification is only a wake-up; no listener trusts its content.
 --
---   NOTIFY takes a database-wide lock at commit and keeps it through the flush, so
---   it is rung only while some relayer sleeps. A relayer takes an advisory lock
---   exclusively before it sleeps, and looks for due rows once more. The trigger's
---   condition takes the same lock shared, until its transaction ends; a condition,
---   because this function is not even called where no relayer sleeps:
+--   NOTIFY takes a database-wide lock at commit and holds it through the flush, so a transaction
+--   notifies only while some relayer is idle. Before it becomes idle, a relayer acquires an
+--   advisory lock exclusively and then checks once more for due rows. The condition of the trigger
+--   tries to acquire the same lock shared, until the transaction ends. It is a condition so that
+--   this function is not even called while no relayer is idle:
 --
---   it gets the lock      no relayer sleeps. One that wants to sleep can't get its
---                         lock before this transaction has ended, and then looks
---                         once more: it sees what this transaction has committed
---   it can't              some relayer sleeps, or is looking once more: ring
+--   it gets the lock      No relayer is idle. One that wants to become idle can't acquire the
+--                         lock before this transaction has ended, and then checks once
+--                         more: it sees the rows that this transaction has committed.
+--   it does not           Some relayer is idle, or is checking once more: notify.
 --
---   Neither a flag nor a snapshot is involved, so it holds at every isolation
---   level and however long the caller's transaction is; a relayer that dies gives
---   its lock back. What a relayer that dies awake leaves unrung is found by the
---   poll of another, one poll interval late at the worst.
+--   This involves neither a flag nor a snapshot, so it is correct at every isolation level and for
+--   a transaction of any length. A relayer that dies releases its lock. Rows that only a relayer
+--   which died would have found are found by another relayer's poll, at most one poll interval
+--   late.
 --
---   A transaction that has rung can't be prepared for two-phase commit. One with
---   {cell}.notify set to off neither rings nor takes the lock: relayers find its
---   rows by their poll.
--- reads, writes: nothing.   locks: the cell's bell, shared, until the transaction
---          ends; NOTIFY's queue lock at commit, if it rings.
+--   A transaction that has notified can't be prepared for two-phase commit. A transaction with
+--   {cell}.notify set to off neither notifies nor takes the lock; relayers find its rows by
+--   polling.
+-- reads, writes: nothing.   locks: the advisory lock of the cell's notifier, shared, until the
+--          transaction ends; NOTIFY's queue lock at commit, if it notifies.
 -- called by: the insert trigger of payment_outbox_pending.
 CREATE OR REPLACE FUNCTION {cell}.notify_outbox_pending() RETURNS trigger
 LANGUAGE plpgsql

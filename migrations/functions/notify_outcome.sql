@@ -1,16 +1,16 @@
 -- notify_outcome(outbox_id uuid) -> void
---   Wakes callers that wait for outcomes: NOTIFY "{cell}.payment_outcomes" with the
---   outbox_id, at commit. It carries nothing else: a caller that is woken asks for the
---   status. Record tells up to 200 in one NOTIFY, with a space between them.
+--   Notifies callers that wait for outcomes: NOTIFY "{cell}.payment_outcomes" with the outbox_id,
+--   at commit. A notification is only a wake-up: the caller then reads the status. record.sql puts
+--   up to 200 ids into one notification, separated by spaces.
 --
---   NOTIFY takes a database-wide lock at commit, so it is said only while some caller
---   waits. One who waits holds an advisory lock exclusively, or waits for it, and asks
---   for the status after that; who writes an outcome tries to take it shared, until the
---   end of its transaction. If it gets it, no caller waits yet, and one that begins to
---   wait sees what was committed.
+--   NOTIFY takes a database-wide lock at commit, so a transaction notifies only while some caller
+--   waits. A waiting caller holds an advisory lock exclusively, or is queued for it, and reads the
+--   status after that. A writer of an outcome tries to acquire the lock shared until the end of its
+--   transaction. If it succeeds, no caller waits yet, and one that begins to wait will see the
+--   committed outcome.
 -- reads, writes: nothing.   locks: the advisory lock, shared; NOTIFY's queue lock at
---          commit, if it tells.
--- called by: executor (record has the same inline), append_outbox_row,
+--          commit, if it notifies.
+-- called by: executor (record.sql has the same inline), append_outbox_row,
 --          open_dead_letters, cancel_payment.
 CREATE OR REPLACE FUNCTION {cell}.notify_outcome(outbox_id uuid) RETURNS void
 LANGUAGE sql

@@ -1,6 +1,6 @@
 -- number_time_budget() -> trigger
---   Numbers the time budget: each change of it is the next version, by whichever
---   login, and nothing else changes the number.
+--   Numbers the versions of the time budget: each change of it, by any login, is the next version,
+--   and nothing else changes the number.
 -- reads, writes, locks: nothing.   called by: a trigger of payment_outbox_settings.
 CREATE OR REPLACE FUNCTION {cell}.number_time_budget() RETURNS trigger
 LANGUAGE plpgsql

@@ -1,13 +1,13 @@
 -- open_dead_letters(outbox_ids uuid[], reasons text[], error_codes text[]) -> void
---   Opens the dead letter of each instruction, or reopens it with the new reason. One
---   that is open keeps the time since when; an open CONFLICT keeps its reason too,
---   because an operator has to compare what contradicts itself, whatever came after, and
---   TAMPERED does where the row is set aside, or was asked about and is as unknown. What
---   was never registered, and so was forged, has its letter too, under its outbox_id
---   where no row of it names an instruction. Amount, attempts and the
---   rail's last answer are kept as the rows say now, which leave the archive before the
---   letter does. The row that
---   contradicts is noted. Callers that wait for the outcome are woken.
+--   Opens the dead letter of each instruction, or reopens it with the new reason. A letter that is
+--   already open keeps its opened_at. An open CONFLICT keeps its reason, because an operator has to
+--   compare the contradiction whatever came later. So does TAMPERED, if the row is then
+--   quarantined, or was inquired about and is still unknown. A forged instruction, which was never
+--   registered, gets a letter too, under its outbox_id if none of its rows names an instruction.
+--
+--   Amount, attempts and the last answer of the rail are copied from the rows, which leave the
+--   archive before the letter does. A row that contradicts earlier ones is recorded in
+--   payment_outbox_contradictions. Callers that wait for the outcome are notified.
 -- reads:   payment_outbox_keys, payment_outbox_instructions, payment_outbox_attempts, payment_outbox_pending.
 -- writes:  payment_dead_letters, payment_outbox_contradictions.   locks: the letters' rows, in the order of outbox_id.
 -- called by: executor (record, set_aside, expire), record_late_outcome, answer_open_claim, resolve_payment.
@@ -66,7 +66,7 @@ BEGIN
     opened_at = CASE WHEN d.status IN ({closed_letters}) THEN excluded.opened_at ELSE d.opened_at END,
     updated_at = excluded.updated_at;
   IF 'CONFLICT' = ANY ($2) THEN
-    -- The row that contradicts is the last one: its writer opens the letter.
+    -- The contradicting row is the last one, because its writer opens the letter.
     INSERT INTO {cell}.payment_outbox_contradictions (outbox_id, attempt_no)
     SELECT l.outbox_id, a.attempt_no
     FROM unnest($1, $2) AS l(outbox_id, reason)

@@ -1,8 +1,8 @@
 -- open_enqueue(scope text, name text, reason text) -> boolean
---   Takes new instructions again of what close_enqueue closed, by the same scope and name.
---   True if it was closed. Each gate is opened by itself: a rail that is closed stays so when
---   the whole cell is opened.
--- errors:  RH002 without a reason, or no such scope; RH003 unknown rail; RH010 a participant
+--   Accepts new instructions again: opens the gate that close_enqueue closed under the same scope
+--   and name. Returns true if it was closed. Each gate is opened separately: a closed rail stays
+--   closed when the gate of the whole cell is opened.
+-- errors:  RH002 without a reason, or with an unknown scope; RH003 unknown rail; RH010 a participant
 --          that never enqueued; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_rules, and what require_gate reads.
 -- writes:  payment_closed_gates, payment_outbox_rules by its trigger, payment_operator_log.

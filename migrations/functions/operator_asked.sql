@@ -1,6 +1,6 @@
 -- operator_asked(outbox_id uuid, attempt_no integer) -> boolean
---   Whether the claim of this number is the one inquiry that an operator asked for: the
---   row before it, LATE_OUTCOME aside, is that of inquire_payment.
+--   Whether the claim with this number is the one inquiry that an operator asked for: the row
+--   before it, other than LATE_OUTCOME rows, was written by inquire_payment.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; require_rails_word, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.operator_asked(outbox_id uuid, attempt_no integer) RETURNS boolean

@@ -1,9 +1,9 @@
 -- outbox_batch_item(item integer, value jsonb) -> outbox_batch_item
---   Reads one item of a batch. What can't be read is named in error_code,
---   error_message, error_hint, error_field and error_rule, never raised: a bad item must not take the
---   others down. A moment is written as RFC 3339 has it, as in a file of railhead
---   enqueue: what PostgreSQL would read beyond that means another moment with
---   another clock or zone of the session ('tomorrow', or no zone).
+--   Parses one item of a batch. An error is not raised, because an invalid item must not affect the
+--   others; it is returned in error_code, error_message, error_hint, error_field and error_rule. A
+--   timestamp must be in the form of RFC 3339, as in a file for railhead enqueue. Other forms that
+--   PostgreSQL would accept ('tomorrow', or no time zone) depend on the clock or the time zone of
+--   the session.
 -- reads:   nothing.   called by: read_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.outbox_batch_item(item integer, value jsonb) RETURNS {cell}.outbox_batch_item
 LANGUAGE plpgsql STABLE

@@ -1,9 +1,9 @@
 -- outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) -> boolean
---   Whether some send of the instruction, other than the one just settled, has
---   no trustworthy answer: it was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE
---   and no refusal of that very send came later; or a worker whose claim a restore
---   forgot said so, of its own send or of one before it; or the rail has called the payment
---   in progress since the one just settled, and it has not ended as FAILED after that.
+--   Whether some send of the instruction, other than the one that was just answered, has no
+--   trustworthy answer. Such a send was answered UNKNOWN, ACCEPTED or ZOMBIE_REQUEUE, and no later
+--   refusal is of that very send; or a worker whose claim a restore forgot reported it, of its own
+--   send or of an earlier one; or, after the send that was just answered, the rail reported the
+--   payment as in progress, and the payment has not ended as FAILED since.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: record_late_outcome.
 CREATE OR REPLACE FUNCTION {cell}.outbox_unsettled_send(outbox_id uuid, settled_attempt_no integer) RETURNS boolean
 LANGUAGE plpgsql STABLE

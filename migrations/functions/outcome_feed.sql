@@ -1,23 +1,23 @@
 -- outcome_feed(after_xact xid8, after_outbox_id uuid, after_attempt_no integer, rows_max integer, ahead boolean)
 --   -> setof (at_xact, at_outbox_id, at_attempt_no, at_attempt_id, settled, in_place, event_type, and what the row says)
---   Rows of the archive that answer, repair or act, in an order that no late commit can
---   break: by the transaction that wrote them, and only of transactions before the oldest
---   that is under way in the server, so that none of a lower number can come after. At most
---   rows_max places, after the one that is given. A place is one row of the archive, and
---   every place has one row here or more.
+--   Rows of the archive that answer, repair or act, in an order that no late commit can break: the
+--   order of the transactions that wrote them, up to the oldest transaction that is in progress in
+--   the server, so that no row with a lower transaction number can follow. Returns the rows of at
+--   most rows_max places after the given one. A place is one row of the archive, and each place
+--   returns at least one row.
 --
---   Of one instruction the rows come in the order of their numbers. A transaction that began
---   to write before another and went on after it has the lower number, and may have the later
---   row: each row is told at the first place of its instruction's rows from it on. in_place
---   says that it is the place's own, or that the place has none (outbox_id null) because it
---   was told before.
+--   The rows of one instruction are in the order of their numbers. A transaction that began to
+--   write before another one and continued after it has the lower transaction number and may have
+--   the higher row number. Each row is therefore returned at the first place, from that row on, of
+--   its instruction's rows. in_place: the row is that of the place itself, or the place has no row
+--   (outbox_id is null) because its row was returned before.
 --
---   With ahead come the rows behind these too that are committed already (settled false):
---   others may come before them yet.
+--   With ahead, committed rows after these are returned too (settled is false); other rows may
+--   still come before them.
 --
---   Rows that were written before the column xact are older than the feed. event_type is null
---   where a row is no event: see payment.EventType.
--- errors:  55P03 after 5 s in which the archive is locked as a whole.
+--   Rows that were written before the column xact existed are not in the feed. event_type is null
+--   if a row is not an event: see payment.EventType.
+-- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts, payment_outbox_keys, payment_outbox_contradictions.
 -- locks:   nothing.   called by: api_events, event_deliveries, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed(after_xact xid8, after_outbox_id uuid, after_attempt_no integer, rows_max integer, ahead boolean)
@@ -50,7 +50,7 @@ BEGIN
         WHERE b.outbox_id = e.outbox_id AND b.attempt_no < e.attempt_no AND b.state NOT IN ({claim_states})
         ORDER BY b.attempt_no DESC LIMIT 1)
         THEN NULL
-      -- Evidence that came late may be the first that says so.
+      -- Late evidence may be the first to make the outcome unknown.
       WHEN e.state = 'LATE_OUTCOME' THEN CASE WHEN e.outcome_unknown AND (
         SELECT b.outcome_unknown
         FROM {cell}.payment_outbox_attempts b

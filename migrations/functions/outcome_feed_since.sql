@@ -1,9 +1,9 @@
 -- outcome_feed_since(moment timestamptz) -> xid8
---   A transaction from which on outcome_feed has the rows that were written at this moment
---   or later, and some of before. Times follow the order of transactions but for those that
---   were under way for long: one that has ended by now, had written for longer than a minute
---   and began more than a minute before the moment may come before it.
--- errors:  55P03 after 5 s in which the archive is locked as a whole.
+--   A transaction number from which outcome_feed has all rows that were written at the given time
+--   or later, and some earlier ones. Times follow the order of transactions, except for long
+--   transactions: a row may come before it if its transaction has ended, had been writing for more
+--   than a minute, and began more than a minute before the given time.
+-- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: outcome_place, api_events, take_event_endpoint, redeliver_events, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_feed_since(moment timestamptz) RETURNS xid8
@@ -22,7 +22,8 @@ DECLARE
   middle bigint;
   first  record;
 BEGIN
-  -- low: a row of a transaction below it was written before the moment, or there is none.
+  -- Invariant: rows of transactions below low were written before the given time, or there are
+  -- none.
   WHILE low < high LOOP
     middle := low + (high - low) / 2;
     SELECT s.xact::text::bigint AS xact, s.created_at INTO first
@@ -36,7 +37,7 @@ BEGIN
       low := greatest(first.xact, middle) + 1;
     END IF;
   END LOOP;
-  -- What is under way now is told, however early it began.
+  -- Transactions that are in progress now are included, however early they began.
   RETURN least(low::text::xid8, pg_snapshot_xmin(pg_current_snapshot()));
 END
 $$;

@@ -1,6 +1,6 @@
 -- outcome_newest() -> (xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid)
---   The last place that outcome_feed has now; nulls: it has none.
--- errors:  55P03 after 5 s in which the archive is locked as a whole.
+--   The last place that outcome_feed has now; nulls if it has none.
+-- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: api_events, take_event_endpoint, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_newest(OUT xact xid8, OUT outbox_id uuid, OUT attempt_no integer, OUT attempt_id uuid)

@@ -1,14 +1,18 @@
 -- outcome_place(xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid, system_identifier text)
 --   -> (xact xid8, outbox_id uuid, attempt_no integer, went_back boolean)
---   Where a reader of outcome_feed goes on that had come to this row of the archive; null
---   xact: at the first row. Where the row is not there, or is another's, a failover or a
---   restore has forgotten it, and what the reader was told after some moment is not in
---   these rows: it goes back to an hour before that moment, and is told some rows again. No
---   row that was written since can stand before that: each was written later, by clocks (of
---   the worker that made the row's id, and of both servers) that differ by less. On another server than the row was read from
---   (system_identifier) transactions count anew, and it goes back as well.
---   The row of a month that has left the archive is taken for what it was.
--- errors:  55P03 after 5 s in which the archive is locked as a whole.
+--   The place from which a reader of outcome_feed continues whose cursor is this row of the
+--   archive; if xact is null, the beginning of the feed.
+--
+--   If the row does not exist, or its number belongs to another row, a failover or a restore has
+--   forgotten it, and the rows that the reader received after some time are not in this database.
+--   The reader then goes back to one hour before that time and receives some rows again. No row
+--   that was written since can come before that: each was written later, and the clocks involved
+--   (that of the worker that made the row's id, and those of both servers) differ by less than an
+--   hour. On a server other than the one from which the cursor comes (system_identifier),
+--   transactions are numbered anew, and the reader goes back too.
+--
+--   A row of a month that has left the archive is assumed to be unchanged.
+-- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
 -- locks:   nothing.   called by: api_events, event_deliveries, redeliver_events, readers.
 CREATE OR REPLACE FUNCTION {cell}.outcome_place(xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid, system_identifier text,
@@ -30,7 +34,7 @@ BEGIN
   to_attempt_no := coalesce($3, 0);
   IF ($4 IS NULL OR $4 = none) AND ($5 IS NULL OR same) THEN
     RETURN;
-  ELSIF $4 IS NULL OR $4 = none THEN -- the beginning of another server's feed
+  ELSIF $4 IS NULL OR $4 = none THEN -- the cursor is at the beginning of another server's feed
     went_back := true;
     to_xact := '0'::xid8;
     RETURN;
@@ -42,7 +46,7 @@ BEGIN
   END IF;
   went_back := true;
   to_xact := {cell}.outcome_feed_since(least({cell}.uuidv7_time($4), (
-    -- What the old server went on to tell after this one had taken over.
+    -- Rows that the old server delivered after this one had taken over.
     SELECT min(s.opened_at) FROM {cell}.payment_outbox_suspensions s
     WHERE s.opened_at > {cell}.uuidv7_time($4) - interval '1 day')) - interval '1 hour');
   to_outbox_id := none;

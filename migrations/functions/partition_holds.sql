@@ -1,6 +1,6 @@
 -- partition_holds(partition oid, id uuid) -> boolean
---   Whether a range partition of payment_outbox_attempts takes this outbox_id;
---   false for DEFAULT.
+--   Whether a range partition of payment_outbox_attempts holds this outbox_id; false for the
+--   DEFAULT partition.
 -- reads:   catalogs.   locks: nothing.   called by: make_attempt_partitions.
 CREATE OR REPLACE FUNCTION {cell}.partition_holds(partition oid, id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT

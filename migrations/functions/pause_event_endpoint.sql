@@ -1,6 +1,6 @@
 -- pause_event_endpoint(endpoint_id text, worker_id text, epoch bigint, reason text) -> boolean
---   Ends deliveries to an endpoint that said that it is gone, until an operator has them
---   begin again. False: the worker has the endpoint no more.
+--   Pauses deliveries to an endpoint that has answered that it is gone, until an operator resumes
+--   them. Returns false if another worker has the lease of the endpoint.
 -- errors:  RH002 without a reason, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_event_endpoints, payment_operator_log.   locks: the endpoint's row.
 -- called by: events.

@@ -1,6 +1,6 @@
 -- pause_of(rail_type text, participant_id text) -> text
---   What keeps the instructions of a participant on a rail from being claimed:
---   'everything is paused', 'rail bank is paused', 'participant p is paused'. Null: nothing.
+--   The pause that prevents claims of a participant's instructions on a rail: 'everything is
+--   paused', 'rail bank is paused' or 'participant p is paused'. Null if there is none.
 -- reads:   payment_rails, payment_paused_participants.   locks: nothing.
 -- called by: inquire_payment, require_rails_word.
 CREATE OR REPLACE FUNCTION {cell}.pause_of(rail_type text, participant_id text) RETURNS text

@@ -1,8 +1,9 @@
 -- pause_participant(participant_id text, reason text [, until timestamptz]) -> boolean
---   Stops claims of a participant's instructions. The reaper ends the pause at until;
---   without it an operator does. True if it was not paused before. A pause that is in
---   force keeps its login, time and reason, and ends when the later of the two does.
--- errors:  RH002 without a reason, or an until that is over or more than 366 days ahead;
+--   Stops claims of a participant's instructions. The reaper ends the pause at until; if until is
+--   null, an operator has to. Returns true if the participant was not paused before. A pause that
+--   is in force keeps its login, time and reason, and ends at the later of the two ends, or never
+--   if one of them is null.
+-- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
 -- reads:   participant_outbox_sequences.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.

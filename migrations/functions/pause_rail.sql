@@ -1,9 +1,9 @@
 -- pause_rail(rail_type text, reason text [, until timestamptz]) -> boolean
---   Stops claims of a rail, or of everything ('*'). What is in flight goes on. The
---   reaper ends the pause at until; without it an operator does. True if it was not
---   paused before. A pause that is in force keeps its login, time and reason, and ends
---   when the later of the two does: never, if one has no end.
--- errors:  RH002 without a reason, or an until that is over or more than 366 days ahead;
+--   Stops claims of a rail, or of everything ('*'). Calls in flight continue. The reaper ends the
+--   pause at until; if until is null, an operator has to. Returns true if the rail was not paused
+--   before. A pause that is in force keeps its login, time and reason, and ends at the later of the
+--   two ends, or never if one of them is null.
+-- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH003 unknown rail, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean

@@ -1,24 +1,24 @@
 -- payment_certainty(outbox_id uuid, settled boolean) -> text
---   What is known about the money, in the words of the ledger package's Certainty:
---   NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE,
---   NOT_EXECUTED_BY_EVIDENCE. Whatever may have reached the rail without a
---   trustworthy answer is OUTCOME_UNKNOWN, however old it is. settled is what server_is_settled
---   says, which reads more than one row of an instruction and is asked once for many.
+--   What is known about the money, in the terms of the ledger package's Certainty: NOT_SENT,
+--   OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED, EXECUTED_BY_EVIDENCE or
+--   NOT_EXECUTED_BY_EVIDENCE. An instruction that may have reached the rail and has no trustworthy
+--   answer is OUTCOME_UNKNOWN, whatever its age. settled is the result of server_is_settled; it
+--   does not depend on the instruction, so that a caller evaluates it once for many.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending, payment_dead_letters,
 --          payment_operator_log, and what repeats_forgotten_call reads.   locks: nothing.
--- called by: status_of_payments, inquire_payment, require_rails_word. Timeline.Certainty has the same rule.
+-- called by: status_of_payments, inquire_payment, require_rails_word. Timeline.Certainty implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.payment_certainty(outbox_id uuid, settled boolean) RETURNS text
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-  last     {cell}.payment_outbox_attempts; -- that is not LATE_OUTCOME
-  refused  {cell}.payment_outbox_attempts; -- the latest proof that a send was not executed
+  last     {cell}.payment_outbox_attempts; -- the last row that is not LATE_OUTCOME
+  refused  {cell}.payment_outbox_attempts; -- the latest row that proves that a send was not executed
   waiting  {cell}.payment_outbox_pending;
   waits    boolean;
   ended    boolean;
-  doubted  boolean; -- by evidence that came after the last state
+  doubted  boolean; -- evidence after the last state contradicts it
 BEGIN
   IF EXISTS (
     SELECT FROM {cell}.payment_dead_letters d
@@ -46,7 +46,8 @@ BEGIN
       OR a.result = 'REFUSED_RAIL' AND a.rail_code <> ''
       OR a.result = 'NOT_FOUND' AND NOT a.outcome_unknown AND a.state <> 'LATE_OUTCOME'
       OR a.state = 'FAILED' AND a.error_code = 'RESOLVED')
-    -- What is refused after an operator's evidence was another send, or may be of one among several.
+    -- A refusal that follows an operator's evidence is of another send, or may be of one among
+    -- several.
     AND (a.result IS NOT DISTINCT FROM 'REFUSED' AND a.state <> 'LATE_OUTCOME' OR (
       SELECT r.state = 'FAILED' AND r.error_code IS NOT DISTINCT FROM 'RESOLVED'
       FROM {cell}.payment_outbox_attempts r
@@ -63,7 +64,8 @@ BEGIN
   IF doubted AND NOT ended THEN
     RETURN 'OUTCOME_UNKNOWN';
   END IF;
-  -- That it was not looked at, or never sent, is no word about the call that it may repeat.
+  -- A refusal that never reached the payment, or a send that never left, says nothing about the
+  -- call that this one may repeat.
   IF (refused.outbox_id IS NULL OR refused.result IN ({left_nothing_results}))
     AND {cell}.repeats_forgotten_call((SELECT k.created_at FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = $1)) IS NOT NULL
   THEN
@@ -77,7 +79,7 @@ BEGIN
   END IF;
   RETURN CASE
     WHEN EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.outcome_unknown) THEN 'OUTCOME_UNKNOWN'
-    WHEN last.outbox_id IS NULL AND NOT waits THEN 'OUTCOME_UNKNOWN' -- only its key is left
+    WHEN last.outbox_id IS NULL AND NOT waits THEN 'OUTCOME_UNKNOWN' -- only its registry row is left
     ELSE 'NOT_SENT' END;
 END
 $$;

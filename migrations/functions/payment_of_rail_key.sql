@@ -1,5 +1,5 @@
 -- payment_of_rail_key(rail_key uuid) -> uuid
---   The outbox_id of the instruction that a rail knows by this key; null: none.
+--   The outbox_id of the instruction with this rail key; null if there is none.
 -- reads:   payment_outbox_keys.   locks: nothing.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.payment_of_rail_key(rail_key uuid) RETURNS uuid
 LANGUAGE sql STABLE SECURITY DEFINER

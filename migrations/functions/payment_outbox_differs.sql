@@ -1,9 +1,9 @@
 -- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) -> text[]
---   Which of these arguments of a repeated call are not what the first call said, by
---   name, in this order; {}: none. They are no content, so that the call is no
---   conflict, and nothing of them is taken over. Null where it can't be told: the
---   instruction's rows have left the archive, or it was set aside and replayed, which
---   gives it other times. A not_before that was over at the enqueue is the same as none.
+--   The names of those arguments of a repeated call that differ from the first call, in this order;
+--   {} if none does. They are not part of the content: the call is not a conflict, and the first
+--   values stay in force. Null if the answer is not known, because the instruction's rows have left
+--   the archive, or because it was quarantined and replayed, which sets other times. A not_before
+--   that was already past at the enqueue equals none.
 -- reads: payment_outbox_instructions, payment_dead_letters, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
 -- called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
@@ -12,7 +12,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  -- Of nanoseconds one caller's library keeps the microseconds, and another rounds.
+  -- Some client libraries truncate nanoseconds to microseconds, and others round them.
   unit  CONSTANT interval := interval '1 microsecond';
   first record;
   once  boolean := (SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1);
@@ -20,7 +20,7 @@ BEGIN
   IF EXISTS (SELECT FROM {cell}.payment_dead_letters d WHERE d.outbox_id = $1 AND d.reason = 'UNCLAIMABLE') THEN
     RETURN NULL;
   END IF;
-  -- Later rows may have the times that a replay gave.
+  -- Later rows may hold times that a replay has set.
   SELECT a.next_attempt_at, a.expires_at, a.priority, a.enqueued_at, a.payload IS NOT NULL AS older INTO first
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.enqueued_at IS NOT NULL
@@ -34,12 +34,13 @@ BEGIN
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
-  -- What was enqueued before there was such a row is sent as the profile says.
+  -- An instruction that is older than payment_outbox_instructions has no send_once: it is sent as
+  -- the profile allows.
   once := coalesce(once, CASE WHEN first.older THEN false END);
   IF once IS NULL THEN
     RETURN NULL;
   END IF;
-  -- An operator has changed when it is due before it was claimed the first time.
+  -- An operator may have changed the due time before the first claim. The log has the original one.
   first.next_attempt_at := coalesce((
     SELECT (l.detail ->> 'from')::timestamptz
     FROM {cell}.payment_operator_log l

@@ -1,9 +1,9 @@
 -- payment_outbox_state(outbox_id uuid) -> text
---   The one word that a caller gets: CONFLICT while a CONFLICT dead letter is
---   open (so that it is not paid again under a new key); while the instruction waits
---   PENDING if it was never sent, or provably not executed, UNKNOWN if some send has no
---   trustworthy answer, and ACCEPTED if the rail took it and its final word is to come;
---   else its last state that is not LATE_OUTCOME.
+--   The state of an instruction in one word, as callers see it. CONFLICT: a CONFLICT dead letter is
+--   open (so that the payment is not made again under a new key). While the instruction is pending:
+--   PENDING if it was never sent or is provably not executed, UNKNOWN if some send has no
+--   trustworthy answer, ACCEPTED if the rail has accepted it and its final answer is outstanding.
+--   Otherwise its last state that is not LATE_OUTCOME.
 -- reads: payment_dead_letters, payment_outbox_pending, payment_outbox_attempts.
 -- called by: owner's functions and views.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_state(outbox_id uuid) RETURNS text

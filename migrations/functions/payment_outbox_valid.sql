@@ -1,16 +1,15 @@
 -- payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
 --                      priority, headers, written, payload_bytes_max, headers_bytes_max, payload_depth_max, digits,
 --                      refuse_card_numbers) -> boolean
---   Whether an instruction is valid beyond doubt. Not true, null included, says
---   nothing but that payment_outbox_violation has to look; true, that on a known rail
---   and without a forbidden key in the text it would find no fault. The property
---   test TestSoundHasNoFault holds the two against each other.
+--   Whether an instruction is certainly valid. If the result is not true (null included),
+--   payment_outbox_violation has to check the instruction. If it is true, the rail is known, and
+--   the text holds no forbidden key, payment_outbox_violation would find no violation. The property
+--   test TestSoundHasNoFault compares the two functions.
 --
---   One expression that the planner puts in the caller's place, because the good
---   case is nearly every case. For that it has no search_path of its own; its
---   callers have. written is the payload's text; the limits are those of
---   payment_outbox_settings; digits is the exponent of the payload's currency,
---   null if it has none.
+--   The function is one expression, which the planner inlines, because nearly every instruction is
+--   valid. It therefore sets no search_path; its callers do. written is the payload's text; the
+--   limits are those of payment_outbox_settings; digits is the exponent of the payload's currency,
+--   or null.
 -- reads, writes, locks: nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_valid(
   instruction_id text, participant_id text, idempotency_key text, payload jsonb,
@@ -19,7 +18,8 @@ CREATE OR REPLACE FUNCTION {cell}.payment_outbox_valid(
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
-    -- Three names of printable ASCII; those with a blank in them are doubtful.
+    -- Three names of printable ASCII. Names with a space in them are left to
+    -- payment_outbox_violation.
     ($1 || E'\n' || $2 || E'\n' || $3) COLLATE "C" ~ E'^[!-~]+\n[!-~]+\n[!-~]+$'
     AND greatest(octet_length($1), octet_length($2), octet_length($3)) <= 128
     AND $7 BETWEEN 0 AND 2
@@ -28,13 +28,13 @@ AS $$
     AND ($8 = '{}' OR jsonb_typeof($8) = 'object' AND octet_length($8::text) <= $11
       AND NOT jsonb_path_exists($8, 'strict $.* ? (@.type() <> "string")'))
     AND octet_length($9) <= $10
-    -- With fewer brackets than levels it can't be too deep.
+    -- With fewer brackets than levels, the payload is not too deep.
     AND octet_length($9) - octet_length(replace(replace($9 COLLATE "C", '{', ''), '[', '')) < $12
-    -- Digits that a card number may begin with, not after a letter, but for the
-    -- last one of an escape such as \n; enough of them, or in groups.
+    -- Digits with which a card number may begin, not after a letter other than the last one of an
+    -- escape such as \n, and enough of them or in groups.
     AND NOT ($14 AND $9 COLLATE "C" ~ '(?:[^0-9A-Zac-eg-mo-qsu-z]|u00[01][0-9a-f])[2-689][0-9]{3}(?:[0-9]{9,15}[^0-9A-Za-z]|[ -][0-9]{4,6}[ -][0-9]{4})')
-    -- At most 13 digits before the point and 4 after it stay far below the largest
-    -- amount, and one of them is not 0. What is no object has no amount.
+    -- At most 13 digits before the point and 4 after it are far below the largest amount; one of
+    -- them must not be 0. A payload that is not an object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'
     AND ($4 ->> 'amount') ~ '^(?:[1-9][0-9]{0,12}(?:[.][0-9]{1,4})?|0[.][0-9]{0,3}[1-9][0-9]{0,3})$'
     AND octet_length(split_part($4 ->> 'amount', '.', 2)) <= $13

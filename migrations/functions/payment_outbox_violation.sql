@@ -1,12 +1,11 @@
 -- payment_outbox_violation(...) -> (code text, message text, hint text, field text, rule text, detail text)
---   Checks a new instruction. Returns no row when it is valid, else the SQLSTATE
---   and the sentence of the first thing that is wrong, with the field and the name of
---   the rule, by which a caller can branch (docs/ingest.md). No message holds a value
---   of the payload or of a header.
--- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or
---          the headers, RH005 too
---          large or too deep, RH006 already expired, RH008 a card number; of a valid
---          one RH014 where an operator has closed enqueue. detail is of RH014 alone.
+--   Checks a new instruction. Returns no row if it is valid, and otherwise the SQLSTATE and the
+--   message of the first violation, with the field and the name of the rule, on which a caller can
+--   branch (docs/ingest.md). No message contains a value of the payload or of a header.
+-- returns: RH002 invalid, RH003 unknown rail, RH004 forbidden key in the payload or the
+--          headers, RH005 too large or too deep, RH006 already expired, RH008 a card number;
+--          for a valid instruction, RH014 if an operator has closed enqueue. Only RH014 has a
+--          detail.
 -- reads:   payment_outbox_settings, payment_outbox_rules, payment_rails, payment_forbidden_keys, payment_currencies,
 --          payment_closed_gates.
 -- locks:   nothing.   called by: the enqueue functions.
@@ -18,17 +17,17 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  -- Without a collation of their own they would have the caller's, by which an I
-  -- may fold to another letter than i.
+  -- Without a collation of their own, these would use the caller's, by which an I may fold to a
+  -- letter other than i.
   amount   CONSTANT text COLLATE "C" := payload ->> 'amount';
   written  CONSTANT text COLLATE "C" := payload::text;
   folded   CONSTANT text COLLATE "C" := lower(written);
   missing  text COLLATE "C";
   facts    record;
 BEGIN
-  -- One statement for all that the checks rest on. A forbidden key can only be
-  -- there if its name stands in the text as a key does; that is looked at closely
-  -- below. Nesting is looked at only where there are brackets enough for it.
+  -- One statement reads everything that the checks need. A forbidden key can only be present if its
+  -- name occurs in the text as a key; the exact check is below. The depth is only computed if the
+  -- text has enough brackets.
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
@@ -132,7 +131,7 @@ BEGIN
     IF FOUND THEN
       code := 'RH008';
       field := 'payload'; rule := 'CARD_NUMBER';
-      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id that only looks like one goes under a key that says so.';
+      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id that only looks like one goes under a key that names it as such.';
       RETURN NEXT; RETURN;
     END IF;
   END IF;
@@ -142,7 +141,7 @@ BEGIN
     field := 'payload.' || missing;
     rule := 'MISSING';
     message := format('payload.%s is missing: rail %s needs it', missing, rail_type);
-    hint := 'What a rail needs in a payload is in its configuration, and in payment_outbox_rules.';
+    hint := 'The fields that a rail requires in a payload are in its configuration and in payment_outbox_rules.';
     RETURN NEXT;
     RETURN;
   END IF;
@@ -180,8 +179,8 @@ BEGIN
       NULL;
   END CASE;
 
-  -- The last check, so that only what would have been taken is told to come again. Of
-  -- several gates the message names the one that is to open last.
+  -- This is the last check, so that only a call that would have been accepted is advised to retry.
+  -- If several gates apply, the message names the one that opens last.
   SELECT format('enqueue is closed for %s by %s since %s%s: %s', g.what, g.closed_by, to_char(g.closed_at AT TIME ZONE 'UTC', g.form),
       ' until ' || to_char(g.closed_until AT TIME ZONE 'UTC', g.form), g.close_reason),
     CASE g.scope WHEN 'rail' THEN 'rail_type' WHEN 'participant' THEN 'participant_id' ELSE 'cell' END,

@@ -1,11 +1,10 @@
 -- payment_rail_key(namespace uuid, participant_id text, instruction_id text, idempotency_key text) -> uuid
---   The 128 bits by which a rail de-duplicates an instruction: the first half of
---   the SHA-256 over the cell's namespace and the caller's key, separated by the
---   unit separator, which identifiers can't hold. A repeated enqueue that a restore
---   has forgotten gets the same one. payment.DeriveRailKey computes the same in Go.
+--   The 128 bits by which a rail de-duplicates an instruction: the first half of the SHA-256 over
+--   the cell's namespace, the participant, the instruction id and the idempotency key, separated by
+--   the unit separator, which these can't contain. A repeated enqueue that a restore has forgotten
+--   gets the same rail key. payment.DeriveRailKey computes the same in Go.
 --
---   One expression that the planner puts in the caller's place; see
---   payment_outbox_fingerprint.
+--   The function is one expression, which the planner inlines; see payment_outbox_fingerprint.
 -- reads, writes, locks: nothing.   called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_rail_key(namespace uuid, participant_id text, instruction_id text, idempotency_key text) RETURNS uuid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE

@@ -2,9 +2,9 @@
 --   -> (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, certainty text,
 --       attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
 --       rail_code text, rail_reference text, waits_for_person boolean)
---   What became of an instruction that the caller's login has enqueued, or one that
---   shares a role with it (logins_sharing_a_role): the row of payment_status_batch. No row: it
---   was never enqueued, or by a login that is none of these.
+--   The status of an instruction that was enqueued by the caller's login, or by one that shares a
+--   role with it (logins_sharing_a_role), as in payment_status_batch. Returns no row if it was not
+--   enqueued, or was enqueued by another login.
 -- errors:  none of its own.
 -- reads:   what payment_status_batch reads.   locks: nothing.   called by: ingest.
 CREATE OR REPLACE FUNCTION {cell}.payment_status(instruction_id text, idempotency_key text)

@@ -2,13 +2,12 @@
 --   -> (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
 --       certainty text, attempts integer, changed_at timestamptz, next_attempt_at timestamptz,
 --       error_code text, rail_code text, rail_reference text, waits_for_person boolean)
---   One row for each pair, in their order, counted from 1; all null but item where
---   payment_status has no row. state is that of payment_outbox_state and certainty that
---   of payment_certainty; attempts counts rows of the archive, changed_at is when the
---   last one was written; the codes are those of the last row that is a state of the
---   payment, the reference the rail's own word for it, or the one of an operator's
---   evidence that an execution rests on (rests_on_evidence). waits_for_person: a dead
---   letter is open.
+--   One row for each pair, in the order of the pairs and numbered from 1. If payment_status would
+--   return no row, every column but item is null. state is that of payment_outbox_state and
+--   certainty that of payment_certainty. attempts counts the rows of the archive, and changed_at is
+--   the time of the last one. The codes are those of the last row that is a state of the payment.
+--   rail_reference is the rail's own reference, or that of the operator's evidence on which an
+--   execution rests (rests_on_evidence). waits_for_person: a dead letter is open.
 -- errors:  RH002 the arrays differ in length, RH005 more than 1,000 pairs.
 -- reads:   payment_outbox_keys, the catalog, and what status_of_payments reads.
 -- locks:   nothing.   called by: ingest, payment_status.

@@ -1,8 +1,8 @@
 -- payment_trace(outbox_id uuid) -> text
---   The trace context of the call that enqueued the instruction, as JSON: traceparent
---   and tracestate of its headers and no other of them; of one that was enqueued before
---   payment_outbox_instructions, from where it waits or from its latest claim. Null:
---   nothing of it is left.
+--   The trace context of the call that enqueued the instruction, as JSON: traceparent and
+--   tracestate of its headers, and no other header. For an instruction that is older than
+--   payment_outbox_instructions, it is taken from the pending row or the latest claim. Null if none
+--   of these rows has it.
 -- reads:   payment_outbox_instructions, payment_outbox_pending, payment_outbox_attempts.   locks: nothing.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.payment_trace(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER

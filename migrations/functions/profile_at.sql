@@ -1,6 +1,6 @@
 -- profile_at(rail_type text, at timestamptz) -> integer
---   The version of a rail's profile that was in force at a moment; the first one if the
---   moment came before it.
+--   The version of a rail's profile that was in force at a time; the first version if the time is
+--   earlier.
 -- reads:   payment_rail_profiles.   locks: nothing.
 -- called by: rules_of_sends, rules_while_suspended.
 CREATE OR REPLACE FUNCTION {cell}.profile_at(rail_type text, at timestamptz) RETURNS integer

@@ -1,10 +1,11 @@
 -- put_back_after(outbox_id uuid) -> text
---   The state of the instruction's last row, where the row that stands in pending was
---   put back past the product, by a restore of that table alone or by hand: the
---   instruction has ended, is parked, or is claimed, so that none waits; or the row
---   counts fewer rows than the archive has, which everyone who appends for a waiting
---   instruction raises under its lock. Null: it may wait. Rows LATE_OUTCOME are counted,
---   and are no state, unless there are no others; a month that left the archive says nothing.
+--   The state of the instruction's last row, if its pending row was put back by other means than
+--   Railhead, by a restore of that table alone or by hand. That is so if the instruction has ended,
+--   is parked or is claimed, so that it can't be pending; or if attempt_count of the pending row is
+--   lower than the number of rows in the archive, because every writer that appends a row for a
+--   pending instruction raises attempt_count under its lock. Null if the instruction may be
+--   pending. LATE_OUTCOME rows are counted, but are not a state, unless there are no other rows. A
+--   month that has left the archive does not count.
 -- reads:   payment_outbox_attempts, payment_outbox_pending.   locks: nothing.
 -- called by: executor (a claim has the same test inline), record_late_outcome, operator functions.
 CREATE OR REPLACE FUNCTION {cell}.put_back_after(outbox_id uuid) RETURNS text

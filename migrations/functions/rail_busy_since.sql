@@ -1,7 +1,7 @@
 -- rail_busy_since(outbox_id uuid) -> timestamptz
---   When the rail first said that it is busy (REFUSED_LATER), of the run of such
---   answers that has not ended; null: there is none. Calls that did not leave and
---   refusals of our credentials or route do not end a run, any other row does.
+--   The time at which the rail first reported, in its current run of such answers, that it is busy
+--   (REFUSED_LATER); null if there is no such run. Calls that did not leave, and refusals of our
+--   credentials or route, do not end a run; any other row does.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for a claim that is not the first.
 CREATE OR REPLACE FUNCTION {cell}.rail_busy_since(outbox_id uuid) RETURNS timestamptz

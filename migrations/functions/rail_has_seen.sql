@@ -1,10 +1,10 @@
 -- rail_has_seen(outbox_id uuid) -> boolean
---   Whether the rail has shown that it knows the payment: it answered some send with a
---   word that may mean that it knows the key already (payment.CodeSeenBefore); or,
---   since the last replay, it took the payment, said that it is in progress, executed or
---   refused, or refused a send in a way after which it is not sent again
---   (payment.CodeNewIDNeeded, CodeBusinessRefused). Its "no such payment" proves nothing
---   after that: it contradicts its own index, or allows a re-send that is not wanted.
+--   Whether the rail has shown that it knows the payment: it answered some send with a code that
+--   may mean that it has already seen the key (payment.CodeSeenBefore); or, since the last replay,
+--   it accepted the payment, reported it as in progress, executed or refused, or refused a send in
+--   a way after which it is not sent again (payment.CodeNewIDNeeded, CodeBusinessRefused). A later
+--   "no such payment" proves nothing: it contradicts what the rail has shown, or would allow a
+--   re-send that is not wanted.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for the claim of an inquiry; inquiry_said_not_executed.
 CREATE OR REPLACE FUNCTION {cell}.rail_has_seen(outbox_id uuid) RETURNS boolean

@@ -1,11 +1,11 @@
 -- rail_keeps_one_outcome(outbox_id uuid) -> boolean
---   Whether an answer to one send of the instruction speaks for all of them, by the profile
---   in force and by each that a send was made under: answer_covers_key. Of a send that a
---   restore may have forgotten it does not where the rail may know its key no more, by the
---   part of the key window in which a key is sent again (payment.Policy.MayResend).
+--   Whether an answer to one send of the instruction covers all of its sends (answer_covers_key),
+--   by the profile in force and by every profile under which it was sent. It does not cover a send
+--   that a restore may have forgotten if the rail may no longer remember its key, by the part of
+--   the key window in which a key is sent again (payment.Policy.MayResend).
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          rules_of_sends, forgotten_since and rail_knows_keys_for read.   locks: nothing.
--- called by: refusal_covers_all_sends, answer_open_claim. payment.Policy.Decide has the same rule.
+-- called by: refusal_covers_all_sends, answer_open_claim. payment.Policy.Decide implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.rail_keeps_one_outcome(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -1,7 +1,7 @@
 -- rail_knows_keys_for(outbox_id uuid) -> interval
---   How long the rail of the instruction knows a key, by the profile in force and by each
---   that a send was made under: the shortest key_window, and 0 where one of them says
---   resend_on_unknown NEVER. Of two sends that lie further apart each may be executed.
+--   How long the rail of the instruction remembers a key, by the profile in force and by every
+--   profile under which it was sent: the shortest key_window, or 0 if one of them has
+--   resend_on_unknown NEVER. Two sends that are further apart may both be executed.
 -- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what
 --          rules_of_sends reads.   locks: nothing.
 -- called by: executed_twice, record_late_outcome, rail_keeps_one_outcome.

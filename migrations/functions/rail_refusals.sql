@@ -1,8 +1,8 @@
 -- rail_refusals(outbox_id uuid, next_action text) -> timestamptz[]
---   When the rail refused our credentials, route or form in answer to such a call for this
---   instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was enqueued
---   or replayed: the first 100 times in order, which is as many as a profile may bear
---   (payment.MaxRailRefusals). What is said of sends shows nothing of inquiries.
+--   The times at which the rail refused our credentials, route or form in answer to a call of this
+--   kind for this instruction (REFUSED_RAIL, or UNKNOWN with the code RAIL_REFUSED), since it was
+--   enqueued or replayed. Returns the first 100 in order, which is as many as a profile may allow
+--   (payment.MaxRailRefusals). Refusals of sends say nothing about inquiries.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: executor, for a claim that is not the first.
 CREATE OR REPLACE FUNCTION {cell}.rail_refusals(outbox_id uuid, next_action text) RETURNS timestamptz[]

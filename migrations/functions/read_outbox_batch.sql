@@ -1,10 +1,10 @@
 -- read_outbox_batch(items jsonb) -> outbox_batch_item[]
---   Reads the items of a batch, all in one statement. Those that can be read beyond
---   doubt are read here; every other is read again by outbox_batch_item, which is
---   slower and names what is wrong. TestBatchReadsAlike holds the two against each other.
+--   Parses the items of a batch in one statement. Items that are certainly well formed are parsed
+--   here; all others are parsed again by outbox_batch_item, which is slower and names the error.
+--   TestBatchReadsAlike compares the two functions.
 --
---   A moment is read here only in a form that can't fail to be one: the cast of
---   any other might raise, and take the whole batch down.
+--   A timestamp is only cast here if its form guarantees that the cast succeeds: another cast might
+--   raise an error, and the whole batch would fail.
 -- reads, locks: nothing.   called by: enqueue_payment_outbox_batch.
 CREATE OR REPLACE FUNCTION {cell}.read_outbox_batch(items jsonb) RETURNS {cell}.outbox_batch_item[]
 LANGUAGE plpgsql VOLATILE

@@ -1,25 +1,26 @@
 -- recall_memory(name text, beats bigint, beaten_at timestamptz, outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
 --     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint, patience_ms bigint)
---   Whether what a component remembers as confirmed is there, and who else can say
---   something of this start of the server. name, beats and beaten_at are its last
---   heartbeat that it remembers, the next three its last claim; null: none. own_name
---   is its name now.
+--   Whether the data that a component remembers as confirmed is present, and which other components
+--   can vouch for this start of the server. name, beats and beaten_at are of the last heartbeat
+--   that the component remembers, and the next three arguments of its last claim; null if there is
+--   none. own_name is its name now.
 --
---   beats_missing   the heartbeat counts fewer, or is gone. One of a day ago may have been
---                   removed by the reaper: that it is gone, or was made anew since, proves nothing
---   claim_missing   the row of the last claim is gone; one of a day ago has left the
---                   archive where its month has
---   vouched         some worker has compared this start with its memory; an endpoint
---                   that the Internet reaches does not speak for senders
---   known           some relayer has run on this cell, by whatever name
---   outdated        some relayer beat before this start and a quarter of an hour after the
---                   memory was made, which is longer than a relayer goes without a look; or
---                   the heartbeat is of a day ago and gone, so that it compares nothing
---   awaited         relayers that ran when the server went down and have not compared
---                   this start yet. When it went down is told by the relayers that vouched for
---                   an earlier start: other heartbeats may be of a start that none compared
---   awaited_ms      the longest silence that counts as death for one of these
---   patience_ms     how long those without a memory wait longer than that: heartbeat_stale
+--   beats_missing   The heartbeat row counts fewer, or does not exist. The reaper may have removed
+--                   a heartbeat older than a day: its absence, or a newer row, proves nothing.
+--   claim_missing   The row of the last claim does not exist. A claim older than a day may have
+--                   left the archive with its month.
+--   vouched         Some worker has compared this start with its memory. A callback endpoint,
+--                   which the Internet reaches, does not vouch for senders.
+--   known           Some relayer has run on this cell, under any name.
+--   outdated        Some relayer had a heartbeat before this start and more than 15 minutes after
+--                   the memory was made, which is longer than a relayer goes without a check; or
+--                   the heartbeat is older than a day and does not exist, so that it proves nothing.
+--   awaited         Relayers that were running when the server went down and have not compared
+--                   this start yet. The time at which it went down is taken from relayers that
+--                   vouched for an earlier start; other heartbeats may be of a start that no
+--                   relayer compared.
+--   awaited_ms      The longest time without a heartbeat after which one of these counts as dead.
+--   patience_ms     How much longer components without a memory wait: heartbeat_stale.
 -- reads:   outbox_heartbeats, payment_outbox_attempts, payment_outbox_settings, the catalog.   locks: nothing.
 -- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.recall_memory(name text, beats bigint, beaten_at timestamptz,

@@ -1,10 +1,10 @@
 -- record_callback(report jsonb) -> text
---   Records what a rail reported by itself, by record_late_outcome and with its
---   verdicts. Of the report only what such a report can say is taken: that the
---   payment was executed or refused, by which words, and who heard it. It has no
---   claim's number, and sends nothing again.
--- errors:  RH002 another state than DISPATCHED (result EXECUTED, ACCEPTED or none) or FAILED
---          (result REFUSED), or without the rail that reports; and those of record_late_outcome.
+--   Records a report that a rail sent on its own initiative, through record_late_outcome and with
+--   its verdicts. Only these fields of the report are used: that the payment was executed or
+--   refused, the references and codes, and the worker that received it. A report has no claim
+--   number and causes no further send.
+-- errors:  RH002 for a state other than DISPATCHED (result EXECUTED, ACCEPTED or none) or FAILED
+--          (result REFUSED), or without the reporting rail; and those of record_late_outcome.
 -- reads, writes, locks: as record_late_outcome.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.record_callback(report jsonb) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -14,10 +14,10 @@ BEGIN
   IF (report ->> 'state' = 'DISPATCHED' AND coalesce(report ->> 'result', 'EXECUTED') IN ({executing_results})
     OR report ->> 'state' = 'FAILED' AND report ->> 'result' = 'REFUSED') IS NOT TRUE
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback reports that a payment was executed or that it was refused, and nothing else';
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback must report that a payment was executed or that it was refused';
   END IF;
   IF coalesce(report ->> 'rail_type', '') = '' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback names the rail that reports: it speaks for payments of that rail alone';
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback must name the rail that reports: it is evidence only of payments of that rail';
   END IF;
   RETURN {cell}.record_late_outcome((
     SELECT jsonb_object_agg(e.key, e.value)

@@ -1,8 +1,8 @@
 -- redeliver_events(endpoint_id text, since timestamptz, reason text) -> integer
---   Has what waits for an endpoint tried again at once, those that are not tried by
---   themselves too, and ends its pause. With since everything that happened from that moment
---   on is delivered once more; what was not delivered yet of before comes all the same.
---   Returns how many events waited.
+--   Makes all events of payment_event_retries of an endpoint due at once, those that need an
+--   operator too, and ends its pause. With since, every event from that time on is delivered again;
+--   earlier events that are not delivered yet are not skipped. Returns the number of events of
+--   payment_event_retries.
 -- errors:  RH002 without a reason, RH010 no such endpoint, 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
 -- writes:  payment_event_endpoints, payment_event_retries, payment_operator_log.
@@ -19,7 +19,7 @@ DECLARE
   first  xid8;
 BEGIN
   PERFORM {cell}.require_reason($3);
-  -- What its worker has in hand belongs to the epoch before, and is not noted.
+  -- The deliveries that a worker has in progress belong to the earlier epoch, and are not noted.
   UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1, paused_at = NULL, pause_reason = NULL WHERE e.endpoint_id = $1 COLLATE "C";
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint', HINT = 'See them all: railhead events endpoints.';
@@ -27,7 +27,7 @@ BEGIN
   IF $2 IS NOT NULL THEN
     SELECT e.* INTO asked FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 COLLATE "C";
     first := {cell}.outcome_feed_since($2);
-    -- Never forward: what is not delivered yet of before would be skipped.
+    -- The cursor never moves forward: earlier events that are not delivered yet would be skipped.
     UPDATE {cell}.payment_event_endpoints e
     SET place_system = s.system_identifier::text, place_xact = first, place_outbox_id = NULL, place_attempt_no = NULL, place_attempt_id = NULL
     FROM pg_control_system() s

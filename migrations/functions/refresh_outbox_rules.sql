@@ -1,11 +1,12 @@
 -- refresh_outbox_rules() -> trigger
---   Makes payment_outbox_rules again, in the transaction that changed one of the
---   tables that it is made of: a session that sees the change sees it there too. The
---   proof "guards" compares.
+--   Rebuilds payment_outbox_rules in the transaction that changed one of its source tables, so that
+--   a session that sees the change sees it in payment_outbox_rules too. The proof "guards" compares
+--   them.
 --
---   The row is locked before the tables are read, by a statement of its own: made of what
---   was there before the lock came, it would undo what another transaction had just put in.
--- errors:  40001 above READ COMMITTED where the row was made again since the snapshot.
+--   A separate statement locks the row before the source tables are read. If they were read before
+--   the lock was granted, the rebuilt row would undo a change that another transaction had just
+--   committed.
+-- errors:  40001 above READ COMMITTED if the row has changed since the snapshot.
 -- reads:   payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_rails,
 --          payment_closed_gates, and what required_fields reads.
 -- writes:  payment_outbox_rules.   locks: its row, until the transaction ends.

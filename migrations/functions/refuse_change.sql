@@ -1,7 +1,7 @@
 -- refuse_change() -> trigger
---   Raises P0001 for every UPDATE, DELETE and TRUNCATE of an append-only table, whose
---   triggers are named so, and for what others must not suffer: to be emptied, or to
---   lose the one row or value that payments rest on.
+--   Raises P0001 for every UPDATE, DELETE and TRUNCATE of an append-only table, whose trigger is
+--   named accordingly. Also raises it for tables that must not be emptied, and for a row or value
+--   that payments depend on and that must not be lost.
 -- reads, writes, locks: nothing.   called by: triggers, ENABLE ALWAYS, those of partitions by attach_attempt_partition.
 CREATE OR REPLACE FUNCTION {cell}.refuse_change() RETURNS trigger
 LANGUAGE plpgsql
@@ -15,6 +15,6 @@ BEGIN
       ELSE format('%s of %I.%I is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME) END,
     HINT = CASE WHEN strpos(TG_NAME, '_append_only') > 0
       THEN 'Append a row that says what is true now; nothing that was written is ever changed or removed.'
-      ELSE 'Payments rest on what it holds. Its rows are changed by components, and by functions that log who and why.' END;
+      ELSE 'Payments depend on its rows. They are changed by components, and by functions that log the operator and the reason.' END;
 END
 $$;

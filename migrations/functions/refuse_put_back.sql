@@ -1,8 +1,8 @@
 -- refuse_put_back(outbox_id uuid) -> integer
---   Refuses to claim or to expire an instruction whose row was put back in pending:
---   after it had ended, or was parked or claimed, or an older copy of the row that
---   stood there. It may have been paid. Stands where the number of the next row would.
--- errors:  RH013, always. Who asked sets the row aside as UNCLAIMABLE, PUT_BACK.
+--   Refuses to claim or expire an instruction whose pending row was put back, because the
+--   instruction has ended, is parked or is claimed, or because the row is an older copy. It may
+--   have been paid. The call takes the place of the number of the next row.
+-- errors:  RH013, always. The caller quarantines the row as UNCLAIMABLE, PUT_BACK.
 -- reads:   payment_outbox_attempts.   locks: nothing.   called by: executor.
 CREATE OR REPLACE FUNCTION {cell}.refuse_put_back(outbox_id uuid) RETURNS integer
 LANGUAGE plpgsql
@@ -17,6 +17,6 @@ BEGIN
       WHERE a.outbox_id = refuse_put_back.outbox_id
       ORDER BY a.state = 'LATE_OUTCOME', a.attempt_no DESC
       LIMIT 1)),
-    HINT = 'It is set aside. Find out who put it back; then close its dead letter, or resolve it where it may have been paid.';
+    HINT = 'It is quarantined. Find out who put it back; then close its dead letter, or resolve it if it may have been paid.';
 END
 $$;

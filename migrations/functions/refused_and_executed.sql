@@ -1,11 +1,11 @@
 -- refused_and_executed(outbox_id uuid, after_no integer) -> boolean
---   Whether the rail refused and executed what can't be both, by its own word, and one of
---   the two came after the row after_no: it contradicts itself. That is so under the very
---   same reference, unless it was sent again after what was refused, and that send was not
---   refused; but a word about the payment may repeat the refusal of an earlier send under
---   that reference. And it is so under any or none where every send was refused, by its
---   own answer or because the payment was, and none may be forgotten.
---   payment.History has the same rule.
+--   Whether the rail, by its own statements, both refused and executed the same payment or send,
+--   and one of the two statements came after row after_no: the rail contradicts itself. That is so
+--   if both are under the same reference, unless the instruction was sent again after the refused
+--   send and that send was not refused; but a statement about the payment may repeat the refusal of
+--   an earlier send under that reference. It is also so under any reference, or none, if every send
+--   was refused, by its own answer or with the payment, and none may be forgotten. payment.History
+--   implements the same rule.
 -- reads:   payment_outbox_attempts, and what standing_sends, judged_to and send_may_be_forgotten read.
 -- locks:   nothing.
 -- called by: record_late_outcome, answer_open_claim.
@@ -19,7 +19,8 @@ BEGIN
     WITH a AS (
       SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1
     ),
-    -- What an operator recorded is not the rail's word, nor does what was judged speak again.
+    -- An operator's evidence is not a statement of the rail, and statements that an operator has
+    -- judged do not count again.
     executed AS (
       SELECT a.* FROM a
       WHERE a.attempt_no > {cell}.judged_to($1, false) AND a.error_code IS DISTINCT FROM 'RESOLVED'
@@ -45,7 +46,7 @@ BEGIN
                 JOIN a answer ON answer.answers_attempt_no = send.attempt_no
                 WHERE send.state = 'DISPATCHING' AND send.attempt_no < later.attempt_no
                   AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = r.rail_reference)))
-        -- A send that a restore forgot, of a claim after the one that was refused.
+        -- A send that a restore forgot, of a claim after the refused one.
         AND NOT EXISTS (SELECT FROM standing later WHERE later.forgotten AND later.claimed_at > r.claimed_at))
     OR NOT {cell}.send_may_be_forgotten($1)
       AND EXISTS (SELECT FROM executed e CROSS JOIN refusal r WHERE greatest(e.attempt_no, r.attempt_no) > $2)

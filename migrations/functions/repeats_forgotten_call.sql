@@ -1,10 +1,11 @@
 -- repeats_forgotten_call(enqueued_at timestamptz) -> timestamptz
---   Whether the call of an instruction that was enqueued then may repeat one that a restore
---   forgot: it came after the newest moment that the data knows from before, and before the
---   time is over in which callers repeat calls. Returns when the last suspension was opened of
---   which that is so; null: of none. What was enqueued before, an operator has compared.
+--   Whether the call of an instruction that was enqueued at this time may repeat one that a restore
+--   forgot: it came after the newest moment up to which the data is complete, and before the end of
+--   the time in which callers repeat calls. Returns the time when the last suspension was opened
+--   for which that is so; null if there is none. An operator has compared the instructions that
+--   were enqueued before.
 -- reads:   payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
--- called by: executor (before it ends anything by expiry), readers, payment_certainty.
+-- called by: executor (before it expires an instruction), readers, payment_certainty.
 CREATE OR REPLACE FUNCTION {cell}.repeats_forgotten_call(enqueued_at timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -1,12 +1,11 @@
 -- replay_payment(outbox_id uuid, reason text [, expires_at timestamptz]) -> integer
---   Returns a dead letter to pending: same outbox_id, sequence_id and rail key.
---   Resets the counters, never the time of the first send, and takes a new
---   expires_at (null: never). Returns the attempt_no of the REPLAYED row, or the
---   last one for a row that was set aside, which only becomes due again, with a
---   new expires_at if one is given.
--- errors:  RH002 without a reason, RH006 expires_at is over, RH010 unknown
---          instruction, RH020 it can't be replayed, with the sentence that says why; or a
---          suspension is open, 55P03 after 5 s of waiting for a lock.
+--   Returns a dead letter to pending under the same outbox_id, sequence_id and rail key. Resets the
+--   counters, but not the time of the first send, and sets a new expires_at (null: never). Returns
+--   the attempt_no of the REPLAYED row. A quarantined row only becomes due again, with the new
+--   expires_at if one is given; the call then returns the last attempt_no.
+-- errors:  RH002 without a reason, RH006 expires_at is past, RH010 unknown
+--          instruction, RH020 it can't be replayed, with the reason, or a suspension is
+--          open; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_outbox_suspensions,
 --          and what require_settled_server and forgotten_since read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
@@ -21,19 +20,19 @@ DECLARE
   last       {cell}.payment_outbox_attempts;
   whole      record;
   profile    jsonb;
-  version    integer; -- of the profile
+  version    integer; -- the version of the profile
   sends      record;
-  told       record; -- of sends that a restore forgot
-  doubted    boolean; -- some send of it may be on its way still
-  key_window interval; -- the shortest
-  known_for interval; -- the longest
+  told       record; -- reported sends that a restore forgot
+  doubted    boolean; -- some send may still be in progress
+  key_window interval; -- the shortest one
+  known_for interval; -- the longest key window
   sent_under jsonb;
   number     integer;
 BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
   PERFORM {cell}.require_settled_server('a replay');
   IF replay_payment.expires_at <= clock_timestamp() THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is over already', HINT = 'Give a later one, or none.';
+    RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is already past', HINT = 'Give a later time, or none.';
   END IF;
   PERFORM {cell}.lock_payment(replay_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = replay_payment.outbox_id FOR UPDATE;
@@ -42,10 +41,10 @@ BEGIN
       MESSAGE = format('the instruction is %s and has no dead letter to replay',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'));
   END IF;
-  -- The operator who closed it may have told the participant to pay in another way.
+  -- The operator who closed it may have asked the participant to pay in another way.
   IF letter.status IN ({closed_letters}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s and its dead letter is closed already (%s)',
+      MESSAGE = format('the instruction is %s and its dead letter is already closed (%s)',
         coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive'), letter.status),
       HINT = 'The participant enqueues the payment again as a new instruction, if it is still wanted and was not made.';
   END IF;
@@ -54,7 +53,7 @@ BEGIN
     IF {cell}.put_back_after(replay_payment.outbox_id) IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed', {cell}.put_back_after(replay_payment.outbox_id)),
-        HINT = 'Close its dead letter, or resolve it where it may have been paid.';
+        HINT = 'Close its dead letter, or resolve it if it may have been paid.';
     END IF;
     UPDATE {cell}.payment_outbox_pending p
     SET next_attempt_at = clock_timestamp(), expires_at = coalesce(replay_payment.expires_at, p.expires_at)
@@ -62,9 +61,9 @@ BEGIN
     RETURNING p.attempt_count INTO number;
     IF NOT FOUND THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('the instruction is %s and nothing of it waits in pending: it can''t be replayed',
+        MESSAGE = format('the instruction is %s and has no row in pending: it can''t be replayed',
           coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive')),
-        HINT = 'Find out who removed the row. Find out at the rail what became of the payment, then resolve it with that evidence.';
+        HINT = 'Find out who removed the row. Find out from the rail what became of the payment, then resolve it with that evidence.';
     END IF;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
     PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
@@ -81,7 +80,7 @@ BEGIN
   FROM {cell}.payment_rails r
   JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
   WHERE r.rail_type = last.rail_type;
-  -- The sends that may have reached the rail, whatever became of them.
+  -- The sends that may have reached the rail, whatever their outcome.
   SELECT s.* INTO sends FROM {cell}.known_sends(replay_payment.outbox_id) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends(replay_payment.outbox_id) f;
 
@@ -94,8 +93,8 @@ BEGIN
         CASE letter.reason WHEN 'TAMPERED' THEN 'its payload is not the one that was enqueued'
           ELSE 'the payment may have been made' END),
       HINT = CASE WHEN letter.reason = 'OUTCOME_UNKNOWN' AND clock_timestamp() - sends.first_at >= (profile #>> '{inquiry,not_found_until}')::interval
-          THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such payment" proves nothing any more. ' ELSE '' END
-        || 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+          THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such payment" no longer proves anything. ' ELSE '' END
+        || 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
   IF last.state IS NULL OR last.state NOT IN ({replayable_states}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -109,9 +108,9 @@ BEGIN
       MESSAGE = 'the instruction was DISPATCHED once, and gets no second DISPATCHED row: it can''t be replayed',
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
-  -- A send that was learned of after the instruction had been called FAILED or
-  -- not executed has no answer, unless the rail spoke for the whole payment; or the rail
-  -- has said since that it was executed.
+  -- A send that became known after the instruction was FAILED, or was resolved as not executed, has
+  -- no answer, unless the rail answered for the whole payment. The rail may also have reported the
+  -- execution since.
   IF EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no AND a.state = 'LATE_OUTCOME'
@@ -120,7 +119,7 @@ BEGIN
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made', last.attempt_no, last.state),
-      HINT = 'Find out at the rail. If it was not made, close the dead letter, and the participant enqueues it again as a new instruction.';
+      HINT = 'Find out from the rail. If it was not made, close the dead letter, and the participant enqueues it again as a new instruction.';
   END IF;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be replayed',
@@ -138,16 +137,17 @@ BEGIN
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 
-  -- "No such payment" allows a send, and does not settle those before. By the same key
-  -- it takes their place, inside the window alone; where the rail knows no keys the
-  -- operator answers for it.
+  -- "No such payment" allows a send, but does not answer the earlier sends. Under the same key the
+  -- new send takes their place, but only inside the key window. If the rail remembers no keys, the
+  -- operator is responsible.
   doubted := last.state = 'PARKED' AND last.outcome_unknown;
-  -- The strictest rule of the profiles that it was sent under holds.
+  -- The strictest rule of the profiles under which it was sent applies.
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
   SELECT min(w), max(w) INTO key_window, known_for
   FROM (SELECT coalesce((r ->> 'key_window')::interval, '0s') AS w FROM jsonb_array_elements(sent_under) r) r;
   IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
-    -- Of a send that was made before an acceptance the key may be as old as what was forgotten (payment.Claim.Weigh).
+    -- For a send that was made before an acceptance of a timeline, the key may be as old as the
+    -- earliest forgotten send (payment.Claim.Weigh).
     AND (
       SELECT f.at <= clock_timestamp() AND f.at > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))
       FROM (SELECT {cell}.key_since(replay_payment.outbox_id, known_for + least(known_for / 10, interval '5 minutes'), least(sends.first_at, told.first_at, (
@@ -156,10 +156,10 @@ BEGIN
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),
-      HINT = 'Find out at the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+      HINT = 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
   END IF;
 
-  -- What stands in pending of an ended instruction was put back.
+  -- The pending row of an ended instruction was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
   SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
@@ -171,7 +171,7 @@ BEGIN
   SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(), whole.enqueued_at,
     whole.priority, replay_payment.expires_at, copy.headers, doubted,
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version
-  FROM {cell}.payment_outbox_attempts copy -- which only older rows have
+  FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
   PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id, replay_payment.reason,

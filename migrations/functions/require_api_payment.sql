@@ -1,7 +1,7 @@
 -- require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid) -> payment_api_tokens
---   The token that a call about an instruction is made by, where it allows the call.
--- errors:  RH030 the token is not in force, RH031 it is not for this act, RH010 there is no such
---          instruction, or it is another participant's: the caller can't tell which.
+--   Returns the token of a call about an instruction, if it allows the call.
+-- errors:  RH030 the token is not in force, RH031 it is not for this verb, RH010 the instruction
+--          does not exist, or is another participant's: the caller can't distinguish these.
 -- reads:   payment_api_tokens, payment_outbox_keys.   locks: nothing.   called by: api_attempts, api_cancel.
 CREATE OR REPLACE FUNCTION {cell}.require_api_payment(token_sha256 bytea, certificate bytea, verb text, outbox_id uuid)
 RETURNS {cell}.payment_api_tokens

@@ -1,5 +1,5 @@
 -- require_api_token(token_sha256 bytea, certificate bytea, verb text, participant_id text) -> payment_api_tokens
---   The token that a call is made by, where it allows the call (api_token_refusal).
+--   Returns the token of a call, if it allows the call (api_token_refusal).
 -- errors:  RH030 the token is not in force, RH031 it does not allow this.
 -- reads:   payment_api_tokens.   locks: nothing.   called by: api functions.
 CREATE OR REPLACE FUNCTION {cell}.require_api_token(token_sha256 bytea, certificate bytea, verb text, participant_id text)

@@ -1,6 +1,6 @@
 -- require_gate(scope text, name text) -> void
---   Raises RH002 where no gate has that scope and name, RH003 of a rail and RH010 of a
---   participant that the cell does not know: a name that is misspelt closes nothing.
+--   Raises RH002 if no gate has that scope and name, RH003 for an unknown rail and RH010 for an
+--   unknown participant, so that a misspelt name is not accepted silently.
 -- reads:   payment_rails, participant_outbox_sequences.   locks: nothing.
 -- called by: close_enqueue, open_enqueue.
 CREATE OR REPLACE FUNCTION {cell}.require_gate(scope text, name text) RETURNS void

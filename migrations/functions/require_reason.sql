@@ -1,5 +1,5 @@
 -- require_reason(reason text) -> void
---   Every act of a person says why. Raises RH002 where it does not.
+--   Raises RH002 unless an operator's act gives a reason.
 -- reads, writes, locks: nothing.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.require_reason(reason text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
@@ -8,7 +8,7 @@ AS $$
 BEGIN
   IF coalesce(btrim(reason), '') = '' OR octet_length(reason) > 2000 THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a reason of 1 to 2000 bytes is required',
-      HINT = 'Say why, for the reader of the log.';
+      HINT = 'Give the reason, for the reader of the log.';
   END IF;
 END
 $$;

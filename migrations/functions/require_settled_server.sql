@@ -1,7 +1,7 @@
 -- require_settled_server(act text) -> void
---   Refuses an act of an operator that would be wrong about a payment whose send a
---   restore or a failover has forgotten.
--- errors:  RH020 with the sentence that says what to do first.
+--   Refuses an act of an operator that would be wrong for a payment of which a restore or a
+--   failover has forgotten a send.
+-- errors:  RH020 with what has to be done first.
 -- reads:   payment_outbox_suspensions, and what server_is_settled reads.   called by: operator functions.
 CREATE OR REPLACE FUNCTION {cell}.require_settled_server(act text) RETURNS void
 LANGUAGE plpgsql
@@ -11,17 +11,18 @@ BEGIN
   IF {cell}.server_is_settled() THEN
     RETURN;
   END IF;
-  -- One that a backup brought along is of another start: nothing has been compared on this one.
+  -- A suspension that was restored from a backup is of another start: nothing has been compared on
+  -- this one.
   IF EXISTS (
     SELECT FROM {cell}.payment_outbox_suspensions s
     WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
-      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --since TIME --reason WHY, with the time since when lanes are suspended.';
+      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --since TIME --reason WHY, with the time since which lanes are suspended.';
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'RH020',
     MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s waits until one has', act),
-    HINT = 'Start a relayer, or wait some seconds until one has looked, and repeat this. If lanes are suspended then, compare with the rails first.';
+    HINT = 'Start a relayer, or wait some seconds until one has checked the server, and repeat this. If lanes are suspended then, compare with the rails first.';
 END
 $$;

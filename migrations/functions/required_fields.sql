@@ -1,7 +1,7 @@
 -- required_fields() -> jsonb
---   What each rail needs in a payload, by its profile in force: an object of arrays of
---   dotted paths, without rails that need nothing. Those are the fields that its checks
---   judge and that are not optional, and those that requests to it are made of.
+--   The fields that each rail requires in a payload, by its profile in force: an object of arrays
+--   of dotted paths, without rails that require none. They are the fields that its checks cover and
+--   that are not optional, and those of which requests to the rail are built.
 -- reads:   payment_rails, payment_rail_profiles.   locks: nothing.
 -- called by: refresh_outbox_rules.
 CREATE OR REPLACE FUNCTION {cell}.required_fields() RETURNS jsonb

@@ -1,11 +1,11 @@
 -- reschedule_payment(outbox_id uuid, due_at timestamptz, reason text) -> record (was_due_at, is_due_at)
---   Changes when an instruction that waits in pending is due, and nothing else: pauses,
---   suspensions, the key window and expires_at stay in force, and an inquiry is not made
---   before inquiry.not_before of the profile has passed since the last send. due_at null,
---   or over, is now. Returns the due time before and after.
--- errors:  RH002 without a reason, or a due_at that is more than 366 days ahead; RH010
---          unknown instruction; RH020 it does not wait, or would not be sent by then, with
---          the sentence that says why; 55P03 after 5 s of waiting for a lock.
+--   Changes the due time of a pending instruction, and nothing else: pauses, suspensions, the key
+--   window and expires_at stay in force, and an inquiry is not made before inquiry.not_before of
+--   the profile has passed since the last send. A due_at that is null or past means now. Returns
+--   the due time before and after.
+-- errors:  RH002 without a reason, or with a due_at more than 366 days ahead; RH010
+--          unknown instruction; RH020 it is not pending, or would expire before, with the
+--          reason; 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_dead_letters.
 -- writes:  payment_outbox_pending, payment_operator_log.
 -- locks:   the keys row, then the pending row.   called by: operator.
@@ -29,14 +29,14 @@ BEGIN
   SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = reschedule_payment.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s: only what waits in pending has a due time',
+      MESSAGE = format('the instruction is %s: only a pending instruction has a due time',
         coalesce({cell}.payment_outbox_state(reschedule_payment.outbox_id), 'gone from the archive')),
-      HINT = 'What is claimed is on its way. What is parked is asked about with payment inquire, what has failed is replayed.';
+      HINT = 'A claimed instruction is in progress. Use payment inquire for a parked one, and dead-letter replay for one that has failed.';
   END IF;
   IF {cell}.put_back_after(reschedule_payment.outbox_id) IS NOT NULL OR waiting.next_attempt_at = 'infinity' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the instruction could not be claimed and is set aside: a due time does not change that',
-      HINT = 'Mend what its dead letter says, then replay it.';
+      MESSAGE = 'the instruction could not be claimed and is quarantined: a due time does not change that',
+      HINT = 'Correct the cause that its dead letter names, then replay it.';
   END IF;
 
   moment := greatest(reschedule_payment.due_at, moment);
@@ -48,13 +48,13 @@ BEGIN
     IF coalesce((profile #>> '{inquiry,max}')::integer, 0) = 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('rail %s can''t be asked: the instruction waits for the rail''s callback', waiting.rail_type),
-        HINT = 'It is parked at its callback_deadline. What the rail says until then ends it.';
+        HINT = 'It is parked at its callback_deadline. A callback before then ends it.';
     END IF;
     moment := greatest(moment, waiting.last_sent_at + coalesce((profile #>> '{inquiry,not_before}')::interval, interval '0'));
   END IF;
   IF waiting.next_action = 'SEND' AND moment >= waiting.expires_at THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('it expires at %s: it would not be sent any more', waiting.expires_at),
+      MESSAGE = format('it expires at %s and would not be sent', waiting.expires_at),
       HINT = CASE WHEN waiting.expires_at > clock_timestamp() THEN 'Choose an earlier time.' ELSE 'The reaper ends it.' END;
   END IF;
 

@@ -1,10 +1,10 @@
 -- rests_on_acceptance(outbox_id uuid) -> boolean
---   Whether an instruction is called executed by what sends were answered alone, in time or
---   late, though by what acceptances meant when the sends were made (acceptance_of_sends) that
---   is no last word: no report says so too, nor an answer to an inquiry that is known. Of what
---   came late no row keeps which of the two words of BY_ANSWER it was.
+--   Whether an instruction counts as executed only by the answers to its sends, in time or late,
+--   although, by the meaning that acceptances had when the sends were made (acceptance_of_sends),
+--   these are not final: no report, and no answer to a known inquiry, confirms the execution. For a
+--   late answer, no row records which of the two results of BY_ANSWER it was.
 -- reads:   payment_outbox_attempts, and what acceptance_of_sends reads.   locks: nothing.
--- called by: record_late_outcome, answer_open_claim. payment.History has the same rule.
+-- called by: record_late_outcome, answer_open_claim. payment.History implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.rests_on_acceptance(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

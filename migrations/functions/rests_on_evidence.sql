@@ -1,9 +1,9 @@
 -- rests_on_evidence(row payment_outbox_attempts) -> boolean
---   Whether the row rests on an operator's evidence and not on the rail's word: it is a
---   resolution, or one followed that agreed with it, before the next row that is not
+--   Whether the row rests on an operator's evidence and not on the rail's statement: it is a
+--   resolution, or a resolution that agreed with it followed before the next row that is not
 --   LATE_OUTCOME.
 -- reads:   payment_outbox_attempts, payment_operator_log.   locks: nothing.
--- called by: payment_certainty. Timeline.testimonyOf has the same rule.
+-- called by: payment_certainty. Timeline.testimonyOf implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.rests_on_evidence(attempt {cell}.payment_outbox_attempts) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp

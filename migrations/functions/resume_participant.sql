@@ -1,5 +1,5 @@
 -- resume_participant(participant_id text, reason text) -> boolean
---   Lets a participant's instructions be claimed again. True if it was paused.
+--   Ends the pause of a participant. Returns true if the participant was paused.
 -- errors:  RH002 without a reason, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.resume_participant(participant_id text, reason text) RETURNS boolean

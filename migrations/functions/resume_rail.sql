@@ -1,5 +1,5 @@
 -- resume_rail(rail_type text, reason text) -> boolean
---   Lets a rail, or everything ('*'), be claimed again. True if it was paused.
+--   Ends the pause of a rail, or of everything ('*'). Returns true if it was paused.
 -- errors:  RH002 without a reason, RH003 unknown rail,
 --          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.

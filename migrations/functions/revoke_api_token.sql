@@ -1,6 +1,6 @@
 -- revoke_api_token(token_id text, reason text) -> boolean
---   Takes a token out of force: the next statement that is made by it is refused. True if
---   it was not revoked before.
+--   Takes a token out of force: the next statement that uses it is refused. Returns true if it was
+--   not revoked before.
 -- errors:  RH002 without a reason, RH010 no such token, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_api_tokens, payment_operator_log.   locks: the row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.revoke_api_token(token_id text, reason text) RETURNS boolean

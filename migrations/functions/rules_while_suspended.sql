@@ -1,10 +1,10 @@
 -- rules_while_suspended() -> setof record (rail_type text, rules jsonb)
---   For each rail, while a suspension is open: what the versions of its profile that were
---   in force since the moment from which rows may be missing, but for the one in force, say
---   of keys (key_rules; null where there is none). Sends that may be forgotten were made
---   under them. No rows while no suspension is open.
+--   For each rail, while a suspension is open: the rules about keys (key_rules; null if there are
+--   none) of the versions of its profile, other than the one in force, that were in force since the
+--   time from which rows may be missing. Sends that may be forgotten were made under them. Returns
+--   no rows while no suspension is open.
 -- reads:   payment_rails, payment_rail_profiles, payment_outbox_suspensions.   locks: nothing.
--- called by: executor, when it reads the rails: a lane goes on by the strictest of them.
+-- called by: executor, when it reads the rails: a lane continues under the strictest of them.
 CREATE OR REPLACE FUNCTION {cell}.rules_while_suspended(OUT rail_type text, OUT rules jsonb) RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -1,8 +1,8 @@
 -- schema_version() -> text
---   What this cell was migrated to: its newest migration, and a digest of the
---   functions and views that came with it. Every process compares its text with
---   its own before it works. It reads the text from the catalog, which needs no
---   privilege in the cell, so that a login of any role can be refused.
+--   The version of this cell: its newest migration, and a digest of the functions and views that
+--   came with it. Before it starts work, every process compares this text with its own. It reads
+--   the text from the catalog, which needs no privilege in the cell, so that a login of any role
+--   can be refused.
 -- reads, writes, locks: nothing.   called by: nothing.
 CREATE OR REPLACE FUNCTION {cell}.schema_version() RETURNS text
 LANGUAGE sql IMMUTABLE

@@ -1,14 +1,14 @@
 -- sends_of(outbox_id uuid) -> setof record (attempt_no, claimed_at, render_version, forgotten, executed, denied)
---   The sends of an instruction that may have reached the rail: its claims whose answer
---   does not prove that nothing left, and those that a restore forgot, as their workers
---   have told since, or those of inquiries about them, or that the rail has refused before
---   there was any of ours that may have left: those have the time at which it was told.
---   executed: a forgotten one, by its own answer. denied: a word that came late, after
---   another answer, says that nothing left, and the rail has not refused the payment while
---   that send was out.
---   payment.History has the same rule.
+--   The sends of an instruction that may have reached the rail: its claims whose answer does not
+--   prove that nothing left, and the sends that a restore forgot. A forgotten send is known from a
+--   later row of its worker or of an inquiry about it, or because the rail refused the payment
+--   before any known send may have left; in the last case its time is that of the refusal.
+--   executed: a forgotten send that was executed, by its own answer. denied: a late answer, after
+--   another one, reports that nothing left, and the rail has not refused the payment while that
+--   send was in flight. payment.History implements the same rule.
 -- reads:   payment_outbox_attempts.   locks: nothing.
--- called by: refusal_covers_all_sends, rules_of_sends, forgotten_sends, known_sends, standing_sends, record_late_outcome, resolve_payment.
+-- called by: refusal_covers_all_sends, rules_of_sends, forgotten_sends, known_sends, standing_sends,
+--          record_late_outcome, resolve_payment.
 CREATE OR REPLACE FUNCTION {cell}.sends_of(
   outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT render_version text,
   OUT forgotten boolean, OUT executed boolean, OUT denied boolean) RETURNS SETOF record
@@ -17,7 +17,8 @@ SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-  -- Looked up in lists and not row by row: an instruction may have thousands.
+  -- The rows are looked up in lists instead of one by one, because an instruction may have
+  -- thousands.
   RETURN QUERY
   WITH a AS MATERIALIZED (
     SELECT t.* FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = $1

@@ -1,13 +1,12 @@
 -- server_is_settled() -> boolean
---   Whether the rows of this cell are known to be all that was committed: no
---   suspension is open, the server and timeline that this session is on were accepted,
---   and some worker has compared this start of the server with what it remembers, or an
---   operator has accepted it since; a cell on which no relayer has run has sent nothing.
---   While they are not, a payment that looks as if it had never been sent may have been,
---   and nothing may be ended on that.
+--   Whether the rows of this cell are known to be complete: no suspension is open; the server and
+--   timeline of this session were accepted; and some worker has compared this start of the server
+--   with its memory, or an operator has accepted it since. A cell on which no relayer has run has
+--   sent nothing. While the rows are not known to be complete, a payment that seems not to have
+--   been sent may have been sent, and must not be ended for that reason.
 -- reads:   payment_outbox_suspensions, payment_accepted_timelines, outbox_heartbeats.   locks: nothing.
--- called by: executor (before it ends anything by expiry), callbacks and readers (before
---          they say that there is nothing), owner's functions.
+-- called by: executor (before it expires an instruction), callbacks and readers (before
+--          they report that a row does not exist), owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.server_is_settled() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

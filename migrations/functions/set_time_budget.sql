@@ -1,11 +1,10 @@
 -- set_time_budget(changes jsonb, reason text) -> (version integer, changed boolean)
---   Changes the time budget of the cell: changes is an object of new values in
---   milliseconds, with the keys claim_timeout, start_within, record_within, drain and
---   heartbeat_stale, or some of them. What is left out stays. Components take it
---   with their next heartbeat; the reaper goes by the longer of two values until
---   the sender whose claim it is runs by the new one.
--- errors:  RH002 without a reason, with a key or a value that is none, out of its
---          bounds, or by which a call could outlive its claim,
+--   Changes the time budget of the cell. changes is an object of new values in milliseconds, with
+--   some of the keys claim_timeout, start_within, record_within, drain and heartbeat_stale; the
+--   others keep their values. Components adopt it with their next heartbeat. The reaper uses the
+--   longer of the old and the new value until the sender of a claim has adopted the new one.
+-- errors:  RH002 without a reason, with an unknown key, with an invalid value or one out of
+--          bounds, or if a call could outlive its claim;
 --          55P03 after 5 s of waiting for a lock.
 -- writes:  payment_outbox_settings, payment_operator_log.   locks: its row.   called by: operator.
 CREATE OR REPLACE FUNCTION {cell}.set_time_budget(changes jsonb, reason text)
@@ -21,11 +20,11 @@ DECLARE
 BEGIN
   PERFORM {cell}.require_reason(set_time_budget.reason);
   IF jsonb_typeof(set_time_budget.changes) IS DISTINCT FROM 'object' OR set_time_budget.changes = '{}' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'nothing is to be changed', HINT = 'Name a setting and its value in milliseconds.';
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'no setting is named', HINT = 'Name a setting and its value in milliseconds.';
   END IF;
   SELECT string_agg(CASE
-      WHEN b.name IS NULL THEN format('%s is no setting', quote_literal(left(c.key, 40)))
-      WHEN jsonb_typeof(c.value) <> 'number' OR c.value::numeric <> trunc(c.value::numeric) THEN format('%s is no whole number of milliseconds', c.key)
+      WHEN b.name IS NULL THEN format('%s is not a setting', quote_literal(left(c.key, 40)))
+      WHEN jsonb_typeof(c.value) <> 'number' OR c.value::numeric <> trunc(c.value::numeric) THEN format('%s is not a whole number of milliseconds', c.key)
       ELSE format('%s is %s ms, must be %s to %s', c.key, left(c.value::text, 40), b.low, b.high) END, '; ' ORDER BY c.key COLLATE "C")
   INTO fault
   FROM jsonb_each(set_time_budget.changes) c

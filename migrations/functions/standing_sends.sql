@@ -1,9 +1,8 @@
 -- standing_sends(outbox_id uuid) -> setof record (attempt_no, claimed_at, forgotten, settled)
---   The sends of an instruction, as far as they are known, that may have been executed by
---   what was said of them: none of them was refused by its own answer, or turned out not to
---   have left. A report is no send. settled: the payment has ended since as FAILED, by the
---   rail's refusal of it or by an operator's evidence.
---   payment.History has the same rule.
+--   The known sends of an instruction that may have been executed, by the evidence about them: none
+--   was refused by its own answer, or proved not to have left. A report is not a send. settled: the
+--   payment has since ended as FAILED, by the rail's refusal of the payment or by an operator's
+--   evidence. payment.History implements the same rule.
 -- reads:   payment_outbox_attempts, and what sends_of reads.   locks: nothing.
 -- called by: refused_and_executed, record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.standing_sends(

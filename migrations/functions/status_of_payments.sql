@@ -1,7 +1,7 @@
 -- status_of_payments(outbox_ids uuid[])
 --   -> the columns of payment_status_batch
---   One row for each id, in their order, counted from 1; all null but item where the id is
---   null or not known. Whose the instructions are is the caller's to ask.
+--   One row for each id, in the order of the ids and numbered from 1. If the id is null or unknown,
+--   every column but item is null. The caller has to check whose the instructions are.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, payment_outbox_pending,
 --          payment_dead_letters, payment_operator_log, and what payment_certainty and server_is_settled read.
 -- locks:   nothing.   called by: payment_status_batch, api_payments.

@@ -1,22 +1,21 @@
 -- suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) -> uuid
---   Says that the database may have forgotten what was committed, so that nothing
---   is sent or ended on it until an operator has compared with the rails. Returns
---   the suspension that is open then: this one, or one that was open already. One
---   that was opened on another server, timeline or server start is taken over, and
---   counts as opened now: what this restore forgot counts too.
+--   Records that the database may have forgotten committed rows, so that nothing is sent or ended
+--   on its basis until an operator has compared with the rails. Returns the open suspension: the new
+--   one, or the one that was already open. An open suspension of another server, timeline or server
+--   start is taken over and counts as opened now, so that it covers what this restore forgot.
 --
---   known_until is the newest moment that the data knows from before: the last heartbeat on
---   an earlier start of the server that its component vouched for; -infinity if there is none.
---   A callback endpoint vouches for nothing: it has not seen what was sent. Other heartbeats,
---   and the last transaction that recovery replayed, may be of after the restore: it may have
---   been started, written to and started again before a guard looked. It is never later than
---   this call: a clock that was put back, or another server's, may have been ahead, and key
---   windows and the profiles that count begin there.
+--   known_until is the newest moment up to which the data is complete: the last heartbeat on an
+--   earlier start of the server for which its component vouched, or -infinity if there is none. A
+--   callback endpoint does not vouch, because it does not see sends. Other heartbeats, and the last
+--   transaction that recovery replayed, may be later than the restore: the server may have been
+--   started, written to and started again before a component checked it. known_until is never later
+--   than this call: a clock that was set back, or another server's clock, may have been ahead, and
+--   key windows and the profiles that apply are counted from it.
 --
---   What an operator has accepted since looked_at, when the caller read what it
---   judges by, opens none: null. The caller looks again. An acceptance in time to come bears
---   the time of a clock that was ahead, and counts as made before.
--- errors:  22023 for a cause that is none.
+--   If an operator has accepted the server since looked_at, the time when the caller read its
+--   facts, no suspension is opened and the result is null: the caller checks again. An acceptance
+--   in the future has the time of a clock that was ahead, and counts as earlier.
+-- errors:  22023 for an unknown cause.
 -- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
 -- locks:   the open suspension's row.   called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) RETURNS uuid
@@ -27,10 +26,10 @@ DECLARE
   id uuid;
 BEGIN
   IF cause IS NULL OR cause NOT IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY') THEN
-    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is no cause of a suspension', cause);
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%L is not a cause of a suspension', cause);
   END IF;
-  -- Of this start and this timeline alone: other acceptances may bear the times of
-  -- another server's clock.
+  -- Only acceptances of this start and this timeline count: others may have the times of another
+  -- server's clock.
   IF EXISTS (
       SELECT FROM {cell}.payment_outbox_suspensions s
       WHERE s.accepted_at > looked_at AND s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())

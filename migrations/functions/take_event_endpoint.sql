@@ -1,9 +1,10 @@
 -- take_event_endpoint(endpoint_id text, worker_id text, lease_ms bigint, since timestamptz)
 --   -> (epoch bigint, held_by text, paused_at timestamptz, pause_reason text)
---   Takes an endpoint for a worker for so long, or keeps it: epoch is the number by which
---   the worker notes what it delivers. Null: held_by has it until its lease ends.
---   One that is not known yet begins with what happens from now on, or from the moment since.
--- errors:  RH002 a worker without a name, or an endpoint with none of its form. RH005 a lease
+--   Acquires the lease of an endpoint for a worker, for lease_ms, or renews it. epoch is the
+--   fencing token under which the worker notes its deliveries. It is null if another worker,
+--   held_by, has the lease until it ends. An endpoint that is not known yet begins with events from
+--   now on, or from the time since.
+-- errors:  RH002 a worker without a name, or an endpoint with an invalid id. RH005 a lease
 --          above 10 min, or more than 1,000 endpoints. 55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_attempts.
 -- writes:  payment_event_endpoints.   locks: its row.   called by: events.
@@ -18,15 +19,15 @@ DECLARE
   found_row {cell}.payment_event_endpoints;
 BEGIN
   IF coalesce($2, '') = '' OR coalesce($1, '') !~ '^[a-z0-9][a-z0-9_-]{0,63}$' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a worker and an endpoint of 1 to 64 of a-z, 0-9, _ and - are named',
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a worker needs a name, and an endpoint an id of 1 to 64 characters of a-z, 0-9, _ and -',
       HINT = 'Give each endpoint of the file such an id.';
   ELSIF $3 IS NULL OR $3 NOT BETWEEN 1 AND 600000 THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'a lease is 1 ms to 10 min', HINT = 'Take the endpoint for less, and again.';
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'a lease must be 1 ms to 10 min', HINT = 'Take a shorter lease, and renew it.';
   END IF;
   SELECT e.* INTO found_row FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 FOR UPDATE;
   IF NOT FOUND THEN
     IF (SELECT count(*) FROM {cell}.payment_event_endpoints) >= 1000 THEN
-      RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'there are 1000 endpoints', HINT = 'Deliver to fewer: one of its own for each caller.';
+      RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'there are already 1000 endpoints', HINT = 'Use fewer endpoints, one for each caller.';
     END IF;
     INSERT INTO {cell}.payment_event_endpoints AS e (endpoint_id, place_system, place_xact, place_outbox_id, place_attempt_no, place_attempt_id)
     SELECT $1, s.system_identifier::text, coalesce(CASE WHEN $4 IS NULL THEN n.xact ELSE {cell}.outcome_feed_since($4) END, '0'),

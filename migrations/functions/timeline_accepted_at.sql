@@ -1,5 +1,5 @@
 -- timeline_accepted_at(system_identifier text, timeline bigint) -> timestamptz
---   When that server and timeline were accepted; null: they were not.
+--   The time at which that server and timeline were accepted; null if they were not.
 -- reads:   payment_accepted_timelines.   locks: nothing.   called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.timeline_accepted_at(system_identifier text, timeline bigint) RETURNS timestamptz
 LANGUAGE sql STABLE SECURITY DEFINER

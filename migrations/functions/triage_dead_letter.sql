@@ -1,14 +1,12 @@
 -- triage_dead_letter(outbox_id uuid, status text, reason text) -> text
---   Moves an open dead letter to acknowledged or escalated, or closes it as
---   resolved where nothing is unknown any more: one that was proven executed needs no
---   evidence, although its payload was tampered with. To close that of a row that was
---   put back in pending takes the row out; where the payment was parked, or waited with
---   a newer row, it is resolved instead. A payment that was never registered, and so
---   was forged, is closed where no send of it can have reached a rail: that takes it
---   out of pending too.
---   Returns the status before.
--- errors:  RH002 without a reason or with another status, RH010 no dead letter,
---          RH020 it can't be closed, with the sentence that says why,
+--   Sets an open dead letter to acknowledged or escalated, or closes it as resolved if nothing
+--   about the payment is unknown any more. A payment that is proven to be executed needs no further
+--   evidence, even if its payload was tampered with. Closing the letter of a row that was put back
+--   deletes the pending row; if the payment was parked, or was pending with a newer row, it has to
+--   be resolved instead. A forged payment, which was never registered, can be closed if no send of
+--   it can have reached a rail; this deletes its pending row too. Returns the previous status.
+-- errors:  RH002 without a reason or with another status; RH010 no dead letter;
+--          RH020 it can't be closed, with the reason;
 --          55P03 after 5 s of waiting for a lock.
 -- reads:   payment_outbox_keys, payment_outbox_attempts, and what require_settled_server reads.
 -- writes:  payment_dead_letters, payment_outbox_pending, payment_operator_log.
@@ -41,10 +39,10 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'the instruction has no dead letter';
   END IF;
   IF letter.status IN ({closed_letters}) THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is closed already (%s)', letter.status);
+    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = format('the dead letter is already closed (%s)', letter.status);
   END IF;
   IF triage_dead_letter.status = 'resolved' THEN
-    -- A worker may be about to give the payment back: what it waits for is seen then.
+    -- A worker may be about to return the payment to pending; this waits for it.
     PERFORM FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id FOR UPDATE;
     waits := FOUND;
     ended := {cell}.put_back_after(triage_dead_letter.outbox_id);
@@ -59,23 +57,23 @@ BEGIN
             AND answer.state = 'PARKED' AND answer.result = 'TAMPERED')))
     ELSE CASE letter.reason
       WHEN 'UNCLAIMABLE' THEN ended IN ({ended_states}, {claim_states})
-        -- It was removed there before it was ever claimed.
+        -- The row was removed from pending before its first claim.
         OR NOT waits AND NOT EXISTS (
           SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = triage_dead_letter.outbox_id)
       WHEN 'TAMPERED' THEN ended = 'DISPATCHED'
       ELSE letter.reason IN ({unpaid_reasons}) END END, false)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('a dead letter of reason %s is not closed by a word', letter.reason),
-      HINT = CASE WHEN forged THEN 'The payment was never enqueued here, and its rows say that a send of it may have reached the rail. '
-        || 'Find out at the rail what became of it, and escalate it: none of it is proof.'
+      MESSAGE = format('a dead letter of reason %s can''t be closed without evidence', letter.reason),
+      HINT = CASE WHEN forged THEN 'The payment was never enqueued here, and by its rows a send of it may have reached the rail. '
+        || 'Find out from the rail what became of it, and escalate it: its rows prove nothing.'
       ELSE CASE letter.reason
         WHEN 'UNCLAIMABLE' THEN CASE
-          WHEN NOT waits THEN 'Its row in pending is missing. Find out at the rail what became of the payment, then resolve it with that evidence.'
-          WHEN ended IS NULL THEN 'It still waits in pending: replay it, or cancel it where nothing was ever sent.'
-          ELSE format('It was put back in pending over row %s, and may have been paid. ', ended)
-            || 'Find out at the rail what became of the payment, then resolve it with that evidence, which takes it out of pending.' END
-        ELSE 'Find out at the rail what became of the payment, then resolve it with that evidence.' END END;
+          WHEN NOT waits THEN 'Its row in pending is missing. Find out from the rail what became of the payment, then resolve it with that evidence.'
+          WHEN ended IS NULL THEN 'It is still pending: replay it, or cancel it if nothing was ever sent.'
+          ELSE format('It was put back in pending after row %s, and may have been paid. ', ended)
+            || 'Find out from the rail what became of the payment, then resolve it with that evidence, which removes it from pending.' END
+        ELSE 'Find out from the rail what became of the payment, then resolve it with that evidence.' END END;
   END IF;
   IF ended IS NOT NULL OR forged AND triage_dead_letter.status = 'resolved' THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id;

@@ -1,6 +1,6 @@
 -- uuidv7() -> uuid
---   A version 7 UUID of this moment. PostgreSQL 18 has one of its own, of the same
---   layout as uuidv7_from; before it this body.
+--   A version 7 UUID of the current time. PostgreSQL 18 has a function of its own, with the same
+--   layout as uuidv7_from; earlier versions use the body below.
 -- reads, writes, locks: nothing.   called by: owner's functions, executor.
 DO $install$
 BEGIN

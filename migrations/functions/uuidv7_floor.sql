@@ -1,5 +1,5 @@
 -- uuidv7_floor(moment timestamptz) -> uuid
---   The lowest UUIDv7 of a moment: the bound of a partition.
+--   The lowest UUIDv7 of a time: the bound of a partition.
 -- reads, writes, locks: nothing.   called by: owner's functions.
 CREATE OR REPLACE FUNCTION {cell}.uuidv7_floor(moment timestamptz) RETURNS uuid
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

@@ -1,10 +1,9 @@
 -- uuidv7_from(micros bigint) -> uuid
---   A version 7 UUID (RFC 9562, section 5.7) of a moment in microseconds since
---   1970: 48 bits of milliseconds, 12 bits of the fraction of that millisecond,
---   62 random bits.
+--   A version 7 UUID (RFC 9562, section 5.7) of a time in microseconds since 1970: 48 bits of
+--   milliseconds, 12 bits of the fraction of that millisecond, 62 random bits.
 --
---   One expression that the planner puts in the caller's place; for that it has no
---   search_path of its own, and every name in it is qualified instead.
+--   The function is one expression, which the planner inlines. It therefore sets no search_path,
+--   and qualifies every name instead.
 -- reads, writes, locks: nothing.
 -- called by: uuidv7 before PostgreSQL 18, the enqueue functions, executor.
 CREATE OR REPLACE FUNCTION {cell}.uuidv7_from(micros bigint) RETURNS uuid

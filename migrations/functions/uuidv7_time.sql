@@ -1,5 +1,5 @@
 -- uuidv7_time(id uuid) -> timestamptz
---   The moment inside a UUIDv7, to the millisecond.
+--   The time inside a UUIDv7, to the millisecond.
 -- reads, writes, locks: nothing.   called by: owner's functions, readers.
 CREATE OR REPLACE FUNCTION {cell}.uuidv7_time(id uuid) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

@@ -1,4 +1,4 @@
--- The facts that the schema's checks rest on, and the settings of this cell.
+-- Tables of facts that the checks of the schema use, and the settings of this cell.
 
 {include uuidv7_from}
 {include uuidv7}
@@ -15,7 +15,8 @@ CREATE TYPE {cell}.outbox_attempt_state AS ENUM (
   'INQUIRING', 'ACCEPTED', 'UNKNOWN', 'PARKED', 'CANCELLED', 'REPLAYED', 'LATE_OUTCOME'
 );
 COMMENT ON TYPE {cell}.outbox_attempt_state IS
-  'What one row of the archive says. The first five are the origin''s; see docs/glossary.md.';
+  'The state that one row of the archive records; docs/glossary.md defines each. The first five are those of the '
+  'original specification.';
 
 CREATE TABLE {cell}.payment_outbox_settings (
   singleton           boolean NOT NULL DEFAULT true,
@@ -41,7 +42,7 @@ CREATE TABLE {cell}.payment_outbox_settings (
     AND payload_depth_max BETWEEN 2 AND 64
     AND batch_items_max BETWEEN 1 AND 100000
     AND repeated_within BETWEEN interval '0' AND interval '365 days'),
-  -- The bounds of payment.TimeBudget; the profiles in force are weighed by keep_time_budget.
+  -- These are the bounds of payment.TimeBudget. keep_time_budget checks the profiles in force.
   CONSTRAINT payment_outbox_settings_budget CHECK (
     claim_timeout_ms BETWEEN 1000 AND 3600000
     AND start_within_ms BETWEEN 10 AND 60000
@@ -51,23 +52,30 @@ CREATE TABLE {cell}.payment_outbox_settings (
     AND start_within_ms + record_within_ms + drain_ms < claim_timeout_ms
     AND budget_version >= 1)
 );
-COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The one row of settings of this cell.';
+COMMENT ON TABLE {cell}.payment_outbox_settings IS 'The settings of this cell, in one row.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.allow_second_key IS
   'Whether a participant may enqueue one instruction_id under a second idempotency key (else RH007).';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.refuse_card_numbers IS
   'Whether an enqueue refuses card numbers in payloads (RH008).';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.rail_key_namespace IS
-  'The constant of this cell under which rail keys are derived. It never changes: under another one, a payment that is repeated is paid twice.';
+  'The constant of this cell from which rail keys are derived. It never changes: with another value, a repeated '
+  'call would get another rail key, and the payment would be made twice.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.repeated_within IS
-  'How long after the end of a suspension callers may still repeat calls that a restore has forgotten: until then no send counts as a first one.';
-COMMENT ON COLUMN {cell}.payment_outbox_settings.claim_timeout_ms IS 'The claim timeout: the age from which an open claim is repaired, whatever its worker says.';
-COMMENT ON COLUMN {cell}.payment_outbox_settings.start_within_ms IS 'The age up to which a claim may send its first byte.';
-COMMENT ON COLUMN {cell}.payment_outbox_settings.record_within_ms IS 'What recording an outcome may take.';
-COMMENT ON COLUMN {cell}.payment_outbox_settings.drain_ms IS 'What sends in flight may take when their process is stopped.';
+  'How long after the end of a suspension callers may repeat calls that a restore has forgotten. A send of an '
+  'instruction that is enqueued within this time does not count as a first send.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.claim_timeout_ms IS
+  'The age at which an open claim is recovered, even if its worker is alive.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.start_within_ms IS
+  'The age up to which the worker of a claim may send the first byte.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.record_within_ms IS 'The time limit for recording an outcome.';
+COMMENT ON COLUMN {cell}.payment_outbox_settings.drain_ms IS
+  'The time limit for sends in flight when their process is stopped.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.heartbeat_stale_ms IS
-  'The silence from which a component counts as dead, and a sender starts no send any more.';
+  'The time without a heartbeat after which a component counts as dead, and after which a sender starts no more '
+  'sends.';
 COMMENT ON COLUMN {cell}.payment_outbox_settings.budget_version IS
-  'Counts the changes of claim_timeout_ms to heartbeat_stale_ms. Components say with each heartbeat by which version they run.';
+  'Counts the changes of claim_timeout_ms, start_within_ms, record_within_ms, drain_ms and heartbeat_stale_ms. '
+  'Each heartbeat names the version that its component uses.';
 INSERT INTO {cell}.payment_outbox_settings DEFAULT VALUES;
 CREATE TRIGGER payment_outbox_settings_namespace
   BEFORE UPDATE OF rail_key_namespace ON {cell}.payment_outbox_settings
@@ -90,7 +98,8 @@ CREATE TABLE {cell}.payment_forbidden_keys (
   CONSTRAINT payment_forbidden_keys_folded CHECK (key = lower(key) AND key <> '')
 );
 COMMENT ON TABLE {cell}.payment_forbidden_keys IS
-  'Keys that neither a payload, at any depth, nor headers may hold, in any case: content, secrets and card data stay outside (RH004).';
+  'Keys that a payload, at any depth, and headers must not hold, in upper or lower case (RH004): documents, '
+  'secrets and card data stay outside Railhead.';
 INSERT INTO {cell}.payment_forbidden_keys (key)
 SELECT unnest(ARRAY[
   'body', 'content', 'raw', 'vector', 'embedding', 'secret', 'token', 'password', 'ssn',
@@ -103,7 +112,7 @@ CREATE TABLE {cell}.payment_currencies (
   CONSTRAINT payment_currencies_shape CHECK (code ~ '^[A-Z]{3}$' AND exponent BETWEEN 0 AND 4)
 );
 COMMENT ON TABLE {cell}.payment_currencies IS
-  'ISO 4217 list one, up to amendment 180: the currencies that have a minor unit, and its digits.';
+  'The currencies of ISO 4217 list one, up to amendment 180, that have a minor unit, with its number of digits.';
 INSERT INTO {cell}.payment_currencies (code, exponent) VALUES
   ('AED', 2),
   ('AFN', 2),

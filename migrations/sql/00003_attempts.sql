@@ -1,9 +1,9 @@
--- The append-only archive. Partitioned by outbox_id, not by time, so that the
--- fence UNIQUE (outbox_id, attempt_no) can be enforced; the bounds are the
--- months inside UUIDv7, so that retention stays possible.
+-- The append-only archive. It is partitioned by outbox_id and not by time, so that UNIQUE
+-- (outbox_id, attempt_no), the fencing constraint, can be enforced. The bounds of its partitions
+-- are the months inside UUIDv7, so that retention can detach a month.
 
 CREATE TABLE {cell}.payment_outbox_attempts (
-  -- As in pending what has a fixed width comes first, so that nothing is padded.
+  -- As in payment_outbox_pending, columns of fixed width come first, so that none is padded.
   attempt_id         uuid        NOT NULL,
   outbox_id          uuid        NOT NULL,
   sequence_id        bigint      NOT NULL,
@@ -17,7 +17,8 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   profile_version    integer,
   outcome_unknown    boolean     NOT NULL,
   provisional        boolean     NOT NULL,
-  -- of the pending row, on rows that take an instruction out of it
+  -- Copies of columns of the pending row. They are set in rows that take an instruction out of
+  -- pending.
   priority           smallint,
   send_count         integer,
   inquiry_count      integer,
@@ -39,13 +40,14 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   worker_id          text COLLATE "C",
   actor              text COLLATE "C" NOT NULL DEFAULT session_user,
   render_version     text COLLATE "C",
-  -- the rest of the pending row
+  -- The other columns of the pending row.
   next_action        text COLLATE "C",
   headers            jsonb,
   payload            jsonb,
   CONSTRAINT payment_outbox_attempts_fence UNIQUE (outbox_id, attempt_no),
   CONSTRAINT payment_outbox_attempts_number CHECK (attempt_no >= 1),
-  -- The first UUIDv7 of the year 2200: an id from there on names no month to come.
+  -- The bound is the first UUIDv7 of the year 2200. A later id does not name a month for which a
+  -- partition can be made.
   CONSTRAINT payment_outbox_attempts_time CHECK (outbox_id < '0699e991-a800-7000-8000-000000000000'),
   CONSTRAINT payment_outbox_attempts_claim CHECK (
     state NOT IN ({claim_states})
@@ -61,22 +63,28 @@ CREATE TABLE {cell}.payment_outbox_attempts (
     AND octet_length(error_code) <= 100 AND octet_length(worker_id) <= 200 AND octet_length(actor) <= 200)
 ) PARTITION BY RANGE (outbox_id);
 COMMENT ON TABLE {cell}.payment_outbox_attempts IS
-  'Append-only: every claim, outcome, repair and operator act on an instruction is one row. attempt_no numbers the rows '
-  'of an instruction 1, 2, 3, ... without gaps; UNIQUE (outbox_id, attempt_no) is the fence: who appends next, owns next.';
-COMMENT ON COLUMN {cell}.payment_outbox_attempts.attempt_id IS 'Made by the writer before its first try, so that a repeat knows its own row.';
-COMMENT ON COLUMN {cell}.payment_outbox_attempts.answers_attempt_no IS 'The claim row that this row answers; null where it answers none.';
-COMMENT ON COLUMN {cell}.payment_outbox_attempts.result IS 'What the rail''s answer proves, in the words of package payment.';
-COMMENT ON COLUMN {cell}.payment_outbox_attempts.outcome_unknown IS 'As of this row: some send has no trustworthy answer.';
+  'Append-only: every claim, outcome, repair and operator act on an instruction is one row. attempt_no numbers the '
+  'rows of an instruction 1, 2, 3, ... without gaps. UNIQUE (outbox_id, attempt_no) fences stale workers: of two '
+  'writers of one number, one succeeds.';
+COMMENT ON COLUMN {cell}.payment_outbox_attempts.attempt_id IS
+  'Chosen by the writer before it first tries to write the row, so that a repeated call recognises its own row.';
+COMMENT ON COLUMN {cell}.payment_outbox_attempts.answers_attempt_no IS
+  'The attempt_no of the claim row that this row answers; null if it answers none.';
+COMMENT ON COLUMN {cell}.payment_outbox_attempts.result IS
+  'What the rail''s answer proves, in the terms of package payment.';
+COMMENT ON COLUMN {cell}.payment_outbox_attempts.outcome_unknown IS
+  'Whether, as of this row, some send has no trustworthy answer.';
 COMMENT ON COLUMN {cell}.payment_outbox_attempts.actor IS 'The login that wrote the row.';
-COMMENT ON COLUMN {cell}.payment_outbox_attempts.code_table IS 'The code table and its version that gave rail_code its class.';
+COMMENT ON COLUMN {cell}.payment_outbox_attempts.code_table IS
+  'The code table, with its version, by which rail_code was classified.';
 
 -- At most one execution is ever recorded for an instruction.
 CREATE UNIQUE INDEX payment_outbox_attempts_one_dispatched
   ON {cell}.payment_outbox_attempts (outbox_id) WHERE state = 'DISPATCHED';
 CREATE INDEX payment_outbox_attempts_reference
   ON {cell}.payment_outbox_attempts (rail_reference) WHERE rail_reference IS NOT NULL;
--- What happened in the last minutes, for people who follow it (payment tail).
--- Claims are left out: their answers say when and by whom they were claimed.
+-- This index serves payment tail, which shows the rows of the last minutes. It leaves claims out:
+-- the answer to a claim names its time and its worker.
 CREATE INDEX payment_outbox_attempts_recent
   ON {cell}.payment_outbox_attempts (created_at) WHERE state NOT IN ({claim_states});
 

@@ -1,5 +1,5 @@
--- What people and components look at: rails and their profiles, dead letters,
--- heartbeats, the log of operator acts.
+-- Tables for operators and components: rails and their profiles, dead letters, heartbeats, and the
+-- log of operator acts.
 
 CREATE TABLE {cell}.payment_rail_profiles (
   rail_type  text COLLATE "C" NOT NULL,
@@ -12,7 +12,8 @@ CREATE TABLE {cell}.payment_rail_profiles (
   CONSTRAINT payment_rail_profiles_shape CHECK (version >= 1 AND jsonb_typeof(profile) = 'object'),
   CONSTRAINT payment_rail_profiles_rail_type CHECK (rail_type ~ '^[a-z][a-z0-9_-]{0,62}$')
 );
-COMMENT ON TABLE {cell}.payment_rail_profiles IS 'Every version of every rail''s profile, append-only. Attempts name the version they were made with.';
+COMMENT ON TABLE {cell}.payment_rail_profiles IS
+  'Every version of every rail''s profile, append-only. Each attempt names the version under which it was made.';
 
 CREATE TABLE {cell}.payment_rails (
   rail_type       text COLLATE "C" NOT NULL,
@@ -31,10 +32,13 @@ CREATE TABLE {cell}.payment_rails (
   CONSTRAINT payment_rails_paused_until CHECK (paused_until IS NULL OR paused)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_rails IS
-  'The rails that this cell knows, the profile in force, and whether they are paused. The row ''*'' pauses everything. Claims honour it.';
+  'The rails of this cell, their profile in force, and whether they are paused. The row ''*'' pauses every rail. A '
+  'claim takes nothing of a paused rail.';
 COMMENT ON COLUMN {cell}.payment_rails.auto_paused IS
-  'If paused: a relayer did it because the rail refuses us as a whole; paused_by is that relayer''s login.';
-COMMENT ON COLUMN {cell}.payment_rails.paused_until IS 'When the reaper ends the pause; null: an operator does.';
+  'Whether a relayer made the pause, because the rail refuses our credentials, route or form; paused_by is then '
+  'the relayer''s login.';
+COMMENT ON COLUMN {cell}.payment_rails.paused_until IS
+  'The time at which the reaper ends the pause; null if an operator has to end it.';
 INSERT INTO {cell}.payment_rails (rail_type) VALUES ('*');
 
 CREATE TABLE {cell}.payment_paused_participants (
@@ -45,7 +49,7 @@ CREATE TABLE {cell}.payment_paused_participants (
   paused_until   timestamptz,
   CONSTRAINT payment_paused_participants_pk PRIMARY KEY (participant_id)
 );
-COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed. Claims honour it.';
+COMMENT ON TABLE {cell}.payment_paused_participants IS 'Participants whose instructions are not claimed.';
 
 CREATE TABLE {cell}.payment_closed_gates (
   scope        text COLLATE "C" NOT NULL,
@@ -58,8 +62,10 @@ CREATE TABLE {cell}.payment_closed_gates (
   CONSTRAINT payment_closed_gates_scope CHECK (scope IN ('cell', 'rail', 'participant') AND (scope <> 'cell' OR name = '*'))
 );
 COMMENT ON TABLE {cell}.payment_closed_gates IS
-  'Of what new instructions are refused (RH014): of a rail, a participant, or with the name ''*'' of the whole cell. Enqueues honour it.';
-COMMENT ON COLUMN {cell}.payment_closed_gates.closed_until IS 'When the reaper opens the gate; null: an operator does.';
+  'Gates that refuse new instructions (RH014): those of a rail, of a participant or, with the name ''*'', of the '
+  'whole cell. Each enqueue checks them.';
+COMMENT ON COLUMN {cell}.payment_closed_gates.closed_until IS
+  'The time at which the reaper opens the gate; null if an operator has to open it.';
 
 CREATE TABLE {cell}.payment_accepted_timelines (
   system_identifier text COLLATE "C" NOT NULL,
@@ -70,7 +76,8 @@ CREATE TABLE {cell}.payment_accepted_timelines (
   CONSTRAINT payment_accepted_timelines_pk PRIMARY KEY (system_identifier, timeline)
 );
 COMMENT ON TABLE {cell}.payment_accepted_timelines IS
-  'The servers and timelines on which sending may go on: the one on which the cell was made, and those that an operator accepted after comparing with the rails.';
+  'The servers and timelines on which the cell may send: the one on which the cell was created, and those that an '
+  'operator has accepted after comparing with the rails.';
 INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
 SELECT s.system_identifier::text, {cell}.server_timeline(), 'the cell was made on this server'
 FROM pg_control_system() s;
@@ -94,10 +101,11 @@ CREATE TABLE {cell}.payment_outbox_suspensions (
   CONSTRAINT payment_outbox_suspensions_accepted CHECK ((accepted_at IS NULL) = (accepted_by IS NULL) AND (accepted_at IS NULL) = (reason IS NULL))
 );
 COMMENT ON TABLE {cell}.payment_outbox_suspensions IS
-  'When the database may have forgotten what was committed (failover, restore, snapshot). While one is open only lanes that de-duplicate by key '
-  'are claimed, inside their key window, and nothing expires, is cancelled or replayed. An operator ends it with timeline accept.';
+  'Periods in which the database may have forgotten committed rows, after a failover, a restore or a snapshot. '
+  'While a suspension is open, only lanes that de-duplicate by key are claimed, inside their key window, and no '
+  'instruction expires, is cancelled or is replayed. An operator ends it with timeline accept.';
 COMMENT ON COLUMN {cell}.payment_outbox_suspensions.known_until IS
-  'The newest moment that the data knows from before; what was sent after it may be forgotten. -infinity: not known.';
+  'The newest moment up to which the data is complete. Sends after it may be forgotten. -infinity: not known.';
 CREATE UNIQUE INDEX payment_outbox_suspensions_open
   ON {cell}.payment_outbox_suspensions ((accepted_at IS NULL)) WHERE accepted_at IS NULL;
 
@@ -113,7 +121,7 @@ CREATE TABLE {cell}.payment_dead_letters (
   actor          text COLLATE "C",
   opened_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-  -- as the rows of the archive say when it is opened
+  -- Copied from the rows of the archive when the letter is opened.
   amount           numeric,
   currency         text COLLATE "C",
   attempts         integer NOT NULL DEFAULT 0,
@@ -127,11 +135,15 @@ CREATE TABLE {cell}.payment_dead_letters (
   CONSTRAINT payment_dead_letters_note CHECK (octet_length(note) <= 2000)
 );
 COMMENT ON TABLE {cell}.payment_dead_letters IS
-  'One row per instruction that waits, or waited, for an operator. Open: every status but manual_replay and resolved. '
-  'It outlives its rows in the archive, and says what they said when it was opened last.';
-COMMENT ON COLUMN {cell}.payment_dead_letters.attempts IS 'Times that it was claimed, to be sent or asked about.';
-COMMENT ON COLUMN {cell}.payment_dead_letters.error_message IS 'With rail_code: of the latest answer that has either.';
-COMMENT ON COLUMN {cell}.payment_dead_letters.note IS 'What the last operator wrote who moved it on, who is actor; not of its opening.';
+  'One row for each instruction that needs, or needed, an operator. A letter is open in every status but '
+  'manual_replay and resolved. It outlives the rows of the archive, and keeps what they recorded when it was last '
+  'opened.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.attempts IS
+  'The number of times that the instruction was claimed, for a send or an inquiry.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.error_message IS
+  'The message of the latest answer that has a message or a rail_code. rail_code is of the same answer.';
+COMMENT ON COLUMN {cell}.payment_dead_letters.note IS
+  'The reason that the last operator gave who changed the status. actor is that operator.';
 CREATE INDEX payment_dead_letters_open
   ON {cell}.payment_dead_letters (reason, rail_type, opened_at) WHERE status NOT IN ({closed_letters});
 
@@ -159,19 +171,28 @@ CREATE TABLE {cell}.outbox_heartbeats (
   CONSTRAINT outbox_heartbeats_lanes CHECK (jsonb_typeof(lanes) = 'array'),
   CONSTRAINT outbox_heartbeats_status CHECK (status IN ('starting', 'running', 'draining', 'stopped', 'suspended'))
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row per running component and process start; name is its worker_id.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS 'The silence that counts as this component''s death: the longest by which it may still run.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.claim_timeout_ms IS 'The longest claim timeout by which claims of this component may still be open; 0: not said.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.start_within_ms IS 'The highest age at which claims of this component may still send a first byte; 0: not said.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.budget_version IS 'The oldest time budget of payment_outbox_settings by which claims of this component may still be open.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.lanes IS 'The rails that a relayer served at the last beat, and how; see v_lanes.';
+COMMENT ON TABLE {cell}.outbox_heartbeats IS 'One row for each process start of a component. name is its worker_id.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.stale_after_ms IS
+  'The time without a heartbeat after which this component counts as dead: the longest that it may still be using.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.claim_timeout_ms IS
+  'The longest claim timeout under which claims of this component may still be open; 0 if it has reported none.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.start_within_ms IS
+  'The highest age at which this component may still send the first byte of a claim; 0 if it has reported none.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.budget_version IS
+  'The oldest time budget of payment_outbox_settings under which claims of this component may still be open.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.lanes IS
+  'The rails that a relayer served at its last heartbeat, and their state; see v_lanes.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.clock_offset_ms IS
-  'The database''s clock minus that of the component''s host at the last beat, the way of the beat included.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.beats IS 'How many were confirmed at least; a component that remembers more knows that rows are missing.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.server_started_at IS 'The start of the server at the last beat.';
-COMMENT ON COLUMN {cell}.outbox_heartbeats.tick_before_start IS 'The last beat before that start.';
+  'The database clock minus the clock of the component''s host at the last heartbeat, network delay included.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.beats IS
+  'The number of heartbeats that were certainly committed. A component that remembers more of them detects that '
+  'rows are missing.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.server_started_at IS 'The start time of the server at the last heartbeat.';
+COMMENT ON COLUMN {cell}.outbox_heartbeats.tick_before_start IS
+  'The time of the last heartbeat before that start of the server.';
 COMMENT ON COLUMN {cell}.outbox_heartbeats.vouched IS
-  'Whether the component has compared that start with its memory, or with those that had, and found nothing missing.';
+  'Whether the component has compared the data with its own memory since that start of the server, or relies on '
+  'components that have, and has found no row missing.';
 
 CREATE TABLE {cell}.payment_operator_log (
   act_id     uuid        NOT NULL DEFAULT {cell}.uuidv7(),
@@ -185,7 +206,9 @@ CREATE TABLE {cell}.payment_operator_log (
   CONSTRAINT payment_operator_log_pk PRIMARY KEY (act_id),
   CONSTRAINT payment_operator_log_reason CHECK (btrim(reason) <> '' AND octet_length(reason) <= 2000)
 );
-COMMENT ON TABLE {cell}.payment_operator_log IS 'Append-only: every act of an operator, every pause that a relayer made by itself, and every pause and closing whose end came.';
+COMMENT ON TABLE {cell}.payment_operator_log IS
+  'Append-only: every act of an operator, every pause that a relayer made, and every pause or closed gate that the '
+  'reaper ended.';
 CREATE INDEX payment_operator_log_outbox ON {cell}.payment_operator_log (outbox_id) WHERE outbox_id IS NOT NULL;
 
 CREATE TRIGGER payment_rail_profiles_append_only
@@ -205,7 +228,7 @@ CREATE TRIGGER payment_dead_letters_no_truncate
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_dead_letters ENABLE ALWAYS TRIGGER payment_dead_letters_no_truncate;
 
--- Components open letters and reopen them; what else becomes of one is an act.
+-- Components open and reopen letters. Every other change of status is an act of an operator.
 {include keep_letter_open}
 CREATE TRIGGER payment_dead_letters_kept_open
   BEFORE UPDATE ON {cell}.payment_dead_letters
@@ -225,10 +248,11 @@ CREATE TYPE {cell}.outbox_outcome AS (
   outcome_unknown boolean, provisional boolean, counts_send boolean,
   send_count integer, inquiry_count integer, claimed_at timestamptz
 );
-COMMENT ON TYPE {cell}.outbox_outcome IS 'What a worker, the reaper or a callback appends for an instruction, and what follows from it.';
+COMMENT ON TYPE {cell}.outbox_outcome IS
+  'An outcome that a worker, the reaper or a callback appends for an instruction, and what follows from it.';
 
--- What an enqueue checks by, in one row, so that it opens one table for that and
--- not four: each cost it as much as an index entry.
+-- Everything that an enqueue checks by is in one row, so that the enqueue opens one table instead
+-- of four. Opening a table costs as much as writing an index entry.
 CREATE TABLE {cell}.payment_outbox_rules (
   singleton         boolean NOT NULL DEFAULT true,
   allow_second_key  boolean NOT NULL,
@@ -246,12 +270,17 @@ CREATE TABLE {cell}.payment_outbox_rules (
   CONSTRAINT payment_outbox_rules_one_row CHECK (singleton)
 ) WITH (toast_tuple_target = 8160);
 COMMENT ON TABLE {cell}.payment_outbox_rules IS
-  'Made of payment_outbox_settings, payment_forbidden_keys, payment_currencies, payment_closed_gates, and payment_rails with the profiles in force, by their triggers; never changed by hand.';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'Those with a profile in force.';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS 'For LIKE on the lower-case text of a payload: it may hold a forbidden key. Without the key''s first quote, at which LIKE would stop at every name and value.';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency by its code.';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.required IS 'What each rail needs in a payload (required_fields).';
-COMMENT ON COLUMN {cell}.payment_outbox_rules.closed_gates IS 'The marks of payment_closed_gates (gate_mark); null: enqueue is open for everything.';
+  'Derived by triggers from payment_outbox_settings, payment_forbidden_keys, payment_currencies, '
+  'payment_closed_gates, and payment_rails with the profiles in force. It is never changed by hand.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.rail_types IS 'The rails that have a profile in force.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.forbidden IS
+  'Patterns for LIKE on the lower-case text of a payload. A match means that the payload may hold a forbidden key. '
+  'The patterns omit the key''s opening quote, at which LIKE would stop for every name and value.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.digits IS 'The exponent of each currency, by its code.';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.required IS
+  'The fields that each rail requires in a payload (required_fields).';
+COMMENT ON COLUMN {cell}.payment_outbox_rules.closed_gates IS
+  'The marks of payment_closed_gates (gate_mark); null if no gate is closed.';
 
 {include required_fields}
 {include gate_mark}
@@ -277,9 +306,9 @@ ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_
 ALTER TABLE {cell}.payment_forbidden_keys ENABLE ALWAYS TRIGGER payment_forbidden_keys_rules;
 ALTER TABLE {cell}.payment_currencies ENABLE ALWAYS TRIGGER payment_currencies_rules;
 ALTER TABLE {cell}.payment_rails ENABLE ALWAYS TRIGGER payment_rails_rules;
-UPDATE {cell}.payment_outbox_settings SET singleton = true; -- makes the row
+UPDATE {cell}.payment_outbox_settings SET singleton = true; -- fires the trigger that makes the row of payment_outbox_rules
 
--- No profile in force lets a call outlive its claim.
+-- No profile in force may let a call outlive its claim.
 {include call_budget_ms}
 {include keep_time_budget}
 CREATE TRIGGER payment_outbox_settings_keeps_budget

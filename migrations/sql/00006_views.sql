@@ -1,5 +1,5 @@
--- What people look at: one row per instruction, and what waits in numbers. The
--- counts end somewhere, so that no flood makes a look slow.
+-- Views for operators: one row for each instruction, and counts of pending instructions. The counts
+-- have an upper bound, so that a large backlog does not make a view slow.
 
 CREATE OR REPLACE VIEW {cell}.supervisor_outbox_status AS
 SELECT
@@ -45,7 +45,8 @@ LEFT JOIN LATERAL (
   LIMIT 1) s ON true
 LEFT JOIN {cell}.payment_dead_letters d ON d.outbox_id = k.outbox_id;
 COMMENT ON VIEW {cell}.supervisor_outbox_status IS
-  'One row per instruction: its state, age, attempts and last error. Runs with its owner''s rights, so that readers need no table behind it.';
+  'One row for each instruction: its state, age, attempts and last error. The view runs with its owner''s rights, '
+  'so that a reader needs no privilege on the tables.';
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_backlog AS
 SELECT w.rail_type, w.state, count(*) AS count, max(w.waiting) >= 100000 AS at_least,
@@ -82,9 +83,10 @@ FROM (
   WHERE {is_open f}) w
 GROUP BY w.rail_type, w.state;
 COMMENT ON VIEW {cell}.v_outbox_backlog IS
-  'What waits and what is in flight, by rail and state: PENDING was never sent, RETRYABLE was and provably not executed, UNKNOWN and '
-  'ACCEPTED wait for the rail''s word, UNCLAIMABLE was set aside, DISPATCHING and INQUIRING are claimed and unanswered. Looks at '
-  '100,000 pending rows a rail (then at_least) and at 20,000 claimed ones.';
+  'Instructions that are pending or in flight, by rail and state. PENDING: never sent. RETRYABLE: sent, and '
+  'provably not executed. UNKNOWN and ACCEPTED: the rail''s final answer is outstanding. UNCLAIMABLE: quarantined. '
+  'DISPATCHING and INQUIRING: claimed and not answered. The view reads at most 100,000 pending rows of each rail '
+  '(at_least is then true) and 20,000 claimed ones.';
 
 CREATE OR REPLACE VIEW {cell}.v_dead_letter_summary AS
 SELECT d.reason, d.rail_type, d.status, count(*) AS count,
@@ -96,7 +98,7 @@ FROM (
   WHERE w.status NOT IN ({closed_letters})
   LIMIT 1000000) d
 GROUP BY d.reason, d.rail_type, d.status;
-COMMENT ON VIEW {cell}.v_dead_letter_summary IS 'Open dead letters by reason, rail and how far a person has come with them.';
+COMMENT ON VIEW {cell}.v_dead_letter_summary IS 'Open dead letters by reason, rail and status.';
 
 CREATE OR REPLACE VIEW {cell}.v_queue_health AS
 WITH backlog AS MATERIALIZED (
@@ -118,7 +120,7 @@ rail AS MATERIALIZED (
           SELECT d.outbox_id FROM {cell}.payment_dead_letters d
           WHERE d.rail_type = r.rail_type AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
           LIMIT 100000) u
-        -- What is out for an inquiry waits, and is counted there.
+        -- An instruction that is pending for an inquiry is counted in the backlog.
         WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = u.outbox_id LIMIT 1) IS NULL) AS outcome_unknown,
     coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type), 0)::bigint AS dead_letters
   FROM {cell}.payment_rails r
@@ -166,8 +168,9 @@ SELECT 'component', c.name, c.status, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   c.kind, c.host, c.version, c.started_at, c.last_tick_at, c.age, c.clock_offset_ms, c.activity
 FROM component c;
 COMMENT ON VIEW {cell}.v_queue_health IS
-  'The first look of an operator on call: a row for the cell, one for each rail, one for each component that beat within a day (one that '
-  'stopped in order: within an hour). A component is stale after its own stale_after_ms, and a warning after half of it.';
+  'The overview for an operator on call: one row for the cell, one for each rail, and one for each component with '
+  'a heartbeat in the last day (in the last hour, if it stopped in order). A component is stale after its own '
+  'stale_after_ms, and has the status warning after half of it.';
 
 CREATE OR REPLACE VIEW {cell}.v_lanes AS
 SELECT l.rail_type, h.name AS worker_id, h.host, l.profile_version, l.slots, l.calls, l.breaker,
@@ -182,4 +185,5 @@ CROSS JOIN LATERAL jsonb_to_recordset(h.lanes) AS l (
 WHERE h.kind = 'relayer' AND h.status IN ('running', 'suspended')
   AND h.last_tick_at > clock_timestamp() - make_interval(secs => h.stale_after_ms / 1000.0);
 COMMENT ON VIEW {cell}.v_lanes IS
-  'Which running relayer serves which rail, and how, at its last heartbeat: a rail without a row is served by none.';
+  'The rails that each running relayer served at its last heartbeat, and their state. A rail without a row is '
+  'served by no relayer.';

@@ -1,4 +1,4 @@
--- What people may do, each act with a reason and a row of the operator log.
+-- The functions of operators. Each requires a reason and writes a row of the operator log.
 
 {include require_reason}
 {include require_settled_server}

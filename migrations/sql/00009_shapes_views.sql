@@ -1,7 +1,7 @@
--- Rows of pending and of the archive in one shape, whenever they were written: what
--- identifies an instruction is the registry's word where the row has none of its own,
--- and payload and headers are those of payment_outbox_instructions. A row's own copy
--- comes first, so that one that was changed shows, and fails its fingerprint.
+-- Rows of pending and of the archive in one shape. If a row does not hold the identity of its
+-- instruction, it is taken from the registry; payload and headers are taken from
+-- payment_outbox_instructions. A copy in the row itself has precedence, so that a changed copy is
+-- visible and fails its fingerprint.
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_pending AS
 SELECT p.outbox_id, coalesce(p.sequence_id, k.sequence_id) AS sequence_id, p.next_attempt_at, p.created_at, p.expires_at,
@@ -19,7 +19,7 @@ LEFT JOIN LATERAL (
   WHERE r.outbox_id = p.outbox_id
   LIMIT 1) k ON true;
 COMMENT ON VIEW {cell}.v_outbox_pending IS
-  'Instructions that wait, each with what identifies it and what was ordered, whenever its row was written.';
+  'Pending instructions, each with its identity and its order, whatever the age of its row.';
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_attempts AS
 SELECT a.attempt_id, a.outbox_id, coalesce(a.sequence_id, k.sequence_id) AS sequence_id, a.created_at, a.claimed_at, a.completed_at,
@@ -42,5 +42,5 @@ LEFT JOIN LATERAL (
   WHERE r.outbox_id = a.outbox_id
   LIMIT 1) k ON true;
 COMMENT ON VIEW {cell}.v_outbox_attempts IS
-  'The archive, whenever its rows were written: each with what identifies the instruction, and those that took it out of '
-  'pending with what was ordered.';
+  'The rows of the archive, whatever their age, each with the identity of its instruction. Rows that took it out '
+  'of pending have its order too.';

@@ -1,5 +1,5 @@
--- What callers over HTTP may do: by a token, of which the database knows a digest of a
--- digest, and for the participants of that token alone.
+-- Access of callers over HTTP. A call shows a token, and reaches the participants of that token
+-- alone. The database holds a digest of the digest of a token.
 
 CREATE TABLE {cell}.payment_api_tokens (
   token_digest        bytea       NOT NULL,
@@ -26,13 +26,18 @@ CREATE TABLE {cell}.payment_api_tokens (
   CONSTRAINT payment_api_tokens_certificate CHECK (octet_length(certificate_sha256) = 32)
 );
 COMMENT ON TABLE {cell}.payment_api_tokens IS
-  'Who may call the HTTP API, for which participants and verbs. Only the owner reads it; a token that is out of force stays.';
+  'Tokens of the HTTP API, with their participants and verbs. Only the owner may read the table. A token that is '
+  'no longer in force stays in it.';
 COMMENT ON COLUMN {cell}.payment_api_tokens.token_digest IS
-  'SHA-256 of the SHA-256 of the token: the functions take the inner one, so that a copy of this table opens nothing.';
-COMMENT ON COLUMN {cell}.payment_api_tokens.token_id IS 'The first 16 hexadecimal digits of the digest: the token''s public name.';
+  'SHA-256 of the SHA-256 of the token. Functions take the inner digest, so that a copy of this table grants no '
+  'access.';
+COMMENT ON COLUMN {cell}.payment_api_tokens.token_id IS
+  'The first 16 hexadecimal digits of the digest: the public name of the token.';
 COMMENT ON COLUMN {cell}.payment_api_tokens.certificate_sha256 IS
-  'SHA-256 of the public key (SPKI) of the client certificate that the token is bound to; null: to none.';
-COMMENT ON COLUMN {cell}.payment_api_tokens.requests_per_minute IS 'The quota of the token in each API process; null: none.';
+  'SHA-256 of the public key (SPKI) of the client certificate to which the token is bound; null if it is bound to '
+  'none.';
+COMMENT ON COLUMN {cell}.payment_api_tokens.requests_per_minute IS
+  'The quota of the token in each API process; null if it has none.';
 
 CREATE TABLE {cell}.payment_api_calls (
   outbox_id       uuid NOT NULL,
@@ -44,7 +49,8 @@ CREATE TABLE {cell}.payment_api_calls (
   CONSTRAINT payment_api_calls_once UNIQUE (participant_id, idempotency_key)
 );
 COMMENT ON TABLE {cell}.payment_api_calls IS
-  'One row for each instruction that was enqueued over HTTP: the caller''s own key, of which the registry has a digest, and who called.';
+  'One row for each instruction that was enqueued over HTTP: the caller''s own key, of which the registry holds a '
+  'digest, and the token of the call.';
 COMMENT ON COLUMN {cell}.payment_api_calls.on_behalf_of IS 'The principal behind the call, as the caller named it.';
 
 CREATE TABLE {cell}.payment_api_uses (
@@ -56,13 +62,14 @@ CREATE TABLE {cell}.payment_api_uses (
   CONSTRAINT payment_api_uses_pk PRIMARY KEY (token_id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_api_uses IS
-  'How often each token was used, and refused because it had expired or was revoked. API processes add to it every few seconds.';
+  'The number of times that each token was used, and was refused because it was expired or revoked. API processes '
+  'add to the counters every few seconds.';
 
 CREATE TRIGGER payment_api_calls_append_only
   BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_api_calls
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
 ALTER TABLE {cell}.payment_api_calls ENABLE ALWAYS TRIGGER payment_api_calls_append_only;
--- A token is revoked, once; nothing else of it changes, and none goes.
+-- A token can be revoked once. It is not changed otherwise, and never deleted.
 {include keep_api_token}
 CREATE TRIGGER payment_api_tokens_kept
   BEFORE UPDATE ON {cell}.payment_api_tokens

@@ -1,8 +1,8 @@
--- What callers hear of outcomes. The archive is the only source: here is the order in
--- which its rows are told, and which of them contradict what stood there before.
+-- Events of outcomes for callers. The archive is their only source. This migration adds the order
+-- in which its rows are delivered, and the record of rows that contradict earlier ones.
 
--- Of what happened lately, by the transaction that wrote it: see outcome_feed. Claims are
--- left out, because their answers say when and by whom they were claimed.
+-- The index is in the order of transactions, for outcome_feed. It leaves claims out: the answer to
+-- a claim names its time and its worker.
 CREATE INDEX payment_outbox_attempts_stream
   ON {cell}.payment_outbox_attempts (xact) WHERE state NOT IN ({claim_states});
 
@@ -13,8 +13,8 @@ CREATE TABLE {cell}.payment_outbox_contradictions (
   CONSTRAINT payment_outbox_contradictions_pk PRIMARY KEY (outbox_id, attempt_no)
 );
 COMMENT ON TABLE {cell}.payment_outbox_contradictions IS
-  'Append-only: rows of the archive that contradicted what was said of their instruction before, so that a dead letter was '
-  'opened as CONFLICT. The letter may move on, and be opened for another reason.';
+  'Append-only: rows of the archive that contradicted earlier rows of their instruction, so that a dead letter was '
+  'opened as CONFLICT. The letter may be closed later, or opened for another reason.';
 CREATE TRIGGER payment_outbox_contradictions_append_only
   BEFORE UPDATE OR DELETE OR TRUNCATE ON {cell}.payment_outbox_contradictions
   FOR EACH STATEMENT EXECUTE FUNCTION {cell}.refuse_change();
@@ -26,5 +26,6 @@ ALTER TABLE {cell}.payment_outbox_contradictions ENABLE ALWAYS TRIGGER payment_o
 {include outcome_feed}
 {include api_events}
 
--- It was for the feed's readers. Last, because from here to the commit the archive can't be read.
+-- The index served the readers of the feed. It is dropped last, because the archive cannot be read
+-- from here to the commit.
 DROP INDEX {cell}.payment_outbox_attempts_recent;

@@ -1,5 +1,5 @@
--- How far each endpoint of callers has been told of outcomes. What is told is in the archive
--- alone: these tables hold positions. Losing them repeats events, or begins with those from now on.
+-- Delivery of events to endpoints. The events are in the archive alone; these tables hold cursors.
+-- If they are lost, events are delivered again, or delivery starts with new events.
 
 ALTER TABLE {cell}.outbox_heartbeats DROP CONSTRAINT outbox_heartbeats_kind;
 ALTER TABLE {cell}.outbox_heartbeats ADD CONSTRAINT outbox_heartbeats_kind
@@ -25,11 +25,16 @@ CREATE TABLE {cell}.payment_event_endpoints (
   CONSTRAINT payment_event_endpoints_pause CHECK ((paused_at IS NULL) = (pause_reason IS NULL))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_event_endpoints IS
-  'One row per endpoint that events are delivered to: up to which place of outcome_feed each event was delivered, or waits in payment_event_retries.';
-COMMENT ON COLUMN {cell}.payment_event_endpoints.epoch IS 'Goes up with each worker that takes the endpoint; what an earlier one notes is refused.';
+  'One row for each endpoint to which events are delivered: its cursor in outcome_feed. Each event up to the '
+  'cursor was delivered or is in payment_event_retries.';
+COMMENT ON COLUMN {cell}.payment_event_endpoints.epoch IS
+  'The fencing token. It increases with each worker that takes the lease of the endpoint; the notes of an earlier '
+  'worker are refused.';
 COMMENT ON COLUMN {cell}.payment_event_endpoints.notes IS
-  'Goes up with each note: one that was made of what an earlier state of the row said, as before a failover, is refused.';
-COMMENT ON COLUMN {cell}.payment_event_endpoints.place_system IS 'Identifier of the database system that place_xact is of.';
+  'Increases with each note. A note that is based on an earlier state of the row, such as that before a failover, '
+  'is refused.';
+COMMENT ON COLUMN {cell}.payment_event_endpoints.place_system IS
+  'The identifier of the database system to which place_xact belongs.';
 
 CREATE TABLE {cell}.payment_event_retries (
   outbox_id   uuid        NOT NULL,
@@ -47,10 +52,12 @@ CREATE TABLE {cell}.payment_event_retries (
   CONSTRAINT payment_event_retries_status CHECK (octet_length(last_status) <= 200)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_event_retries IS
-  'Events that an endpoint has not taken, and those that wait behind one of the same instruction.';
-COMMENT ON COLUMN {cell}.payment_event_retries.created_at IS 'Of the event.';
-COMMENT ON COLUMN {cell}.payment_event_retries.failed_at IS 'Of the last try; null: it only waits behind an earlier event.';
-COMMENT ON COLUMN {cell}.payment_event_retries.next_at IS 'When it is tried again; infinity: not until an operator asks.';
+  'Events that an endpoint has not accepted, and later events of the same instructions.';
+COMMENT ON COLUMN {cell}.payment_event_retries.created_at IS 'The time of the event.';
+COMMENT ON COLUMN {cell}.payment_event_retries.failed_at IS
+  'The time of the last failed delivery; null if the event was not tried yet, because an earlier one comes first.';
+COMMENT ON COLUMN {cell}.payment_event_retries.next_at IS
+  'The time of the next delivery; infinity if an operator has to ask for it.';
 
 {include take_event_endpoint}
 {include event_deliveries}

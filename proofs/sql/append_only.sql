@@ -1,6 +1,6 @@
--- Every attempt to change what is append-only, and to empty what is not, as
--- statements; each partition is named by itself. WHERE false is enough: the
--- triggers fire for the statement.
+-- Every attempt to change an append-only table, and to empty any other one, as statements. Each
+-- partition is named separately. WHERE false is sufficient: the triggers fire once for the
+-- statement.
 WITH relations AS (
   SELECT c.oid, c.relname::text AS name, format('%I.%I', n.nspname, c.relname) AS ident,
     coalesce(p.relname::text, c.relname::text) AS stands_for

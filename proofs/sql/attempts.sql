@@ -1,9 +1,9 @@
--- Every attempt on every object of the cell, as statements. $1 is a scratch
--- schema in which every role may create, made and undone by the same transaction.
+-- Every attempt on every object of the cell, as statements. $1 is a scratch schema in which every
+-- role may create objects; the same transaction creates it and rolls it back.
 --
--- None reads, writes or calls anything: LIMIT 0, WHERE false and empty copies
--- are enough for the server to check the privilege. A function is given columns
--- and not constants, because a strict one is folded to NULL before the check.
+-- No statement reads, writes or calls anything: LIMIT 0, WHERE false and empty copies are
+-- sufficient for the server to check the privilege. A function gets columns instead of constants,
+-- because a strict function of a null constant is folded to NULL before the check.
 WITH relations AS (
   SELECT c.oid, c.relispartition, format('%I.%I', n.nspname, c.relname) AS ident, c.relname::text AS name, c.relkind,
     CASE c.relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' WHEN 'm' THEN 'view' ELSE 'table' END AS kind
@@ -11,7 +11,7 @@ WITH relations AS (
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = '{cell}' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
 ),
--- All columns of a table; of a partition, whose columns the parent has, the first.
+-- All columns of a table; for a partition, whose columns are those of its parent, only the first.
 columns AS (
   SELECT r.kind, r.name, r.ident, r.relispartition, a.attname::text AS col, a.attnum
   FROM relations r

@@ -1,7 +1,7 @@
--- Functions that run with another's rights, or inside a trigger: their search
--- path is pinned to pg_catalog, the cell and pg_temp, in that order and with
--- pg_temp last, so that no caller's temporary table, operator or function can
--- take the place of ours. Their bodies name the cell's tables in full all the same.
+-- Functions that run with their owner's rights, or as a trigger. Their search_path is pinned to
+-- pg_catalog, the cell and pg_temp, in that order and with pg_temp last, so that no temporary
+-- table, operator or function of a caller replaces ours. Their bodies qualify the names of the
+-- cell's tables nevertheless.
 WITH functions AS (
   SELECT p.oid, p.oid::regprocedure::text AS name, p.prosecdef, p.prosrc, p.proowner,
     (SELECT substr(c, length('search_path=') + 1) FROM unnest(p.proconfig) c WHERE c LIKE 'search_path=%') AS path

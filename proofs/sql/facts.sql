@@ -1,5 +1,5 @@
--- What the report says about where it was made, and what the login may read: whole
--- tables by their names, and columns as table.column.
+-- The facts about its origin that the report shows, and what the login may read: whole tables by
+-- their names, and columns as table.column.
 SELECT
   current_database()::text AS database,
   current_setting('server_version') AS server_version,

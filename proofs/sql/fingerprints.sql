@@ -1,5 +1,6 @@
--- Every instruction of a page, and every row of pending and the archive that takes it
--- by participant and rail or carries a copy, with what the registry remembers of it and what the schema's own function makes of it: $1 < outbox_id <= $2.
+-- Every instruction of a page, and every row of pending and the archive with its participant, rail
+-- and payload or a copy of its own, together with the fingerprint in the registry and the one that
+-- the function of the schema computes: $1 < outbox_id <= $2.
 SELECT x.source, x.outbox_id, x.attempt_no, x.participant_id, x.rail_type, x.payload::text AS payload,
   {cell}.payment_outbox_fingerprint(x.participant_id, x.rail_type, x.payload) AS recomputed,
   (SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = x.outbox_id) AS fingerprint

@@ -1,7 +1,7 @@
--- The indexes and checks that the promises rest on: there, unique, immediate,
--- complete on every partition, and on tables that survive a crash. Text is held and
--- sorted by its bytes (COLLATE "C"): by a rule of the server's C library or of ICU,
--- an update of that could make an index miss what is there.
+-- The indexes and checks on which the guarantees depend: they must exist, be unique, immediate and
+-- complete on every partition, and be on tables that survive a crash. Text is stored and sorted by
+-- its bytes (COLLATE "C"). With a collation of the C library or of ICU, an update of that library
+-- could make an index miss rows.
 WITH tables AS (
   SELECT c.oid, c.relname::text AS name, c.relpersistence, coalesce(p.relname::text, c.relname::text) AS stands_for
   FROM pg_catalog.pg_class c

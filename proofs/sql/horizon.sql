@@ -1,5 +1,5 @@
--- The lowest bound of the archive's partitions: instructions before it have left
--- the archive with their month, and keys alone remember them.
+-- The lowest bound of the archive's partitions. Instructions before it have left the archive with
+-- their month, and only their keys remain.
 SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))::uuid
 FROM pg_catalog.pg_inherits i
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid

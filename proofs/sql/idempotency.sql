@@ -1,9 +1,9 @@
--- Key pairs of a page that stand for more than one outbox_id: in the registry,
--- and in rows of pending or the archive that carry a pair, as older ones do, and
--- another than the registry has under their outbox_id. $1 < outbox_id <= $2; the first row counts.
--- Both look-ups in the registry are written so that they stay a probe a row,
--- whatever the planner thinks of the number of rows: joins were seen to read all
--- of it, or to compare every row of a page with every other.
+-- Key pairs of a page that stand for more than one outbox_id: in the registry, and in rows of
+-- pending or the archive that hold a pair, as older rows do, other than that of their outbox_id in
+-- the registry. $1 < outbox_id <= $2; the first row holds the count. Both look-ups in the registry
+-- are written so that they stay one probe for each row, whatever number of rows the planner
+-- estimates: joins were observed to read the whole registry, or to compare every row of a page with
+-- every other.
 WITH carried AS (
   SELECT p.instruction_id, p.idempotency_key, p.outbox_id FROM {cell}.payment_outbox_pending p
   WHERE p.outbox_id > $1 AND p.outbox_id <= $2 AND p.instruction_id IS NOT NULL

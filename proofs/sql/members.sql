@@ -1,11 +1,10 @@
--- Who can become what, however long the way: memberships are walked to their
--- end, because access lists show none of it. $1 the roles of the matrix, $2
--- their owner, $3 the logins that the auditor expects, as login=role; null to
--- take those that are there.
+-- The roles that each login can reach, over any number of memberships, which access lists do not
+-- show. $1 the roles of the matrix, $2 their owner, $3 the logins that the auditor expects, as
+-- login=role; null to accept those that exist.
 --
--- Before PostgreSQL 16 a membership inherits if the member does; from then on
--- that is a property of the membership. A member that inherits nothing shows no
--- privilege anywhere, and has them all after SET ROLE.
+-- Before PostgreSQL 16, a membership inherits if the member does; since then, this is a property of
+-- the membership. A member that does not inherit shows no privilege anywhere, and has all of them
+-- after SET ROLE.
 WITH RECURSIVE direct AS (
   SELECT m.member, m.roleid, m.admin_option,
     coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, r.rolinherit) AS inherits
@@ -26,7 +25,7 @@ held AS (
   JOIN ours o ON o.oid = x.roleid
   JOIN pg_catalog.pg_roles m ON m.oid = x.member
 ),
--- Predefined roles that reach every table, or the server's files, past every grant.
+-- Predefined roles that reach every table, or the files of the server, without a grant.
 master (name) AS (
   VALUES ('pg_read_all_data'), ('pg_write_all_data'), ('pg_read_server_files'), ('pg_write_server_files'),
     ('pg_execute_server_program'), ('pg_maintain'), ('pg_create_subscription')

@@ -1,5 +1,5 @@
--- The executor role may neither update, in any column, nor delete an attempt, by
--- the archive's name or a partition's.
+-- The executor role may neither update, in any column, nor delete an attempt, by the name of the
+-- archive or of a partition.
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.oid = to_regclass('{cell}.payment_outbox_attempts')

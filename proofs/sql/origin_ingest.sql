@@ -1,5 +1,5 @@
--- The ingest role holds nothing on any table, and may execute the two enqueue
--- functions and those that say what became of an instruction alone. has_*_privilege counts memberships and PUBLIC in.
+-- The ingest role has no privilege on any table, and may execute only the enqueue functions and
+-- those that return the status of an instruction. has_*_privilege includes memberships and PUBLIC.
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p', 'v', 'm', 'f')

@@ -1,4 +1,4 @@
--- Readers and auditors see no participant's next number, in no column.
+-- Readers and auditors may not read a participant's next number, in any column.
 WITH people AS (
   SELECT r.oid, r.rolname FROM pg_catalog.pg_roles r
   WHERE r.rolname IN ('railhead_readonly', 'railhead_auditor')

@@ -1,6 +1,5 @@
--- No role but superusers holds TRUNCATE anywhere, the owner by owning aside,
--- which the triggers refuse and as which no login runs. $1 the roles of the
--- matrix, $2 their owner
+-- Only superusers have TRUNCATE on any table. The owner has it by ownership, but the triggers
+-- refuse it, and no login runs as the owner. $1 the roles of the matrix, $2 their owner
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p', 'f')

@@ -1,5 +1,5 @@
--- The end of the next page of instructions, and how many it holds: the last of
--- at most $2 outbox_ids after $1. Null on the last page, which is open at its end.
+-- The end of the next page of instructions, and its number of instructions: the last of at most $2
+-- outbox_ids after $1. Null for the last page, which has no end.
 SELECT CASE WHEN count(*) = $2 THEN max(p.outbox_id::text)::uuid END, count(*)
 FROM (
   SELECT k.outbox_id FROM {cell}.payment_outbox_keys k

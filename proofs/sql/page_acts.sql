@@ -1,4 +1,4 @@
--- What people did to the instructions of a page, by kind of act.
+-- Acts of operators on the instructions of a page, by kind of act.
 SELECT l.outbox_id, l.act, count(*)::integer
 FROM {cell}.payment_operator_log l
 WHERE l.outbox_id > $1 AND l.outbox_id <= $2

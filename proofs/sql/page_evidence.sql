@@ -1,8 +1,8 @@
--- The evidence by which people resolved the instructions of a page, oldest first.
+-- The evidence by which operators resolved the instructions of a page, oldest first.
 SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false) AS executed,
   coalesce(l.detail ->> 'document', '') AS document, coalesce((l.detail ->> 'rail_silent')::boolean, false) AS rail_silent,
   coalesce((l.detail ->> 'against_row')::integer, 0) AS against_row,
-  -- What the rail has executed by the reference that the evidence names.
+  -- Another payment that the rail executed under the reference of the evidence.
   (SELECT other.outbox_id
   FROM {cell}.payment_outbox_attempts other
   WHERE other.rail_reference = l.detail ->> 'rail_reference' AND other.outbox_id <> l.outbox_id

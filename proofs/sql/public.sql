@@ -1,6 +1,6 @@
--- What PUBLIC holds in the cell, and where any role at all could plant an
--- object. A list that was never written stands for the built-in default. Row
--- types of partitions are left aside: default privileges do not reach them.
+-- The privileges of PUBLIC in the cell, and the places in which any role could create an object. A
+-- null access list stands for the built-in default. Row types of partitions are left out: default
+-- privileges do not apply to them.
 WITH space AS (
   SELECT n.oid, n.nspowner, n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = '{cell}'
 ),

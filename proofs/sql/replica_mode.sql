@@ -1,5 +1,5 @@
--- Ways to run with triggers off or durability weakened without being a
--- superuser: a granted parameter, or a setting that a role or database starts with.
+-- Ways to disable triggers or weaken durability without being a superuser: a granted parameter, or
+-- a setting of a role or database.
 WITH grants AS (
   SELECT p.parname AS name, x.privilege_type AS privilege,
     CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS grantee

@@ -1,6 +1,6 @@
--- The next $4 numbers after ($1 participant, $2 number, $3 outbox_id) in the
--- registry, of participant $5 alone unless it is null, and whether pending or
--- the archive holds the instruction, under no other number.
+-- The next $4 numbers after ($1 participant, $2 number, $3 outbox_id) in the registry, of
+-- participant $5 alone unless it is null, and whether pending or the archive holds the instruction
+-- under this number.
 SELECT k.participant_id, k.sequence_id, k.outbox_id,
   EXISTS (
     SELECT FROM {cell}.payment_outbox_pending p

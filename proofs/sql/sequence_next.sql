@@ -1,5 +1,5 @@
--- The next number of each participant is one after its last in the registry: a
--- number that was given and is gone from the end of a stream is found here alone.
+-- The next number of each participant must be one after its last number in the registry. A number
+-- that was allocated and is missing at the end of a stream is found only here.
 WITH RECURSIVE numbered (participant_id) AS (
   (SELECT k.participant_id FROM {cell}.payment_outbox_keys k ORDER BY k.participant_id LIMIT 1)
   UNION ALL

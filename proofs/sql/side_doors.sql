@@ -1,6 +1,6 @@
--- Ways to the cell's rows that no grant in the cell shows: views, functions and
--- references from outside, publications and subscriptions, rules, row security
--- (which would hide rows from these very proofs), inheritance.
+-- Access to the cell's rows that no grant in the cell shows: views, functions and references
+-- outside the cell, publications and subscriptions, rules, row security (which would hide rows from
+-- these proofs), inheritance.
 WITH cell AS (
   SELECT n.oid, n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = '{cell}'
 ),

@@ -1,2 +1,2 @@
--- The cluster's own name for itself; a copy by pg_dump has another.
+-- The system identifier of the cluster; a copy made by pg_dump has another one.
 SELECT s.system_identifier::text FROM pg_catalog.pg_control_system() s

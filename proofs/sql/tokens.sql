@@ -1,7 +1,7 @@
--- Every call of the HTTP API's role, about one participant's instruction, by each token that
--- is not for it, as statements. A call that the database refuses by the token, or that
--- finds nothing, ends as a right that is missing. CALL OWN is by the participant's own
--- token, which must find it: else the refusals of the others would say nothing.
+-- Every call of the HTTP API's role about one participant's instruction, with each token that does
+-- not allow it, as statements. A call that the database refuses because of the token, or that finds
+-- nothing, ends like a missing privilege. CALL OWN uses the participant's own token, and must find
+-- the instruction: otherwise the refusals of the others would prove nothing.
 WITH tokens (whose, token) AS (
   VALUES
     ('without a token', 'NULL::bytea'),

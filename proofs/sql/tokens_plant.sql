@@ -1,5 +1,5 @@
--- What the calls of tokens.sql are about: an instruction of one participant, and tokens
--- of it and of another. It is undone with the transaction.
+-- The rows for the calls of tokens.sql: an instruction of one participant, and tokens of it and of
+-- another. The transaction is rolled back.
 INSERT INTO {cell}.payment_outbox_keys (outbox_id, rail_key, sequence_id, instruction_id, idempotency_key, participant_id, fingerprint)
 VALUES ('01920000-0000-7000-8000-00000000cafe', gen_random_uuid(), 1, 'railhead_prove', 'railhead_prove', 'railhead_prove_2', sha256(''));
 INSERT INTO {cell}.payment_api_tokens (token_digest, token_id, name, participants, verbs, created_at, expires_at, revoked_at)

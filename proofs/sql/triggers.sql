@@ -1,7 +1,7 @@
--- The triggers that refuse changes or carry them on, on every table that they must be on and on
--- each partition by its own name (a trigger of the parent does not fire for a
--- statement that names the partition), enabled in every replication role.
--- tgtype is a set: ROW 1, BEFORE 2, INSERT 4, DELETE 8, UPDATE 16, TRUNCATE 32.
+-- The triggers that refuse changes or propagate them, on every table that must have them and on
+-- each partition separately (a trigger of the parent does not fire for a statement that names the
+-- partition), enabled in every replication role. tgtype is a set: ROW 1, BEFORE 2, INSERT 4, DELETE
+-- 8, UPDATE 16, TRUNCATE 32.
 WITH partitions AS (
   SELECT c.relname::text AS name, p.relname::text AS parent
   FROM pg_catalog.pg_inherits i
