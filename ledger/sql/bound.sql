@@ -15,4 +15,5 @@ SELECT clock_timestamp() AS at,
   set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
   set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
   set_config('plan_cache_mode', 'force_generic_plan', true), set_config('client_min_messages', 'warning', true),
-  set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, true)
+  set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+    ELSE current_setting('synchronous_commit') END, true)

@@ -32,8 +32,10 @@ WITH lane AS MATERIALIZED (
       FROM unnest($16::text[], $17::text[]) AS f(rail_type, participant_id)
       WHERE f.rail_type = l.rail_type) AS apart
   FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::text[], $9::integer[],
-      $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $18::boolean[])
-    AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1, behind_2, goes_on)
+      $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
+        $15::timestamptz[], $18::boolean[])
+    AS l(rail_type, free, oldest, profile_version, render_version, fair, since_0, since_1, since_2, behind_0, behind_1,
+      behind_2, goes_on)
   WHERE NOT EXISTS (
     SELECT FROM {cell}.payment_rails r
     WHERE r.rail_type IN ('*', l.rail_type) AND (r.paused OR r.profile_version <> l.profile_version))
@@ -44,7 +46,8 @@ longest AS MATERIALIZED (
   FROM lane l
   CROSS JOIN LATERAL (
     SELECT p.place
-    FROM (VALUES (0::smallint, l.behind_0), (1::smallint, l.behind_1), (2::smallint, l.behind_2)) AS level(priority, since)
+    FROM (VALUES (0::smallint, l.behind_0), (1::smallint, l.behind_1), (2::smallint, l.behind_2))
+      AS level(priority, since)
     CROSS JOIN LATERAL (
       SELECT q.ctid AS place, q.next_attempt_at
       FROM {cell}.payment_outbox_pending q
@@ -99,7 +102,8 @@ claimed AS (
      attempt_no, state, claimed_at, worker_id, profile_version, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
+  SELECT gen_random_uuid(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key,
+    g.rail_type,
     -- attempt_count is a cache, which each append for a pending row raises under its lock. A row
     -- that was put back (put_back_after) fails the claim: it counts fewer rows than there are, or
     -- the instruction can't be pending. A row that never left pending gets number 1, which the
@@ -125,9 +129,10 @@ claimed AS (
   FROM gone g
   JOIN lane l ON l.rail_type = g.rail_type
   ORDER BY g.outbox_id
-  RETURNING a.outbox_id, a.attempt_no, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type,
-    a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.claimed_at, a.next_action, a.render_version,
-    a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count, a.next_attempt_at
+  RETURNING a.outbox_id, a.attempt_no, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key,
+    a.rail_type, a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.claimed_at, a.next_action,
+    a.render_version, a.outcome_unknown, a.provisional, a.first_sent_at, a.last_sent_at, a.send_count, a.inquiry_count,
+    a.next_attempt_at
 ),
 in_flight AS (
   INSERT INTO {cell}.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
@@ -136,8 +141,10 @@ in_flight AS (
   HAVING count(*) > 0
 )
 SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, coalesce(k.instruction_id, c.instruction_id, ''),
-  c.participant_id, coalesce(k.sequence_id, c.sequence_id, 0), coalesce(k.idempotency_key, c.idempotency_key, ''), c.rail_type,
-  coalesce(c.payload, i.payload, {cell}.refuse_without_payload(c.outbox_id))::text, coalesce(c.headers, i.headers, '{}')::text,
+  c.participant_id, coalesce(k.sequence_id, c.sequence_id, 0), coalesce(k.idempotency_key, c.idempotency_key, ''),
+    c.rail_type,
+  coalesce(c.payload, i.payload, {cell}.refuse_without_payload(c.outbox_id))::text,
+    coalesce(c.headers, i.headers, '{}')::text,
   k.fingerprint, k.rail_key,
   c.priority, c.enqueued_at, c.claimed_at, c.expires_at, c.first_sent_at, c.last_sent_at,
   c.outcome_unknown, c.provisional, c.send_count, c.inquiry_count, c.render_version,
@@ -145,7 +152,8 @@ SELECT $7::uuid AS claim_id, c.outbox_id, c.attempt_no, c.next_action, coalesce(
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(c.outbox_id) END AS rail_reference,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(c.outbox_id) ELSE false END AS seen_before,
   CASE c.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(c.outbox_id, c.attempt_no) ELSE false END AS asked,
-  CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id) ELSE false END AS replayed,
+  CASE WHEN c.next_action = 'SEND' AND c.outcome_unknown THEN {cell}.just_replayed(c.outbox_id)
+    ELSE false END AS replayed,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_busy_since(c.outbox_id) END AS busy_since,
   CASE WHEN c.attempt_no > 1 THEN {cell}.rail_refusals(c.outbox_id, c.next_action) END AS rail_refusals,
   CASE WHEN c.first_sent_at IS NOT NULL OR c.outcome_unknown OR c.enqueued_at < (SELECT {cell}.forgotten_calls_until())
@@ -157,4 +165,5 @@ LEFT JOIN LATERAL (
   SELECT r.instruction_id, r.sequence_id, r.idempotency_key, r.fingerprint, r.rail_key
   FROM {cell}.payment_outbox_keys r WHERE r.outbox_id = c.outbox_id LIMIT 1) k ON true
 LEFT JOIN LATERAL (
-  SELECT o.payload, o.headers, o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = c.outbox_id LIMIT 1) i ON true
+  SELECT o.payload, o.headers, o.send_once FROM {cell}.payment_outbox_instructions o WHERE o.outbox_id = c.outbox_id
+    LIMIT 1) i ON true

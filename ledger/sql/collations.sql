@@ -6,9 +6,10 @@ FROM pg_catalog.pg_class t
 JOIN pg_catalog.pg_index x ON x.indrelid = t.oid
 CROSS JOIN LATERAL unnest(x.indcollation::oid[]) AS o (id)
 WHERE t.relnamespace = to_regnamespace('{cell}')
-  AND t.relname IN ('payment_outbox_keys', 'payment_outbox_pending', 'participant_outbox_sequences', 'payment_outbox_attempts',
-    'payment_dead_letters', 'payment_rails', 'payment_rail_profiles', 'payment_paused_participants', 'payment_closed_gates',
-    'payment_accepted_timelines')
+  AND t.relname IN ('payment_outbox_keys', 'payment_outbox_pending', 'participant_outbox_sequences',
+    'payment_outbox_attempts',
+    'payment_dead_letters', 'payment_rails', 'payment_rail_profiles', 'payment_paused_participants',
+    'payment_closed_gates', 'payment_accepted_timelines')
   AND o.id NOT IN (0, 'pg_catalog."C"'::regcollation)
 ORDER BY x.indexrelid
 LIMIT 1

@@ -1,6 +1,5 @@
--- The rows that a claim of a lane takes first: the heads of each priority, by the same tests as in
--- the claim, not locked. One of them is the row on which a claim of one row fails. $1 rail_type, $2
--- heads of each priority
+-- The rows that a claim of a lane takes first: the heads of each priority, by the same tests as in the claim, not
+-- locked. One of them is the row on which a claim of one row fails. $1 rail_type, $2 heads of each priority
 SELECT p.outbox_id
 FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS level(priority)
 CROSS JOIN LATERAL (

@@ -14,5 +14,6 @@ LEFT JOIN LATERAL (
   FROM pg_locks l
   LEFT JOIN pg_stat_activity s ON s.pid = l.pid
   LEFT JOIN pg_prepared_xacts p ON p.transaction = l.transactionid
-  WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid::text::bigint = o.xid
+  WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
+    AND l.transactionid::text::bigint = o.xid
   LIMIT 1) h ON true

@@ -31,11 +31,13 @@ ended AS (
      attempt_no, state, completed_at, error_code, worker_id, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key, g.rail_type,
+  SELECT {cell}.uuidv7(), g.outbox_id, g.instruction_id, g.participant_id, g.sequence_id, g.idempotency_key,
+    g.rail_type,
     CASE WHEN {cell}.put_back_after(g.outbox_id) IS NOT NULL THEN {cell}.refuse_put_back(g.outbox_id)
       ELSE g.attempt_count + 1
     END,
-    CASE WHEN repeated.since IS NULL THEN 'FAILED' ELSE 'PARKED' END::{cell}.outbox_attempt_state, clock_timestamp(), 'EXPIRED', $1,
+    CASE WHEN repeated.since IS NULL THEN 'FAILED' ELSE 'PARKED' END::{cell}.outbox_attempt_state, clock_timestamp(),
+      'EXPIRED', $1,
     g.render_version, repeated.since IS NOT NULL, g.provisional,
     g.payload, g.headers, g.priority, g.expires_at, g.created_at, g.next_attempt_at, g.next_action,
     g.first_sent_at, g.last_sent_at, g.send_count, g.inquiry_count
@@ -45,7 +47,8 @@ ended AS (
   RETURNING a.outbox_id, a.outcome_unknown
 ),
 letters AS (
-  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg(CASE WHEN e.outcome_unknown THEN 'OUTCOME_UNKNOWN' ELSE 'EXPIRED' END),
+  SELECT {cell}.open_dead_letters(array_agg(e.outbox_id), array_agg(CASE WHEN e.outcome_unknown THEN 'OUTCOME_UNKNOWN'
+    ELSE 'EXPIRED' END),
     array_agg('EXPIRED'::text))
   FROM ended e
   HAVING count(*) > 0

@@ -2,7 +2,8 @@
 -- read. An instruction that is not in the registry, and so was never enqueued, is found by its
 -- outbox_id, from any row of it.
 -- $1 outbox_id or null, $2 the reference, $3 limit of each, $4 rail_key or null
-SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.created_at
+SELECT DISTINCT ON (f.outbox_id) f.outbox_id, f.found_by, k.instruction_id, k.idempotency_key, k.participant_id,
+  k.sequence_id, k.created_at
 FROM (
   (SELECT $1::uuid AS outbox_id, 'outbox_id' AS found_by
    WHERE $1::uuid IS NOT NULL)
@@ -28,13 +29,15 @@ CROSS JOIN LATERAL (
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = f.outbox_id)
   UNION ALL
-  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''), coalesce(a.sequence_id, 0), a.created_at
+  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''),
+    coalesce(a.participant_id, ''), coalesce(a.sequence_id, 0), a.created_at
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = f.outbox_id
    ORDER BY a.attempt_no
    LIMIT 1)
   UNION ALL
-  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0), p.created_at
+  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0),
+    p.created_at
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = f.outbox_id)
   UNION ALL

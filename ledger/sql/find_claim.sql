@@ -2,14 +2,16 @@
 -- of unknown result. If it returns no rows, the claim did not commit; if it still commits, the
 -- reaper recovers it. $1 claim_id
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
-  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, coalesce(a.payload::text, ''), coalesce(a.headers, '{}')::text,
+  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, coalesce(a.payload::text, ''),
+    coalesce(a.headers, '{}')::text,
   k.fingerprint, k.rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.last_rail_reference(a.outbox_id) END AS rail_reference,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.rail_has_seen(a.outbox_id) ELSE false END AS seen_before,
   CASE a.next_action WHEN 'INQUIRE' THEN {cell}.operator_asked(a.outbox_id, a.attempt_no) ELSE false END AS asked,
-  CASE WHEN a.next_action = 'SEND' AND a.outcome_unknown THEN {cell}.just_replayed(a.outbox_id) ELSE false END AS replayed,
+  CASE WHEN a.next_action = 'SEND' AND a.outcome_unknown THEN {cell}.just_replayed(a.outbox_id)
+    ELSE false END AS replayed,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_busy_since(a.outbox_id) END AS busy_since,
   CASE WHEN a.attempt_no > 1 THEN {cell}.rail_refusals(a.outbox_id, a.next_action) END AS rail_refusals,
   CASE WHEN a.first_sent_at IS NOT NULL OR a.outcome_unknown OR a.enqueued_at < (SELECT {cell}.forgotten_calls_until())

@@ -2,10 +2,12 @@
 -- after whose last heartbeat another of its kind was started, has been replaced and is not counted.
 -- Each component is stale after its own stale_after_ms. $1 the most components to read
 SELECT h.kind,
-  CASE WHEN h.age_ms >= h.stale_after_ms THEN 'stale' WHEN h.age_ms >= h.stale_after_ms / 2 THEN 'warning' ELSE 'fresh' END AS status,
+  CASE WHEN h.age_ms >= h.stale_after_ms THEN 'stale' WHEN h.age_ms >= h.stale_after_ms / 2 THEN 'warning'
+    ELSE 'fresh' END AS status,
   count(*) AS components, min(h.age_ms) AS youngest_ms
 FROM (
-  SELECT b.kind, b.status, b.last_tick_at, b.stale_after_ms, max(b.started_at) OVER (PARTITION BY b.kind) AS latest_start,
+  SELECT b.kind, b.status, b.last_tick_at, b.stale_after_ms,
+    max(b.started_at) OVER (PARTITION BY b.kind) AS latest_start,
     greatest((extract(epoch FROM clock_timestamp() - b.last_tick_at) * 1000)::bigint, 0) AS age_ms
   FROM {cell}.outbox_heartbeats b
   WHERE b.last_tick_at > clock_timestamp() - interval '1 day'

@@ -8,7 +8,8 @@ WITH lanes AS MATERIALIZED (
 SELECT r.rail_type, r.paused, r.paused AND r.auto_paused AS auto_paused, d.depth, u.unknown,
   CASE WHEN o.next_attempt_at <= statement_timestamp()
     THEN (extract(epoch FROM statement_timestamp() - o.next_attempt_at) * 1000)::bigint ELSE 0 END AS oldest_due_ms,
-  (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type AND v.profile_version = r.profile_version) AS relayers
+  (SELECT count(DISTINCT v.worker_id) FROM lanes v WHERE v.rail_type = r.rail_type
+    AND v.profile_version = r.profile_version) AS relayers
 FROM {cell}.payment_rails r
 CROSS JOIN LATERAL (
   SELECT count(*) AS depth

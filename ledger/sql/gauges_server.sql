@@ -13,7 +13,8 @@ SELECT clock_timestamp() AS now,
       FROM {cell}.payment_rails r
       CROSS JOIN LATERAL (
         SELECT p.created_at FROM {cell}.payment_outbox_pending p
-        WHERE p.rail_type = r.rail_type AND p.expires_at <= statement_timestamp() + interval '15 minutes' AND NOT p.outcome_unknown
+        WHERE p.rail_type = r.rail_type AND p.expires_at <= statement_timestamp() + interval '15 minutes'
+          AND NOT p.outcome_unknown
           AND p.next_attempt_at < 'infinity'
         LIMIT $1) e
       LIMIT $1) w
@@ -23,7 +24,8 @@ SELECT clock_timestamp() AS now,
       ELSE greatest(c.reltuples, pg_stat_get_live_tuples(c.oid), 1) END)
     FROM pg_partitioned_table t
     JOIN pg_class c ON c.oid = t.partdefid
-    WHERE t.partrelid IN ('{cell}.payment_outbox_attempts'::regclass, '{cell}.payment_outbox_instructions'::regclass)), 0)::bigint AS default_rows,
+    WHERE t.partrelid IN ('{cell}.payment_outbox_attempts'::regclass, '{cell}.payment_outbox_instructions'::regclass)),
+      0)::bigint AS default_rows,
   EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) AS suspended,
   coalesce((
     SELECT (extract(epoch FROM clock_timestamp() - a.created_at) * 1000)::bigint

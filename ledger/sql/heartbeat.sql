@@ -17,17 +17,20 @@ beat AS (
     (name, kind, host, version, status, activity, clock_offset_ms, server_started_at, vouched,
      stale_after_ms, claim_timeout_ms, start_within_ms, budget_version, lanes)
   SELECT $1, $2, $3, $4, $5, $6, (extract(epoch FROM clock_timestamp() - $8::timestamptz) * 1000)::bigint,
-    pg_postmaster_start_time(), $10, greatest($7, s.heartbeat_stale_ms), greatest($11, s.claim_timeout_ms), greatest($12, s.start_within_ms),
+    pg_postmaster_start_time(), $10, greatest($7, s.heartbeat_stale_ms), greatest($11, s.claim_timeout_ms),
+      greatest($12, s.start_within_ms),
     coalesce(nullif($13::integer, 0), s.budget_version), $14::jsonb
   FROM budget s
   WHERE coalesce($9::timestamptz = pg_postmaster_start_time(), true)
-  ON CONFLICT (name) DO UPDATE SET last_tick_at = clock_timestamp(), status = excluded.status, activity = excluded.activity,
-    clock_offset_ms = excluded.clock_offset_ms, beats = h.beats + 1, vouched = excluded.vouched,
-    stale_after_ms = excluded.stale_after_ms, claim_timeout_ms = excluded.claim_timeout_ms,
+  ON CONFLICT (name) DO UPDATE SET last_tick_at = clock_timestamp(), status = excluded.status,
+    activity = excluded.activity, clock_offset_ms = excluded.clock_offset_ms, beats = h.beats + 1,
+    vouched = excluded.vouched, stale_after_ms = excluded.stale_after_ms, claim_timeout_ms = excluded.claim_timeout_ms,
     start_within_ms = excluded.start_within_ms, budget_version = excluded.budget_version,
     server_started_at = excluded.server_started_at, lanes = excluded.lanes,
-    tick_before_start = CASE WHEN h.vouched AND h.server_started_at <> excluded.server_started_at THEN h.last_tick_at ELSE h.tick_before_start END
+    tick_before_start = CASE WHEN h.vouched AND h.server_started_at <> excluded.server_started_at THEN h.last_tick_at
+      ELSE h.tick_before_start END
   RETURNING h.beats
 )
-SELECT b.beats, s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms, s.heartbeat_stale_ms
+SELECT b.beats, s.budget_version, s.claim_timeout_ms, s.start_within_ms, s.record_within_ms, s.drain_ms,
+  s.heartbeat_stale_ms
 FROM beat b CROSS JOIN budget s

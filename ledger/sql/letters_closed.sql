@@ -2,7 +2,8 @@
 -- $1 reason or null, $2 rail_type or null, $3 status, $4 limit,
 -- $5 error_code or null, $6 participant_id or null, $7 the latest opened_at or null
 SELECT d.outbox_id, d.instruction_id, d.participant_id, d.rail_type, d.reason, d.error_code, d.status, d.note, d.actor,
-  d.opened_at, d.updated_at, d.amount::text, d.currency, d.attempts, d.first_attempt_at, d.last_attempt_at, d.rail_code, d.error_message,
+  d.opened_at, d.updated_at, d.amount::text, d.currency, d.attempts, d.first_attempt_at, d.last_attempt_at, d.rail_code,
+    d.error_message,
   (extract(epoch FROM clock_timestamp() - d.opened_at) * 1000)::bigint AS age_ms
 FROM {cell}.payment_dead_letters d
 WHERE d.status = $3

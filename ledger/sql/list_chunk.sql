@@ -45,7 +45,8 @@ CROSS JOIN LATERAL (
   WHERE i.outbox_id = l.outbox_id
   LIMIT 1) k
 LEFT JOIN LATERAL (
-  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.payload ->> 'amount' AS amount, w.payload ->> 'currency' AS currency
+  SELECT w.outbox_id, w.rail_type, w.outcome_unknown, w.provisional, w.payload ->> 'amount' AS amount,
+    w.payload ->> 'currency' AS currency
   FROM {cell}.v_outbox_pending w
   WHERE w.outbox_id = l.outbox_id
   LIMIT 1) p ON true

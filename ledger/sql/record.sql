@@ -24,11 +24,12 @@ WITH o AS MATERIALIZED (
   SELECT * FROM {outcomes}
 ),
 c AS MATERIALIZED (
-  SELECT o.*, a.participant_id, a.rail_type, a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at, a.first_sent_at, a.last_sent_at,
-    a.render_version AS claimed_render_version, a.state AS claim_state
+  SELECT o.*, a.participant_id, a.rail_type, a.payload, a.headers, a.priority, a.expires_at, a.enqueued_at,
+    a.first_sent_at, a.last_sent_at, a.render_version AS claimed_render_version, a.state AS claim_state
   FROM o
   CROSS JOIN LATERAL (
-    SELECT t.participant_id, t.rail_type, t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at, t.first_sent_at, t.last_sent_at, t.render_version, t.state
+    SELECT t.participant_id, t.rail_type, t.payload, t.headers, t.priority, t.expires_at, t.enqueued_at,
+      t.first_sent_at, t.last_sent_at, t.render_version, t.state
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = o.outbox_id AND t.attempt_no = o.claim_no AND t.claimed_at = o.claimed_at
       AND t.state IN ({claim_states})
@@ -53,15 +54,18 @@ answered AS (
       LIMIT 1) IS NOT NULL
     ELSE false END)
     AND CASE WHEN c.state = 'FAILED' OR c.next_action = 'SEND' AND NOT c.outcome_unknown
-      THEN (SELECT {cell}.server_is_settled()) AND (c.enqueued_at < (SELECT {cell}.forgotten_calls_until())) IS NOT TRUE ELSE true END
+      THEN (SELECT {cell}.server_is_settled()) AND (c.enqueued_at < (SELECT {cell}.forgotten_calls_until())) IS NOT TRUE
+        ELSE true END
   ORDER BY c.outbox_id
   ON CONFLICT DO NOTHING
   RETURNING t.attempt_id, t.outbox_id
 ),
 parked AS (
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, worker_id, profile_version, outcome_unknown, provisional)
-  SELECT c.park_attempt_id, c.outbox_id, c.rail_type, c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()), c.error_code, c.worker_id, c.profile_version, c.outcome_unknown, c.provisional
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, worker_id, profile_version,
+      outcome_unknown, provisional)
+  SELECT c.park_attempt_id, c.outbox_id, c.rail_type, c.claim_no + 2, 'PARKED', (SELECT clock_timestamp()),
+    c.error_code, c.worker_id, c.profile_version, c.outcome_unknown, c.provisional
   FROM c
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.park_attempt_id IS NOT NULL
@@ -69,7 +73,8 @@ parked AS (
 ),
 requeued AS (
   INSERT INTO {cell}.payment_outbox_pending AS p
-    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at,
+      headers, next_action, outcome_unknown, provisional,
      first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
   SELECT c.outbox_id, c.participant_id, c.rail_type, c.payload, c.claim_no + 1,
     clock_timestamp() + make_interval(secs => c.delay_ms / 1000.0), c.enqueued_at, c.priority, c.expires_at, c.headers,
@@ -89,7 +94,8 @@ requeued AS (
     outcome_unknown = p.outcome_unknown OR excluded.outcome_unknown
 ),
 letters AS (
-  SELECT {cell}.open_dead_letters(array_agg(c.outbox_id), array_agg(c.dead_reason), array_agg(coalesce(c.error_code, c.rail_code)))
+  SELECT {cell}.open_dead_letters(array_agg(c.outbox_id), array_agg(c.dead_reason),
+    array_agg(coalesce(c.error_code, c.rail_code)))
   FROM c
   JOIN answered i ON i.attempt_id = c.attempt_id
   WHERE c.dead_reason IS NOT NULL

@@ -12,4 +12,5 @@ SELECT current_setting('fsync') = 'on' AS fsync,
   {cell}.timeline_accepted_at(i.system_identifier, i.timeline) AS accepted_at
 FROM (
   SELECT (SELECT s.system_identifier FROM pg_control_system() s)::text AS system_identifier,
-    CASE WHEN NOT pg_is_in_recovery() THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END AS timeline) i
+    CASE WHEN NOT pg_is_in_recovery()
+      THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END AS timeline) i

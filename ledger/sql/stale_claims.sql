@@ -10,7 +10,9 @@
 --
 -- $1 claim timeout ms, $2 heartbeat stale after ms, $3 rail_type[], $4 longest call ms[], $5 start within ms, $6 limit
 SELECT f.claim_id, a.outbox_id, a.attempt_no, a.next_action, coalesce(a.instruction_id, ''), a.participant_id,
-  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload, coalesce(a.headers, '{}')::text, -- no send follows
+  -- no send follows
+  coalesce(a.sequence_id, 0), coalesce(a.idempotency_key, ''), a.rail_type, '' AS payload,
+    coalesce(a.headers, '{}')::text,
   NULL::bytea AS fingerprint, NULL::uuid AS rail_key,
   a.priority, a.enqueued_at, a.claimed_at, a.expires_at, a.first_sent_at, a.last_sent_at,
   a.outcome_unknown, a.provisional, a.send_count, a.inquiry_count, a.render_version,
@@ -41,7 +43,8 @@ CROSS JOIN LATERAL (
   SELECT greatest($1::bigint, h.claim_timeout_ms) * interval '1 millisecond' AS claim_timeout,
     greatest($2::bigint, h.stale_after_ms) * interval '1 millisecond' AS stale,
     greatest($5::bigint, h.start_within_ms) * interval '1 millisecond' AS start_within) w
-WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within, w.claim_timeout)
+WHERE f.claimed_at <= clock_timestamp() - coalesce(b.call_ms * interval '1 millisecond' + w.start_within,
+  w.claim_timeout)
   AND (
     f.claimed_at <= clock_timestamp() - w.claim_timeout
     OR (h.status <> 'stopped' AND h.last_tick_at > clock_timestamp() - w.stale) IS NOT TRUE)

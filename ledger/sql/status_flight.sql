@@ -20,7 +20,8 @@ LEFT JOIN (
   CROSS JOIN LATERAL (
     SELECT t.rail_type, t.outcome_unknown,
       (SELECT true FROM {cell}.payment_dead_letters d
-       WHERE d.outbox_id = l.outbox_id AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters}) LIMIT 1) IS NOT NULL AS lettered
+       WHERE d.outbox_id = l.outbox_id AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
+         LIMIT 1) IS NOT NULL AS lettered
     FROM {cell}.payment_outbox_attempts t
     WHERE t.outbox_id = l.outbox_id AND t.attempt_no = l.attempt_no
     LIMIT 1) a

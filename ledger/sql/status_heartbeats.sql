@@ -1,5 +1,4 @@
--- Components with a heartbeat in the last day; those that stopped in order, in the last hour. $1
--- limit
+-- Components with a heartbeat in the last day; those that stopped in order, in the last hour. $1 limit
 SELECT h.name, h.kind, h.host, h.version, h.status, h.activity, h.started_at,
   (extract(epoch FROM clock_timestamp() - h.last_tick_at) * 1000)::bigint AS age_ms,
   coalesce(h.clock_offset_ms, 0) AS clock_offset_ms, h.stale_after_ms, h.budget_version

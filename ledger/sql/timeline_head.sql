@@ -2,8 +2,8 @@
 -- its identity is then taken from its rows. $1 outbox_id
 SELECT k.instruction_id, k.idempotency_key, k.participant_id, k.sequence_id, k.rail_key, k.enqueued_by, k.created_at,
   (extract(epoch FROM clock_timestamp() - k.created_at) * 1000)::bigint AS age_ms, clock_timestamp() AS now,
-  coalesce(v.rail_type, k.rail_type) AS rail_type, coalesce(v.state, k.state) AS state, k.rail_key IS NULL AS never_enqueued,
-  coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
+  coalesce(v.rail_type, k.rail_type) AS rail_type, coalesce(v.state, k.state) AS state,
+  k.rail_key IS NULL AS never_enqueued, coalesce(g.asks, false) AS rail_asks, coalesce(g.new_id, true) AS new_id,
   c.payload ->> 'amount' AS amount, c.payload ->> 'currency' AS currency,
   c.payload::text AS payload, c.headers::text AS headers, c.priority, c.expires_at,
   coalesce((SELECT i.send_once FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = $1), false) AS send_once,
@@ -18,12 +18,14 @@ FROM (
    FROM {cell}.payment_outbox_keys i
    WHERE i.outbox_id = $1)
   UNION ALL
-  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0), NULL, NULL, p.created_at, p.rail_type,
+  (SELECT coalesce(p.instruction_id, ''), coalesce(p.idempotency_key, ''), p.participant_id, coalesce(p.sequence_id, 0),
+    NULL, NULL, p.created_at, p.rail_type,
      CASE WHEN p.provisional THEN 'ACCEPTED' WHEN p.outcome_unknown THEN 'UNKNOWN' ELSE 'PENDING' END, NULL
    FROM {cell}.payment_outbox_pending p
    WHERE p.outbox_id = $1)
   UNION ALL
-  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''), coalesce(a.sequence_id, 0), NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
+  (SELECT coalesce(a.instruction_id, ''), coalesce(a.idempotency_key, ''), coalesce(a.participant_id, ''),
+    coalesce(a.sequence_id, 0), NULL, NULL, a.created_at, a.rail_type, a.state::text, NULL
    FROM {cell}.payment_outbox_attempts a
    WHERE a.outbox_id = $1 AND a.state <> 'LATE_OUTCOME'
    ORDER BY a.attempt_no DESC
@@ -39,7 +41,8 @@ LEFT JOIN LATERAL (
   WHERE s.outbox_id = $1
   LIMIT 1) v ON true
 LEFT JOIN LATERAL (
-  SELECT (q.profile #>> '{inquiry,max}')::integer > 0 AS asks, q.profile ->> 'id_after_refusal' IS DISTINCT FROM 'SAME' AS new_id
+  SELECT (q.profile #>> '{inquiry,max}')::integer > 0 AS asks,
+    q.profile ->> 'id_after_refusal' IS DISTINCT FROM 'SAME' AS new_id
   FROM {cell}.payment_rails r
   JOIN {cell}.payment_rail_profiles q ON q.rail_type = r.rail_type AND q.version = r.profile_version
   WHERE r.rail_type = coalesce(v.rail_type, k.rail_type)
@@ -58,7 +61,8 @@ LEFT JOIN LATERAL (
 -- The fingerprint of what a replay would send, computed as in payment_outbox_fingerprint, which not
 -- every reader may execute.
 LEFT JOIN LATERAL (
-  SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text, 'UTF8')) AS fingerprint
+  SELECT sha256(convert_to(a.participant_id || chr(31) || a.rail_type || chr(31) || a.payload::text,
+    'UTF8')) AS fingerprint
   FROM {cell}.v_outbox_attempts a
   WHERE a.outbox_id = $1 AND a.payload IS NOT NULL
   ORDER BY a.attempt_no DESC

@@ -31,35 +31,45 @@ BEGIN
   SELECT s.system_identifier::text INTO accept_timeline.system_identifier FROM pg_control_system() s;
   accept_timeline.timeline := {cell}.server_timeline();
   SELECT s.* INTO suspended FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL FOR UPDATE;
-  what := CASE WHEN suspended.known_until > '-infinity' THEN 'was sent since ' || to_char(suspended.known_until, shape) ELSE 'was ever sent' END;
+  what := CASE WHEN suspended.known_until > '-infinity' THEN 'was sent since ' || to_char(suspended.known_until, shape)
+    ELSE 'was ever sent' END;
   IF suspended.suspension_id IS NULL THEN
     IF since IS NOT NULL AND NOT EXISTS (
-      SELECT FROM {cell}.payment_outbox_suspensions s WHERE date_trunc('second', s.opened_at) = date_trunc('second', since))
+      SELECT FROM {cell}.payment_outbox_suspensions s WHERE date_trunc('second', s.opened_at) = date_trunc('second',
+        since))
     THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('no suspension is open, and none was opened at %s', to_char(since, shape)),
-        HINT = 'See opened_at of payment_outbox_suspensions. If the server has forgotten it, a relayer finds that out within seconds.';
+        HINT = 'See opened_at of payment_outbox_suspensions. If the server has forgotten it, a relayer finds that out '
+          'within seconds.';
     END IF;
     IF EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.kind = 'relayer') AND NOT {cell}.server_is_settled() THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: what it may have forgotten is not known yet',
-        HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+        MESSAGE = 'the server was started or promoted, and no relayer has confirmed since that nothing is missing: '
+          'what it may have forgotten is not known yet',
+        HINT = 'Start a relayer, or wait until one has compared the server with what it remembers. If lanes are '
+          'suspended then, compare with the rails what was sent since known_until of payment_outbox_suspensions, '
+          'and repeat this.';
     END IF;
   ELSIF (suspended.system_identifier, suspended.timeline, suspended.server_started_at)
     IS DISTINCT FROM (accept_timeline.system_identifier, accept_timeline.timeline, pg_postmaster_start_time())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has checked it since: it may have forgotten more than you have compared',
-      HINT = 'Start a relayer, or wait some seconds until one has checked the server. Then compare with the rails what was sent since known_until of payment_outbox_suspensions, and repeat this.';
+      MESSAGE = 'the server was started or promoted after the suspension was opened, and no relayer has checked it '
+        'since: it may have forgotten more than you have compared',
+      HINT = 'Start a relayer, or wait some seconds until one has checked the server. Then compare with the rails '
+        'what was sent since known_until of payment_outbox_suspensions, and repeat this.';
   ELSIF since IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = format('lanes have been suspended since %s: confirm that you have compared this suspension with the rails', to_char(suspended.opened_at, shape)),
-      HINT = format('Compare with the rails what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
+      HINT = format('Compare with the rails what %s, then repeat this with --since %s.', what,
+        to_char(suspended.opened_at, shape));
   ELSIF date_trunc('second', suspended.opened_at) <> date_trunc('second', since) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('lanes have been suspended since %s, but you have compared the suspension of %s: the server may have gone back again since, and forgotten what you have resolved',
         to_char(suspended.opened_at, shape), to_char(since, shape)),
-      HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what, to_char(suspended.opened_at, shape));
+      HINT = format('Compare with the rails again what %s, then repeat this with --since %s.', what,
+        to_char(suspended.opened_at, shape));
   END IF;
   INSERT INTO {cell}.payment_accepted_timelines (system_identifier, timeline, reason)
   VALUES (accept_timeline.system_identifier, accept_timeline.timeline, accept_timeline.reason)
@@ -68,7 +78,8 @@ BEGIN
   SET accepted_at = clock_timestamp(), accepted_by = session_user, reason = accept_timeline.reason
   WHERE s.suspension_id = suspended.suspension_id;
   INSERT INTO {cell}.payment_operator_log (act, subject, reason, detail)
-  VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline), accept_timeline.reason,
+  VALUES ('ACCEPT_TIMELINE', format('%s/%s', accept_timeline.system_identifier, accept_timeline.timeline),
+    accept_timeline.reason,
     jsonb_strip_nulls(jsonb_build_object('suspension_id', suspended.suspension_id)));
   RETURN NEXT;
 END

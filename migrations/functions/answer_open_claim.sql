@@ -20,7 +20,8 @@
 --   that ends its rail key, the key is not sent again and the payment is parked.
 -- returns: IN, SETTLED (by the proof) or CONFLICT.   errors: 23505 if the number is taken.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, and what send_may_be_forgotten,
---          may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice, rail_keeps_one_outcome, acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
+--          may_be_forgotten_until, standing_sends, refused_and_executed, executed_twice, rail_keeps_one_outcome,
+--          acceptance_of_sends, rests_on_acceptance and open_dead_letters read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_outbox_contradictions.
 -- locks:   the fence's index entries.   called by: record_late_outcome, which holds the keys row.
 CREATE OR REPLACE FUNCTION {cell}.answer_open_claim(
@@ -32,7 +33,8 @@ DECLARE
   executes boolean := o.state = 'DISPATCHED';
   proof    {cell}.payment_outbox_attempts;
   proven   boolean;
-  refused_since  boolean; -- the payment was refused since the claim; during an inquiry, not a repeated refusal of a send before the proof
+  -- the payment was refused since the claim; during an inquiry, not a repeated refusal of a send before the proof
+  refused_since  boolean;
   two_references boolean; -- two executions since the claim have different references
   doubted  boolean;
   taken    boolean;
@@ -59,12 +61,15 @@ BEGIN
     o.outcome_unknown := true;
     o.provisional := true;
   END IF;
-  SELECT coalesce(bool_or(a.result = 'REFUSED' AND (claim.state = 'DISPATCHING' OR a.attempt_no > proof.attempt_no OR NOT EXISTS (
+  SELECT coalesce(bool_or(a.result = 'REFUSED' AND (claim.state = 'DISPATCHING' OR a.attempt_no > proof.attempt_no
+    OR NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts send
-      JOIN {cell}.payment_outbox_attempts answer ON answer.outbox_id = o.outbox_id AND answer.answers_attempt_no = send.attempt_no
+      JOIN {cell}.payment_outbox_attempts answer ON answer.outbox_id = o.outbox_id
+        AND answer.answers_attempt_no = send.attempt_no
       WHERE send.outbox_id = o.outbox_id AND send.state = 'DISPATCHING'
         AND answer.result IN ({send_refusing_results}) AND answer.rail_reference = a.rail_reference))), false),
-    coalesce(bool_or(a.result = 'EXECUTED' AND a.rail_reference <> coalesce(CASE WHEN executes THEN o.rail_reference END, proof.rail_reference)), false)
+    coalesce(bool_or(a.result = 'EXECUTED' AND a.rail_reference <> coalesce(CASE WHEN executes
+      THEN o.rail_reference END, proof.rail_reference)), false)
   INTO refused_since, two_references
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = o.outbox_id AND a.attempt_no > claim.attempt_no AND a.state = 'LATE_OUTCOME';
@@ -80,8 +85,10 @@ BEGIN
     -- These contradict the proof: a refusal of the whole payment, a refusal of the last send that
     -- may have been executed or under its reference, and another reference.
     IF o.result = 'REFUSED' OR refused_since OR two_references
-      OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled)
-      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
+      OR o.result IN ({refusing_results}) AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s
+        WHERE NOT s.settled)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
+        OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, false)
       OR {cell}.rests_on_acceptance(o.outbox_id)
     THEN
       PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
@@ -126,7 +133,8 @@ BEGIN
   -- proves that nothing left raises no doubt.
   IF o.next_action = 'SEND' AND NOT o.outcome_unknown THEN
     earlier := coalesce(claim.claimed_at < {cell}.may_be_forgotten_until(o.outbox_id), false);
-    o.outcome_unknown := earlier OR coalesce(o.result IN ({for_now_results}), false) AND {cell}.send_may_be_forgotten(o.outbox_id);
+    o.outcome_unknown := earlier OR coalesce(o.result IN ({for_now_results}), false)
+      AND {cell}.send_may_be_forgotten(o.outbox_id);
   END IF;
 
   IF o.next_action = 'SEND' THEN
@@ -155,9 +163,11 @@ BEGIN
     -- A report that arrives while the send is in flight is the proof itself.
     IF refused_since AND (proven OR o.claim_no IS NULL AND claim.state = 'DISPATCHING')
       OR proven AND (two_references OR {cell}.rests_on_acceptance(o.outbox_id))
-      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no) OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
+      OR {cell}.refused_and_executed(o.outbox_id, claim.attempt_no)
+        OR {cell}.executed_twice(o.outbox_id, claim.attempt_no, o.claim_no IS NOT NULL)
     THEN
-      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
+      PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
+        ARRAY[CASE WHEN proven AND two_references THEN 'TWO_REFERENCES' END]);
       RETURN 'CONFLICT';
     END IF;
     RETURN 'IN';
@@ -167,21 +177,27 @@ BEGIN
     PERFORM {cell}.append_outbox_row(o, o.park_attempt_id, next_no, 'PARKED', NULL, o.outcome_unknown, NULL, NULL);
   END IF;
   IF o.dead_reason IS NOT NULL THEN
-    PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason], ARRAY[coalesce(o.error_code, o.rail_code)]);
+    PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY[o.dead_reason],
+      ARRAY[coalesce(o.error_code, o.rail_code)]);
   END IF;
   IF o.next_action IS NOT NULL THEN
     SELECT f.* INTO told FROM {cell}.forgotten_sends(o.outbox_id) f;
     IF earlier THEN
-      forgotten_at := (SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s WHERE s.opened_at > claim.claimed_at);
+      forgotten_at := (SELECT min(greatest(s.known_until, 'epoch')) FROM {cell}.payment_outbox_suspensions s
+        WHERE s.opened_at > claim.claimed_at);
     END IF;
     INSERT INTO {cell}.payment_outbox_pending AS p
-      (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+      (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at,
+        headers, next_action, outcome_unknown, provisional,
        first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
-    VALUES (claim.outbox_id, claim.participant_id, claim.rail_type, claim.payload, next_no, clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
-      claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown, o.provisional,
-      least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at) ELSE claim.first_sent_at END, told.first_at, forgotten_at),
+    VALUES (claim.outbox_id, claim.participant_id, claim.rail_type, claim.payload, next_no,
+      clock_timestamp() + make_interval(secs => o.delay_ms / 1000.0),
+      claim.enqueued_at, claim.priority, claim.expires_at, claim.headers, o.next_action, o.outcome_unknown,
+      o.provisional, least(CASE WHEN o.counts_send THEN coalesce(claim.first_sent_at, claim.claimed_at)
+        ELSE claim.first_sent_at END, told.first_at, forgotten_at),
       greatest(CASE WHEN o.counts_send THEN claim.claimed_at ELSE claim.last_sent_at END, told.last_at, forgotten_at),
-      o.send_count, o.inquiry_count, CASE WHEN o.counts_send OR claim.first_sent_at IS NOT NULL OR earlier THEN claim.render_version END)
+      o.send_count, o.inquiry_count, CASE WHEN o.counts_send
+        OR claim.first_sent_at IS NOT NULL OR earlier THEN claim.render_version END)
     -- A row that is there already was put back while the instruction was claimed. It gets
     -- attempt_count 0: see record.sql.
     ON CONFLICT ON CONSTRAINT payment_outbox_pending_pk DO UPDATE SET

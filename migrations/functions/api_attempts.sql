@@ -7,8 +7,10 @@
 -- errors:  RH030 the token is not in force, RH031 it is not for reading, RH010 the instruction
 --          does not exist, or is another participant's.
 -- reads:   payment_api_tokens, payment_outbox_keys, payment_outbox_attempts.   locks: nothing.   called by: api.
-CREATE OR REPLACE FUNCTION {cell}.api_attempts(token_sha256 bytea, certificate bytea, outbox_id uuid, after integer, rows_max integer)
-RETURNS TABLE (attempt_no integer, state text, created_at timestamptz, claimed_at timestamptz, completed_at timestamptz, answers_attempt_no integer,
+CREATE OR REPLACE FUNCTION {cell}.api_attempts(token_sha256 bytea, certificate bytea, outbox_id uuid, after integer,
+  rows_max integer)
+RETURNS TABLE (attempt_no integer, state text, created_at timestamptz, claimed_at timestamptz, completed_at timestamptz,
+  answers_attempt_no integer,
   result text, rail_reference text, rail_code text, error_code text, latency_ms integer)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -20,8 +22,8 @@ AS $$
 BEGIN
   PERFORM {cell}.require_api_payment(token_sha256, certificate, 'READ', api_attempts.outbox_id);
   RETURN QUERY
-  SELECT a.attempt_no, a.state::text, a.created_at, a.claimed_at, a.completed_at, a.answers_attempt_no, a.result, a.rail_reference, a.rail_code,
-    a.error_code, a.latency_ms
+  SELECT a.attempt_no, a.state::text, a.created_at, a.claimed_at, a.completed_at, a.answers_attempt_no, a.result,
+    a.rail_reference, a.rail_code, a.error_code, a.latency_ms
   FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = api_attempts.outbox_id AND a.attempt_no > coalesce(api_attempts.after, 0)
   ORDER BY a.attempt_no

@@ -5,14 +5,17 @@
 --          does not exist, or is another participant's; and those of cancel_payment.
 -- reads:   payment_api_tokens, payment_outbox_keys, and what cancel_payment reads.
 -- writes, locks: as cancel_payment.   called by: api.
-CREATE OR REPLACE FUNCTION {cell}.api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text) RETURNS integer
+CREATE OR REPLACE FUNCTION {cell}.api_cancel(token_sha256 bytea, certificate bytea, outbox_id uuid, reason text)
+  RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 DECLARE
-  token CONSTANT {cell}.payment_api_tokens := {cell}.require_api_payment(token_sha256, certificate, 'CANCEL', api_cancel.outbox_id);
+  token CONSTANT {cell}.payment_api_tokens := {cell}.require_api_payment(token_sha256, certificate, 'CANCEL',
+    api_cancel.outbox_id);
 BEGIN
   PERFORM {cell}.require_reason(api_cancel.reason);
-  RETURN {cell}.cancel_payment(api_cancel.outbox_id, format('token %s (%s): %s', token.token_id, token.name, left(api_cancel.reason, 500)));
+  RETURN {cell}.cancel_payment(api_cancel.outbox_id, format('token %s (%s): %s', token.token_id, token.name,
+    left(api_cancel.reason, 500)));
 END
 $$;

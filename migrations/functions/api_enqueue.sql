@@ -1,5 +1,7 @@
--- api_enqueue(tokens bytea[], certificates bytea[], instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[],
---             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], principals text[] [, waits boolean])
+-- api_enqueue(tokens bytea[], certificates bytea[], instruction_ids, participant_ids, idempotency_keys,
+--             rail_types text[], payloads jsonb[],
+--             not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[],
+--             principals text[] [, waits boolean])
 --   -> as enqueue_payment_outbox_arrays
 --   Enqueues instructions, as enqueue_payment_outbox_arrays does, for callers over HTTP. Each item
 --   has a token of its own, given as SHA-256 of the token and of the public key of its certificate.
@@ -17,10 +19,13 @@
 --          the row of its participant is locked.
 -- called by: api.
 CREATE OR REPLACE FUNCTION {cell}.api_enqueue(
-  tokens bytea[], certificates bytea[], instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
-  not_befores timestamptz[], expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], principals text[], waits boolean DEFAULT false)
+  tokens bytea[], certificates bytea[], instruction_ids text[], participant_ids text[], idempotency_keys text[],
+    rail_types text[], payloads jsonb[],
+  not_befores timestamptz[], expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[],
+    principals text[], waits boolean DEFAULT false)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text)
+  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text,
+    error_rule text, error_detail text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
@@ -43,12 +48,15 @@ DECLARE
   kept      integer;
 BEGIN
   IF (SELECT s.allow_second_key FROM {cell}.payment_outbox_settings s WHERE s.singleton) IS NOT FALSE THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH032', MESSAGE = 'the cell allows second keys and therefore accepts nothing over HTTP',
-      HINT = 'A key by SQL and the same key over HTTP would be two payments: set payment_outbox_settings.allow_second_key to false.';
+    RAISE EXCEPTION USING ERRCODE = 'RH032',
+      MESSAGE = 'the cell allows second keys and therefore accepts nothing over HTTP',
+      HINT = 'A key by SQL and the same key over HTTP would be two payments: set '
+        'payment_outbox_settings.allow_second_key to false.';
   END IF;
-  IF (n = ALL (ARRAY[cardinality(certificates), cardinality(instruction_ids), cardinality(participant_ids), cardinality(idempotency_keys),
-    cardinality(rail_types), cardinality(payloads), cardinality(not_befores), cardinality(expires_ats), cardinality(priorities),
-    cardinality(headers), cardinality(send_onces), cardinality(principals)])) IS NOT TRUE
+  IF (n = ALL (ARRAY[cardinality(certificates), cardinality(instruction_ids), cardinality(participant_ids),
+    cardinality(idempotency_keys),
+    cardinality(rail_types), cardinality(payloads), cardinality(not_befores), cardinality(expires_ats),
+    cardinality(priorities), cardinality(headers), cardinality(send_onces), cardinality(principals)])) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
   END IF;
@@ -61,7 +69,8 @@ BEGIN
   IF n = 1 AND waits THEN
     SELECT t.* INTO token FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(tokens[1]);
     IF {cell}.api_token_refusal(token, certificates[1], 'ENQUEUE', participant_ids[1]) IS NULL
-      AND idempotency_keys[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$' AND coalesce(principals[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$', true)
+      AND idempotency_keys[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$'
+        AND coalesce(principals[1] ~ '^[!-~]([ -~]{0,126}[!-~])?$', true)
       AND NOT EXISTS (
         SELECT FROM {cell}.payment_api_calls c
         WHERE c.participant_id = participant_ids[1] COLLATE "C" AND c.idempotency_key = idempotency_keys[1] COLLATE "C")
@@ -70,23 +79,27 @@ BEGIN
       BEGIN
         SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
         INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
-        FROM {cell}.enqueue_payment_outbox(instruction_ids[1], participant_ids[1], {cell}.api_key_digest(participant_ids[1], idempotency_keys[1]),
+        FROM {cell}.enqueue_payment_outbox(instruction_ids[1], participant_ids[1],
+          {cell}.api_key_digest(participant_ids[1], idempotency_keys[1]),
           rail_types[1], payloads[1], not_befores[1], expires_ats[1], priorities[1], headers[1], send_onces[1]) e;
-        IF NOT replayed THEN -- this transaction has locked the participant's row: a row that is there was committed by another
+        -- this transaction has locked the participant's row: a row that is there was committed by another
+        IF NOT replayed THEN
           INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
           VALUES (outbox_id, participant_ids[1], idempotency_keys[1], token.token_id, principals[1])
           ON CONFLICT DO NOTHING;
           IF NOT FOUND THEN
             RAISE EXCEPTION USING ERRCODE = '40001',
-              MESSAGE = 'a key of this call was used for another instruction meanwhile', HINT = 'Retry the transaction.';
+              MESSAGE = 'a key of this call was used for another instruction meanwhile',
+                HINT = 'Retry the transaction.';
           END IF;
         END IF;
       EXCEPTION WHEN OTHERS THEN
         IF SQLSTATE NOT LIKE 'RH%' THEN
           RAISE;
         END IF;
-        GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT, error_hint = PG_EXCEPTION_HINT,
-          error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME, error_detail = PG_EXCEPTION_DETAIL;
+        GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT,
+          error_hint = PG_EXCEPTION_HINT, error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME,
+          error_detail = PG_EXCEPTION_DETAIL;
         SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
       END;
       RETURN NEXT;
@@ -101,7 +114,8 @@ BEGIN
     CROSS JOIN LATERAL (
       SELECT t.token_id, t AS row FROM {cell}.payment_api_tokens t WHERE t.token_digest = sha256(d.token) LIMIT 1) t
   )
-  SELECT array_agg(j.token_id), array_agg(j.fault), array_agg({cell}.api_key_digest(j.participant_id, j.idempotency_key)), bool_or(j.fault IS NOT NULL)
+  SELECT array_agg(j.token_id), array_agg(j.fault),
+    array_agg({cell}.api_key_digest(j.participant_id, j.idempotency_key)), bool_or(j.fault IS NOT NULL)
   INTO token_ids, faults, digests, refused
   FROM (
     SELECT a.token_id, a.participant_id, a.idempotency_key, coalesce(a.fault,
@@ -112,26 +126,34 @@ BEGIN
           'detail', 'The first instruction is outbox_id ' || known.outbox_id || '.') END) AS fault
     FROM (
       -- A refused item does not use its key: a caller without a right to it may have sent it.
-      SELECT a.*, first_value(a.instruction_id) OVER (PARTITION BY a.participant_id, a.idempotency_key, a.fault IS NULL ORDER BY a.item) AS first_instruction
+      SELECT a.*, first_value(a.instruction_id) OVER (PARTITION BY a.participant_id,
+        a.idempotency_key, a.fault IS NULL ORDER BY a.item) AS first_instruction
       FROM (
         SELECT a.item, a.instruction_id, a.participant_id, a.idempotency_key, a.token_id,
           CASE
             WHEN a.why = 'TOKEN' THEN jsonb_build_object('code', 'RH030', 'message', 'the token is not in force',
               'hint', 'Ask for a token: railhead token create.', 'field', 'token', 'rule', 'IN_FORCE')
             WHEN a.why IS NOT NULL THEN jsonb_build_object('code', 'RH031',
-              'message', CASE a.why WHEN 'VERB' THEN 'the token is not for this act' ELSE 'the token is not for this participant' END,
+              'message', CASE a.why WHEN 'VERB' THEN 'the token is not for this act'
+                ELSE 'the token is not for this participant' END,
               'hint', 'Ask for a token that allows it: railhead token create.', 'field', 'token', 'rule', a.why)
-            WHEN a.idempotency_key IS NULL OR length(a.idempotency_key) NOT BETWEEN 1 AND 128 OR a.idempotency_key ~ '[^ -~]'
+            WHEN a.idempotency_key IS NULL OR length(a.idempotency_key) NOT BETWEEN 1 AND 128
+              OR a.idempotency_key ~ '[^ -~]'
               OR a.idempotency_key <> btrim(a.idempotency_key) THEN
-              jsonb_build_object('code', 'RH002', 'message', 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends',
-                'hint', 'See docs/ingest.md for the form of an instruction.', 'field', 'idempotency_key', 'rule', 'FORM')
-            WHEN length(a.principal) NOT BETWEEN 1 AND 128 OR a.principal ~ '[^ -~]' OR a.principal <> btrim(a.principal) THEN
-              jsonb_build_object('code', 'RH002', 'message', 'on_behalf_of must be 1 to 128 printable ASCII characters without spaces at its ends',
+              jsonb_build_object('code', 'RH002', 'message',
+                'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends',
+                'hint', 'See docs/ingest.md for the form of an instruction.', 'field', 'idempotency_key', 'rule',
+                'FORM')
+            WHEN length(a.principal) NOT BETWEEN 1 AND 128 OR a.principal ~ '[^ -~]'
+              OR a.principal <> btrim(a.principal) THEN
+              jsonb_build_object('code', 'RH002', 'message',
+                'on_behalf_of must be 1 to 128 printable ASCII characters without spaces at its ends',
                 'hint', 'Leave it out where the caller acts for itself.', 'field', 'on_behalf_of', 'rule', 'FORM')
           END AS fault
         FROM (
           SELECT a.*, s.token_id, {cell}.api_token_refusal(s.row, a.certificate, 'ENQUEUE', a.participant_id) AS why
-          FROM unnest(tokens, certificates, instruction_ids COLLATE "C", participant_ids COLLATE "C", idempotency_keys COLLATE "C", principals COLLATE "C")
+          FROM unnest(tokens, certificates, instruction_ids COLLATE "C", participant_ids COLLATE "C",
+            idempotency_keys COLLATE "C", principals COLLATE "C")
             WITH ORDINALITY AS a(token, certificate, instruction_id, participant_id, idempotency_key, principal, item)
           LEFT JOIN shown s ON s.token = a.token
           OFFSET 0) a
@@ -140,27 +162,33 @@ BEGIN
       SELECT c.outbox_id, k.instruction_id
       FROM (
         SELECT c.outbox_id FROM {cell}.payment_api_calls c
-        WHERE a.fault IS NULL AND c.participant_id = a.participant_id AND c.idempotency_key = a.idempotency_key LIMIT 1) c
+        WHERE a.fault IS NULL AND c.participant_id = a.participant_id AND c.idempotency_key = a.idempotency_key
+          LIMIT 1) c
       CROSS JOIN LATERAL (
-        SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id LIMIT 1) k) known ON true
+        SELECT k.instruction_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = c.outbox_id
+          LIMIT 1) k) known ON true
     ORDER BY a.item) j;
 
   IF refused THEN
     RETURN QUERY
-    SELECT f.item::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::text, NULL::boolean, f.fault ->> 'code', f.fault ->> 'message',
-      f.fault ->> 'hint', NULL::text[], f.fault ->> 'field', f.fault ->> 'rule', f.fault ->> 'detail'
+    SELECT f.item::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::text, NULL::boolean, f.fault ->> 'code',
+      f.fault ->> 'message', f.fault ->> 'hint', NULL::text[], f.fault ->> 'field', f.fault ->> 'rule',
+      f.fault ->> 'detail'
     FROM unnest(faults) WITH ORDINALITY AS f(fault, item)
     WHERE f.fault IS NOT NULL;
-    SELECT array_agg(a.item), array_agg(a.instruction_id), array_agg(a.participant_id), array_agg(a.idempotency_key), array_agg(a.rail_type),
-      array_agg(a.payload), array_agg(a.not_before), array_agg(a.expires_at), array_agg(a.priority), array_agg(a.headers),
-      array_agg(a.send_once), array_agg(a.principal), array_agg(a.token_id), array_agg(a.digest)
-    INTO places, instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers,
-      send_onces, principals, token_ids, digests
+    SELECT array_agg(a.item), array_agg(a.instruction_id), array_agg(a.participant_id), array_agg(a.idempotency_key),
+      array_agg(a.rail_type), array_agg(a.payload), array_agg(a.not_before), array_agg(a.expires_at),
+      array_agg(a.priority), array_agg(a.headers), array_agg(a.send_once), array_agg(a.principal),
+      array_agg(a.token_id), array_agg(a.digest)
+    INTO places, instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats,
+      priorities, headers, send_onces, principals, token_ids, digests
     FROM (
       SELECT a.*
-      FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats, priorities, headers,
+      FROM unnest(instruction_ids, participant_ids, idempotency_keys, rail_types, payloads, not_befores, expires_ats,
+        priorities, headers,
         send_onces, principals, token_ids, digests, faults) WITH ORDINALITY
-        AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers,
+        AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
+          headers,
           send_once, principal, token_id, digest, fault, item)
       WHERE a.fault IS NULL
       ORDER BY a.item) a;
@@ -169,10 +197,12 @@ BEGIN
     END IF;
   END IF;
 
-  FOR item, outbox_id, sequence_id, created_at, state, replayed, error_code, error_message, error_hint, differs, error_field, error_rule, error_detail IN
-    SELECT e.item, e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.error_code, e.error_message, e.error_hint, e.differs,
-      e.error_field, e.error_rule, e.error_detail
-    FROM {cell}.enqueue_payment_outbox_arrays(instruction_ids, participant_ids, digests, rail_types, payloads, not_befores, expires_ats, priorities,
+  FOR item, outbox_id, sequence_id, created_at, state, replayed, error_code, error_message, error_hint, differs,
+    error_field, error_rule, error_detail IN
+    SELECT e.item, e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.error_code, e.error_message,
+      e.error_hint, e.differs, e.error_field, e.error_rule, e.error_detail
+    FROM {cell}.enqueue_payment_outbox_arrays(instruction_ids, participant_ids, digests, rail_types, payloads,
+      not_befores, expires_ats, priorities,
       headers, send_onces, api_enqueue.waits) e
   LOOP
     IF NOT replayed THEN
@@ -187,7 +217,8 @@ BEGIN
   INSERT INTO {cell}.payment_api_calls (outbox_id, participant_id, idempotency_key, token_id, on_behalf_of)
   SELECT f.outbox_id, a.participant_id, a.idempotency_key, a.token_id, a.principal
   FROM unnest(fresh, fresh_ids) AS f(item, outbox_id)
-  JOIN unnest(participant_ids, idempotency_keys, token_ids, principals) WITH ORDINALITY AS a(participant_id, idempotency_key, token_id, principal, item)
+  JOIN unnest(participant_ids, idempotency_keys, token_ids, principals) WITH ORDINALITY
+    AS a(participant_id, idempotency_key, token_id, principal, item)
     ON a.item = f.item
   ORDER BY f.item
   ON CONFLICT DO NOTHING;

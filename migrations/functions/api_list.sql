@@ -7,7 +7,8 @@
 -- errors:  RH030 the token is not in force, RH031 it is not for reading or for this participant.
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what api_payments reads.
 -- locks:   nothing.   called by: api.
-CREATE OR REPLACE FUNCTION {cell}.api_list(token_sha256 bytea, certificate bytea, participant_id text, after bigint, rows_max integer,
+CREATE OR REPLACE FUNCTION {cell}.api_list(token_sha256 bytea, certificate bytea, participant_id text, after bigint,
+  rows_max integer,
   instruction_id text DEFAULT NULL, idempotency_key text DEFAULT NULL)
 RETURNS TABLE (item integer, outbox_id uuid, of_instruction text, of_participant text, own_key text, on_behalf_of text,
   sequence_id bigint, created_at timestamptz, state text, certainty text,
@@ -22,7 +23,8 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-  token CONSTANT {cell}.payment_api_tokens := {cell}.require_api_token(token_sha256, certificate, 'READ', api_list.participant_id);
+  token CONSTANT {cell}.payment_api_tokens := {cell}.require_api_token(token_sha256, certificate, 'READ',
+    api_list.participant_id);
   most  CONSTANT integer := least(greatest(coalesce(api_list.rows_max, 100), 1), 200);
   since CONSTANT bigint := coalesce(api_list.after, 0);
   found uuid[];
@@ -32,7 +34,8 @@ BEGIN
   ELSIF api_list.idempotency_key IS NOT NULL THEN
     found := ARRAY(
       SELECT c.outbox_id FROM {cell}.payment_api_calls c
-      WHERE c.participant_id = api_list.participant_id COLLATE "C" AND c.idempotency_key = api_list.idempotency_key COLLATE "C");
+      WHERE c.participant_id = api_list.participant_id COLLATE "C"
+        AND c.idempotency_key = api_list.idempotency_key COLLATE "C");
   ELSIF api_list.instruction_id IS NOT NULL THEN
     found := ARRAY(
       SELECT k.outbox_id
@@ -51,7 +54,8 @@ BEGIN
   END IF;
   RETURN QUERY
   SELECT p.* FROM {cell}.api_payments(api_list.token_sha256, api_list.certificate, found) p
-  WHERE (api_list.instruction_id IS NULL OR p.instruction_id = api_list.instruction_id COLLATE "C") AND p.sequence_id > since
+  WHERE (api_list.instruction_id IS NULL OR p.instruction_id = api_list.instruction_id COLLATE "C")
+    AND p.sequence_id > since
   ORDER BY p.item;
 END
 $$;

@@ -20,7 +20,8 @@ BEGIN
   WHERE a.uses >= 0 AND a.refused >= 0
   GROUP BY t.token_id
   ORDER BY t.token_id
-  ON CONFLICT ON CONSTRAINT payment_api_uses_pk DO UPDATE SET uses = u.uses + excluded.uses, refused = u.refused + excluded.refused,
-    last_used_at = coalesce(excluded.last_used_at, u.last_used_at), last_refused_at = coalesce(excluded.last_refused_at, u.last_refused_at);
+  ON CONFLICT ON CONSTRAINT payment_api_uses_pk DO UPDATE SET uses = u.uses + excluded.uses,
+    refused = u.refused + excluded.refused, last_used_at = coalesce(excluded.last_used_at, u.last_used_at),
+    last_refused_at = coalesce(excluded.last_refused_at, u.last_refused_at);
 END
 $$;

@@ -1,5 +1,6 @@
 -- api_payments(token_sha256 bytea, certificate bytea, outbox_ids uuid[])
---   -> (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text, on_behalf_of text,
+--   -> (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text,
+--       on_behalf_of text,
 --       and the other columns of payment_status_batch)
 --   The status of instructions of the token's participants: one row for each id, in the order of
 --   the ids and numbered from 1. If the id is unknown, or is another participant's, every column
@@ -8,7 +9,8 @@
 -- reads:   payment_api_tokens, payment_api_calls, payment_outbox_keys, and what status_of_payments reads.
 -- locks:   nothing.   called by: api, api_list.
 CREATE OR REPLACE FUNCTION {cell}.api_payments(token_sha256 bytea, certificate bytea, outbox_ids uuid[])
-RETURNS TABLE (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text, on_behalf_of text,
+RETURNS TABLE (item integer, outbox_id uuid, instruction_id text, participant_id text, idempotency_key text,
+  on_behalf_of text,
   sequence_id bigint, created_at timestamptz, state text, certainty text,
   attempts integer, changed_at timestamptz, next_attempt_at timestamptz, error_code text,
   rail_code text, rail_reference text, waits_for_person boolean)
@@ -24,7 +26,8 @@ DECLARE
   mine  uuid[];
 BEGIN
   IF cardinality(outbox_ids) > 1000 THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s ids are more than 1000', cardinality(outbox_ids)), HINT = 'Ask about fewer at once.';
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s ids are more than 1000', cardinality(outbox_ids)),
+      HINT = 'Ask about fewer at once.';
   END IF;
   mine := ARRAY(
     SELECT k.outbox_id
@@ -35,15 +38,16 @@ BEGIN
       LIMIT 1) k ON true
     ORDER BY asked.n);
   RETURN QUERY
-  SELECT s.item, s.outbox_id, k.instruction_id, k.participant_id, coalesce(c.idempotency_key, k.idempotency_key), c.on_behalf_of,
-    s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at, s.next_attempt_at,
+  SELECT s.item, s.outbox_id, k.instruction_id, k.participant_id, coalesce(c.idempotency_key, k.idempotency_key),
+    c.on_behalf_of, s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at, s.next_attempt_at,
     s.error_code, s.rail_code, s.rail_reference, s.waits_for_person
   FROM {cell}.status_of_payments(mine) s
   LEFT JOIN LATERAL (
     SELECT o.instruction_id, o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
     WHERE o.outbox_id = s.outbox_id LIMIT 1) k ON true
   LEFT JOIN LATERAL (
-    SELECT o.idempotency_key, o.on_behalf_of FROM {cell}.payment_api_calls o WHERE o.outbox_id = s.outbox_id LIMIT 1) c ON true
+    SELECT o.idempotency_key, o.on_behalf_of FROM {cell}.payment_api_calls o WHERE o.outbox_id = s.outbox_id
+      LIMIT 1) c ON true
   ORDER BY s.item;
 END
 $$;

@@ -6,7 +6,8 @@
 --   The function is one expression, which the planner inlines. It therefore sets no search_path;
 --   its callers do.
 -- reads, writes, locks: nothing.   called by: api_enqueue, api_events, api_token, require_api_token.
-CREATE OR REPLACE FUNCTION {cell}.api_token_refusal(token {cell}.payment_api_tokens, certificate bytea, verb text, participant_id text) RETURNS text
+CREATE OR REPLACE FUNCTION {cell}.api_token_refusal(token {cell}.payment_api_tokens, certificate bytea, verb text,
+  participant_id text) RETURNS text
 LANGUAGE sql VOLATILE
 AS $$
   SELECT CASE

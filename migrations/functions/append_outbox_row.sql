@@ -18,18 +18,22 @@ AS $$
 #variable_conflict use_column
 BEGIN
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, answers_attempt_no, claimed_at, completed_at, result, rail_reference, rail_code, code_table,
+    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, answers_attempt_no, claimed_at, completed_at,
+      result, rail_reference, rail_code, code_table,
      error_code, error_message, latency_ms, worker_id, profile_version, render_version, outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
   SELECT $2, k.outbox_id, p.participant_id,
     coalesce(
-      (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no LIMIT 1),
+      (SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id ORDER BY a.attempt_no
+        LIMIT 1),
       (SELECT r.rail_type FROM {cell}.payment_outbox_pending r WHERE r.outbox_id = k.outbox_id)),
     $3, $4::{cell}.outbox_attempt_state, $5,
-    coalesce((SELECT a.claimed_at FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id AND a.attempt_no = $5), $1.claimed_at),
+    coalesce((SELECT a.claimed_at FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = k.outbox_id
+      AND a.attempt_no = $5), $1.claimed_at),
     clock_timestamp(), $7, $8, $1.rail_code, $1.code_table,
-    CASE WHEN $4 <> 'DISPATCHED' OR $1.error_code = 'RESOLVED' THEN $1.error_code END, $1.error_message, $1.latency_ms, $1.worker_id,
+    CASE WHEN $4 <> 'DISPATCHED' OR $1.error_code = 'RESOLVED' THEN $1.error_code END, $1.error_message, $1.latency_ms,
+      $1.worker_id,
     $1.profile_version, coalesce($1.render_version, p.render_version), $6, coalesce($1.provisional, false) AND $6,
     p.payload, p.headers, p.priority, p.expires_at, p.created_at, p.next_attempt_at, p.next_action,
     p.first_sent_at, p.last_sent_at, p.send_count, p.inquiry_count

@@ -32,7 +32,8 @@ BEGIN
   SELECT coalesce(max(p.version), 0) + 1 INTO apply_rail_profile.version
   FROM {cell}.payment_rail_profiles p WHERE p.rail_type = apply_rail_profile.rail_type;
   INSERT INTO {cell}.payment_rail_profiles (rail_type, version, profile, reason)
-  VALUES (apply_rail_profile.rail_type, apply_rail_profile.version, apply_rail_profile.profile, apply_rail_profile.reason);
+  VALUES (apply_rail_profile.rail_type, apply_rail_profile.version, apply_rail_profile.profile,
+    apply_rail_profile.reason);
   INSERT INTO {cell}.payment_rails AS r (rail_type, profile_version)
   VALUES (apply_rail_profile.rail_type, apply_rail_profile.version)
   ON CONFLICT ON CONSTRAINT payment_rails_pk

@@ -4,12 +4,14 @@
 --   ENABLE ALWAYS. The triggers of the parent do not fire for a statement that names the partition.
 -- writes:  DDL.   locks: SHARE UPDATE EXCLUSIVE on the parent, ACCESS EXCLUSIVE on
 --          the partition and, for its scan, on DEFAULT.   called by: make_attempt_partitions.
-CREATE OR REPLACE FUNCTION {cell}.attach_attempt_partition(stem text, name text, from_month timestamptz, to_month timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION {cell}.attach_attempt_partition(stem text, name text, from_month timestamptz,
+  to_month timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
 BEGIN
-  EXECUTE format('CREATE TABLE IF NOT EXISTS {cell}.%I (LIKE {cell}.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name, stem);
+  EXECUTE format('CREATE TABLE IF NOT EXISTS {cell}.%I (LIKE {cell}.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name,
+    stem);
   EXECUTE format('REVOKE ALL ON TYPE {cell}.%I FROM PUBLIC', name);
   EXECUTE format('ALTER TABLE {cell}.%I ATTACH PARTITION {cell}.%I ', stem, name)
     || CASE WHEN from_month IS NULL THEN 'DEFAULT'

@@ -10,7 +10,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
   SELECT sum(coalesce(nullif(t.ms, 0), phase.standard_ms))
-  FROM (VALUES ('connect', 3000), ('tls', 3000), ('write', 4000), ('response_header', 15000), ('body', 5000)) AS phase (name, standard_ms)
+  FROM (VALUES ('connect', 3000), ('tls', 3000), ('write', 4000), ('response_header', 15000), ('body', 5000))
+    AS phase (name, standard_ms)
   CROSS JOIN LATERAL (
     SELECT sum(part.found[1]::numeric * CASE part.found[2] COLLATE "C"
       WHEN 'h' THEN 3600000 WHEN 'm' THEN 60000 WHEN 's' THEN 1000 WHEN 'ms' THEN 1 WHEN 'ns' THEN 0.000001

@@ -29,27 +29,32 @@ BEGIN
   END IF;
   IF {cell}.put_back_after(cancel_payment.outbox_id) IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled', {cell}.put_back_after(cancel_payment.outbox_id)),
+      MESSAGE = format('the instruction is %s and was put back in pending: it can''t be cancelled',
+        {cell}.put_back_after(cancel_payment.outbox_id)),
       HINT = 'A claim quarantines it. Then close its dead letter, or resolve it if it may have been paid.';
   END IF;
   IF waiting.outcome_unknown THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'some send of the instruction has no trustworthy answer: it may have been paid and can''t be cancelled',
-      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked. payment reschedule postpones a re-send.';
+      HINT = 'Wait for the rail''s evidence, or resolve it with evidence of your own once it is parked. payment '
+        'reschedule postpones a re-send.';
   END IF;
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = cancel_payment.outbox_id;
   number := waiting.attempt_count + 1;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, completed_at, error_message, render_version, outcome_unknown, provisional,
+    (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, completed_at, error_message, render_version,
+      outcome_unknown, provisional,
      payload, headers, priority, expires_at, enqueued_at, next_attempt_at, next_action,
      first_sent_at, last_sent_at, send_count, inquiry_count)
-  VALUES ({cell}.uuidv7(), waiting.outbox_id, waiting.participant_id, waiting.rail_type, number, 'CANCELLED', clock_timestamp(), cancel_payment.reason,
+  VALUES ({cell}.uuidv7(), waiting.outbox_id, waiting.participant_id, waiting.rail_type, number, 'CANCELLED',
+    clock_timestamp(), cancel_payment.reason,
     waiting.render_version, false, false, waiting.payload, waiting.headers, waiting.priority, waiting.expires_at,
     waiting.created_at, waiting.next_attempt_at, waiting.next_action, waiting.first_sent_at, waiting.last_sent_at,
     waiting.send_count, waiting.inquiry_count);
   PERFORM {cell}.close_letter(cancel_payment.outbox_id, 'resolved', cancel_payment.reason);
   PERFORM {cell}.notify_outcome(waiting.outbox_id);
-  PERFORM {cell}.log_operator_act('CANCEL', {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id, cancel_payment.reason);
+  PERFORM {cell}.log_operator_act('CANCEL', {cell}.instruction_of(waiting.outbox_id), waiting.outbox_id,
+    cancel_payment.reason);
   RETURN number;
 END
 $$;

@@ -21,11 +21,14 @@ AS $$
     SELECT e.key, e.value
     FROM walk w
     CROSS JOIN LATERAL (
-      SELECT o.key, o.value FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) AS o(key, value)
+      SELECT o.key, o.value FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END)
+        AS o(key, value)
       UNION ALL
-      SELECT '', to_jsonb(o.key) FROM jsonb_object_keys(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) AS o(key)
+      SELECT '', to_jsonb(o.key) FROM jsonb_object_keys(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value
+        ELSE '{}' END) AS o(key)
       UNION ALL
-      SELECT w.key, a.value FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END) AS a(value)) e
+      SELECT w.key, a.value FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value
+        ELSE '[]' END) AS a(value)) e
     -- id, ids and ref have to be words of the key, as in payerId or end_to_end_id. The others match
     -- anywhere in it.
     WHERE e.key COLLATE "C" !~* 'account|acct|iban|reference'
@@ -39,7 +42,8 @@ AS $$
       SELECT regexp_matches((w.value #>> '{}') COLLATE "C", '(?<![0-9A-Za-z])([0-9]{13,19})(?![0-9A-Za-z])', 'g')
       UNION ALL
       SELECT regexp_matches((w.value #>> '{}') COLLATE "C",
-        '(?<![0-9A-Za-z]|[A-Z]{2}[0-9]{2} )([0-9]{4}(?:(?: [0-9]{4}){3}(?: [0-9]{3})?|(?:-[0-9]{4}){3}(?:-[0-9]{3})?|[ -][0-9]{6}[ -][0-9]{4,5}))(?![0-9A-Za-z])',
+        '(?<![0-9A-Za-z]|[A-Z]{2}[0-9]{2} )([0-9]{4}(?:(?: [0-9]{4}){3}(?: '
+          '[0-9]{3})?|(?:-[0-9]{4}){3}(?:-[0-9]{3})?|[ -][0-9]{6}[ -][0-9]{4,5}))(?![0-9A-Za-z])',
         'g')) AS m(found)
     WHERE jsonb_typeof(w.value) IN ('string', 'number')
   )

@@ -12,7 +12,8 @@ AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE {cell}.payment_dead_letters d
-  SET status = 'resolved', note = 'the rail says that it executed the payment', actor = session_user, updated_at = clock_timestamp()
+  SET status = 'resolved', note = 'the rail says that it executed the payment', actor = session_user,
+    updated_at = clock_timestamp()
   WHERE d.outbox_id = ANY ($1) AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
     AND EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = d.outbox_id AND a.state = 'DISPATCHED');

@@ -14,7 +14,8 @@
 -- reads:   payment_outbox_rules, and what require_gate reads.
 -- writes:  payment_closed_gates, payment_outbox_rules by its trigger, payment_operator_log.
 -- locks:   the row of payment_outbox_rules, which no enqueue waits for.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.close_enqueue(scope text, name text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.close_enqueue(scope text, name text, reason text, until timestamptz DEFAULT NULL)
+  RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -42,7 +43,8 @@ BEGIN
       AND (g.closed_until < close_enqueue.until OR g.closed_until IS NOT NULL AND close_enqueue.until IS NULL);
   END IF;
   IF (SELECT count(*) FROM {cell}.payment_closed_gates g WHERE g.scope = 'participant') > participants_max THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('enqueue is closed for %s participants already', participants_max),
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('enqueue is closed for %s participants already',
+      participants_max),
       HINT = 'Close the rail or the whole cell, or open one of them first.';
   END IF;
   PERFORM {cell}.log_operator_act('CLOSE_ENQUEUE', close_enqueue.name, NULL, close_enqueue.reason,

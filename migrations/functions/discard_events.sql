@@ -18,7 +18,8 @@ BEGIN
   -- The deliveries that a worker has in progress belong to the earlier epoch, and are not noted.
   UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1 WHERE e.endpoint_id = $1 COLLATE "C";
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint', HINT = 'See them all: railhead events endpoints.';
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint',
+      HINT = 'See them all: railhead events endpoints.';
   END IF;
   DELETE FROM {cell}.payment_event_retries r WHERE r.endpoint_id = $1 COLLATE "C" AND NOT isfinite(r.next_at);
   GET DIAGNOSTICS given_up = ROW_COUNT;

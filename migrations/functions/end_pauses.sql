@@ -27,7 +27,8 @@ BEGIN
     SET paused = false, auto_paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
       paused_until = NULL, updated_at = clock_timestamp()
     WHERE r.rail_type = ended.rail_type;
-    PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type, NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));
+    PERFORM {cell}.log_operator_act('RESUME_RAIL', ended.rail_type,
+      NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT CASE ended.rail_type WHEN '*' THEN 'everything' ELSE 'rail ' || ended.rail_type END;
   END LOOP;
@@ -37,7 +38,8 @@ BEGIN
     FOR UPDATE SKIP LOCKED
   LOOP
     DELETE FROM {cell}.payment_paused_participants p WHERE p.participant_id = ended.participant_id;
-    PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', ended.participant_id, NULL, 'the end of the pause has come: ' || left(ended.pause_reason, 490));
+    PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', ended.participant_id, NULL, 'the end of the pause has come: '
+      || left(ended.pause_reason, 490));
     PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
     RETURN NEXT 'participant ' || ended.participant_id;
   END LOOP;
@@ -48,9 +50,11 @@ BEGIN
         DELETE FROM {cell}.payment_closed_gates g WHERE g.closed_until <= clock_timestamp()
         RETURNING g.scope, g.name, g.close_reason
       LOOP
-        PERFORM {cell}.log_operator_act('OPEN_ENQUEUE', ended.name, NULL, 'the end of the closing has come: ' || left(ended.close_reason, 490),
+        PERFORM {cell}.log_operator_act('OPEN_ENQUEUE', ended.name, NULL, 'the end of the closing has come: '
+          || left(ended.close_reason, 490),
           jsonb_build_object('scope', ended.scope));
-        RETURN NEXT 'enqueue for ' || CASE ended.scope WHEN 'cell' THEN 'everything' ELSE ended.scope || ' ' || ended.name END;
+        RETURN NEXT 'enqueue for ' || CASE ended.scope WHEN 'cell' THEN 'everything' ELSE ended.scope || ' '
+          || ended.name END;
       END LOOP;
     END IF;
   END IF;

@@ -54,15 +54,19 @@ BEGIN
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint, w.print, r.allow_second_key,
       {cell}.payment_rail_key(r.rail_key_namespace, participant_id, instruction_id, idempotency_key) AS rail_key,
       rail_type COLLATE "C" = ANY (r.rail_types)
-      AND (r.required -> (rail_type COLLATE "C") IS NULL OR {cell}.missing_field(r.required -> (rail_type COLLATE "C"), payload) IS NULL)
+      AND (r.required -> (rail_type COLLATE "C") IS NULL OR {cell}.missing_field(r.required -> (rail_type COLLATE "C"),
+        payload) IS NULL)
       AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
       AND (headers = '{}' OR NOT lower(headers::text COLLATE "C") LIKE ANY (r.forbidden))
       AND NOT {cell}.enqueue_is_closed(r.closed_gates, rail_type, participant_id)
-      AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at, priority, headers,
-        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS valid
+      AND {cell}.payment_outbox_valid(instruction_id, participant_id, idempotency_key, payload, not_before, expires_at,
+        priority, headers,
+        w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
+        (r.digits -> (payload ->> 'currency'))::integer, r.refuse_card_numbers) AS valid
     INTO STRICT seen
     FROM (
-      SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type, payload) AS print OFFSET 0) w
+      SELECT payload::text AS written, {cell}.payment_outbox_fingerprint(participant_id, rail_type,
+        payload) AS print OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     LEFT JOIN {cell}.payment_outbox_keys k
       ON k.instruction_id = instruction_id COLLATE "C" AND k.idempotency_key = idempotency_key COLLATE "C";
@@ -75,7 +79,8 @@ BEGIN
           DETAIL = CASE WHEN seen.participant_id = participant_id COLLATE "C"
             THEN format('The first instruction is outbox_id %s, sequence_id %s.', seen.outbox_id, seen.sequence_id)
             ELSE 'The first instruction belongs to another participant.' END,
-          HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.';
+          HINT = 'Repeat a call with exactly the content of the first one. A different payment needs its own '
+            'instruction_id.';
       END IF;
       -- The commit of the first call may have reached this server and not yet the synchronous
       -- standby: if its wait is cancelled, its row is visible. A read-only transaction does not
@@ -87,7 +92,8 @@ BEGIN
       created_at := seen.created_at;
       state := {cell}.payment_outbox_state(seen.outbox_id);
       replayed := true;
-      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority, coalesce(send_once, false));
+      differs := {cell}.payment_outbox_differs(seen.outbox_id, not_before, expires_at, priority,
+        coalesce(send_once, false));
       RETURN NEXT;
       RETURN;
     END IF;
@@ -124,7 +130,8 @@ BEGIN
     -- If the gate is closed, the key is not inserted, and the second pass looks it up once more.
     INSERT INTO {cell}.payment_outbox_keys AS k
       (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key)
-    SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key, participant_id, sequence_id, seen.print, seen.rail_key
+    SELECT {cell}.uuidv7_from(m.micros), instruction_id, idempotency_key,
+      participant_id, sequence_id, seen.print, seen.rail_key
     FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) m
     WHERE NOT closed AND (seen.allow_second_key OR NOT EXISTS (
       SELECT FROM (
@@ -134,9 +141,11 @@ BEGIN
     ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
     RETURNING k.outbox_id, k.created_at INTO outbox_id, created_at;
     IF FOUND THEN
-      INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once, rail_type, headers, payload)
+      INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once, rail_type,
+        headers, payload)
       VALUES (outbox_id, not_before, expires_at, priority, coalesce(send_once, false), rail_type, headers, payload);
-      INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority, participant_id, rail_type)
+      INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority,
+        participant_id, rail_type)
       VALUES (outbox_id, greatest(not_before, created_at), created_at, expires_at, priority, participant_id, rail_type);
       state := 'PENDING';
       replayed := false;
@@ -148,7 +157,8 @@ BEGIN
     FROM (
       SELECT o.outbox_id, o.participant_id, o.idempotency_key FROM {cell}.payment_outbox_keys o
       WHERE o.instruction_id = instruction_id COLLATE "C" OFFSET 0) o
-    WHERE o.participant_id = participant_id COLLATE "C" AND o.idempotency_key <> idempotency_key COLLATE "C" AND NOT seen.allow_second_key
+    WHERE o.participant_id = participant_id COLLATE "C"
+      AND o.idempotency_key <> idempotency_key COLLATE "C" AND NOT seen.allow_second_key
     LIMIT 1;
     IF FOUND THEN
       RAISE EXCEPTION USING

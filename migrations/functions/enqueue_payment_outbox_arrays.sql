@@ -1,5 +1,6 @@
 -- enqueue_payment_outbox_arrays(instruction_ids, participant_ids, idempotency_keys, rail_types text[], payloads jsonb[]
---                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[], send_onces boolean[], waits boolean])
+--                               [, not_befores, expires_ats timestamptz[], priorities integer[], headers jsonb[],
+--                               send_onces boolean[], waits boolean])
 --   -> as enqueue_payment_outbox_batch, and error_detail
 --   Enqueues many instructions in the caller's transaction. The n-th element of each array belongs
 --   to item n. Returns one row for each item: an invalid item has its SQLSTATE, and the others are
@@ -10,7 +11,8 @@
 -- errors:  RH002 arrays of different lengths, RH005 more items than batch_items_max;
 --          40001 and 40P01 as enqueue_payment_outbox; unless waits, 55P03 after 10 ms, where another
 --          open transaction enqueues the same key for another participant.
--- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of payment_outbox_violation,
+-- reads:   payment_outbox_settings, payment_outbox_rules, payment_outbox_keys, and the tables of
+--          payment_outbox_violation,
 --          payment_outbox_state and payment_outbox_differs.
 -- writes:  participant_outbox_sequences, payment_outbox_keys, payment_outbox_instructions, payment_outbox_pending.
 -- locks:   the participants' rows, also those of items that a closed gate refuses: first the new
@@ -27,10 +29,11 @@
 --   participant's history. Items are joined with each other by hash or sort, never by nested loops.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_arrays(
   instruction_ids text[], participant_ids text[], idempotency_keys text[], rail_types text[], payloads jsonb[],
-  not_befores timestamptz[] DEFAULT NULL, expires_ats timestamptz[] DEFAULT NULL, priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL,
-  send_onces boolean[] DEFAULT NULL, waits boolean DEFAULT false)
+  not_befores timestamptz[] DEFAULT NULL, expires_ats timestamptz[] DEFAULT NULL, priorities integer[] DEFAULT NULL,
+  headers jsonb[] DEFAULT NULL, send_onces boolean[] DEFAULT NULL, waits boolean DEFAULT false)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text, error_detail text)
+  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text,
+    error_rule text, error_detail text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
@@ -69,7 +72,8 @@ BEGIN
   IF current_setting('synchronous_commit') IN ('off', 'local') THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
-  IF (n = ALL (ARRAY[cardinality(participant_ids), cardinality(idempotency_keys), cardinality(rail_types), cardinality(payloads),
+  IF (n = ALL (ARRAY[cardinality(participant_ids), cardinality(idempotency_keys), cardinality(rail_types),
+    cardinality(payloads),
     coalesce(cardinality(not_befores), n), coalesce(cardinality(expires_ats), n), coalesce(cardinality(priorities), n),
     coalesce(cardinality(headers), n), coalesce(cardinality(send_onces), n)])) IS NOT TRUE
   THEN
@@ -96,20 +100,25 @@ BEGIN
           AND NOT lower(w.written COLLATE "C") LIKE ANY (r.forbidden)
           AND (d.headers = '{}' OR NOT lower(d.headers::text COLLATE "C") LIKE ANY (r.forbidden))
           AND NOT {cell}.enqueue_is_closed(r.closed_gates, a.rail_type, a.participant_id)
-          AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload, a.not_before, a.expires_at,
+          AND {cell}.payment_outbox_valid(a.instruction_id, a.participant_id, a.idempotency_key, a.payload,
+            a.not_before, a.expires_at,
             d.priority, d.headers, w.written, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
             (r.digits -> (a.payload ->> 'currency'))::integer, r.refuse_card_numbers)
         THEN NULL
         ELSE (
-          SELECT to_jsonb(f) FROM {cell}.payment_outbox_violation(a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type,
+          SELECT to_jsonb(f) FROM {cell}.payment_outbox_violation(a.instruction_id, a.participant_id, a.idempotency_key,
+            a.rail_type,
             a.payload, a.not_before, a.expires_at, d.priority, d.headers) f)
       END AS fault
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9) WITH ORDINALITY
-      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, item)
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
+        headers, item)
     CROSS JOIN LATERAL (
-      SELECT CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers) d
+      SELECT CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}'
+        ELSE a.headers END AS headers) d
     CROSS JOIN LATERAL (
-      SELECT a.payload::text AS written, {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) AS print OFFSET 0) w
+      SELECT a.payload::text AS written, {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type,
+        a.payload) AS print OFFSET 0) w
     JOIN {cell}.payment_outbox_rules r ON r.singleton
     ORDER BY a.item) c;
 
@@ -186,7 +195,8 @@ BEGIN
             ON CONFLICT ON CONSTRAINT participant_outbox_sequences_pk
             DO UPDATE SET next_sequence_id = s.next_sequence_id + EXCLUDED.next_sequence_id - 1
           )
-          SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id), count(*) < (SELECT count(*) FROM wanted)
+          SELECT lockers || array_agg(l.participant_id), firsts || array_agg(l.next_sequence_id),
+            count(*) < (SELECT count(*) FROM wanted)
           INTO lockers, firsts, missing
           FROM locked l;
         ELSE
@@ -206,7 +216,8 @@ BEGIN
             WHERE s.participant_id >= w.participant_id AND s.participant_id <= w.participant_id
             RETURNING s.participant_id, s.next_sequence_id - w.n AS first
           )
-          SELECT lockers || array_agg(b.participant_id), firsts || array_agg(b.first), count(*) < (SELECT count(*) FROM wanted)
+          SELECT lockers || array_agg(b.participant_id), firsts || array_agg(b.first),
+            count(*) < (SELECT count(*) FROM wanted)
           INTO lockers, firsts, missing
           FROM bumped b;
         END IF;
@@ -220,18 +231,23 @@ BEGIN
       END IF;
 
       WITH candidate AS (
-        SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload, a.not_before, a.expires_at,
-          CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}' ELSE a.headers END AS headers,
+        SELECT a.item::integer AS item, a.instruction_id, a.participant_id, a.idempotency_key, a.rail_type, a.payload,
+          a.not_before, a.expires_at,
+          CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END AS priority, CASE WHEN $9 IS NULL THEN '{}'
+            ELSE a.headers END AS headers,
           a.send_once, a.print, l.first
-        FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10, prints, faults) WITH ORDINALITY
-          AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, print, fault, item)
+        FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10, prints,
+          faults) WITH ORDINALITY
+          AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
+            headers, send_once, print, fault, item)
         JOIN unnest(lockers COLLATE "C", firsts) AS l(participant_id, first) ON l.participant_id = a.participant_id
         LEFT JOIN LATERAL (
           SELECT true AS known
           FROM (
             SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
             WHERE k.instruction_id = a.instruction_id OFFSET 0) k
-          WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
+          WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id
+            AND NOT settings.allow_second_key
           LIMIT 1) k ON true
         WHERE a.fault IS NULL AND k.known IS NULL
       ),
@@ -242,9 +258,11 @@ BEGIN
           SELECT c.*, clock_timestamp() AS created_at,
             c.first + row_number() OVER (PARTITION BY c.participant_id ORDER BY c.item) - 1 AS sequence_id
           FROM (
-            SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key ORDER BY c.item) AS nth_of_key,
+            SELECT c.*, row_number() OVER (PARTITION BY c.instruction_id, c.idempotency_key
+              ORDER BY c.item) AS nth_of_key,
               row_number() OVER (
-                PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key THEN c.idempotency_key END
+                PARTITION BY c.instruction_id, c.participant_id, CASE WHEN settings.allow_second_key
+                  THEN c.idempotency_key END
                 ORDER BY c.item) AS nth_of_instruction
             FROM candidate c) c
           WHERE c.nth_of_key = 1 AND c.nth_of_instruction = 1) c
@@ -253,23 +271,29 @@ BEGIN
         INSERT INTO {cell}.payment_outbox_keys AS k
           (outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, fingerprint, rail_key, created_at)
         SELECT n.outbox_id, n.instruction_id, n.idempotency_key, n.participant_id, n.sequence_id, n.print,
-          {cell}.payment_rail_key(settings.rail_key_namespace, n.participant_id, n.instruction_id, n.idempotency_key), n.created_at
+          {cell}.payment_rail_key(settings.rail_key_namespace, n.participant_id, n.instruction_id, n.idempotency_key),
+            n.created_at
         FROM numbered n
         ORDER BY n.instruction_id, n.idempotency_key
         ON CONFLICT ON CONSTRAINT payment_outbox_keys_once DO NOTHING
         RETURNING true
       ),
       ordered AS (
-        INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once, rail_type, headers, payload)
-        SELECT n.outbox_id, n.not_before, n.expires_at, n.priority, coalesce(n.send_once, false), n.rail_type, n.headers, n.payload
+        INSERT INTO {cell}.payment_outbox_instructions (outbox_id, not_before, expires_at, priority, send_once,
+          rail_type, headers, payload)
+        SELECT n.outbox_id, n.not_before, n.expires_at, n.priority, coalesce(n.send_once, false), n.rail_type,
+          n.headers, n.payload
         FROM numbered n
       ),
       waiting AS (
-        INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority, participant_id, rail_type)
-        SELECT n.outbox_id, greatest(n.not_before, n.created_at), n.created_at, n.expires_at, n.priority, n.participant_id, n.rail_type
+        INSERT INTO {cell}.payment_outbox_pending (outbox_id, next_attempt_at, created_at, expires_at, priority,
+          participant_id, rail_type)
+        SELECT n.outbox_id, greatest(n.not_before, n.created_at), n.created_at, n.expires_at, n.priority,
+          n.participant_id, n.rail_type
         FROM numbered n
       )
-      SELECT (SELECT count(*) FROM keyed), array_agg(n.item), array_agg(n.outbox_id), array_agg(n.sequence_id), array_agg(n.created_at)
+      SELECT (SELECT count(*) FROM keyed), array_agg(n.item), array_agg(n.outbox_id), array_agg(n.sequence_id),
+        array_agg(n.created_at)
       INTO keyed, fresh, fresh_ids, fresh_nos, fresh_ats
       FROM (SELECT n.item, n.outbox_id, n.sequence_id, n.created_at FROM numbered n ORDER BY n.item) n;
 
@@ -298,7 +322,8 @@ BEGIN
       PERFORM set_config('lock_timeout', patience, true);
     END IF;
     RETURN QUERY
-    SELECT f.item, f.outbox_id, f.sequence_id, f.created_at, 'PENDING', false, NULL::text, NULL::text, NULL::text, NULL::text[], NULL::text, NULL::text, NULL::text
+    SELECT f.item, f.outbox_id, f.sequence_id, f.created_at, 'PENDING', false, NULL::text, NULL::text, NULL::text,
+      NULL::text[], NULL::text, NULL::text, NULL::text
     FROM unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at);
     RETURN;
   END IF;
@@ -322,7 +347,8 @@ BEGIN
   -- from what is known.
   undecided := ARRAY(
     SELECT a.item::integer
-    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY AS a(instruction_id, participant_id, idempotency_key, fault, item)
+    FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", faults) WITH ORDINALITY
+      AS a(instruction_id, participant_id, idempotency_key, fault, item)
     JOIN unnest(lockers) AS l(participant_id) ON l.participant_id = a.participant_id
     LEFT JOIN unnest(fresh) AS f(item) ON f.item = a.item
     LEFT JOIN LATERAL (
@@ -330,7 +356,8 @@ BEGIN
       FROM (
         SELECT k.idempotency_key, k.participant_id FROM {cell}.payment_outbox_keys k
         WHERE k.instruction_id = a.instruction_id OFFSET 0) k
-      WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id AND NOT settings.allow_second_key
+      WHERE k.idempotency_key = a.idempotency_key OR k.participant_id = a.participant_id
+        AND NOT settings.allow_second_key
       LIMIT 1) k ON true
     WHERE a.fault IS NULL AND f.item IS NULL AND k.known IS NULL
     ORDER BY a.item);
@@ -355,14 +382,19 @@ BEGIN
       WHEN a.fault ->> 'code' THEN a.fault ->> 'message'
     END,
     CASE v.code
-      WHEN 'RH001' THEN 'Repeat a call with exactly the content of the first one. A different payment needs its own instruction_id.'
-      WHEN 'RH007' THEN 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.'
+      WHEN 'RH001'
+        THEN 'Repeat a call with exactly the content of the first one. A different payment needs its own '
+          'instruction_id.'
+      WHEN 'RH007'
+        THEN 'A retry repeats the first idempotency_key. A fresh key per retry is how a payment is made twice.'
       WHEN 'RH015' THEN 'This call stored nothing of it. Enqueue it by a call that waits.'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'hint'
     END,
     CASE WHEN v.code IS NULL AND f.item IS NULL
-      THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE a.priority END, coalesce(a.send_once, false)) END,
-    CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015' THEN 'participant_id'
+      THEN {cell}.payment_outbox_differs(k.outbox_id, a.not_before, a.expires_at, CASE WHEN $8 IS NULL THEN 1
+        ELSE a.priority END, coalesce(a.send_once, false)) END,
+    CASE v.code WHEN 'RH001' THEN 'idempotency_key' WHEN 'RH007' THEN 'idempotency_key' WHEN 'RH015'
+      THEN 'participant_id'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'field' END,
     CASE v.code WHEN 'RH001' THEN 'SAME_CONTENT' WHEN 'RH007' THEN 'ONE_KEY' WHEN 'RH015' THEN 'BUSY'
       WHEN a.fault ->> 'code' THEN a.fault ->> 'rule' END,
@@ -373,9 +405,11 @@ BEGIN
       WHEN 'RH007' THEN format('The first instruction is outbox_id %s.', o.outbox_id)
       WHEN a.fault ->> 'code' THEN a.fault ->> 'detail' END
   FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $6, $7, $8, $10, prints, faults) WITH ORDINALITY
-    AS a(instruction_id, participant_id, idempotency_key, not_before, expires_at, priority, send_once, print, fault, item)
+    AS a(instruction_id, participant_id, idempotency_key, not_before, expires_at, priority, send_once, print, fault,
+      item)
   LEFT JOIN unnest(lockers COLLATE "C") AS l(participant_id) ON l.participant_id = a.participant_id
-  LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at) ON f.item = a.item
+  LEFT JOIN unnest(fresh, fresh_ids, fresh_nos, fresh_ats) AS f(item, outbox_id, sequence_id, created_at)
+    ON f.item = a.item
   LEFT JOIN LATERAL (
     SELECT k.outbox_id, k.sequence_id, k.created_at, k.participant_id, k.fingerprint FROM {cell}.payment_outbox_keys k
     WHERE f.item IS NULL AND k.instruction_id = a.instruction_id AND k.idempotency_key = a.idempotency_key
@@ -385,7 +419,8 @@ BEGIN
     FROM (
       SELECT o.outbox_id, o.participant_id FROM {cell}.payment_outbox_keys o
       WHERE o.instruction_id = a.instruction_id OFFSET 0) o
-    WHERE f.item IS NULL AND k.outbox_id IS NULL AND o.participant_id = a.participant_id AND NOT settings.allow_second_key
+    WHERE f.item IS NULL AND k.outbox_id IS NULL AND o.participant_id = a.participant_id
+      AND NOT settings.allow_second_key
     LIMIT 1) o ON true
   CROSS JOIN LATERAL (
     SELECT CASE
@@ -403,23 +438,28 @@ BEGIN
   FOR one IN
     SELECT a.*
     FROM unnest($1 COLLATE "C", $2 COLLATE "C", $3 COLLATE "C", $4 COLLATE "C", $5, $6, $7, $8, $9, $10) WITH ORDINALITY
-      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority, headers, send_once, item)
+      AS a(instruction_id, participant_id, idempotency_key, rail_type, payload, not_before, expires_at, priority,
+        headers, send_once, item)
     JOIN unnest(undecided) AS u(item) ON u.item = a.item
     ORDER BY a.item
   LOOP
     item := one.item;
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO error_code, error_message, error_hint, error_field, error_rule, error_detail;
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO error_code, error_message, error_hint, error_field, error_rule,
+      error_detail;
     BEGIN
       SELECT e.outbox_id, e.sequence_id, e.created_at, e.state, e.replayed, e.differs
       INTO STRICT outbox_id, sequence_id, created_at, state, replayed, differs
-      FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type, one.payload, one.not_before,
-        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}' ELSE one.headers END, one.send_once) e;
+      FROM {cell}.enqueue_payment_outbox(one.instruction_id, one.participant_id, one.idempotency_key, one.rail_type,
+        one.payload, one.not_before,
+        one.expires_at, CASE WHEN $8 IS NULL THEN 1 ELSE one.priority END, CASE WHEN $9 IS NULL THEN '{}'
+          ELSE one.headers END, one.send_once) e;
     EXCEPTION WHEN OTHERS THEN
       IF SQLSTATE NOT LIKE 'RH%' THEN
         RAISE;
       END IF;
-      GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT, error_hint = PG_EXCEPTION_HINT,
-        error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME, error_detail = PG_EXCEPTION_DETAIL;
+      GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, error_message = MESSAGE_TEXT,
+        error_hint = PG_EXCEPTION_HINT, error_field = COLUMN_NAME, error_rule = CONSTRAINT_NAME,
+        error_detail = PG_EXCEPTION_DETAIL;
       SELECT NULL, NULL, NULL, NULL, NULL, NULL INTO outbox_id, sequence_id, created_at, state, replayed, differs;
     END;
     RETURN NEXT;

@@ -13,7 +13,8 @@
 -- called by: ingest.
 CREATE OR REPLACE FUNCTION {cell}.enqueue_payment_outbox_batch(items jsonb)
 RETURNS TABLE (item integer, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
-  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text, error_rule text)
+  replayed boolean, error_code text, error_message text, error_hint text, differs text[], error_field text,
+    error_rule text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_nestloop = off
@@ -33,10 +34,11 @@ BEGIN
       HINT = 'Send it in parts.';
   END IF;
   batch := {cell}.read_outbox_batch(items);
-  SELECT array_agg(b.item) AS item, array_agg(b.instruction_id) AS instruction_id, array_agg(b.participant_id) AS participant_id,
-    array_agg(b.idempotency_key) AS idempotency_key, array_agg(b.rail_type) AS rail_type, array_agg(b.payload) AS payload,
-    array_agg(b.not_before) AS not_before, array_agg(b.expires_at) AS expires_at, array_agg(b.priority) AS priority,
-    array_agg(b.headers) AS headers, array_agg(b.send_once) AS send_once
+  SELECT array_agg(b.item) AS item, array_agg(b.instruction_id) AS instruction_id,
+    array_agg(b.participant_id) AS participant_id, array_agg(b.idempotency_key) AS idempotency_key,
+    array_agg(b.rail_type) AS rail_type, array_agg(b.payload) AS payload, array_agg(b.not_before) AS not_before,
+    array_agg(b.expires_at) AS expires_at, array_agg(b.priority) AS priority, array_agg(b.headers) AS headers,
+    array_agg(b.send_once) AS send_once
   INTO readable
   FROM (SELECT b.* FROM unnest(batch) b WHERE b.error_code IS NULL ORDER BY b.item) b;
   RETURN QUERY
@@ -46,7 +48,8 @@ BEGIN
   FROM unnest(batch) b
   LEFT JOIN unnest(readable.item) WITH ORDINALITY AS r(item, nth) ON r.item = b.item
   LEFT JOIN {cell}.enqueue_payment_outbox_arrays(
-    coalesce(readable.instruction_id, '{}'), coalesce(readable.participant_id, '{}'), coalesce(readable.idempotency_key, '{}'),
+    coalesce(readable.instruction_id, '{}'), coalesce(readable.participant_id, '{}'),
+      coalesce(readable.idempotency_key, '{}'),
     coalesce(readable.rail_type, '{}'), coalesce(readable.payload, '{}'), readable.not_before, readable.expires_at,
     readable.priority, readable.headers, readable.send_once, true) e ON e.item = r.nth
   ORDER BY b.item;

@@ -25,6 +25,7 @@ BEGIN
   END IF;
   PERFORM pg_advisory_xact_lock(hashtext('{cell}.ensure_attempt_partitions'));
   RETURN QUERY SELECT m.name FROM {cell}.make_attempt_partitions('payment_outbox_attempts', months_ahead) AS m(name);
-  RETURN QUERY SELECT m.name FROM {cell}.make_attempt_partitions('payment_outbox_instructions', months_ahead) AS m(name);
+  RETURN QUERY SELECT m.name FROM {cell}.make_attempt_partitions('payment_outbox_instructions', months_ahead)
+    AS m(name);
 END
 $$;

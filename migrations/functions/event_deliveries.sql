@@ -1,4 +1,5 @@
--- event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[], types text[], retries_max integer, rows_max integer)
+-- event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[], types text[],
+--                  retries_max integer, rows_max integer)
 --   -> setof (kind text, ...)
 --   Returns the events that are to be delivered to an endpoint, to the worker that has its lease;
 --   returns no row if another worker has it. Only events of these participants and types (null:
@@ -20,12 +21,15 @@
 -- reads:   payment_event_endpoints, payment_event_retries, payment_outbox_attempts,
 --          payment_outbox_keys, and what outcome_feed and outcome_place read.
 -- locks:   nothing.   called by: events.
-CREATE OR REPLACE FUNCTION {cell}.event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[], types text[],
+CREATE OR REPLACE FUNCTION {cell}.event_deliveries(endpoint_id text, worker_id text, epoch bigint, participants text[],
+  types text[],
   retries_max integer, rows_max integer)
-RETURNS TABLE (kind text, system_identifier text, at_xact xid8, at_outbox_id uuid, at_attempt_no integer, at_attempt_id uuid, in_place boolean,
+RETURNS TABLE (kind text, system_identifier text, at_xact xid8, at_outbox_id uuid, at_attempt_no integer,
+  at_attempt_id uuid, in_place boolean,
   went_back boolean, behind boolean, tries integer, waiting integer, given_up integer, oldest_at timestamptz,
-  notes bigint, event_type text, attempt_id uuid, outbox_id uuid, of_instruction text, of_participant text, sequence_id bigint, attempt_no integer,
-  state text, created_at timestamptz, rail_type text, rail_reference text, rail_code text, error_code text, outcome_unknown boolean)
+  notes bigint, event_type text, attempt_id uuid, outbox_id uuid, of_instruction text, of_participant text,
+  sequence_id bigint, attempt_no integer, state text, created_at timestamptz, rail_type text, rail_reference text,
+  rail_code text, error_code text, outcome_unknown boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off
@@ -41,16 +45,18 @@ DECLARE
   place  record;
   all_   record;
 BEGIN
-  SELECT e.* INTO asked FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 AND e.worker_id = $2 AND e.epoch = $3;
+  SELECT e.* INTO asked FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 AND e.worker_id = $2
+    AND e.epoch = $3;
   IF NOT FOUND THEN
     RETURN;
   END IF;
   SELECT p.to_xact AS xact, p.to_outbox_id AS outbox_id, p.to_attempt_no AS attempt_no, p.went_back,
     CASE WHEN NOT p.went_back THEN asked.place_attempt_id END AS attempt_id
   INTO place
-  FROM {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no, asked.place_attempt_id, asked.place_system) p;
-  SELECT count(*)::integer AS waiting, (count(*) FILTER (WHERE NOT isfinite(r.next_at)))::integer AS given_up, min(r.created_at) AS oldest_at,
-    (count(*) FILTER (WHERE NOT r.is_stuck))::integer AS active
+  FROM {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no, asked.place_attempt_id,
+    asked.place_system) p;
+  SELECT count(*)::integer AS waiting, (count(*) FILTER (WHERE NOT isfinite(r.next_at)))::integer AS given_up,
+    min(r.created_at) AS oldest_at, (count(*) FILTER (WHERE NOT r.is_stuck))::integer AS active
   INTO all_
   FROM (
     SELECT w.next_at, w.created_at, bool_or(NOT isfinite(w.next_at)) OVER (PARTITION BY w.outbox_id) AS is_stuck
@@ -90,32 +96,42 @@ BEGIN
     ORDER BY f.no DESC
     LIMIT 1
   )
-  SELECT x.kind, s.system_identifier::text, x.at_xact, x.at_outbox_id, x.at_attempt_no, x.at_attempt_id, x.in_place, x.went_back, x.behind, x.tries,
-    all_.waiting, all_.given_up, all_.oldest_at, asked.notes, x.event_type, x.attempt_id, x.outbox_id, x.of_instruction, x.of_participant, x.sequence_id, x.attempt_no,
-    x.state, x.created_at, x.rail_type, x.rail_reference, x.rail_code, x.error_code, x.outcome_unknown
+  SELECT x.kind, s.system_identifier::text, x.at_xact, x.at_outbox_id, x.at_attempt_no, x.at_attempt_id, x.in_place,
+    x.went_back, x.behind, x.tries, all_.waiting, all_.given_up, all_.oldest_at, asked.notes, x.event_type,
+    x.attempt_id, x.outbox_id, x.of_instruction, x.of_participant, x.sequence_id, x.attempt_no, x.state, x.created_at,
+    x.rail_type, x.rail_reference, x.rail_code, x.error_code, x.outcome_unknown
   FROM pg_control_system() s
   CROSS JOIN (
-    SELECT CASE WHEN t.is_told THEN 2 ELSE 1 END AS part, 0::bigint AS no, CASE WHEN t.is_told THEN 'RETRY' ELSE 'FORGOTTEN' END AS kind,
-      NULL::xid8 AS at_xact, NULL::uuid AS at_outbox_id, NULL::integer AS at_attempt_no, NULL::uuid AS at_attempt_id, NULL::boolean AS in_place,
-      NULL::boolean AS went_back, false AS behind, d.tries, d.event_type, d.attempt_id, d.outbox_id, coalesce(k.instruction_id, a.instruction_id) AS of_instruction,
-      coalesce(k.participant_id, a.participant_id) AS of_participant, coalesce(k.sequence_id, a.sequence_id) AS sequence_id, d.attempt_no,
-      a.state::text AS state, coalesce(a.created_at, d.created_at) AS created_at, a.rail_type, a.rail_reference, a.rail_code, a.error_code, a.outcome_unknown
+    SELECT CASE WHEN t.is_told THEN 2 ELSE 1 END AS part, 0::bigint AS no, CASE WHEN t.is_told THEN 'RETRY'
+      ELSE 'FORGOTTEN' END AS kind,
+      NULL::xid8 AS at_xact, NULL::uuid AS at_outbox_id, NULL::integer AS at_attempt_no, NULL::uuid AS at_attempt_id,
+      NULL::boolean AS in_place, NULL::boolean AS went_back, false AS behind, d.tries, d.event_type, d.attempt_id,
+      d.outbox_id, coalesce(k.instruction_id, a.instruction_id) AS of_instruction,
+      coalesce(k.participant_id, a.participant_id) AS of_participant,
+      coalesce(k.sequence_id, a.sequence_id) AS sequence_id, d.attempt_no, a.state::text AS state,
+      coalesce(a.created_at, d.created_at) AS created_at, a.rail_type, a.rail_reference, a.rail_code, a.error_code,
+      a.outcome_unknown
     FROM due d
-    LEFT JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = d.outbox_id AND a.attempt_no = d.attempt_no AND a.attempt_id = d.attempt_id
+    LEFT JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = d.outbox_id AND a.attempt_no = d.attempt_no
+      AND a.attempt_id = d.attempt_id
     LEFT JOIN {cell}.payment_outbox_keys k ON k.outbox_id = d.outbox_id
     CROSS JOIN LATERAL (
-      SELECT a.attempt_id IS NOT NULL AND ($4 IS NULL OR coalesce(k.participant_id, a.participant_id) COLLATE "C" = ANY ($4))
+      SELECT a.attempt_id IS NOT NULL
+        AND ($4 IS NULL OR coalesce(k.participant_id, a.participant_id) COLLATE "C" = ANY ($4))
         AND ($5 IS NULL OR d.event_type = ANY ($5)) AS is_told) t
     UNION ALL
     SELECT 3, f.no, 'EVENT', f.at_xact, f.at_outbox_id, f.at_attempt_no, f.at_attempt_id, f.in_place, NULL,
-      EXISTS (SELECT FROM {cell}.payment_event_retries b WHERE b.endpoint_id = $1 AND b.outbox_id = f.outbox_id), 0, f.event_type, f.attempt_id,
-      f.outbox_id, f.instruction_id, f.participant_id, f.sequence_id, f.attempt_no, f.state, f.created_at, f.rail_type, f.rail_reference, f.rail_code,
-      f.error_code, f.outcome_unknown
+      EXISTS (SELECT FROM {cell}.payment_event_retries b WHERE b.endpoint_id = $1 AND b.outbox_id = f.outbox_id), 0,
+        f.event_type, f.attempt_id,
+      f.outbox_id, f.instruction_id, f.participant_id, f.sequence_id, f.attempt_no, f.state, f.created_at, f.rail_type,
+      f.rail_reference, f.rail_code, f.error_code, f.outcome_unknown
     FROM feed f
-    WHERE f.event_type IS NOT NULL AND ($4 IS NULL OR f.participant_id COLLATE "C" = ANY ($4)) AND ($5 IS NULL OR f.event_type = ANY ($5))
+    WHERE f.event_type IS NOT NULL AND ($4 IS NULL OR f.participant_id COLLATE "C" = ANY ($4))
+      AND ($5 IS NULL OR f.event_type = ANY ($5))
     UNION ALL
-    SELECT 4, 0, 'END', coalesce(l.at_xact, place.xact), coalesce(l.at_outbox_id, place.outbox_id), coalesce(l.at_attempt_no, place.attempt_no),
-      coalesce(l.at_attempt_id, place.attempt_id), most = 0 OR (SELECT count(*) FROM feed f WHERE f.in_place) < most, place.went_back,
+    SELECT 4, 0, 'END', coalesce(l.at_xact, place.xact), coalesce(l.at_outbox_id, place.outbox_id),
+      coalesce(l.at_attempt_no, place.attempt_no), coalesce(l.at_attempt_id, place.attempt_id), most = 0
+        OR (SELECT count(*) FROM feed f WHERE f.in_place) < most, place.went_back,
       false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM (VALUES (1)) AS one(n)
     LEFT JOIN newest l ON true) x

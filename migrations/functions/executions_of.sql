@@ -19,11 +19,14 @@ BEGIN
     e.state = 'DISPATCHED' AND e.result = 'EXECUTED' AND EXISTS (
       SELECT FROM {cell}.payment_outbox_attempts proof
       WHERE proof.outbox_id = $1 AND proof.state = 'LATE_OUTCOME' AND proof.result = 'EXECUTED'
-        AND proof.attempt_no > s.attempt_no AND proof.attempt_no < e.attempt_no AND proof.answers_attempt_no IS DISTINCT FROM s.attempt_no)
+        AND proof.attempt_no > s.attempt_no AND proof.attempt_no < e.attempt_no
+          AND proof.answers_attempt_no IS DISTINCT FROM s.attempt_no)
   FROM {cell}.payment_outbox_attempts e
-  LEFT JOIN {cell}.payment_outbox_attempts s ON s.outbox_id = $1 AND s.attempt_no = e.answers_attempt_no AND s.state = 'DISPATCHING'
+  LEFT JOIN {cell}.payment_outbox_attempts s ON s.outbox_id = $1 AND s.attempt_no = e.answers_attempt_no
+    AND s.state = 'DISPATCHING'
   WHERE e.outbox_id = $1
     AND (s.attempt_no IS NOT NULL AND (e.state = 'DISPATCHED' OR e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED')
-      OR e.answers_attempt_no IS NULL AND e.claimed_at IS NOT NULL AND e.state = 'LATE_OUTCOME' AND e.result = 'EXECUTED');
+      OR e.answers_attempt_no IS NULL AND e.claimed_at IS NOT NULL AND e.state = 'LATE_OUTCOME'
+        AND e.result = 'EXECUTED');
 END
 $$;

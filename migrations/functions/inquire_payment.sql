@@ -34,14 +34,16 @@ BEGIN
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = inquire_payment.outbox_id FOR UPDATE;
   SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = inquire_payment.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
-  IF last.state IS DISTINCT FROM 'PARKED' OR {cell}.payment_certainty(inquire_payment.outbox_id, {cell}.server_is_settled()) <> 'OUTCOME_UNKNOWN'
+  IF last.state IS DISTINCT FROM 'PARKED' OR {cell}.payment_certainty(inquire_payment.outbox_id,
+    {cell}.server_is_settled()) <> 'OUTCOME_UNKNOWN'
     OR letter.reason IS NULL OR letter.reason NOT IN ({asked_reasons}) OR letter.status IN ({closed_letters})
     OR EXISTS (SELECT FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = inquire_payment.outbox_id)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: only a parked instruction with an unknown outcome can be inquired about',
         coalesce({cell}.payment_outbox_state(inquire_payment.outbox_id), 'gone from the archive')),
-      HINT = 'The rail is asked about a pending instruction without an operator, if it answers inquiries. Compare an ended instruction with the rail''s statement.';
+      HINT = 'The rail is asked about a pending instruction without an operator, if it answers inquiries. Compare an '
+        'ended instruction with the rail''s statement.';
   END IF;
   IF NOT EXISTS (
     SELECT FROM {cell}.payment_rails r
@@ -56,7 +58,8 @@ BEGIN
   IF paused IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('%s: no inquiry would be made', paused),
-      HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, give evidence and use --rail-silent.';
+      HINT = 'Resume it, then ask. To resolve the payment as not executed meanwhile, give evidence and use '
+        '--rail-silent.';
   END IF;
   -- The latest row with the content that was enqueued. The last row of an instruction that was
   -- stopped as TAMPERED has other content.
@@ -64,7 +67,8 @@ BEGIN
   FROM {cell}.v_outbox_attempts a
   JOIN {cell}.payment_outbox_keys k ON k.outbox_id = a.outbox_id
   WHERE a.outbox_id = inquire_payment.outbox_id AND a.payload IS NOT NULL
-  ORDER BY {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) = k.fingerprint DESC, a.attempt_no DESC
+  ORDER BY {cell}.payment_outbox_fingerprint(a.participant_id, a.rail_type, a.payload) = k.fingerprint DESC,
+    a.attempt_no DESC
   LIMIT 1;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be inquired about',
@@ -73,21 +77,27 @@ BEGIN
   SELECT s.* INTO sends FROM {cell}.known_sends(inquire_payment.outbox_id) s;
   SELECT f.* INTO told FROM {cell}.forgotten_sends(inquire_payment.outbox_id) f;
 
-  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = inquire_payment.outbox_id;
+  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = inquire_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, error_message, outcome_unknown, provisional)
-  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'UNKNOWN', clock_timestamp(), 'ASKED', inquire_payment.reason, true, last.provisional);
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, error_code, error_message, outcome_unknown,
+      provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'UNKNOWN', clock_timestamp(), 'ASKED',
+    inquire_payment.reason, true, last.provisional);
   INSERT INTO {cell}.payment_outbox_pending
-    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers, next_action, outcome_unknown, provisional,
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at,
+      headers, next_action, outcome_unknown, provisional,
      first_sent_at, last_sent_at, send_count, inquiry_count, render_version)
-  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(), whole.enqueued_at,
-    whole.priority, whole.expires_at, copy.headers, 'INQUIRE', true, last.provisional,
+  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(),
+    whole.enqueued_at, whole.priority, whole.expires_at, copy.headers, 'INQUIRE', true, last.provisional,
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.n + told.n,
-    (SELECT count(*) FROM {cell}.payment_outbox_attempts q WHERE q.outbox_id = inquire_payment.outbox_id AND q.state = 'INQUIRING'),
+    (SELECT count(*) FROM {cell}.payment_outbox_attempts q WHERE q.outbox_id = inquire_payment.outbox_id
+      AND q.state = 'INQUIRING'),
     sends.render_version
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = inquire_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
-  PERFORM {cell}.log_operator_act('INQUIRE', {cell}.instruction_of(last.outbox_id), last.outbox_id, inquire_payment.reason,
+  PERFORM {cell}.log_operator_act('INQUIRE', {cell}.instruction_of(last.outbox_id), last.outbox_id,
+    inquire_payment.reason,
     jsonb_build_object('attempt_no', number));
   RETURN number;
 END

@@ -1,4 +1,5 @@
--- inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) -> boolean
+-- inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz,
+--                           last_sent_at timestamptz) -> boolean
 --   Whether the rail has answered an inquiry of the last 15 minutes with "no such payment", and
 --   this proves that the payment was not executed. For that, the given profile, and every version
 --   since the one under which the rail was asked, must accept the answer as proof; the latest send
@@ -9,7 +10,8 @@
 -- reads:   payment_outbox_attempts, payment_rail_profiles, and what rail_has_seen,
 --          forgotten_sends, forgotten_since and may_be_forgotten_until read.   locks: nothing.
 -- called by: replay_payment, require_rails_word.
-CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz, last_sent_at timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.inquiry_said_not_executed(outbox_id uuid, profile jsonb, first_sent_at timestamptz,
+  last_sent_at timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -31,12 +33,14 @@ BEGIN
       FROM {cell}.payment_outbox_attempts answer
       CROSS JOIN {cell}.forgotten_sends($1) told
       CROSS JOIN LATERAL (
-        SELECT f.since AS forgotten, least($3, told.first_at, CASE WHEN f.since IS NOT NULL THEN greatest(f.since, 'epoch') END) AS at
+        SELECT f.since AS forgotten,
+          least($3, told.first_at, CASE WHEN f.since IS NOT NULL THEN greatest(f.since, 'epoch') END) AS at
         FROM (SELECT {cell}.forgotten_since($1) AS since) f) first
       CROSS JOIN LATERAL (
         -- A version that sets no age accepts no answer as proof.
         SELECT bool_and(coalesce(each.profile #>> '{inquiry,not_found}' = 'NOT_EXECUTED'
-            AND each.profile #>> '{inquiry,not_found_age}' <> '' AND each.profile #>> '{inquiry,not_found_until}' <> '', false)) AS proves,
+            AND each.profile #>> '{inquiry,not_found_age}' <> '' AND each.profile #>> '{inquiry,not_found_until}' <> '',
+              false)) AS proves,
           max((each.profile #>> '{inquiry,not_found_age}')::interval) AS age,
           min((each.profile #>> '{inquiry,not_found_until}')::interval) AS until
         FROM (

@@ -4,7 +4,8 @@
 --   send; there was no evidence of an earlier send other than refusals; and the profile by which
 --   the replay was allowed is still in force. The row records the version of that profile. Times
 --   would not do: a clock may have been set back, and a profile may be committed during the replay.
--- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what may_be_forgotten_until reads.   locks: nothing.
+-- reads:   payment_outbox_attempts, payment_rails, payment_rail_profiles, and what may_be_forgotten_until reads.
+--          locks: nothing.
 -- called by: executor, for the claim of a send whose outcome is unknown.
 CREATE OR REPLACE FUNCTION {cell}.just_replayed(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -18,7 +19,8 @@ BEGIN
         THEN a.profile_version = (SELECT r.profile_version FROM {cell}.payment_rails r WHERE r.rail_type = a.rail_type)
         -- Older rows do not record the version.
         ELSE NOT EXISTS (
-          SELECT FROM {cell}.payment_rail_profiles p WHERE p.rail_type = a.rail_type AND p.applied_at > a.created_at) END
+          SELECT FROM {cell}.payment_rail_profiles p WHERE p.rail_type = a.rail_type
+            AND p.applied_at > a.created_at) END
         -- If the answer to this claim proves that nothing left, the old server may still have sent
         -- the instruction again.
         AND NOT EXISTS (

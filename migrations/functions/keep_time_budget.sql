@@ -23,9 +23,11 @@ BEGIN
   IF longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms >= s.claim_timeout_ms THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = format('start_within %s ms + a call of rail %s (profile version %s) %s ms + record_within %s ms + drain %s ms = %s ms, must be less than claim_timeout %s ms',
-        s.start_within_ms, longest.rail_type, longest.version, trim_scale(longest.call_ms), s.record_within_ms, s.drain_ms,
+        s.start_within_ms, longest.rail_type, longest.version, trim_scale(longest.call_ms), s.record_within_ms,
+          s.drain_ms,
         trim_scale(longest.call_ms + s.start_within_ms + s.record_within_ms + s.drain_ms), s.claim_timeout_ms),
-      HINT = 'The reaper would recover a claim whose worker is still calling the rail. Shorten the timeouts of the profile '
+      HINT = 'The reaper would recover a claim whose worker is still calling the rail. Shorten the timeouts of the '
+        'profile '
         '(railhead rail apply), or set a longer claim timeout (railhead settings set claim_timeout VALUE).';
   END IF;
   RETURN NULL;

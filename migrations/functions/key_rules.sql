@@ -4,7 +4,8 @@
 --   unknown, the rules of a rail that remembers no key are included. NULL if there are no rules.
 -- reads:   payment_rail_profiles.   locks: nothing.
 -- called by: rules_of_sends, rules_while_suspended.
-CREATE OR REPLACE FUNCTION {cell}.key_rules(rail_type text, from_version integer, before_version integer, unknown boolean) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {cell}.key_rules(rail_type text, from_version integer, before_version integer,
+  unknown boolean) RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$

@@ -6,7 +6,8 @@
 --   implements the same rule.
 -- reads:   payment_outbox_keys, payment_outbox_suspensions, payment_outbox_settings.   locks: nothing.
 -- called by: replay_payment.
-CREATE OR REPLACE FUNCTION {cell}.key_since(outbox_id uuid, known_for interval, first_sent_at timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION {cell}.key_since(outbox_id uuid, known_for interval, first_sent_at timestamptz)
+  RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -27,7 +28,8 @@ BEGIN
     IF since < gap.opened_at + $2 THEN
       -- A time in the future comes from a clock that was set back. It is not an age, and counts as
       -- later than all others.
-      since := CASE WHEN gap.known_until > clock_timestamp() THEN gap.known_until ELSE least(since, gap.known_until) END;
+      since := CASE WHEN gap.known_until > clock_timestamp() THEN gap.known_until
+        ELSE least(since, gap.known_until) END;
       EXIT WHEN since > clock_timestamp();
     END IF;
   END LOOP;

@@ -1,5 +1,6 @@
 -- latest_suspensions(most integer) -> (suspension_id uuid, cause text, detail text, opened_at timestamptz,
---     accepted_at timestamptz, known_until timestamptz, doubted_until timestamptz, server_started_at timestamptz, timeline bigint)
+--     accepted_at timestamptz, known_until timestamptz, doubted_until timestamptz, server_started_at timestamptz,
+--     timeline bigint)
 --   The latest suspensions, newest first, with the time until which callers may repeat calls after
 --   each, and the server on which it was opened or taken over. An unknown known_until is returned
 --   as the epoch.

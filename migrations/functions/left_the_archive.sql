@@ -10,8 +10,10 @@ AS $$
 #variable_conflict use_column
 BEGIN
   RETURN (
-    SELECT (SELECT t.partdefid <> 0 FROM pg_partitioned_table t WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass)
-      AND coalesce($1 < min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))::uuid, false)
+    SELECT (SELECT t.partdefid <> 0 FROM pg_partitioned_table t
+      WHERE t.partrelid = '{cell}.payment_outbox_attempts'::regclass)
+      AND coalesce($1 < min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM [(]''([0-9a-f-]{36})''[)]'))::uuid,
+        false)
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = '{cell}.payment_outbox_attempts'::regclass);

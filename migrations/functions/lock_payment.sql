@@ -9,7 +9,8 @@ AS $$
 BEGIN
   PERFORM FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = lock_payment.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell', lock_payment.outbox_id);
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not known to this cell',
+      lock_payment.outbox_id);
   END IF;
 END
 $$;

@@ -14,11 +14,13 @@ AS $$
   ), down(oid) AS (
     SELECT up.oid FROM up JOIN pg_roles r ON r.oid = up.oid
     WHERE NOT starts_with(r.rolname, 'pg_')
-      AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks', 'railhead_api', 'railhead_events',
+      AND r.rolname NOT IN ('railhead_owner', 'railhead_ingest', 'railhead_executor', 'railhead_callbacks',
+        'railhead_api', 'railhead_events',
         'railhead_operator', 'railhead_control', 'railhead_readonly', 'railhead_auditor')
     UNION
     SELECT m.member FROM pg_auth_members m JOIN down ON down.oid = m.roleid
   )
   SELECT array_agg(DISTINCT l.name)
-  FROM (SELECT $1 AS name UNION ALL SELECT r.rolname FROM down JOIN pg_roles r ON r.oid = down.oid WHERE r.rolcanlogin) l
+  FROM (SELECT $1 AS name UNION ALL SELECT r.rolname FROM down JOIN pg_roles r ON r.oid = down.oid
+    WHERE r.rolcanlogin) l
 $$;

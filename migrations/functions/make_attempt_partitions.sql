@@ -26,7 +26,8 @@ BEGIN
       RETURN NEXT remnant;
     EXCEPTION WHEN check_violation THEN
       RAISE WARNING USING MESSAGE = format(
-        '%s_default was detached from %s and holds rows of months that have partitions: it is not attached again', stem, parent),
+        '%s_default was detached from %s and holds rows of months that have partitions: it is not attached again', stem,
+          parent),
         HINT = format('Compare its rows with those of the archive, INSERT INTO %s what is missing there, and rename it; the next run creates another one.', parent);
     END;
   END IF;
@@ -48,7 +49,8 @@ BEGIN
       'the DEFAULT partition of %s holds rows from %s to %s, around months that have partitions; it stays as it is',
       parent, first_used::date, last_used::date);
   ELSIF first_used IS NOT NULL THEN
-    holds := stem || '_' || to_char(first_used, '"y"YYYY"m"MM') || CASE WHEN first_used < last_used THEN to_char(last_used, '"_y"YYYY"m"MM') ELSE '' END;
+    holds := stem || '_' || to_char(first_used, '"y"YYYY"m"MM') || CASE WHEN first_used < last_used
+      THEN to_char(last_used, '"_y"YYYY"m"MM') ELSE '' END;
     EXECUTE format('ALTER TABLE %s DETACH PARTITION {cell}.%I', parent, remnant);
     EXECUTE format('ALTER TABLE {cell}.%I RENAME TO %I', remnant, holds);
     PERFORM {cell}.attach_attempt_partition(stem, holds, first_used, last_used + interval '1 month');
@@ -64,7 +66,8 @@ BEGIN
       WHERE i.inhparent = parent
         AND {cell}.partition_holds(i.inhrelid, {cell}.uuidv7_floor(month)));
     BEGIN
-      PERFORM {cell}.attach_attempt_partition(stem, stem || '_' || to_char(month, '"y"YYYY"m"MM'), month, month + interval '1 month');
+      PERFORM {cell}.attach_attempt_partition(stem, stem || '_' || to_char(month, '"y"YYYY"m"MM'), month,
+        month + interval '1 month');
       RETURN NEXT stem || '_' || to_char(month, '"y"YYYY"m"MM');
     EXCEPTION WHEN check_violation THEN
       RAISE WARNING USING MESSAGE = format(

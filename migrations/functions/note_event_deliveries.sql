@@ -1,7 +1,9 @@
 -- note_event_deliveries(endpoint_id text, worker_id text, epoch bigint, lease_ms bigint,
 --     place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid,
---     done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[], event_types text[],
---     created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean, notes bigint) -> boolean
+--     done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[],
+--     attempt_ids uuid[], event_types text[],
+--     created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean,
+--     notes bigint) -> boolean
 --   Notes the deliveries of the worker that has the lease of an endpoint: the new cursor
 --   (place_system null: unchanged), the events that are done (done_*), and the events to retry,
 --   each with its wait (null: until an operator asks). An event that is already to be retried is
@@ -14,8 +16,9 @@
 -- called by: events.
 CREATE OR REPLACE FUNCTION {cell}.note_event_deliveries(endpoint_id text, worker_id text, epoch bigint, lease_ms bigint,
   place_system text, place_xact xid8, place_outbox_id uuid, place_attempt_no integer, place_attempt_id uuid,
-  done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[], event_types text[],
-  created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean, again boolean, notes bigint) RETURNS boolean
+  done_outbox_ids uuid[], done_attempt_nos integer[], outbox_ids uuid[], attempt_nos integer[], attempt_ids uuid[],
+  event_types text[], created_ats timestamptz[], tries integer[], wait_ms bigint[], statuses text[], taken boolean,
+  again boolean, notes bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -28,7 +31,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = 'more than 10000 events are noted at once', HINT = 'Note fewer.';
   END IF;
   UPDATE {cell}.payment_event_endpoints e
-  SET notes = e.notes + 1, lease_until = now_at + least($4, 600000) * interval '1 ms', delivered_at = CASE WHEN $20 THEN now_at ELSE e.delivered_at END,
+  SET notes = e.notes + 1, lease_until = now_at + least($4, 600000) * interval '1 ms', delivered_at = CASE WHEN $20
+    THEN now_at ELSE e.delivered_at END,
     place_system = coalesce($5, e.place_system),
     place_xact = CASE WHEN $5 IS NULL THEN e.place_xact ELSE $6 END,
     place_outbox_id = CASE WHEN $5 IS NULL THEN e.place_outbox_id ELSE $7 END,
@@ -44,13 +48,17 @@ BEGIN
   INSERT INTO {cell}.payment_event_retries AS r
     (endpoint_id, outbox_id, attempt_no, attempt_id, event_type, created_at, tries, next_at, last_status, failed_at)
   SELECT $1, w.outbox_id, w.attempt_no, w.attempt_id, w.event_type, w.created_at, w.tries,
-    coalesce(now_at + w.wait_ms * interval '1 ms', 'infinity'), left(w.status, 200), CASE WHEN w.tries > 0 THEN now_at END
-  FROM unnest($12, $13, $14, $15, $16, $17, $18, $19) AS w(outbox_id, attempt_no, attempt_id, event_type, created_at, tries, wait_ms, status)
-  ON CONFLICT ON CONSTRAINT payment_event_retries_pk DO UPDATE SET attempt_id = excluded.attempt_id, event_type = excluded.event_type,
-    created_at = excluded.created_at, tries = excluded.tries, next_at = excluded.next_at, last_status = excluded.last_status, failed_at = excluded.failed_at
+    coalesce(now_at + w.wait_ms * interval '1 ms', 'infinity'), left(w.status, 200), CASE WHEN w.tries > 0
+      THEN now_at END
+  FROM unnest($12, $13, $14, $15, $16, $17, $18, $19) AS w(outbox_id, attempt_no, attempt_id, event_type, created_at,
+    tries, wait_ms, status)
+  ON CONFLICT ON CONSTRAINT payment_event_retries_pk DO UPDATE SET attempt_id = excluded.attempt_id,
+    event_type = excluded.event_type, created_at = excluded.created_at, tries = excluded.tries,
+    next_at = excluded.next_at, last_status = excluded.last_status, failed_at = excluded.failed_at
   WHERE excluded.tries > 0 OR r.attempt_id <> excluded.attempt_id;
   IF $21 THEN
-    UPDATE {cell}.payment_event_retries r SET next_at = now_at, tries = least(r.tries, 1) WHERE r.endpoint_id = $1 AND r.next_at > now_at AND isfinite(r.next_at);
+    UPDATE {cell}.payment_event_retries r SET next_at = now_at, tries = least(r.tries, 1) WHERE r.endpoint_id = $1
+      AND r.next_at > now_at AND isfinite(r.next_at);
   END IF;
   RETURN true;
 END

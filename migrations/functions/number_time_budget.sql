@@ -9,7 +9,8 @@ AS $$
 BEGIN
   NEW.budget_version := OLD.budget_version + CASE
     WHEN (NEW.claim_timeout_ms, NEW.start_within_ms, NEW.record_within_ms, NEW.drain_ms, NEW.heartbeat_stale_ms)
-      IS DISTINCT FROM (OLD.claim_timeout_ms, OLD.start_within_ms, OLD.record_within_ms, OLD.drain_ms, OLD.heartbeat_stale_ms)
+      IS DISTINCT FROM (OLD.claim_timeout_ms, OLD.start_within_ms, OLD.record_within_ms, OLD.drain_ms,
+        OLD.heartbeat_stale_ms)
     THEN 1 ELSE 0 END;
   RETURN NEW;
 END

@@ -20,8 +20,8 @@ BEGIN
   INSERT INTO {cell}.payment_dead_letters AS d
     (outbox_id, instruction_id, participant_id, rail_type, reason, error_code,
      amount, currency, attempts, first_attempt_at, last_attempt_at, rail_code, error_message)
-  SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id, l.outbox_id::text), coalesce(k.participant_id, r.participant_id, ''), r.rail_type,
-    l.reason, l.error_code,
+  SELECT l.outbox_id, coalesce(k.instruction_id, r.instruction_id, l.outbox_id::text),
+    coalesce(k.participant_id, r.participant_id, ''), r.rail_type, l.reason, l.error_code,
     CASE WHEN w.payload ->> 'amount' ~ '^[0-9]{1,30}([.][0-9]{1,10})?$' THEN (w.payload ->> 'amount')::numeric END,
     left(w.payload ->> 'currency', 20), c.n, c.first_at, c.last_at, said.rail_code, said.error_message
   FROM unnest($1, $2, $3) AS l(outbox_id, reason, error_code)
@@ -30,7 +30,8 @@ BEGIN
     (SELECT a.instruction_id, a.participant_id, a.rail_type
     FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = l.outbox_id ORDER BY a.attempt_no LIMIT 1)
     UNION ALL
-    SELECT p.instruction_id, p.participant_id, p.rail_type FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = l.outbox_id
+    SELECT p.instruction_id, p.participant_id, p.rail_type FROM {cell}.payment_outbox_pending p
+      WHERE p.outbox_id = l.outbox_id
     LIMIT 1) r
   CROSS JOIN LATERAL (
     SELECT coalesce(
@@ -51,7 +52,8 @@ BEGIN
   ON CONFLICT ON CONSTRAINT payment_dead_letters_pk DO UPDATE SET
     reason = CASE
       WHEN d.status NOT IN ({closed_letters})
-        AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason NOT IN ({unpaid_reasons}) AND excluded.reason <> 'CONFLICT')
+        AND (d.reason = 'CONFLICT' OR d.reason = 'TAMPERED' AND excluded.reason NOT IN ({unpaid_reasons})
+          AND excluded.reason <> 'CONFLICT')
         THEN d.reason
       ELSE excluded.reason END,
     error_code = excluded.error_code,
@@ -71,7 +73,8 @@ BEGIN
     SELECT l.outbox_id, a.attempt_no
     FROM unnest($1, $2) AS l(outbox_id, reason)
     CROSS JOIN LATERAL (
-      SELECT t.attempt_no FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = l.outbox_id ORDER BY t.attempt_no DESC LIMIT 1) a
+      SELECT t.attempt_no FROM {cell}.payment_outbox_attempts t WHERE t.outbox_id = l.outbox_id
+        ORDER BY t.attempt_no DESC LIMIT 1) a
     WHERE l.reason = 'CONFLICT'
     ON CONFLICT DO NOTHING;
   END IF;

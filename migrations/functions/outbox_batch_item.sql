@@ -41,7 +41,8 @@ BEGIN
   i.idempotency_key := value ->> 'idempotency_key';
   i.rail_type := value ->> 'rail_type';
   i.payload := value -> 'payload';
-  i.headers := CASE WHEN jsonb_typeof(value -> 'headers') IS DISTINCT FROM 'null' THEN coalesce(value -> 'headers', '{}') ELSE '{}' END;
+  i.headers := CASE WHEN jsonb_typeof(value -> 'headers') IS DISTINCT FROM 'null'
+    THEN coalesce(value -> 'headers', '{}') ELSE '{}' END;
   i.send_once := false;
   IF jsonb_typeof(value -> 'send_once') IN ('boolean', 'null') THEN
     i.send_once := coalesce((value ->> 'send_once')::boolean, false);
@@ -76,7 +77,8 @@ BEGIN
       i.error_field := field;
       i.error_rule := 'MOMENT';
       i.error_message := format('%s must be a timestamp with its zone such as 2026-11-21T09:00:00Z', field);
-      i.error_hint := 'Write date, T, time with seconds, and Z or an offset such as +01:00: no blank, and no word such as "tomorrow".';
+      i.error_hint := 'Write date, T, time with seconds, and Z or an offset such as +01:00: no blank, and no word '
+        'such as "tomorrow".';
       RETURN i;
     END;
   END IF;

@@ -28,7 +28,8 @@ BEGIN
       OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts forgotten
         WHERE forgotten.outbox_id = $1 AND forgotten.state = 'LATE_OUTCOME' AND forgotten.answers_attempt_no IS NULL
-          AND (forgotten.result IN ({doubtful_results}) OR forgotten.claimed_at IS NOT NULL AND forgotten.outcome_unknown))
+          AND (forgotten.result IN ({doubtful_results}) OR forgotten.claimed_at IS NOT NULL
+            AND forgotten.outcome_unknown))
       OR EXISTS (
         SELECT FROM {cell}.payment_outbox_attempts asked
         WHERE asked.outbox_id = $1 AND asked.result = 'IN_PROGRESS' AND asked.attempt_no > coalesce($2, 0)

@@ -3,7 +3,8 @@
 -- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts.   locks: nothing.
 -- called by: api_events, take_event_endpoint, readers.
-CREATE OR REPLACE FUNCTION {cell}.outcome_newest(OUT xact xid8, OUT outbox_id uuid, OUT attempt_no integer, OUT attempt_id uuid)
+CREATE OR REPLACE FUNCTION {cell}.outcome_newest(OUT xact xid8, OUT outbox_id uuid, OUT attempt_no integer,
+  OUT attempt_id uuid)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET enable_seqscan = off

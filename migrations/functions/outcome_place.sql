@@ -15,7 +15,8 @@
 -- errors:  55P03 if the archive stays locked for 5 s.
 -- reads:   payment_outbox_attempts, payment_outbox_suspensions, the catalog.
 -- locks:   nothing.   called by: api_events, event_deliveries, redeliver_events, readers.
-CREATE OR REPLACE FUNCTION {cell}.outcome_place(xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid, system_identifier text,
+CREATE OR REPLACE FUNCTION {cell}.outcome_place(xact xid8, outbox_id uuid, attempt_no integer, attempt_id uuid,
+  system_identifier text,
   OUT to_xact xid8, OUT to_outbox_id uuid, OUT to_attempt_no integer, OUT went_back boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
@@ -40,7 +41,8 @@ BEGIN
     RETURN;
   ELSIF same AND EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
-    WHERE a.outbox_id = $2 AND a.attempt_no = $3 AND a.attempt_id = $4 AND a.xact = $1) OR same AND {cell}.left_the_archive($2)
+    WHERE a.outbox_id = $2 AND a.attempt_no = $3 AND a.attempt_id = $4 AND a.xact = $1) OR same
+      AND {cell}.left_the_archive($2)
   THEN
     RETURN;
   END IF;

@@ -4,7 +4,8 @@
 -- errors:  RH002 without a reason, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_event_endpoints, payment_operator_log.   locks: the endpoint's row.
 -- called by: events.
-CREATE OR REPLACE FUNCTION {cell}.pause_event_endpoint(endpoint_id text, worker_id text, epoch bigint, reason text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.pause_event_endpoint(endpoint_id text, worker_id text, epoch bigint, reason text)
+  RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'

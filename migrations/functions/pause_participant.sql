@@ -7,7 +7,8 @@
 --          RH010 a participant that never enqueued, 55P03 after 5 s of waiting for a lock.
 -- reads:   participant_outbox_sequences.
 -- writes:  payment_paused_participants, payment_operator_log.   locks: the row.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.pause_participant(participant_id text, reason text, until timestamptz DEFAULT NULL)
+  RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -17,8 +18,10 @@ DECLARE
 BEGIN
   PERFORM {cell}.require_reason(pause_participant.reason);
   PERFORM {cell}.require_end(pause_participant.until);
-  IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = pause_participant.participant_id) THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here', HINT = 'Check the participant_id.';
+  IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s
+    WHERE s.participant_id = pause_participant.participant_id) THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here',
+      HINT = 'Check the participant_id.';
   END IF;
   INSERT INTO {cell}.payment_paused_participants (participant_id, paused_by, pause_reason, paused_until)
   VALUES (pause_participant.participant_id, session_user, left(pause_participant.reason, 500), pause_participant.until)

@@ -6,7 +6,8 @@
 -- errors:  RH002 without a reason, or with an until that is past or more than 366 days ahead;
 --          RH003 unknown rail, 55P03 after 5 s of waiting for a lock.
 -- writes:  payment_rails, payment_operator_log.   locks: the rail's row.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text, until timestamptz DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION {cell}.pause_rail(rail_type text, reason text, until timestamptz DEFAULT NULL)
+  RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -18,14 +19,17 @@ BEGIN
   PERFORM {cell}.require_end(pause_rail.until);
   SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = pause_rail.rail_type FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', quote_literal(left(pause_rail.rail_type, 64))),
+    RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell',
+      quote_literal(left(pause_rail.rail_type, 64))),
       HINT = 'Use a rail_type of payment_rails, or * for everything.';
   END IF;
   UPDATE {cell}.payment_rails r
   SET paused = true, paused_by = CASE WHEN was THEN r.paused_by ELSE session_user END,
     paused_at = CASE WHEN was THEN r.paused_at ELSE clock_timestamp() END,
     pause_reason = CASE WHEN was THEN r.pause_reason ELSE left(pause_rail.reason, 500) END,
-    paused_until = CASE WHEN NOT was OR r.paused_until < pause_rail.until OR pause_rail.until IS NULL THEN pause_rail.until ELSE r.paused_until END,
+    paused_until = CASE
+      WHEN NOT was OR r.paused_until < pause_rail.until OR pause_rail.until IS NULL THEN pause_rail.until
+      ELSE r.paused_until END,
     updated_at = clock_timestamp()
   WHERE r.rail_type = pause_rail.rail_type;
   PERFORM {cell}.log_operator_act('PAUSE_RAIL', pause_rail.rail_type, NULL, pause_rail.reason,

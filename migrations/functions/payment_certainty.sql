@@ -67,18 +67,21 @@ BEGIN
   -- A refusal that never reached the payment, or a send that never left, says nothing about the
   -- call that this one may repeat.
   IF (refused.outbox_id IS NULL OR refused.result IN ({left_nothing_results}))
-    AND {cell}.repeats_forgotten_call((SELECT k.created_at FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = $1)) IS NOT NULL
+    AND {cell}.repeats_forgotten_call((SELECT k.created_at FROM {cell}.payment_outbox_keys k
+      WHERE k.outbox_id = $1)) IS NOT NULL
   THEN
     RETURN 'OUTCOME_UNKNOWN';
   END IF;
   IF refused.outbox_id IS NOT NULL THEN
     RETURN CASE
       WHEN ended AND {cell}.rests_on_evidence(last)
-        OR (ended OR refused.attempt_no <> last.attempt_no) AND {cell}.rests_on_evidence(refused) THEN 'NOT_EXECUTED_BY_EVIDENCE'
+        OR (ended OR refused.attempt_no <> last.attempt_no) AND {cell}.rests_on_evidence(refused)
+          THEN 'NOT_EXECUTED_BY_EVIDENCE'
       ELSE 'REFUSED' END;
   END IF;
   RETURN CASE
-    WHEN EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.outcome_unknown) THEN 'OUTCOME_UNKNOWN'
+    WHEN EXISTS (SELECT FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.outcome_unknown)
+      THEN 'OUTCOME_UNKNOWN'
     WHEN last.outbox_id IS NULL AND NOT waits THEN 'OUTCOME_UNKNOWN' -- only its registry row is left
     ELSE 'NOT_SENT' END;
 END

@@ -1,10 +1,12 @@
--- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) -> text[]
+-- payment_outbox_differs(outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer,
+--                        send_once boolean) -> text[]
 --   The names of those arguments of a repeated call that differ from the first call, in this order;
 --   {} if none does. They are not part of the content: the call is not a conflict, and the first
 --   values stay in force. Null if the answer is not known, because the instruction's rows have left
 --   the archive, or because it was quarantined and replayed, which sets other times. A not_before
 --   that was already past at the enqueue equals none.
--- reads: payment_outbox_instructions, payment_dead_letters, payment_outbox_pending, payment_outbox_attempts, payment_operator_log.
+-- reads: payment_outbox_instructions, payment_dead_letters, payment_outbox_pending, payment_outbox_attempts,
+--          payment_operator_log.
 -- called by: the enqueue functions.
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_differs(
   outbox_id uuid, not_before timestamptz, expires_at timestamptz, priority integer, send_once boolean) RETURNS text[]
@@ -27,7 +29,8 @@ BEGIN
   ORDER BY a.attempt_no
   LIMIT 1;
   IF NOT FOUND THEN
-    SELECT p.next_attempt_at, p.expires_at, p.priority, p.created_at AS enqueued_at, p.payload IS NOT NULL AS older INTO first
+    SELECT p.next_attempt_at, p.expires_at, p.priority, p.created_at AS enqueued_at,
+      p.payload IS NOT NULL AS older INTO first
     FROM {cell}.payment_outbox_pending p
     WHERE p.outbox_id = $1;
   END IF;
@@ -48,7 +51,8 @@ BEGIN
     ORDER BY l.act_id
     LIMIT 1), first.next_attempt_at);
   RETURN array_remove(ARRAY[
-    CASE WHEN greatest($2, first.enqueued_at) NOT BETWEEN first.next_attempt_at - unit AND first.next_attempt_at + unit THEN 'not_before' END,
+    CASE WHEN greatest($2, first.enqueued_at) NOT BETWEEN first.next_attempt_at - unit AND first.next_attempt_at + unit
+      THEN 'not_before' END,
     CASE WHEN ($3 IS NULL) <> (first.expires_at IS NULL)
       OR $3 NOT BETWEEN first.expires_at - unit AND first.expires_at + unit THEN 'expires_at' END,
     CASE WHEN $4 <> first.priority THEN 'priority' END,

@@ -6,7 +6,8 @@
 --   The function is one expression, which the planner inlines. It therefore sets no search_path,
 --   qualifies every name in it, and is only STABLE, as convert_to is.
 -- reads, writes, locks: nothing.   called by: owner's functions, auditor, for a proof.
-CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fingerprint(participant_id text, rail_type text, payload jsonb) RETURNS bytea
+CREATE OR REPLACE FUNCTION {cell}.payment_outbox_fingerprint(participant_id text, rail_type text, payload jsonb)
+  RETURNS bytea
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$
   SELECT pg_catalog.sha256(pg_catalog.convert_to(

@@ -14,7 +14,8 @@
 CREATE OR REPLACE FUNCTION {cell}.payment_outbox_valid(
   instruction_id text, participant_id text, idempotency_key text, payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, written text,
-  payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer, refuse_card_numbers boolean) RETURNS boolean
+  payload_bytes_max integer, headers_bytes_max integer, payload_depth_max integer, digits integer,
+  refuse_card_numbers boolean) RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
   SELECT
@@ -32,7 +33,8 @@ AS $$
     AND octet_length($9) - octet_length(replace(replace($9 COLLATE "C", '{', ''), '[', '')) < $12
     -- Digits with which a card number may begin, not after a letter other than the last one of an
     -- escape such as \n, and enough of them or in groups.
-    AND NOT ($14 AND $9 COLLATE "C" ~ '(?:[^0-9A-Zac-eg-mo-qsu-z]|u00[01][0-9a-f])[2-689][0-9]{3}(?:[0-9]{9,15}[^0-9A-Za-z]|[ -][0-9]{4,6}[ -][0-9]{4})')
+    AND NOT ($14
+      AND $9 COLLATE "C" ~ '(?:[^0-9A-Zac-eg-mo-qsu-z]|u00[01][0-9a-f])[2-689][0-9]{3}(?:[0-9]{9,15}[^0-9A-Za-z]|[ -][0-9]{4,6}[ -][0-9]{4})')
     -- At most 13 digits before the point and 4 after it are far below the largest amount; one of
     -- them must not be 0. A payload that is not an object has no amount.
     AND jsonb_typeof($4 -> 'amount') = 'string'

@@ -31,11 +31,13 @@ BEGIN
   SELECT s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
     EXISTS (
       SELECT FROM {cell}.payment_rails r
-      WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C" AND r.profile_version IS NOT NULL) AS rail_known,
+      WHERE r.rail_type = payment_outbox_violation.rail_type COLLATE "C"
+        AND r.profile_version IS NOT NULL) AS rail_known,
     (SELECT c.exponent FROM {cell}.payment_currencies c
      WHERE c.code = payload ->> 'currency' AND jsonb_typeof(payload -> 'currency') = 'string') AS digits,
     (SELECT r.required -> (rail_type COLLATE "C") FROM {cell}.payment_outbox_rules r) AS required,
-    EXISTS (SELECT FROM {cell}.payment_forbidden_keys f WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
+    EXISTS (SELECT FROM {cell}.payment_forbidden_keys f
+      WHERE strpos(folded, '"' || f.key || '":') > 0) AS maybe_forbidden
   INTO STRICT facts
   FROM {cell}.payment_outbox_settings s;
 
@@ -45,15 +47,19 @@ BEGIN
     WHEN instruction_id IS NULL OR length(instruction_id) NOT BETWEEN 1 AND 128 OR instruction_id COLLATE "C" ~ '[^ -~]'
       OR instruction_id COLLATE "C" <> btrim(instruction_id) THEN
       field := 'instruction_id'; rule := 'FORM';
-      message := 'instruction_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
+      message := 'instruction_id must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
     WHEN participant_id IS NULL OR length(participant_id) NOT BETWEEN 1 AND 128 OR participant_id COLLATE "C" ~ '[^ -~]'
       OR participant_id COLLATE "C" <> btrim(participant_id) THEN
       field := 'participant_id'; rule := 'FORM';
-      message := 'participant_id must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
-    WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128 OR idempotency_key COLLATE "C" ~ '[^ -~]'
+      message := 'participant_id must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
+    WHEN idempotency_key IS NULL OR length(idempotency_key) NOT BETWEEN 1 AND 128
+      OR idempotency_key COLLATE "C" ~ '[^ -~]'
       OR idempotency_key COLLATE "C" <> btrim(idempotency_key) THEN
       field := 'idempotency_key'; rule := 'FORM';
-      message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at its ends'; RETURN NEXT; RETURN;
+      message := 'idempotency_key must be 1 to 128 printable ASCII characters without spaces at '
+        'its ends'; RETURN NEXT; RETURN;
     WHEN payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
       field := 'payload'; rule := 'OBJECT';
       message := 'payload must be a JSON object'; RETURN NEXT; RETURN;
@@ -107,7 +113,8 @@ BEGIN
     IF FOUND THEN
       code := 'RH004';
       field := 'payload'; rule := 'FORBIDDEN_KEY';
-      hint := 'Documents, secrets and card data must stay outside Railhead; send a reference instead.'; RETURN NEXT; RETURN;
+      hint := 'Documents, secrets and card data must stay outside Railhead; send a reference '
+        'instead.'; RETURN NEXT; RETURN;
     END IF;
   END IF;
 
@@ -119,7 +126,8 @@ BEGIN
     IF FOUND THEN
       code := 'RH004';
       field := 'headers'; rule := 'FORBIDDEN_KEY';
-      hint := 'Headers carry trace context only. Documents, secrets and card data must stay outside Railhead.'; RETURN NEXT; RETURN;
+      hint := 'Headers carry trace context only. Documents, secrets and card data must stay '
+        'outside Railhead.'; RETURN NEXT; RETURN;
     END IF;
   END IF;
 
@@ -131,7 +139,8 @@ BEGIN
     IF FOUND THEN
       code := 'RH008';
       field := 'payload'; rule := 'CARD_NUMBER';
-      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id that only looks like one goes under a key that names it as such.';
+      hint := 'Card data must stay outside Railhead; send a token of it. An account number, IBAN, reference or id '
+        'that only looks like one goes under a key that names it as such.';
       RETURN NEXT; RETURN;
     END IF;
   END IF;
@@ -154,16 +163,19 @@ BEGIN
     WHEN coalesce(payload -> 'currency', 'null') = 'null' THEN
       field := 'payload.currency'; rule := 'MISSING';
       message := 'payload.currency is missing'; RETURN NEXT; RETURN;
-    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string' OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$' THEN
+    WHEN jsonb_typeof(payload -> 'amount') IS DISTINCT FROM 'string'
+      OR amount !~ '^(0|[1-9][0-9]{0,18})([.][0-9]{1,4})?$' THEN
       field := 'payload.amount'; rule := 'FORM';
-      message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON number';
+      message := 'payload.amount must be a JSON string with a decimal number: no sign, exponent, leading zero or JSON '
+        'number';
       RETURN NEXT; RETURN;
     WHEN facts.digits IS NULL THEN
       field := 'payload.currency'; rule := 'CURRENCY';
       message := 'payload.currency must be an ISO 4217 code that has a minor unit'; RETURN NEXT; RETURN;
     WHEN length(split_part(amount, '.', 2)) > facts.digits THEN
       field := 'payload.amount'; rule := 'DECIMALS';
-      message := format('payload.amount has more decimals than the %s of its currency', facts.digits); RETURN NEXT; RETURN;
+      message := format('payload.amount has more decimals than the %s of its currency',
+        facts.digits); RETURN NEXT; RETURN;
     WHEN amount !~ '[1-9]' THEN
       field := 'payload.amount'; rule := 'ZERO';
       message := 'payload.amount must not be zero'; RETURN NEXT; RETURN;
@@ -181,16 +193,19 @@ BEGIN
 
   -- This is the last check, so that only a call that would have been accepted is advised to retry.
   -- If several gates apply, the message names the one that opens last.
-  SELECT format('enqueue is closed for %s by %s since %s%s: %s', g.what, g.closed_by, to_char(g.closed_at AT TIME ZONE 'UTC', g.form),
+  SELECT format('enqueue is closed for %s by %s since %s%s: %s', g.what, g.closed_by,
+    to_char(g.closed_at AT TIME ZONE 'UTC', g.form),
       ' until ' || to_char(g.closed_until AT TIME ZONE 'UTC', g.form), g.close_reason),
     CASE g.scope WHEN 'rail' THEN 'rail_type' WHEN 'participant' THEN 'participant_id' ELSE 'cell' END,
-    'Closed: ' || string_agg(g.what, ', ') OVER (ORDER BY g.scope ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) || '.'
+    'Closed: ' || string_agg(g.what, ', ') OVER (ORDER BY g.scope ROWS BETWEEN UNBOUNDED PRECEDING
+      AND UNBOUNDED FOLLOWING) || '.'
   INTO message, field, detail
   FROM (
     SELECT c.scope, c.closed_by, c.closed_at, c.closed_until, c.close_reason, 'YYYY-MM-DD"T"HH24:MI:SS"Z"' AS form,
       CASE c.scope WHEN 'cell' THEN 'everything' ELSE c.scope || ' ' || c.name END AS what
     FROM {cell}.payment_closed_gates c
-    WHERE (c.scope, c.name) IN (('cell', '*'), ('rail', rail_type COLLATE "C"), ('participant', participant_id COLLATE "C"))) g
+    WHERE (c.scope, c.name) IN (('cell', '*'), ('rail', rail_type COLLATE "C"),
+      ('participant', participant_id COLLATE "C"))) g
   ORDER BY g.closed_until DESC NULLS FIRST, g.scope
   LIMIT 1;
   IF FOUND THEN

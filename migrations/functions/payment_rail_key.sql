@@ -6,7 +6,8 @@
 --
 --   The function is one expression, which the planner inlines; see payment_outbox_fingerprint.
 -- reads, writes, locks: nothing.   called by: the enqueue functions.
-CREATE OR REPLACE FUNCTION {cell}.payment_rail_key(namespace uuid, participant_id text, instruction_id text, idempotency_key text) RETURNS uuid
+CREATE OR REPLACE FUNCTION {cell}.payment_rail_key(namespace uuid, participant_id text, instruction_id text,
+  idempotency_key text) RETURNS uuid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 AS $$
   SELECT pg_catalog.encode(pg_catalog.substring(pg_catalog.sha256(pg_catalog.convert_to(

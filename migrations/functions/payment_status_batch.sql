@@ -30,19 +30,21 @@ BEGIN
       HINT = 'Give as many keys as ids, in the same order.';
   END IF;
   IF cardinality(instruction_ids) > 1000 THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s pairs are more than 1000', cardinality(instruction_ids)),
+    RAISE EXCEPTION USING ERRCODE = 'RH005', MESSAGE = format('%s pairs are more than 1000',
+      cardinality(instruction_ids)),
       HINT = 'Ask about fewer at once.';
   END IF;
   RETURN QUERY
-  SELECT s.item, s.outbox_id, s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at, s.next_attempt_at,
-    s.error_code, s.rail_code, s.rail_reference, s.waits_for_person
+  SELECT s.item, s.outbox_id, s.sequence_id, s.created_at, s.state, s.certainty, s.attempts, s.changed_at,
+    s.next_attempt_at, s.error_code, s.rail_code, s.rail_reference, s.waits_for_person
   FROM {cell}.status_of_payments(ARRAY(
     SELECT k.outbox_id
     FROM unnest(instruction_ids, idempotency_keys) WITH ORDINALITY AS asked(instruction_id, idempotency_key, n)
     LEFT JOIN LATERAL (
       SELECT o.outbox_id
       FROM {cell}.payment_outbox_keys o
-      WHERE o.instruction_id = asked.instruction_id COLLATE "C" AND o.idempotency_key = asked.idempotency_key COLLATE "C"
+      WHERE o.instruction_id = asked.instruction_id COLLATE "C"
+        AND o.idempotency_key = asked.idempotency_key COLLATE "C"
         AND o.enqueued_by = ANY (logins)
       LIMIT 1) k ON true
     ORDER BY asked.n)) s

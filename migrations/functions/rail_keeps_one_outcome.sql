@@ -21,7 +21,8 @@ BEGIN
       JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
       JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version), false)
       AND (
-        SELECT f.since IS NULL OR f.since <= clock_timestamp() AND f.since > clock_timestamp() - (w.known - least(w.known / 10, interval '5 minutes'))
+        SELECT f.since IS NULL OR f.since <= clock_timestamp()
+          AND f.since > clock_timestamp() - (w.known - least(w.known / 10, interval '5 minutes'))
         FROM (SELECT {cell}.forgotten_since($1) AS since) f
         LEFT JOIN LATERAL (SELECT {cell}.rail_knows_keys_for($1) AS known) w ON f.since IS NOT NULL));
 END

@@ -13,11 +13,13 @@ AS $$
 BEGIN
   RETURN (
     SELECT coalesce((
-      SELECT min(CASE WHEN rules.one ->> 'resend_on_unknown' = 'SAME_KEY' THEN coalesce((rules.one ->> 'key_window')::interval, '0s') ELSE '0s' END)
+      SELECT min(CASE WHEN rules.one ->> 'resend_on_unknown' = 'SAME_KEY'
+        THEN coalesce((rules.one ->> 'key_window')::interval, '0s') ELSE '0s' END)
       FROM (
         SELECT a.rail_type FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = $1 ORDER BY a.attempt_no LIMIT 1) a
       JOIN {cell}.payment_rails r ON r.rail_type = a.rail_type
       JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version
-      CROSS JOIN LATERAL jsonb_array_elements(coalesce({cell}.rules_of_sends($1), '[]') || p.profile) AS rules(one)), '0s'));
+      CROSS JOIN LATERAL jsonb_array_elements(coalesce({cell}.rules_of_sends($1), '[]') || p.profile) AS rules(one)),
+        '0s'));
 END
 $$;

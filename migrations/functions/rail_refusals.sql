@@ -16,14 +16,16 @@ BEGIN
       SELECT a.completed_at
       FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $1
-        AND (a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL' OR a.state = 'UNKNOWN' AND a.error_code = 'RAIL_REFUSED')
+        AND (a.state = 'RETRYABLE' AND a.result = 'REFUSED_RAIL'
+          OR a.state = 'UNKNOWN' AND a.error_code = 'RAIL_REFUSED')
         AND a.attempt_no > coalesce((
           SELECT r.attempt_no
           FROM {cell}.payment_outbox_attempts r
           WHERE r.outbox_id = $1 AND r.state = 'REPLAYED'
           ORDER BY r.attempt_no DESC
           LIMIT 1), 0)
-        AND (SELECT c.next_action FROM {cell}.payment_outbox_attempts c WHERE c.outbox_id = $1 AND c.attempt_no = a.answers_attempt_no) = $2
+        AND (SELECT c.next_action FROM {cell}.payment_outbox_attempts c WHERE c.outbox_id = $1
+          AND c.attempt_no = a.answers_attempt_no) = $2
       ORDER BY a.attempt_no
       LIMIT 100));
 END

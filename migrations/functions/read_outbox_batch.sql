@@ -18,20 +18,25 @@ BEGIN
       WHEN jsonb_typeof(e.value) <> 'object' THEN {cell}.outbox_batch_item(e.n::integer, e.value)
       WHEN e.value - ARRAY['instruction_id', 'participant_id', 'idempotency_key', 'rail_type', 'payload',
           'not_before', 'expires_at', 'priority', 'headers', 'send_once'] = '{}'
-        AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL) AND i.priority IS NOT NULL
+        AND (i.not_before IS NULL) = (m.not_before IS NULL) AND (i.expires_at IS NULL) = (m.expires_at IS NULL)
+          AND i.priority IS NOT NULL
         AND i.send_once IS NOT NULL
-      THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before, m.expires_at,
+      THEN ROW(e.n, i.instruction_id, i.participant_id, i.idempotency_key, i.rail_type, i.payload, m.not_before,
+        m.expires_at,
         i.priority, i.headers, i.send_once, NULL, NULL, NULL, NULL, NULL)::{cell}.outbox_batch_item
       ELSE {cell}.outbox_batch_item(e.n::integer, e.value)
     END
     FROM jsonb_array_elements(items) WITH ORDINALITY AS e(value, n)
     CROSS JOIN LATERAL (
       SELECT e.value ->> 'instruction_id' AS instruction_id, e.value ->> 'participant_id' AS participant_id,
-        e.value ->> 'idempotency_key' AS idempotency_key, e.value ->> 'rail_type' AS rail_type, e.value -> 'payload' AS payload,
+        e.value ->> 'idempotency_key' AS idempotency_key, e.value ->> 'rail_type' AS rail_type,
+          e.value -> 'payload' AS payload,
         e.value ->> 'not_before' AS not_before, e.value ->> 'expires_at' AS expires_at,
-        CASE WHEN NOT e.value ? 'priority' THEN 1 WHEN e.value ->> 'priority' IN ('0', '1', '2') THEN (e.value ->> 'priority')::integer END AS priority,
+        CASE WHEN NOT e.value ? 'priority' THEN 1 WHEN e.value ->> 'priority' IN ('0', '1', '2')
+          THEN (e.value ->> 'priority')::integer END AS priority,
         coalesce(nullif(e.value -> 'headers', 'null'), '{}') AS headers,
-        CASE coalesce(e.value -> 'send_once', 'null') WHEN 'true' THEN true WHEN 'false' THEN false WHEN 'null' THEN false END AS send_once
+        CASE coalesce(e.value -> 'send_once', 'null') WHEN 'true' THEN true WHEN 'false' THEN false WHEN 'null'
+          THEN false END AS send_once
       OFFSET 0) i
     CROSS JOIN LATERAL (
       SELECT CASE WHEN i.not_before ~ p.moment THEN i.not_before::timestamptz END AS not_before,

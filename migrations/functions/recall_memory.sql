@@ -1,5 +1,7 @@
--- recall_memory(name text, beats bigint, beaten_at timestamptz, outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
---     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint, patience_ms bigint)
+-- recall_memory(name text, beats bigint, beaten_at timestamptz, outbox_id uuid, attempt_no integer,
+--               claimed_at timestamptz, own_name text)
+--     -> (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean,
+--         awaited text[], awaited_ms bigint, patience_ms bigint)
 --   Whether the data that a component remembers as confirmed is present, and which other components
 --   can vouch for this start of the server. name, beats and beaten_at are of the last heartbeat
 --   that the component remembers, and the next three arguments of its last claim; null if there is
@@ -25,7 +27,8 @@
 -- called by: executor, callbacks.
 CREATE OR REPLACE FUNCTION {cell}.recall_memory(name text, beats bigint, beaten_at timestamptz,
   outbox_id uuid, attempt_no integer, claimed_at timestamptz, own_name text)
-RETURNS TABLE (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean, awaited text[], awaited_ms bigint, patience_ms bigint)
+RETURNS TABLE (beats_missing boolean, claim_missing boolean, vouched boolean, known boolean, outdated boolean,
+  awaited text[], awaited_ms bigint, patience_ms bigint)
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -34,28 +37,33 @@ AS $$
       h.server_started_at = pg_postmaster_start_time() AS here,
       h.vouched AND h.server_started_at = pg_postmaster_start_time() AS vouched,
       h.kind = 'relayer' AND h.vouched AND h.server_started_at <> pg_postmaster_start_time() AS vouched_before,
-      CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start ELSE h.last_tick_at END AS before_start
+      CASE WHEN h.server_started_at = pg_postmaster_start_time() THEN h.tick_before_start
+        ELSE h.last_tick_at END AS before_start
     FROM {cell}.outbox_heartbeats h
   ),
   awaited AS MATERIALIZED (
     SELECT b.name, b.stale_after_ms
     FROM beat b
     WHERE b.kind = 'relayer' AND b.status <> 'stopped' AND NOT b.here AND b.name <> $7
-      AND b.last_tick_at > (SELECT coalesce(max(m.last_tick_at) FILTER (WHERE m.vouched_before), '-infinity') FROM beat m) - b.stale_after_ms * interval '1 millisecond'
+      AND b.last_tick_at > (SELECT coalesce(max(m.last_tick_at) FILTER (WHERE m.vouched_before), '-infinity')
+        FROM beat m) - b.stale_after_ms * interval '1 millisecond'
     ORDER BY b.name
     LIMIT 20
   )
   SELECT
     $1::text IS NOT NULL
       AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.beats >= $2::bigint)
-      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1 AND h.last_tick_at <= $3)) AS beats_missing,
-    $4::uuid IS NOT NULL AND ($6::timestamptz > clock_timestamp() - interval '1 day' OR NOT {cell}.left_the_archive($4)) AND (
+      AND ($3::timestamptz > clock_timestamp() - interval '1 day' OR EXISTS (SELECT FROM {cell}.outbox_heartbeats h
+        WHERE h.name = $1 AND h.last_tick_at <= $3)) AS beats_missing,
+    $4::uuid IS NOT NULL AND ($6::timestamptz > clock_timestamp() - interval '1 day' OR NOT {cell}.left_the_archive($4))
+      AND (
       SELECT true FROM {cell}.payment_outbox_attempts a
       WHERE a.outbox_id = $4 AND a.attempt_no = $5::integer AND a.claimed_at = $6
       LIMIT 1) IS NULL AS claim_missing,
     EXISTS (SELECT FROM beat b WHERE b.vouched AND b.kind <> 'callback') AS vouched,
     EXISTS (SELECT FROM beat b WHERE b.kind = 'relayer') AS known,
-    coalesce((SELECT max(b.before_start) FROM beat b WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false)
+    coalesce((SELECT max(b.before_start) FROM beat b
+      WHERE b.kind = 'relayer') > $3::timestamptz + interval '15 minutes', false)
       OR coalesce($3::timestamptz <= clock_timestamp() - interval '1 day', false)
         AND NOT EXISTS (SELECT FROM {cell}.outbox_heartbeats h WHERE h.name = $1) AS outdated,
     ARRAY(SELECT w.name FROM awaited w ORDER BY w.name) AS awaited,

@@ -14,17 +14,21 @@ BEGIN
   IF (report ->> 'state' = 'DISPATCHED' AND coalesce(report ->> 'result', 'EXECUTED') IN ({executing_results})
     OR report ->> 'state' = 'FAILED' AND report ->> 'result' = 'REFUSED') IS NOT TRUE
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback must report that a payment was executed or that it was refused';
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'a callback must report that a payment was executed or that it was refused';
   END IF;
   IF coalesce(report ->> 'rail_type', '') = '' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a callback must name the rail that reports: it is evidence only of payments of that rail';
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'a callback must name the rail that reports: it is evidence only of payments of that rail';
   END IF;
   RETURN {cell}.record_late_outcome((
     SELECT jsonb_object_agg(e.key, e.value)
       || jsonb_build_object('dead_reason', CASE report ->> 'state' WHEN 'FAILED' THEN 'FAILED' END)
-      || '{"outcome_unknown": false, "provisional": false, "counts_send": false, "delay_ms": 0, "send_count": 0, "inquiry_count": 0}'
+      || '{"outcome_unknown": false, "provisional": false, "counts_send": false, "delay_ms": 0, "send_count": 0, '
+        '"inquiry_count": 0}'
     FROM jsonb_each(report) e
-    WHERE e.key IN ('attempt_id', 'outbox_id', 'rail_type', 'state', 'result', 'rail_reference', 'rail_code', 'code_table',
+    WHERE e.key IN ('attempt_id', 'outbox_id', 'rail_type', 'state', 'result', 'rail_reference', 'rail_code',
+      'code_table',
       'error_code', 'error_message', 'worker_id')));
 END
 $$;

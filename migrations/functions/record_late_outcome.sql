@@ -67,7 +67,8 @@ BEGIN
   settled := {cell}.server_is_settled();
   unseen := NOT settled AND NOT EXISTS (
     SELECT FROM {cell}.payment_outbox_suspensions s
-    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline());
+    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time()
+      AND s.timeline = {cell}.server_timeline());
   FOR try IN 1..tries_max LOOP
     -- The first statement excludes claims; the second reads the rows as they are now. An
     -- instruction that was put back is not pending, whatever its pending row contains: the archive
@@ -81,7 +82,8 @@ BEGIN
     THEN
       RETURN 'MINE';
     END IF;
-    SELECT coalesce(max(a.attempt_no), 0) INTO last_no FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = o.outbox_id;
+    SELECT coalesce(max(a.attempt_no), 0) INTO last_no FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = o.outbox_id;
     SELECT a.* INTO last FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = o.outbox_id AND a.state <> 'LATE_OUTCOME' ORDER BY a.attempt_no DESC LIMIT 1;
     -- A failover lost a claim that the archive does not have. Its evidence counts; its number does
@@ -117,10 +119,12 @@ BEGIN
     -- An inquiry also reports on a send: that the rail has the payment in progress, or, for a
     -- forgotten claim, the unknown outcome with which it was made.
     counts := o.state = 'UNKNOWN' AND coalesce(o.counts_send, false);
-    doubts := coalesce(o.state = 'ACCEPTED' OR counts OR o.result = 'IN_PROGRESS' OR forgotten AND o.outcome_unknown AND NOT executes, false);
+    doubts := coalesce(o.state = 'ACCEPTED'
+      OR counts OR o.result = 'IN_PROGRESS' OR forgotten AND o.outcome_unknown AND NOT executes, false);
     claim := CASE WHEN is_claimed THEN last END;
     IF o.rail_type <> coalesce(last.rail_type, waiting.rail_type) THEN
-      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id, o.rail_type);
+      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = format('outbox_id %s is not of rail %s', o.outbox_id,
+        o.rail_type);
     END IF;
     IF last_no = 0 AND NOT is_waiting AND {cell}.left_the_archive(o.outbox_id) THEN
       RETURN 'RETIRED';
@@ -148,12 +152,14 @@ BEGIN
       own := is_claimed AND claim_no IS NOT DISTINCT FROM claim.attempt_no;
       -- The knowledge of restores with which the worker called may be outdated. A refusal of a send
       -- that counts as lost is not evaluated again later either.
-      IF unseen AND (own AND o.state = 'FAILED' OR (refuses OR spent) AND (is_waiting OR last.state = 'PARKED') AND o.claim_no IS NOT NULL AND NOT forgotten) THEN
+      IF unseen AND (own AND o.state = 'FAILED' OR (refuses OR spent) AND (is_waiting OR last.state = 'PARKED')
+        AND o.claim_no IS NOT NULL AND NOT forgotten) THEN
         RAISE EXCEPTION USING ERRCODE = 'RH011',
           MESSAGE = format('the outcome that may end outbox_id %s unpaid is not recorded yet: no component has compared this start of the server with what it remembers, and a send of the payment may be forgotten', o.outbox_id),
           HINT = 'Call again. A relayer compares as soon as it reaches the server.';
       END IF;
-      whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts) AND {cell}.refusal_covers_all_sends(o.outbox_id, o.claim_no IS NULL);
+      whole := o.result = 'REFUSED' AND (settled OR own) AND NOT (forgotten AND doubts)
+        AND {cell}.refusal_covers_all_sends(o.outbox_id, o.claim_no IS NULL);
       IF own OR is_claimed AND (o.claim_no IS NULL AND (executes OR whole OR NOT refuses)) THEN
         answer := {cell}.answer_open_claim(o, claim, last_no, whole);
         PERFORM {cell}.close_answered_letters(ARRAY[o.outbox_id]);
@@ -161,7 +167,8 @@ BEGIN
       END IF;
 
       knows_for := CASE WHEN executes AND of_send THEN {cell}.rail_knows_keys_for(o.outbox_id) END;
-      IF refuses AND last.state = 'FAILED' AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
+      IF refuses AND last.state = 'FAILED'
+        AND last.result IN ({refusing_results}) AND last.error_code IS DISTINCT FROM 'RESOLVED'
         AND NOT is_waiting AND NOT doubts AND NOT forgotten
         -- A new reference is stored: the rail may still report an execution under it.
         AND (o.rail_reference IS NULL OR EXISTS (
@@ -173,13 +180,15 @@ BEGIN
         WHERE a.outbox_id = o.outbox_id
           AND CASE
             -- An operator's evidence is not a statement of the rail.
-            WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
+            WHEN executes THEN (a.state = 'DISPATCHED' AND a.error_code IS DISTINCT FROM 'RESOLVED'
+              OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')
               AND coalesce(a.rail_reference = o.rail_reference, o.rail_reference IS NULL)
               -- Two sends may both have been executed if the rail no longer remembered the key. An
               -- execution that no send itself reported hides that of a send, if there are other
               -- sends further apart than that.
               AND (NOT of_send OR (
-                SELECT coalesce(bool_or(e.claimed_at = o.claimed_at OR greatest(e.claimed_at - o.claimed_at, o.claimed_at - e.claimed_at) < knows_for),
+                SELECT coalesce(bool_or(e.claimed_at = o.claimed_at
+                  OR greatest(e.claimed_at - o.claimed_at, o.claimed_at - e.claimed_at) < knows_for),
                   knows_for > (
                     SELECT greatest(max(t.claimed_at), o.claimed_at) - least(min(t.claimed_at), o.claimed_at)
                     FROM {cell}.sends_of(o.outbox_id) s
@@ -239,9 +248,11 @@ BEGIN
             WHERE a.outbox_id = o.outbox_id AND a.attempt_id <> o.attempt_id AND a.rail_reference <> o.rail_reference
               AND (a.state = 'DISPATCHED' OR a.state = 'LATE_OUTCOME' AND a.result = 'EXECUTED')))
           OR refuses AND last.state = 'DISPATCHED'
-            AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no AND {cell}.refusal_covers_all_sends(o.outbox_id, false)
+            AND (o.result = 'REFUSED' OR claim_no = last.answers_attempt_no
+              AND {cell}.refusal_covers_all_sends(o.outbox_id, false)
               OR NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id) s WHERE NOT s.settled))
-          OR denies AND last.error_code IS NOT DISTINCT FROM 'RESOLVED' AND NOT {cell}.send_may_be_forgotten(o.outbox_id)
+          OR denies AND last.error_code IS NOT DISTINCT FROM 'RESOLVED'
+            AND NOT {cell}.send_may_be_forgotten(o.outbox_id)
             AND last.state = 'DISPATCHED' AND last.answers_attempt_no IS NULL
             AND NOT EXISTS (SELECT FROM {cell}.standing_sends(o.outbox_id))
             -- No conflict if the rail has meanwhile confirmed the evidence.
@@ -252,12 +263,14 @@ BEGIN
           OR executes AND {cell}.executed_twice(o.outbox_id, last_no, false)
           OR denies AND last.state = 'DISPATCHED' AND NOT torn AND {cell}.refused_and_executed(o.outbox_id, 0)
           OR doubts AND NOT counts AND last.state IN ({unpaid_states})
-            AND (claim_no IS NULL OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+            AND (claim_no IS NULL
+              OR last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
           OR counts AND last.state IN ({unpaid_states})
             AND (claim_no IS NULL OR last.result IS NULL OR last.result NOT IN ({refusing_results}))
           OR doubts AND forgotten AND last.state = 'DISPATCHED' AND {cell}.rests_on_acceptance(o.outbox_id)
         THEN
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
+            ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';
         END IF;
         RETURN 'LATE';
@@ -268,20 +281,24 @@ BEGIN
         -- The rail contradicts itself: the payment is recorded as executed, and an operator
         -- decides.
         IF executes AND {cell}.refused_and_executed(o.outbox_id, last_no) THEN
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'], ARRAY[coalesce(o.error_code, o.rail_code)]);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['CONFLICT'],
+            ARRAY[coalesce(o.error_code, o.rail_code)]);
           RETURN 'CONFLICT';
         ELSIF executes THEN
           UPDATE {cell}.payment_dead_letters d
-          SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user, updated_at = clock_timestamp()
+          SET status = 'resolved', note = 'the rail''s own evidence came late', actor = session_user,
+            updated_at = clock_timestamp()
           WHERE d.outbox_id = o.outbox_id AND d.reason <> 'TAMPERED' AND d.status NOT IN ({closed_letters});
         ELSE
-          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['FAILED'], ARRAY[coalesce(o.error_code, o.rail_code)]);
+          PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id],
+            ARRAY['FAILED'], ARRAY[coalesce(o.error_code, o.rail_code)]);
         END IF;
         RETURN 'SETTLED';
       ELSIF is_waiting AND spent AND waiting.next_action = 'SEND' THEN
         PERFORM {cell}.append_outbox_row(o, {cell}.uuidv7(), last_no + 2, 'PARKED', NULL, true, NULL, NULL);
         DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = o.outbox_id;
-        PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'], ARRAY[coalesce(o.error_code, o.rail_code)]);
+        PERFORM {cell}.open_dead_letters(ARRAY[o.outbox_id], ARRAY['OUTCOME_UNKNOWN'],
+          ARRAY[coalesce(o.error_code, o.rail_code)]);
         RETURN 'SETTLED';
       ELSIF is_waiting THEN
         tells_of_send := coalesce(forgotten AND (o.counts_send OR doubts AND o.result IN ({inquiry_results})), false);
@@ -297,7 +314,8 @@ BEGIN
           -- send that a forgotten inquiry asked about was made before that inquiry.
           first_sent_at = CASE WHEN tells_of_send THEN least(p.first_sent_at, o.claimed_at) ELSE p.first_sent_at END,
           last_sent_at = CASE WHEN tells_of_send THEN greatest(p.last_sent_at, o.claimed_at) ELSE p.last_sent_at END,
-          render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version) ELSE p.render_version END,
+          render_version = CASE WHEN forgotten AND o.counts_send THEN coalesce(p.render_version, o.render_version)
+            ELSE p.render_version END,
           send_count = p.send_count + CASE WHEN tells_of_send THEN 1 ELSE 0 END,
           next_action = CASE WHEN o.state = 'ACCEPTED' OR doubts AND NOT counts THEN 'INQUIRE' ELSE p.next_action END
         WHERE p.outbox_id = o.outbox_id;

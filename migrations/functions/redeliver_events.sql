@@ -20,18 +20,22 @@ DECLARE
 BEGIN
   PERFORM {cell}.require_reason($3);
   -- The deliveries that a worker has in progress belong to the earlier epoch, and are not noted.
-  UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1, paused_at = NULL, pause_reason = NULL WHERE e.endpoint_id = $1 COLLATE "C";
+  UPDATE {cell}.payment_event_endpoints e SET epoch = e.epoch + 1, paused_at = NULL, pause_reason = NULL
+    WHERE e.endpoint_id = $1 COLLATE "C";
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint', HINT = 'See them all: railhead events endpoints.';
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such endpoint',
+      HINT = 'See them all: railhead events endpoints.';
   END IF;
   IF $2 IS NOT NULL THEN
     SELECT e.* INTO asked FROM {cell}.payment_event_endpoints e WHERE e.endpoint_id = $1 COLLATE "C";
     first := {cell}.outcome_feed_since($2);
     -- The cursor never moves forward: earlier events that are not delivered yet would be skipped.
     UPDATE {cell}.payment_event_endpoints e
-    SET place_system = s.system_identifier::text, place_xact = first, place_outbox_id = NULL, place_attempt_no = NULL, place_attempt_id = NULL
+    SET place_system = s.system_identifier::text, place_xact = first, place_outbox_id = NULL, place_attempt_no = NULL,
+      place_attempt_id = NULL
     FROM pg_control_system() s
-    CROSS JOIN {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no, asked.place_attempt_id, asked.place_system) p
+    CROSS JOIN {cell}.outcome_place(asked.place_xact, asked.place_outbox_id, asked.place_attempt_no,
+      asked.place_attempt_id, asked.place_system) p
     WHERE e.endpoint_id = $1 COLLATE "C" AND first <= p.to_xact;
   END IF;
   UPDATE {cell}.payment_event_retries r SET next_at = clock_timestamp(), tries = 0 WHERE r.endpoint_id = $1 COLLATE "C";

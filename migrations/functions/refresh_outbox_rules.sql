@@ -18,10 +18,12 @@ AS $$
 BEGIN
   PERFORM FROM {cell}.payment_outbox_rules r WHERE r.singleton FOR UPDATE;
   INSERT INTO {cell}.payment_outbox_rules AS r
-    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers, rail_types, forbidden, digits,
+    (allow_second_key, rail_key_namespace, payload_bytes_max, headers_bytes_max, payload_depth_max, refuse_card_numbers,
+      rail_types, forbidden, digits,
      required, closed_gates)
-  SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers,
-    ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type),
+  SELECT s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+    s.refuse_card_numbers, ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL
+      ORDER BY p.rail_type),
     ARRAY(
       SELECT '%' || replace(replace(replace(f.key, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_') || '":%'
       FROM {cell}.payment_forbidden_keys f ORDER BY f.key),

@@ -15,6 +15,7 @@ BEGIN
       ELSE format('%s of %I.%I is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME) END,
     HINT = CASE WHEN strpos(TG_NAME, '_append_only') > 0
       THEN 'Append a row that says what is true now; nothing that was written is ever changed or removed.'
-      ELSE 'Payments depend on its rows. They are changed by components, and by functions that log the operator and the reason.' END;
+      ELSE 'Payments depend on its rows. They are changed by components, and by functions that log the operator '
+        'and the reason.' END;
 END
 $$;

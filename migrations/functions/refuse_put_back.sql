@@ -17,6 +17,7 @@ BEGIN
       WHERE a.outbox_id = refuse_put_back.outbox_id
       ORDER BY a.state = 'LATE_OUTCOME', a.attempt_no DESC
       LIMIT 1)),
-    HINT = 'It is quarantined. Find out who put it back; then close its dead letter, or resolve it if it may have been paid.';
+    HINT = 'It is quarantined. Find out who put it back; then close its dead letter, or resolve it if it may have '
+      'been paid.';
 END
 $$;

@@ -28,7 +28,8 @@ BEGIN
     ),
     refusal AS (
       SELECT a.* FROM a
-      WHERE a.attempt_no > {cell}.judged_to($1, true) AND a.result IN ({refusing_results}) AND a.error_code IS DISTINCT FROM 'RESOLVED'
+      WHERE a.attempt_no > {cell}.judged_to($1, true) AND a.result IN ({refusing_results})
+        AND a.error_code IS DISTINCT FROM 'RESOLVED'
     ),
     standing AS (
       SELECT s.* FROM {cell}.standing_sends($1) s

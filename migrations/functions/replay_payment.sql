@@ -6,11 +6,13 @@
 -- errors:  RH002 without a reason, RH006 expires_at is past, RH010 unknown
 --          instruction, RH020 it can't be replayed, with the reason, or a suspension is
 --          open; 55P03 after 5 s of waiting for a lock.
--- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles, payment_outbox_suspensions,
+-- reads:   payment_outbox_keys, payment_outbox_attempts, payment_rails, payment_rail_profiles,
+--          payment_outbox_suspensions,
 --          and what require_settled_server and forgotten_since read.
 -- writes:  payment_outbox_attempts, payment_outbox_pending, payment_dead_letters, payment_operator_log.
 -- locks:   the keys row, then pending or letter.   called by: operator.
-CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL) RETURNS integer
+CREATE OR REPLACE FUNCTION {cell}.replay_payment(outbox_id uuid, reason text, expires_at timestamptz DEFAULT NULL)
+  RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 SET lock_timeout = '5s'
@@ -32,7 +34,8 @@ BEGIN
   PERFORM {cell}.require_reason(replay_payment.reason);
   PERFORM {cell}.require_settled_server('a replay');
   IF replay_payment.expires_at <= clock_timestamp() THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is already past', HINT = 'Give a later time, or none.';
+    RAISE EXCEPTION USING ERRCODE = 'RH006', MESSAGE = 'expires_at is already past',
+      HINT = 'Give a later time, or none.';
   END IF;
   PERFORM {cell}.lock_payment(replay_payment.outbox_id);
   SELECT d.* INTO letter FROM {cell}.payment_dead_letters d WHERE d.outbox_id = replay_payment.outbox_id FOR UPDATE;
@@ -52,7 +55,8 @@ BEGIN
   IF letter.reason = 'UNCLAIMABLE' THEN
     IF {cell}.put_back_after(replay_payment.outbox_id) IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed', {cell}.put_back_after(replay_payment.outbox_id)),
+        MESSAGE = format('the instruction is %s and was put back in pending: it can''t be replayed',
+          {cell}.put_back_after(replay_payment.outbox_id)),
         HINT = 'Close its dead letter, or resolve it if it may have been paid.';
     END IF;
     UPDATE {cell}.payment_outbox_pending p
@@ -63,7 +67,8 @@ BEGIN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('the instruction is %s and has no row in pending: it can''t be replayed',
           coalesce({cell}.payment_outbox_state(replay_payment.outbox_id), 'gone from the archive')),
-        HINT = 'Find out who removed the row. Find out from the rail what became of the payment, then resolve it with that evidence.';
+        HINT = 'Find out who removed the row. Find out from the rail what became of the payment, then resolve it with '
+          'that evidence.';
     END IF;
     PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
     PERFORM {cell}.log_operator_act('REPLAY', letter.instruction_id, replay_payment.outbox_id, replay_payment.reason);
@@ -92,13 +97,17 @@ BEGIN
       MESSAGE = format('a dead letter of reason %s is not replayed: %s', letter.reason,
         CASE letter.reason WHEN 'TAMPERED' THEN 'its payload is not the one that was enqueued'
           ELSE 'the payment may have been made' END),
-      HINT = CASE WHEN letter.reason = 'OUTCOME_UNKNOWN' AND clock_timestamp() - sends.first_at >= (profile #>> '{inquiry,not_found_until}')::interval
-          THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such payment" no longer proves anything. ' ELSE '' END
-        || 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+      HINT = CASE WHEN letter.reason = 'OUTCOME_UNKNOWN'
+        AND clock_timestamp() - sends.first_at >= (profile #>> '{inquiry,not_found_until}')::interval
+          THEN 'Its first send is older than inquiry.not_found_until of the profile: the rail''s "no such '
+            'payment" no longer proves anything. ' ELSE '' END
+        || 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may be '
+          'replayed after that.';
   END IF;
   IF last.state IS NULL OR last.state NOT IN ({replayable_states}) THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the instruction is %s and can''t be replayed', coalesce(last.state::text, 'gone from the archive'));
+      MESSAGE = format('the instruction is %s and can''t be replayed',
+        coalesce(last.state::text, 'gone from the archive'));
   END IF;
   IF EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
@@ -114,12 +123,15 @@ BEGIN
   IF EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = replay_payment.outbox_id AND a.attempt_no > last.attempt_no AND a.state = 'LATE_OUTCOME'
-      AND (a.result = 'EXECUTED' OR (last.result IS DISTINCT FROM 'REFUSED' OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
+      AND (a.result = 'EXECUTED' OR (last.result IS DISTINCT FROM 'REFUSED'
+        OR last.error_code IS NOT DISTINCT FROM 'RESOLVED')
         AND (a.result IN ({doubtful_results}, 'IN_PROGRESS') OR a.outcome_unknown AND NOT last.outcome_unknown)))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made', last.attempt_no, last.state),
-      HINT = 'Find out from the rail. If it was not made, close the dead letter, and the participant enqueues it again as a new instruction.';
+      MESSAGE = format('what became known after row %s called it %s contradicts that: the payment may have been made',
+        last.attempt_no, last.state),
+      HINT = 'Find out from the rail. If it was not made, close the dead letter, and the participant enqueues it '
+        'again as a new instruction.';
   END IF;
   IF whole.payload IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'no row has the payload any more: it can''t be replayed',
@@ -128,12 +140,14 @@ BEGIN
   IF {cell}.payment_outbox_fingerprint(whole.participant_id, whole.rail_type, whole.payload) <> (
     SELECT k.fingerprint FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = replay_payment.outbox_id)
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH020', MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
+    RAISE EXCEPTION USING ERRCODE = 'RH020',
+      MESSAGE = 'the payload is not the one that was enqueued: it can''t be replayed',
       HINT = 'Find out who changed it. The participant enqueues the payment again as a new instruction.';
   END IF;
   IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('it may have been sent, and rail %s wants a new id for another try: a replay keeps the old one', last.rail_type),
+      MESSAGE = format('it may have been sent, and rail %s wants a new id for another try: a replay keeps the old one',
+        last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
 
@@ -145,36 +159,47 @@ BEGIN
   sent_under := coalesce({cell}.rules_of_sends(replay_payment.outbox_id), '[]') || profile;
   SELECT min(w), max(w) INTO key_window, known_for
   FROM (SELECT coalesce((r ->> 'key_window')::interval, '0s') AS w FROM jsonb_array_elements(sent_under) r) r;
-  IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY') FROM jsonb_array_elements(sent_under) r)
+  IF doubted AND (SELECT bool_and(coalesce(r ->> 'resend_on_unknown', 'NEVER') = 'SAME_KEY')
+    FROM jsonb_array_elements(sent_under) r)
     -- For a send that was made before an acceptance of a timeline, the key may be as old as the
     -- earliest forgotten send (payment.Claim.Weigh).
     AND (
-      SELECT f.at <= clock_timestamp() AND f.at > clock_timestamp() - (key_window - least(key_window / 10, interval '5 minutes'))
-      FROM (SELECT {cell}.key_since(replay_payment.outbox_id, known_for + least(known_for / 10, interval '5 minutes'), least(sends.first_at, told.first_at, (
+      SELECT f.at <= clock_timestamp() AND f.at > clock_timestamp() - (key_window - least(key_window / 10,
+        interval '5 minutes'))
+      FROM (SELECT {cell}.key_since(replay_payment.outbox_id, known_for + least(known_for / 10, interval '5 minutes'),
+        least(sends.first_at, told.first_at, (
         SELECT min(s.known_until) FROM {cell}.payment_outbox_suspensions s
-        WHERE sends.first_at > s.known_until AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))) AS at) f) IS NOT TRUE
+        WHERE sends.first_at > s.known_until
+          AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))) AS at) f) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice', last.rail_type),
-      HINT = 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may be replayed after that.';
+      MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice',
+        last.rail_type),
+      HINT = 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may '
+        'be replayed after that.';
   END IF;
 
   -- The pending row of an ended instruction was put back.
   DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = replay_payment.outbox_id;
-  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = replay_payment.outbox_id;
+  SELECT max(a.attempt_no) + 1 INTO number FROM {cell}.payment_outbox_attempts a
+    WHERE a.outbox_id = replay_payment.outbox_id;
   INSERT INTO {cell}.payment_outbox_attempts
-    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, profile_version, error_message, outcome_unknown, provisional)
-  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'REPLAYED', clock_timestamp(), version, replay_payment.reason, doubted, false);
+    (attempt_id, outbox_id, rail_type, attempt_no, state, completed_at, profile_version, error_message, outcome_unknown,
+      provisional)
+  VALUES ({cell}.uuidv7(), last.outbox_id, last.rail_type, number, 'REPLAYED', clock_timestamp(), version,
+    replay_payment.reason, doubted, false);
   INSERT INTO {cell}.payment_outbox_pending
-    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at, headers,
+    (outbox_id, participant_id, rail_type, payload, attempt_count, next_attempt_at, created_at, priority, expires_at,
+      headers,
      outcome_unknown, first_sent_at, last_sent_at, render_version)
-  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(), whole.enqueued_at,
-    whole.priority, replay_payment.expires_at, copy.headers, doubted,
+  SELECT last.outbox_id, whole.participant_id, whole.rail_type, copy.payload, number, clock_timestamp(),
+    whole.enqueued_at, whole.priority, replay_payment.expires_at, copy.headers, doubted,
     least(sends.first_at, told.first_at), greatest(sends.last_at, told.last_at), sends.render_version
   FROM {cell}.payment_outbox_attempts copy -- only older rows have a payload of their own
   WHERE copy.outbox_id = replay_payment.outbox_id AND copy.attempt_no = whole.attempt_no;
   PERFORM {cell}.close_letter(replay_payment.outbox_id, 'manual_replay', replay_payment.reason);
-  PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id, replay_payment.reason,
+  PERFORM {cell}.log_operator_act('REPLAY', {cell}.instruction_of(last.outbox_id), last.outbox_id,
+    replay_payment.reason,
     jsonb_build_object('letter', letter.reason, 'attempt_no', number));
   RETURN number;
 END

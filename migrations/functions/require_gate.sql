@@ -11,13 +11,16 @@ BEGIN
   IF scope = 'cell' AND name = '*' THEN
     RETURN;
   ELSIF scope = 'rail' THEN
-    IF NOT EXISTS (SELECT FROM {cell}.payment_rails r WHERE r.rail_type = require_gate.name AND r.profile_version IS NOT NULL) THEN
-      RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', coalesce(quote_literal(left(name, 64)), 'NULL')),
+    IF NOT EXISTS (SELECT FROM {cell}.payment_rails r WHERE r.rail_type = require_gate.name
+      AND r.profile_version IS NOT NULL) THEN
+      RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell',
+        coalesce(quote_literal(left(name, 64)), 'NULL')),
         HINT = 'Use a rail_type of payment_rails; the whole cell is scope cell, name *.';
     END IF;
   ELSIF scope = 'participant' THEN
     IF NOT EXISTS (SELECT FROM {cell}.participant_outbox_sequences s WHERE s.participant_id = require_gate.name) THEN
-      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here', HINT = 'Check the participant_id.';
+      RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'this participant has never enqueued anything here',
+        HINT = 'Check the participant_id.';
     END IF;
   ELSE
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'there is no such gate',

@@ -41,7 +41,8 @@ BEGIN
   SELECT f.* INTO told FROM {cell}.forgotten_sends($1) f;
   -- If nothing was sent, or every send was refused, there is nothing to ask, unless the rail has
   -- reported otherwise.
-  IF (sends.n + told.n = 0 OR {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'REFUSED') AND last.outcome_unknown IS NOT TRUE
+  IF (sends.n + told.n = 0 OR {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'REFUSED')
+    AND last.outcome_unknown IS NOT TRUE
     AND letter IS DISTINCT FROM 'CONFLICT' AND NOT {cell}.send_may_be_forgotten($1)
   THEN
     RETURN false;
@@ -59,7 +60,8 @@ BEGIN
   LIMIT 1;
   IF asked.result = 'EXECUTED' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the rail reported that it executed the payment (row %s): it can''t be resolved as not executed', asked.attempt_no),
+      MESSAGE = format('the rail reported that it executed the payment (row %s): it can''t be resolved as not executed',
+        asked.attempt_no),
       HINT = 'Compare with the rail''s statement. If it has the payment, resolve it as executed, with its reference.';
   END IF;
   IF {cell}.inquiry_said_not_executed($1, profile, sends.first_at, sends.last_at) THEN
@@ -68,24 +70,29 @@ BEGIN
   IF rail_silent IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = CASE WHEN asked.attempt_no IS NULL
-        THEN 'the rail answers inquiries and was not asked within 15 minutes: the payment can''t be resolved as not executed without its answer'
+        THEN 'the rail answers inquiries and was not asked within 15 minutes: the payment can''t be resolved as not '
+          'executed without its answer'
         WHEN asked.result = 'NOT_SENT'
         THEN format('the inquiry did not reach the rail (row %s, NOT_SENT): it does not prove that the payment was not executed', asked.attempt_no)
         ELSE format('the rail''s answer to an inquiry (row %s, %s) does not prove that the payment was not executed',
           asked.attempt_no, coalesce(asked.result, 'no result')) END,
-      HINT = 'Ask it: railhead payment inquire. If no answer proves anything and your evidence is sufficient without one, use --rail-silent, which is recorded.';
+      HINT = 'Ask it: railhead payment inquire. If no answer proves anything and your evidence is sufficient without '
+        'one, use --rail-silent, which is recorded.';
   END IF;
   SELECT p.next_attempt_at INTO due_at FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = $1;
-  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons}) AND {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'OUTCOME_UNKNOWN'
+  IF asked.attempt_no IS NULL AND letter IN ({asked_reasons})
+    AND {cell}.payment_certainty($1, {cell}.server_is_settled()) = 'OUTCOME_UNKNOWN'
     AND due_at IS DISTINCT FROM 'infinity' -- which is quarantined
     AND (last.state = 'PARKED' OR {cell}.operator_asked($1, last.attempt_no + 1))
-    AND {cell}.pause_of(last.rail_type, (SELECT k.participant_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = $1)) IS NULL
+    AND {cell}.pause_of(last.rail_type, (SELECT k.participant_id FROM {cell}.payment_outbox_keys k
+      WHERE k.outbox_id = $1)) IS NULL
     AND NOT EXISTS (SELECT FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL)
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = 'the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not known',
       HINT = CASE WHEN last.state = 'PARKED' THEN 'Ask it: railhead payment inquire.'
-        WHEN due_at > clock_timestamp() + interval '15 minutes' THEN 'Its inquiry was postponed: railhead payment send-now makes it due.'
+        WHEN due_at > clock_timestamp() + interval '15 minutes'
+          THEN 'Its inquiry was postponed: railhead payment send-now makes it due.'
         ELSE 'Its inquiry is in progress: check again in a moment, with railhead payment show and railhead status.' END;
   END IF;
   RETURN true;

@@ -15,14 +15,17 @@ BEGIN
   -- this one.
   IF EXISTS (
     SELECT FROM {cell}.payment_outbox_suspensions s
-    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+    WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time()
+      AND s.timeline = {cell}.server_timeline())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
-      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead timeline accept --since TIME --reason WHY, with the time since which lanes are suspended.';
+      HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead '
+        'timeline accept --since TIME --reason WHY, with the time since which lanes are suspended.';
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'RH020',
     MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s waits until one has', act),
-    HINT = 'Start a relayer, or wait some seconds until one has checked the server, and repeat this. If lanes are suspended then, compare with the rails first.';
+    HINT = 'Start a relayer, or wait some seconds until one has checked the server, and repeat this. If lanes are '
+      'suspended then, compare with the rails first.';
 END
 $$;

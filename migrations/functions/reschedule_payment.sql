@@ -26,12 +26,14 @@ BEGIN
       HINT = 'To hold instructions for longer, pause their participant or rail.';
   END IF;
   PERFORM {cell}.lock_payment(reschedule_payment.outbox_id);
-  SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = reschedule_payment.outbox_id FOR UPDATE;
+  SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p
+    WHERE p.outbox_id = reschedule_payment.outbox_id FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: only a pending instruction has a due time',
         coalesce({cell}.payment_outbox_state(reschedule_payment.outbox_id), 'gone from the archive')),
-      HINT = 'A claimed instruction is in progress. Use payment inquire for a parked one, and dead-letter replay for one that has failed.';
+      HINT = 'A claimed instruction is in progress. Use payment inquire for a parked one, and dead-letter replay for '
+        'one that has failed.';
   END IF;
   IF {cell}.put_back_after(reschedule_payment.outbox_id) IS NOT NULL OR waiting.next_attempt_at = 'infinity' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
@@ -50,12 +52,14 @@ BEGIN
         MESSAGE = format('rail %s can''t be asked: the instruction waits for the rail''s callback', waiting.rail_type),
         HINT = 'It is parked at its callback_deadline. A callback before then ends it.';
     END IF;
-    moment := greatest(moment, waiting.last_sent_at + coalesce((profile #>> '{inquiry,not_before}')::interval, interval '0'));
+    moment := greatest(moment, waiting.last_sent_at + coalesce((profile #>> '{inquiry,not_before}')::interval,
+      interval '0'));
   END IF;
   IF waiting.next_action = 'SEND' AND moment >= waiting.expires_at THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('it expires at %s and would not be sent', waiting.expires_at),
-      HINT = CASE WHEN waiting.expires_at > clock_timestamp() THEN 'Choose an earlier time.' ELSE 'The reaper ends it.' END;
+      HINT = CASE WHEN waiting.expires_at > clock_timestamp() THEN 'Choose an earlier time.'
+        ELSE 'The reaper ends it.' END;
   END IF;
 
   UPDATE {cell}.payment_outbox_pending p SET next_attempt_at = moment WHERE p.outbox_id = reschedule_payment.outbox_id;

@@ -68,7 +68,8 @@ BEGIN
     OR resolve_payment.executed AND coalesce(btrim(resolve_payment.rail_reference), '') = ''
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
-      MESSAGE = 'evidence is incomplete: it needs executed or not, its date, the document, and the rail''s reference if executed',
+      MESSAGE = 'evidence is incomplete: it needs executed or not, its date, the document, and the rail''s reference '
+        'if executed',
       HINT = 'The document names the evidence: a statement, a ticket, a letter.';
   END IF;
   IF octet_length(resolve_payment.rail_reference) > 256 OR octet_length(resolve_payment.document) > 500 THEN
@@ -111,15 +112,19 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the instruction is %s: there is nothing to resolve',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
-      HINT = 'Resolve a dead letter with an unknown outcome or a conflict, or, with proof of execution, an instruction that is pending, FAILED or CANCELLED. Replay or close FAILED and EXPIRED; replay or cancel UNCLAIMABLE if nothing was sent.';
+      HINT = 'Resolve a dead letter with an unknown outcome or a conflict, or, with proof of execution, an '
+        'instruction that is pending, FAILED or CANCELLED. Replay or close FAILED and EXPIRED; replay or cancel '
+        'UNCLAIMABLE if nothing was sent.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a
   WHERE a.outbox_id = resolve_payment.outbox_id AND a.state = 'DISPATCHED';
   IF resolve_payment.executed AND before < last.attempt_no THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('row %s is DISPATCHED and row %s revoked it: an instruction has at most one DISPATCHED row', before, last.attempt_no),
-      HINT = 'Escalate its dead letter, and neither close nor replay it, so that it is not paid again. Correct the books outside Railhead.';
+      MESSAGE = format('row %s is DISPATCHED and row %s revoked it: an instruction has at most one DISPATCHED row',
+        before, last.attempt_no),
+      HINT = 'Escalate its dead letter, and neither close nor replay it, so that it is not paid again. Correct the '
+        'books outside Railhead.';
   END IF;
 
   since := {cell}.uuidv7_time(resolve_payment.outbox_id);
@@ -128,7 +133,8 @@ BEGIN
     -- one.
     IF NOT EXISTS (
       SELECT FROM {cell}.payment_outbox_suspensions s
-      WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+      WHERE s.accepted_at IS NULL AND s.server_started_at = pg_postmaster_start_time()
+        AND s.timeline = {cell}.server_timeline())
     THEN
       PERFORM {cell}.require_settled_server('evidence that a payment was not executed');
     END IF;
@@ -141,9 +147,11 @@ BEGIN
   IF resolve_payment.evidence_date < ((since - interval '12 hours') AT TIME ZONE 'UTC')::date THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('the evidence is dated %s, and %s %s: it can''t cover that', resolve_payment.evidence_date,
-        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued at' WHEN since = forgot THEN 'a send that the database has forgotten may have begun as late as'
+        CASE WHEN resolve_payment.executed THEN 'the payment was enqueued at' WHEN since = forgot
+          THEN 'a send that the database has forgotten may have begun as late as'
           ELSE 'the last send began at' END, date_trunc('second', since)),
-      HINT = 'Give the date of the statement or the answer, not of the order. Find out from the rail what has become of the payment since.';
+      HINT = 'Give the date of the statement or the answer, not of the order. Find out from the rail what has become '
+        'of the payment since.';
   END IF;
   IF resolve_payment.executed THEN
     on_rail := coalesce(last.rail_type, pending.rail_type,
@@ -159,8 +167,10 @@ BEGIN
     LIMIT 1;
     IF other IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('the rail''s reference is that of %s, which was executed: it is no evidence of %s', other, resolve_payment.outbox_id),
-        HINT = 'Check the statement. If the rail gives one reference to several payments, add what distinguishes them there: REFERENCE/LINE.';
+        MESSAGE = format('the rail''s reference is that of %s, which was executed: it is no evidence of %s', other,
+          resolve_payment.outbox_id),
+        HINT = 'Check the statement. If the rail gives one reference to several payments, add what distinguishes them '
+          'there: REFERENCE/LINE.';
     END IF;
   END IF;
 
@@ -181,7 +191,8 @@ BEGIN
           WHERE own.outbox_id = resolve_payment.outbox_id AND own.rail_reference = reference));
   END IF;
   IF last.state::text IS DISTINCT FROM verdict THEN
-    SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a WHERE a.outbox_id = resolve_payment.outbox_id;
+    SELECT coalesce(max(a.attempt_no), 0) + 1 INTO number FROM {cell}.payment_outbox_attempts a
+      WHERE a.outbox_id = resolve_payment.outbox_id;
     o.outbox_id := resolve_payment.outbox_id;
     o.error_code := 'RESOLVED';
     o.error_message := format('%s%s (%s, %s)', CASE
@@ -210,7 +221,8 @@ BEGIN
   PERFORM {cell}.log_operator_act('RESOLVE', {cell}.instruction_of(resolve_payment.outbox_id),
     resolve_payment.outbox_id, resolve_payment.reason,
     jsonb_build_object('executed', resolve_payment.executed, 'rail_reference', reference,
-      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent, 'against_row', against,
+      'evidence_date', resolve_payment.evidence_date, 'document', resolve_payment.document, 'rail_silent', silent,
+        'against_row', against,
       'letter', letter.reason, 'was', last.state));
   RETURN verdict;
 END

@@ -15,14 +15,18 @@ BEGIN
     SELECT coalesce((
       SELECT last.state = 'DISPATCHED' AND last.error_code IS DISTINCT FROM 'RESOLVED'
         AND (last.result = 'ACCEPTED' OR said.late_own) AND NOT said.proven
-        AND {cell}.is_only_taken({cell}.acceptance_of_sends($1), CASE WHEN said.late_own THEN 'ACCEPTED' ELSE last.result END)
+        AND {cell}.is_only_taken({cell}.acceptance_of_sends($1), CASE WHEN said.late_own THEN 'ACCEPTED'
+          ELSE last.result END)
       FROM {cell}.payment_outbox_attempts last
       CROSS JOIN (
-        SELECT coalesce(bool_or(e.proves), false) AS proven, coalesce(bool_or(e.state = 'LATE_OUTCOME' AND NOT e.proves), false) AS late_own
+        SELECT coalesce(bool_or(e.proves), false) AS proven,
+          coalesce(bool_or(e.state = 'LATE_OUTCOME' AND NOT e.proves), false) AS late_own
         FROM (
-          SELECT a.state, CASE WHEN a.answers_attempt_no IS NULL THEN a.claimed_at IS NULL ELSE claim.state = 'INQUIRING' END AS proves
+          SELECT a.state, CASE WHEN a.answers_attempt_no IS NULL THEN a.claimed_at IS NULL
+            ELSE claim.state = 'INQUIRING' END AS proves
           FROM {cell}.payment_outbox_attempts a
-          LEFT JOIN {cell}.payment_outbox_attempts claim ON claim.outbox_id = $1 AND claim.attempt_no = a.answers_attempt_no
+          LEFT JOIN {cell}.payment_outbox_attempts claim ON claim.outbox_id = $1
+            AND claim.attempt_no = a.answers_attempt_no
           WHERE a.outbox_id = $1 AND a.result = 'EXECUTED' AND a.error_code IS DISTINCT FROM 'RESOLVED') e) said
       WHERE last.outbox_id = $1 AND last.state <> 'LATE_OUTCOME'
       ORDER BY last.attempt_no DESC

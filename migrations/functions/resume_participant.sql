@@ -13,7 +13,8 @@ BEGIN
   PERFORM {cell}.require_reason(resume_participant.reason);
   DELETE FROM {cell}.payment_paused_participants p WHERE p.participant_id = resume_participant.participant_id;
   resumed := FOUND;
-  PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', resume_participant.participant_id, NULL, resume_participant.reason);
+  PERFORM {cell}.log_operator_act('RESUME_PARTICIPANT', resume_participant.participant_id, NULL,
+    resume_participant.reason);
   PERFORM pg_notify('{cell}.outbox_pending', 'new_work');
   RETURN resumed;
 END

@@ -14,7 +14,8 @@ BEGIN
   PERFORM {cell}.require_reason(resume_rail.reason);
   SELECT r.paused INTO was FROM {cell}.payment_rails r WHERE r.rail_type = resume_rail.rail_type FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell', quote_literal(left(resume_rail.rail_type, 64))),
+    RAISE EXCEPTION USING ERRCODE = 'RH003', MESSAGE = format('rail %s is not known to this cell',
+      quote_literal(left(resume_rail.rail_type, 64))),
       HINT = 'Use a rail_type of payment_rails, or * for everything.';
   END IF;
   UPDATE {cell}.payment_rails r

@@ -15,8 +15,10 @@ BEGIN
   UPDATE {cell}.payment_api_tokens t SET revoked_at = clock_timestamp()
   WHERE t.token_id = revoke_api_token.token_id COLLATE "C" AND t.revoked_at IS NULL;
   was_in_force := FOUND;
-  IF NOT was_in_force AND NOT EXISTS (SELECT FROM {cell}.payment_api_tokens t WHERE t.token_id = revoke_api_token.token_id COLLATE "C") THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such token', HINT = 'See them all: railhead token list.';
+  IF NOT was_in_force AND NOT EXISTS (SELECT FROM {cell}.payment_api_tokens t
+    WHERE t.token_id = revoke_api_token.token_id COLLATE "C") THEN
+    RAISE EXCEPTION USING ERRCODE = 'RH010', MESSAGE = 'there is no such token',
+      HINT = 'See them all: railhead token list.';
   END IF;
   PERFORM {cell}.log_operator_act('REVOKE_TOKEN', revoke_api_token.token_id, NULL, revoke_api_token.reason);
   RETURN was_in_force;

@@ -59,7 +59,8 @@ BEGIN
     FROM {cell}.sends_of($1) s
     JOIN {cell}.payment_outbox_attempts a ON a.outbox_id = $1 AND a.attempt_no = s.attempt_no
     CROSS JOIN LATERAL (
-      SELECT s.forgotten AND (a.claimed_at IS NULL OR a.result IN ({inquiry_results}) OR coalesce(a.profile_version, 0) = 0) AS by_first) b
+      SELECT s.forgotten AND (a.claimed_at IS NULL OR a.result IN ({inquiry_results})
+        OR coalesce(a.profile_version, 0) = 0) AS by_first) b
     WHERE NOT s.denied) v;
   IF since IS NOT NULL THEN
     oldest := least(oldest, {cell}.profile_at(rail, since));

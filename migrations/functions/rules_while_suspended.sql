@@ -9,7 +9,8 @@ CREATE OR REPLACE FUNCTION {cell}.rules_while_suspended(OUT rail_type text, OUT 
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
-  SELECT r.rail_type, {cell}.key_rules(r.rail_type, {cell}.profile_at(r.rail_type, open.since), r.profile_version, false)
+  SELECT r.rail_type, {cell}.key_rules(r.rail_type, {cell}.profile_at(r.rail_type, open.since), r.profile_version,
+    false)
   FROM {cell}.payment_rails r
   CROSS JOIN (
     SELECT min(s.known_until) AS since FROM {cell}.payment_outbox_suspensions s WHERE s.accepted_at IS NULL) open

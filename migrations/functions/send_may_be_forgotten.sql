@@ -3,7 +3,8 @@
 --   has ended and the instruction was enqueued before the end of the time in which callers repeat
 --   forgotten calls.
 -- reads:   what may_be_forgotten_until reads.   locks: nothing.
--- called by: refusal_covers_all_sends, record_late_outcome, answer_open_claim, refused_and_executed, require_rails_word.
+-- called by: refusal_covers_all_sends, record_late_outcome, answer_open_claim, refused_and_executed,
+--          require_rails_word.
 -- payment.Claim.Weigh implements the same rule.
 CREATE OR REPLACE FUNCTION {cell}.send_may_be_forgotten(outbox_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE

@@ -26,8 +26,10 @@ BEGIN
   claim AS MATERIALIZED (
     SELECT s.attempt_no, s.claimed_at, s.render_version,
       (s.attempt_no IN (
-        SELECT n.answers_attempt_no FROM a n WHERE n.result IN ({left_nothing_results}) AND n.state <> 'LATE_OUTCOME')) IS TRUE AS not_left,
-      (s.attempt_no IN (SELECT n.answers_attempt_no FROM a n WHERE n.result IN ({left_nothing_results}))) IS TRUE AS denied,
+        SELECT n.answers_attempt_no FROM a n
+          WHERE n.result IN ({left_nothing_results}) AND n.state <> 'LATE_OUTCOME')) IS TRUE AS not_left,
+      (s.attempt_no IN (SELECT n.answers_attempt_no FROM a n
+        WHERE n.result IN ({left_nothing_results}))) IS TRUE AS denied,
       (s.attempt_no IN (SELECT r.answers_attempt_no FROM a r WHERE r.result = 'REFUSED')) IS TRUE AS refused
     FROM a s
     WHERE s.state = 'DISPATCHING'
@@ -36,11 +38,14 @@ BEGIN
   FROM claim c
   WHERE NOT c.not_left
   UNION ALL
-  SELECT f.attempt_no, coalesce(f.claimed_at, CASE WHEN f.result = 'REFUSED' THEN f.created_at END), f.render_version, true, f.result = 'EXECUTED', false
+  SELECT f.attempt_no, coalesce(f.claimed_at, CASE WHEN f.result = 'REFUSED' THEN f.created_at END), f.render_version,
+    true, f.result = 'EXECUTED', false
   FROM a f
   WHERE f.state = 'LATE_OUTCOME' AND f.answers_attempt_no IS NULL
     AND (f.result IN ('EXECUTED', {reached_results})
       OR f.claimed_at IS NOT NULL AND f.outcome_unknown AND f.result IN ({inquiry_results})
-      OR f.result = 'REFUSED' AND f.attempt_no < coalesce((SELECT min(c.attempt_no) FROM claim c WHERE NOT c.denied OR c.refused), 2147483647));
+      OR f.result = 'REFUSED'
+        AND f.attempt_no < coalesce((SELECT min(c.attempt_no) FROM claim c WHERE NOT c.denied OR c.refused),
+        2147483647));
 END
 $$;

@@ -5,5 +5,6 @@ CREATE OR REPLACE FUNCTION {cell}.server_timeline() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT CASE WHEN NOT pg_is_in_recovery() THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END
+  SELECT CASE WHEN NOT pg_is_in_recovery()
+    THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END
 $$;

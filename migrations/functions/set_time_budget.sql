@@ -20,18 +20,23 @@ DECLARE
 BEGIN
   PERFORM {cell}.require_reason(set_time_budget.reason);
   IF jsonb_typeof(set_time_budget.changes) IS DISTINCT FROM 'object' OR set_time_budget.changes = '{}' THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'no setting is named', HINT = 'Name a setting and its value in milliseconds.';
+    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'no setting is named',
+      HINT = 'Name a setting and its value in milliseconds.';
   END IF;
   SELECT string_agg(CASE
       WHEN b.name IS NULL THEN format('%s is not a setting', quote_literal(left(c.key, 40)))
-      WHEN jsonb_typeof(c.value) <> 'number' OR c.value::numeric <> trunc(c.value::numeric) THEN format('%s is not a whole number of milliseconds', c.key)
-      ELSE format('%s is %s ms, must be %s to %s', c.key, left(c.value::text, 40), b.low, b.high) END, '; ' ORDER BY c.key COLLATE "C")
+      WHEN jsonb_typeof(c.value) <> 'number' OR c.value::numeric <> trunc(c.value::numeric)
+        THEN format('%s is not a whole number of milliseconds', c.key)
+      ELSE format('%s is %s ms, must be %s to %s', c.key, left(c.value::text, 40), b.low, b.high) END, '; '
+        ORDER BY c.key COLLATE "C")
   INTO fault
   FROM jsonb_each(set_time_budget.changes) c
-  LEFT JOIN (VALUES ('claim_timeout', 1000, 3600000), ('start_within', 10, 60000), ('record_within', 10, 60000), ('drain', 10, 600000),
+  LEFT JOIN (VALUES ('claim_timeout', 1000, 3600000), ('start_within', 10, 60000), ('record_within', 10, 60000),
+    ('drain', 10, 600000),
     ('heartbeat_stale', 100, 3600000)) AS b (name, low, high) ON b.name = c.key COLLATE "C"
   WHERE b.name IS NULL OR jsonb_typeof(c.value) <> 'number'
-    OR CASE WHEN jsonb_typeof(c.value) = 'number' THEN c.value::numeric NOT BETWEEN b.low AND b.high OR c.value::numeric <> trunc(c.value::numeric) END;
+    OR CASE WHEN jsonb_typeof(c.value) = 'number' THEN c.value::numeric NOT BETWEEN b.low AND b.high
+      OR c.value::numeric <> trunc(c.value::numeric) END;
   IF fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = fault,
       HINT = 'The settings are claim_timeout, start_within, record_within, drain and heartbeat_stale, in milliseconds.';
@@ -56,12 +61,14 @@ BEGIN
       HINT = 'Change them together: railhead settings set NAME VALUE NAME VALUE.';
   END IF;
   UPDATE {cell}.payment_outbox_settings s
-  SET claim_timeout_ms = new.claim_timeout_ms, start_within_ms = new.start_within_ms, record_within_ms = new.record_within_ms,
-    drain_ms = new.drain_ms, heartbeat_stale_ms = new.heartbeat_stale_ms
+  SET claim_timeout_ms = new.claim_timeout_ms, start_within_ms = new.start_within_ms,
+    record_within_ms = new.record_within_ms, drain_ms = new.drain_ms, heartbeat_stale_ms = new.heartbeat_stale_ms
   WHERE s.singleton
   RETURNING s.budget_version INTO set_time_budget.version;
-  PERFORM {cell}.log_operator_act('SET_TIME_BUDGET', 'version ' || set_time_budget.version, NULL, set_time_budget.reason,
-    jsonb_build_object('changes', set_time_budget.changes, 'from', jsonb_build_object('claim_timeout', old.claim_timeout_ms, 'start_within', old.start_within_ms,
+  PERFORM {cell}.log_operator_act('SET_TIME_BUDGET', 'version ' || set_time_budget.version, NULL,
+    set_time_budget.reason,
+    jsonb_build_object('changes', set_time_budget.changes, 'from',
+      jsonb_build_object('claim_timeout', old.claim_timeout_ms, 'start_within', old.start_within_ms,
       'record_within', old.record_within_ms, 'drain', old.drain_ms, 'heartbeat_stale', old.heartbeat_stale_ms)));
   RETURN NEXT;
 END

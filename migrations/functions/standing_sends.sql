@@ -6,7 +6,8 @@
 -- reads:   payment_outbox_attempts, and what sends_of reads.   locks: nothing.
 -- called by: refused_and_executed, record_late_outcome, answer_open_claim.
 CREATE OR REPLACE FUNCTION {cell}.standing_sends(
-  outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT forgotten boolean, OUT settled boolean) RETURNS SETOF record
+  outbox_id uuid, OUT attempt_no integer, OUT claimed_at timestamptz, OUT forgotten boolean, OUT settled boolean)
+    RETURNS SETOF record
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$

@@ -18,7 +18,8 @@
 -- errors:  22023 for an unknown cause.
 -- reads:   outbox_heartbeats, payment_accepted_timelines.   writes: payment_outbox_suspensions.
 -- locks:   the open suspension's row.   called by: executor, callbacks.
-CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz) RETURNS uuid
+CREATE OR REPLACE FUNCTION {cell}.suspend_outbox(worker_id text, cause text, detail text, looked_at timestamptz)
+  RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp
 AS $$
@@ -32,7 +33,8 @@ BEGIN
   -- server's clock.
   IF EXISTS (
       SELECT FROM {cell}.payment_outbox_suspensions s
-      WHERE s.accepted_at > looked_at AND s.accepted_at <= clock_timestamp() AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
+      WHERE s.accepted_at > looked_at AND s.accepted_at <= clock_timestamp()
+        AND s.server_started_at = pg_postmaster_start_time() AND s.timeline = {cell}.server_timeline())
     OR cause = 'NEW_TIMELINE' AND EXISTS (
       SELECT FROM {cell}.payment_accepted_timelines t
       WHERE t.accepted_at > looked_at AND t.accepted_at <= clock_timestamp() AND t.timeline = {cell}.server_timeline()
@@ -45,14 +47,16 @@ BEGIN
   SELECT suspend_outbox.worker_id, suspend_outbox.cause, left(suspend_outbox.detail, 500), c.system_identifier::text,
     {cell}.server_timeline(), pg_postmaster_start_time(),
     least(clock_timestamp(), coalesce((
-      SELECT max(CASE WHEN h.vouched AND h.server_started_at <> pg_postmaster_start_time() THEN h.last_tick_at ELSE h.tick_before_start END)
+      SELECT max(CASE WHEN h.vouched AND h.server_started_at <> pg_postmaster_start_time() THEN h.last_tick_at
+        ELSE h.tick_before_start END)
       FROM {cell}.outbox_heartbeats h
       WHERE h.kind <> 'callback'), '-infinity'))
   FROM pg_control_system() c
   ON CONFLICT ((accepted_at IS NULL)) WHERE accepted_at IS NULL DO UPDATE SET
     worker_id = excluded.worker_id, cause = excluded.cause, detail = excluded.detail,
-    system_identifier = excluded.system_identifier, timeline = excluded.timeline, server_started_at = excluded.server_started_at,
-    known_until = least(s.known_until, excluded.known_until), opened_at = excluded.opened_at
+    system_identifier = excluded.system_identifier, timeline = excluded.timeline,
+    server_started_at = excluded.server_started_at, known_until = least(s.known_until, excluded.known_until),
+    opened_at = excluded.opened_at
   WHERE (s.system_identifier, s.timeline, s.server_started_at)
     IS DISTINCT FROM (excluded.system_identifier, excluded.timeline, excluded.server_started_at)
   RETURNING s.suspension_id INTO id;

@@ -65,22 +65,28 @@ BEGIN
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
       MESSAGE = format('a dead letter of reason %s can''t be closed without evidence', letter.reason),
-      HINT = CASE WHEN forged THEN 'The payment was never enqueued here, and by its rows a send of it may have reached the rail. '
+      HINT = CASE WHEN forged
+        THEN 'The payment was never enqueued here, and by its rows a send of it may have reached the rail. '
         || 'Find out from the rail what became of it, and escalate it: its rows prove nothing.'
       ELSE CASE letter.reason
         WHEN 'UNCLAIMABLE' THEN CASE
-          WHEN NOT waits THEN 'Its row in pending is missing. Find out from the rail what became of the payment, then resolve it with that evidence.'
+          WHEN NOT waits
+            THEN 'Its row in pending is missing. Find out from the rail what became of the payment, then resolve it '
+              'with that evidence.'
           WHEN ended IS NULL THEN 'It is still pending: replay it, or cancel it if nothing was ever sent.'
           ELSE format('It was put back in pending after row %s, and may have been paid. ', ended)
-            || 'Find out from the rail what became of the payment, then resolve it with that evidence, which removes it from pending.' END
+            || 'Find out from the rail what became of the payment, then resolve it with that evidence, which '
+              'removes it from pending.' END
         ELSE 'Find out from the rail what became of the payment, then resolve it with that evidence.' END END;
   END IF;
   IF ended IS NOT NULL OR forged AND triage_dead_letter.status = 'resolved' THEN
     DELETE FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = triage_dead_letter.outbox_id;
   END IF;
   PERFORM {cell}.close_letter(triage_dead_letter.outbox_id, triage_dead_letter.status, triage_dead_letter.reason);
-  PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id, triage_dead_letter.reason,
-    jsonb_strip_nulls(jsonb_build_object('was', letter.status, 'letter', letter.reason, 'put_back_after', ended, 'never_enqueued', nullif(forged, false))));
+  PERFORM {cell}.log_operator_act('TRIAGE', triage_dead_letter.status, triage_dead_letter.outbox_id,
+    triage_dead_letter.reason,
+    jsonb_strip_nulls(jsonb_build_object('was', letter.status, 'letter', letter.reason, 'put_back_after', ended,
+      'never_enqueued', nullif(forged, false))));
   RETURN letter.status;
 END
 $$;

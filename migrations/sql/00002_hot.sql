@@ -113,7 +113,8 @@ CREATE TABLE {cell}.payment_outbox_claims (
   outbox_ids  uuid[]      NOT NULL,
   attempt_nos integer[]   NOT NULL,
   CONSTRAINT payment_outbox_claims_pk PRIMARY KEY (claim_id),
-  CONSTRAINT payment_outbox_claims_paired CHECK (cardinality(outbox_ids) = cardinality(attempt_nos) AND cardinality(outbox_ids) >= 1)
+  CONSTRAINT payment_outbox_claims_paired CHECK (cardinality(outbox_ids) = cardinality(attempt_nos)
+    AND cardinality(outbox_ids) >= 1)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 500);
 COMMENT ON TABLE {cell}.payment_outbox_claims IS
   'Claims in flight, one row for each claim statement. The row is deleted with its last answer. The reaper finds '
@@ -151,7 +152,8 @@ CREATE TRIGGER payment_outbox_pending_sticky
 ALTER TABLE {cell}.payment_outbox_pending ENABLE ALWAYS TRIGGER payment_outbox_pending_sticky;
 
 CREATE TYPE {cell}.outbox_batch_item AS (
-  item integer, instruction_id text COLLATE "C", participant_id text COLLATE "C", idempotency_key text COLLATE "C", rail_type text COLLATE "C", payload jsonb,
+  item integer, instruction_id text COLLATE "C", participant_id text COLLATE "C", idempotency_key text COLLATE "C",
+    rail_type text COLLATE "C", payload jsonb,
   not_before timestamptz, expires_at timestamptz, priority integer, headers jsonb, send_once boolean,
   error_code text COLLATE "C", error_message text COLLATE "C", error_hint text COLLATE "C",
   error_field text COLLATE "C", error_rule text COLLATE "C"

@@ -55,7 +55,8 @@ CREATE TABLE {cell}.payment_outbox_attempts (
   CONSTRAINT payment_outbox_attempts_complete CHECK (
     state NOT IN ({claim_states}, 'CANCELLED')
     OR (payload IS NOT NULL AND headers IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
-        AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL)),
+        AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL
+          AND inquiry_count IS NOT NULL)),
   CONSTRAINT payment_outbox_attempts_answers CHECK (answers_attempt_no IS NULL OR answers_attempt_no < attempt_no),
   CONSTRAINT payment_outbox_attempts_no_false_failed CHECK (state <> 'FAILED' OR NOT outcome_unknown),
   CONSTRAINT payment_outbox_attempts_bounds CHECK (

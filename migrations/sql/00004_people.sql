@@ -28,7 +28,8 @@ CREATE TABLE {cell}.payment_rails (
   CONSTRAINT payment_rails_pk PRIMARY KEY (rail_type),
   CONSTRAINT payment_rails_profile FOREIGN KEY (rail_type, profile_version) REFERENCES {cell}.payment_rail_profiles,
   CONSTRAINT payment_rails_everything CHECK ((rail_type = '*') = (profile_version IS NULL)),
-  CONSTRAINT payment_rails_paused CHECK (NOT paused OR (paused_by IS NOT NULL AND paused_at IS NOT NULL AND pause_reason IS NOT NULL)),
+  CONSTRAINT payment_rails_paused CHECK (NOT paused OR (paused_by IS NOT NULL AND paused_at IS NOT NULL
+    AND pause_reason IS NOT NULL)),
   CONSTRAINT payment_rails_paused_until CHECK (paused_until IS NULL OR paused)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {cell}.payment_rails IS
@@ -59,7 +60,8 @@ CREATE TABLE {cell}.payment_closed_gates (
   close_reason text COLLATE "C" NOT NULL,
   closed_until timestamptz,
   CONSTRAINT payment_closed_gates_pk PRIMARY KEY (scope, name),
-  CONSTRAINT payment_closed_gates_scope CHECK (scope IN ('cell', 'rail', 'participant') AND (scope <> 'cell' OR name = '*'))
+  CONSTRAINT payment_closed_gates_scope CHECK (scope IN ('cell', 'rail', 'participant')
+    AND (scope <> 'cell' OR name = '*'))
 );
 COMMENT ON TABLE {cell}.payment_closed_gates IS
   'Gates that refuse new instructions (RH014): those of a rail, of a participant or, with the name ''*'', of the '
@@ -97,8 +99,10 @@ CREATE TABLE {cell}.payment_outbox_suspensions (
   accepted_by       text COLLATE "C",
   reason            text COLLATE "C",
   CONSTRAINT payment_outbox_suspensions_pk PRIMARY KEY (suspension_id),
-  CONSTRAINT payment_outbox_suspensions_cause CHECK (cause IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK', 'ROWS_MISSING', 'NO_MEMORY')),
-  CONSTRAINT payment_outbox_suspensions_accepted CHECK ((accepted_at IS NULL) = (accepted_by IS NULL) AND (accepted_at IS NULL) = (reason IS NULL))
+  CONSTRAINT payment_outbox_suspensions_cause CHECK (cause IN ('NEW_SERVER', 'NEW_TIMELINE', 'LOG_WENT_BACK',
+    'ROWS_MISSING', 'NO_MEMORY')),
+  CONSTRAINT payment_outbox_suspensions_accepted CHECK ((accepted_at IS NULL) = (accepted_by IS NULL)
+    AND (accepted_at IS NULL) = (reason IS NULL))
 );
 COMMENT ON TABLE {cell}.payment_outbox_suspensions IS
   'Periods in which the database may have forgotten committed rows, after a failover, a restore or a snapshot. '
@@ -130,8 +134,10 @@ CREATE TABLE {cell}.payment_dead_letters (
   rail_code        text COLLATE "C",
   error_message    text COLLATE "C",
   CONSTRAINT payment_dead_letters_pk PRIMARY KEY (outbox_id),
-  CONSTRAINT payment_dead_letters_reason CHECK (reason IN ('FAILED', 'EXPIRED', 'OUTCOME_UNKNOWN', 'CONFLICT', 'TAMPERED', 'UNCLAIMABLE')),
-  CONSTRAINT payment_dead_letters_status CHECK (status IN ('pending', 'acknowledged', 'escalated', 'manual_replay', 'resolved')),
+  CONSTRAINT payment_dead_letters_reason CHECK (reason IN ('FAILED', 'EXPIRED', 'OUTCOME_UNKNOWN', 'CONFLICT',
+    'TAMPERED', 'UNCLAIMABLE')),
+  CONSTRAINT payment_dead_letters_status CHECK (status IN ('pending', 'acknowledged', 'escalated', 'manual_replay',
+    'resolved')),
   CONSTRAINT payment_dead_letters_note CHECK (octet_length(note) <= 2000)
 );
 COMMENT ON TABLE {cell}.payment_dead_letters IS
@@ -241,8 +247,10 @@ CREATE TRIGGER payment_outbox_suspensions_kept
 ALTER TABLE {cell}.payment_outbox_suspensions ENABLE ALWAYS TRIGGER payment_outbox_suspensions_kept;
 
 CREATE TYPE {cell}.outbox_outcome AS (
-  attempt_id uuid, outbox_id uuid, rail_type text COLLATE "C", claim_no integer, state text COLLATE "C", result text COLLATE "C",
-  rail_reference text COLLATE "C", rail_code text COLLATE "C", code_table text COLLATE "C", error_code text COLLATE "C", error_message text COLLATE "C",
+  attempt_id uuid, outbox_id uuid, rail_type text COLLATE "C", claim_no integer, state text COLLATE "C",
+    result text COLLATE "C",
+  rail_reference text COLLATE "C", rail_code text COLLATE "C", code_table text COLLATE "C", error_code text COLLATE "C",
+    error_message text COLLATE "C",
   latency_ms integer, worker_id text COLLATE "C", profile_version integer, render_version text COLLATE "C",
   park_attempt_id uuid, dead_reason text COLLATE "C", next_action text COLLATE "C", delay_ms bigint,
   outcome_unknown boolean, provisional boolean, counts_send boolean,
@@ -306,7 +314,8 @@ ALTER TABLE {cell}.payment_outbox_settings ENABLE ALWAYS TRIGGER payment_outbox_
 ALTER TABLE {cell}.payment_forbidden_keys ENABLE ALWAYS TRIGGER payment_forbidden_keys_rules;
 ALTER TABLE {cell}.payment_currencies ENABLE ALWAYS TRIGGER payment_currencies_rules;
 ALTER TABLE {cell}.payment_rails ENABLE ALWAYS TRIGGER payment_rails_rules;
-UPDATE {cell}.payment_outbox_settings SET singleton = true; -- fires the trigger that makes the row of payment_outbox_rules
+-- fires the trigger that makes the row of payment_outbox_rules
+UPDATE {cell}.payment_outbox_settings SET singleton = true;
 
 -- No profile in force may let a call outlive its claim.
 {include call_budget_ms}

@@ -50,7 +50,8 @@ COMMENT ON VIEW {cell}.supervisor_outbox_status IS
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_backlog AS
 SELECT w.rail_type, w.state, count(*) AS count, max(w.waiting) >= 100000 AS at_least,
-  min(w.enqueued_at) AS oldest_enqueued_at, clock_timestamp() - min(w.enqueued_at) AS oldest_age, min(w.due_at) AS next_due_at
+  min(w.enqueued_at) AS oldest_enqueued_at, clock_timestamp() - min(w.enqueued_at) AS oldest_age,
+    min(w.due_at) AS next_due_at
 FROM (
   SELECT r.rail_type, p.created_at AS enqueued_at, nullif(p.next_attempt_at, 'infinity') AS due_at,
     count(*) OVER (PARTITION BY r.rail_type) AS waiting,
@@ -121,8 +122,10 @@ rail AS MATERIALIZED (
           WHERE d.rail_type = r.rail_type AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
           LIMIT 100000) u
         -- An instruction that is pending for an inquiry is counted in the backlog.
-        WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = u.outbox_id LIMIT 1) IS NULL) AS outcome_unknown,
-    coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type), 0)::bigint AS dead_letters
+        WHERE (SELECT true FROM {cell}.payment_outbox_pending p WHERE p.outbox_id = u.outbox_id
+          LIMIT 1) IS NULL) AS outcome_unknown,
+    coalesce((SELECT sum(s.count) FROM {cell}.v_dead_letter_summary s WHERE s.rail_type = r.rail_type),
+      0)::bigint AS dead_letters
   FROM {cell}.payment_rails r
   CROSS JOIN (SELECT g.paused FROM {cell}.payment_rails g WHERE g.rail_type = '*') e
   CROSS JOIN LATERAL (
@@ -147,16 +150,18 @@ component AS MATERIALIZED (
       ELSE 'fresh'
     END AS status
   FROM {cell}.outbox_heartbeats h
-  WHERE h.last_tick_at > clock_timestamp() - CASE h.status WHEN 'stopped' THEN interval '1 hour' ELSE interval '1 day' END
+  WHERE h.last_tick_at > clock_timestamp() - CASE h.status WHEN 'stopped' THEN interval '1 hour'
+    ELSE interval '1 day' END
 )
 SELECT 'cell' AS scope, '*' AS name,
   CASE WHEN bool_or(r.paused) THEN 'paused' WHEN count(*) = 0 THEN 'no rails' ELSE 'running' END AS status,
   sum(r.pending)::bigint AS pending, bool_or(r.at_least) AS at_least, max(r.oldest_due_age) AS oldest_due_age,
-  sum(r.in_flight)::bigint AS in_flight, (SELECT clock_timestamp() - min(c.claimed_at) FROM {cell}.payment_outbox_claims c) AS oldest_claim_age,
+  sum(r.in_flight)::bigint AS in_flight, (SELECT clock_timestamp() - min(c.claimed_at)
+    FROM {cell}.payment_outbox_claims c) AS oldest_claim_age,
   sum(r.outcome_unknown)::bigint AS outcome_unknown,
   (SELECT coalesce(sum(s.count), 0) FROM {cell}.v_dead_letter_summary s)::bigint AS dead_letters,
-  NULL::text AS kind, NULL::text AS host, NULL::text AS version, NULL::timestamptz AS started_at, NULL::timestamptz AS last_beat_at,
-  NULL::interval AS beat_age, NULL::bigint AS clock_offset_ms, NULL::text AS activity
+  NULL::text AS kind, NULL::text AS host, NULL::text AS version, NULL::timestamptz AS started_at,
+  NULL::timestamptz AS last_beat_at, NULL::interval AS beat_age, NULL::bigint AS clock_offset_ms, NULL::text AS activity
 FROM rail r
 UNION ALL
 SELECT 'rail', r.rail_type, CASE WHEN r.paused THEN 'paused' ELSE 'running' END,
@@ -180,7 +185,8 @@ SELECT l.rail_type, h.name AS worker_id, h.host, l.profile_version, l.slots, l.c
   h.last_tick_at AS said_at
 FROM {cell}.outbox_heartbeats h
 CROSS JOIN LATERAL jsonb_to_recordset(h.lanes) AS l (
-  rail_type text, profile_version integer, slots integer, calls integer, breaker text, open_ms bigint, rate double precision,
+  rail_type text, profile_version integer, slots integer, calls integer, breaker text, open_ms bigint,
+    rate double precision,
   suspended text, stopped_ms bigint)
 WHERE h.kind = 'relayer' AND h.status IN ('running', 'suspended')
   AND h.last_tick_at > clock_timestamp() - make_interval(secs => h.stale_after_ms / 1000.0);

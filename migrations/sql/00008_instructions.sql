@@ -69,7 +69,8 @@ ALTER TABLE {cell}.payment_outbox_attempts
   ADD CONSTRAINT payment_outbox_attempts_complete CHECK (
     state NOT IN ({claim_states}, 'CANCELLED')
     OR (participant_id IS NOT NULL AND priority IS NOT NULL AND enqueued_at IS NOT NULL
-        AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL AND inquiry_count IS NOT NULL)),
+        AND next_attempt_at IS NOT NULL AND next_action IS NOT NULL AND send_count IS NOT NULL
+          AND inquiry_count IS NOT NULL)),
   ADD COLUMN xact xid8;
 -- The default is set in a second step, so that existing rows keep null. They are older than any
 -- feed of events.

@@ -4,9 +4,9 @@
 -- visible and fails its fingerprint.
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_pending AS
-SELECT p.outbox_id, coalesce(p.sequence_id, k.sequence_id) AS sequence_id, p.next_attempt_at, p.created_at, p.expires_at,
-  p.first_sent_at, p.last_sent_at, p.attempt_count, p.send_count, p.inquiry_count, p.priority, p.outcome_unknown, p.provisional,
-  coalesce(p.instruction_id, k.instruction_id) AS instruction_id, p.participant_id,
+SELECT p.outbox_id, coalesce(p.sequence_id, k.sequence_id) AS sequence_id, p.next_attempt_at, p.created_at,
+  p.expires_at, p.first_sent_at, p.last_sent_at, p.attempt_count, p.send_count, p.inquiry_count, p.priority,
+  p.outcome_unknown, p.provisional, coalesce(p.instruction_id, k.instruction_id) AS instruction_id, p.participant_id,
   coalesce(p.idempotency_key, k.idempotency_key) AS idempotency_key, p.rail_type, p.next_action, p.render_version,
   coalesce(p.headers,
     (SELECT i.headers FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = p.outbox_id)) AS headers,
@@ -22,14 +22,14 @@ COMMENT ON VIEW {cell}.v_outbox_pending IS
   'Pending instructions, each with its identity and its order, whatever the age of its row.';
 
 CREATE OR REPLACE VIEW {cell}.v_outbox_attempts AS
-SELECT a.attempt_id, a.outbox_id, coalesce(a.sequence_id, k.sequence_id) AS sequence_id, a.created_at, a.claimed_at, a.completed_at,
-  a.attempt_no, a.state, a.answers_attempt_no, a.latency_ms, a.profile_version, a.outcome_unknown, a.provisional,
-  a.priority, a.send_count, a.inquiry_count, a.enqueued_at, a.next_attempt_at, a.expires_at, a.first_sent_at, a.last_sent_at,
-  coalesce(a.instruction_id, k.instruction_id) AS instruction_id,
+SELECT a.attempt_id, a.outbox_id, coalesce(a.sequence_id, k.sequence_id) AS sequence_id, a.created_at, a.claimed_at,
+  a.completed_at, a.attempt_no, a.state, a.answers_attempt_no, a.latency_ms, a.profile_version, a.outcome_unknown,
+  a.provisional, a.priority, a.send_count, a.inquiry_count, a.enqueued_at, a.next_attempt_at, a.expires_at,
+  a.first_sent_at, a.last_sent_at, coalesce(a.instruction_id, k.instruction_id) AS instruction_id,
   coalesce(a.participant_id, k.participant_id) AS participant_id,
   coalesce(a.idempotency_key, k.idempotency_key) AS idempotency_key,
-  a.rail_type, a.result, a.rail_reference, a.rail_code, a.code_table, a.error_code, a.error_message, a.worker_id, a.actor,
-  a.render_version, a.next_action,
+  a.rail_type, a.result, a.rail_reference, a.rail_code, a.code_table, a.error_code, a.error_message, a.worker_id,
+  a.actor, a.render_version, a.next_action,
   coalesce(a.headers, CASE WHEN a.enqueued_at IS NOT NULL THEN
     (SELECT i.headers FROM {cell}.payment_outbox_instructions i WHERE i.outbox_id = a.outbox_id) END) AS headers,
   coalesce(a.payload, CASE WHEN a.enqueued_at IS NOT NULL THEN

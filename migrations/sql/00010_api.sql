@@ -20,7 +20,8 @@ CREATE TABLE {cell}.payment_api_tokens (
   CONSTRAINT payment_api_tokens_participants CHECK (
     cardinality(participants) BETWEEN 1 AND 1000 AND array_position(participants, NULL) IS NULL),
   CONSTRAINT payment_api_tokens_verbs CHECK (
-    cardinality(verbs) BETWEEN 1 AND 3 AND verbs <@ ARRAY['ENQUEUE', 'READ', 'CANCEL'] COLLATE "C" AND array_position(verbs, NULL) IS NULL),
+    cardinality(verbs) BETWEEN 1 AND 3 AND verbs <@ ARRAY['ENQUEUE', 'READ', 'CANCEL'] COLLATE "C"
+      AND array_position(verbs, NULL) IS NULL),
   CONSTRAINT payment_api_tokens_quota CHECK (requests_per_minute BETWEEN 1 AND 10000000),
   CONSTRAINT payment_api_tokens_expiry CHECK (isfinite(expires_at) AND expires_at <= created_at + interval '400 days'),
   CONSTRAINT payment_api_tokens_certificate CHECK (octet_length(certificate_sha256) = 32)

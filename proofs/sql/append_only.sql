@@ -13,15 +13,19 @@ WITH relations AS (
 kept AS (
   SELECT r.*, (SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = r.oid AND a.attnum = 1) AS col
   FROM relations r
-  WHERE r.stands_for IN ('payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys', 'payment_operator_log', 'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls', 'payment_outbox_contradictions')
+  WHERE r.stands_for IN ('payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys',
+    'payment_operator_log', 'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls',
+    'payment_outbox_contradictions')
 )
-SELECT 'UPDATE' AS verb, 'table' AS kind, k.name, '' AS col, format('UPDATE %s SET %I = %I WHERE false', k.ident, k.col, k.col) AS statement, false AS partition FROM kept k
+SELECT 'UPDATE' AS verb, 'table' AS kind, k.name, '' AS col, format('UPDATE %s SET %I = %I WHERE false', k.ident, k.col,
+  k.col) AS statement, false AS partition FROM kept k
 UNION ALL
 SELECT 'DELETE', 'table', k.name, '', format('DELETE FROM %s WHERE false', k.ident), false FROM kept k
 UNION ALL
 SELECT 'TRUNCATE', 'table', r.name, '', format('TRUNCATE %s CASCADE', r.ident), false
 FROM relations r
 WHERE r.stands_for IN (
-  'payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys', 'payment_operator_log', 'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls', 'payment_outbox_contradictions',
+  'payment_outbox_attempts', 'payment_outbox_instructions', 'payment_outbox_keys', 'payment_operator_log',
+    'payment_rail_profiles', 'payment_accepted_timelines', 'payment_api_calls', 'payment_outbox_contradictions',
   'payment_outbox_pending', 'participant_outbox_sequences', 'payment_outbox_claims', 'payment_dead_letters')
 ORDER BY 3, 1

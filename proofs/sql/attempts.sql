@@ -19,13 +19,16 @@ columns AS (
   WHERE r.kind <> 'sequence' AND (NOT r.relispartition OR a.attnum = 1)
 ),
 functions AS (
-  SELECT p.proname || '(' || args.label || ')' AS name, format('%I.%I', n.nspname, p.proname) AS ident, args.given, args.passed
+  SELECT p.proname || '(' || args.label || ')' AS name, format('%I.%I', n.nspname, p.proname) AS ident, args.given,
+    args.passed
   FROM pg_catalog.pg_proc p
   JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
   CROSS JOIN LATERAL (
     SELECT
-      coalesce(string_agg(replace(replace(format_type(t.oid, NULL), quote_ident(n.nspname) || '.', ''), 'timestamp with time zone', 'timestamptz'), ',' ORDER BY t.n), '') AS label,
-      coalesce(string_agg(format('NULL::%s AS a%s', format_type(t.oid, NULL), t.n), ', ' ORDER BY t.n), '1 AS nothing') AS given,
+      coalesce(string_agg(replace(replace(format_type(t.oid, NULL), quote_ident(n.nspname) || '.', ''),
+        'timestamp with time zone', 'timestamptz'), ',' ORDER BY t.n), '') AS label,
+      coalesce(string_agg(format('NULL::%s AS a%s', format_type(t.oid, NULL), t.n), ', ' ORDER BY t.n),
+        '1 AS nothing') AS given,
       coalesce(string_agg(format('x.a%s', t.n), ', ' ORDER BY t.n), '') AS passed
     FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY t (oid, n)
   ) args
@@ -38,7 +41,8 @@ referred AS (
   FROM relations r
   JOIN LATERAL (
     SELECT x.indkey::smallint[] AS attnums FROM pg_catalog.pg_index x
-    WHERE x.indrelid = r.oid AND x.indisunique AND x.indpred IS NULL ORDER BY x.indisprimary DESC, x.indexrelid LIMIT 1) u ON true
+    WHERE x.indrelid = r.oid AND x.indisunique AND x.indpred IS NULL ORDER BY x.indisprimary DESC, x.indexrelid
+      LIMIT 1) u ON true
   CROSS JOIN LATERAL unnest(u.attnums) WITH ORDINALITY k (attnum, place)
   JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum = k.attnum
   WHERE r.relkind IN ('r', 'p')
@@ -49,36 +53,45 @@ attempts (verb, kind, name, col, statement) AS (
   UNION ALL
   SELECT 'SELECT', c.kind, c.name, c.col, format('SELECT %I FROM %s LIMIT 0', c.col, c.ident) FROM columns c
   UNION ALL
-  SELECT 'INSERT', c.kind, c.name, c.col, format('INSERT INTO %s (%I) SELECT NULL WHERE false', c.ident, c.col) FROM columns c
+  SELECT 'INSERT', c.kind, c.name, c.col, format('INSERT INTO %s (%I) SELECT NULL WHERE false', c.ident, c.col)
+    FROM columns c
   UNION ALL
   SELECT 'UPDATE', c.kind, c.name, c.col, format('UPDATE %s SET %I = NULL WHERE false', c.ident, c.col) FROM columns c
   UNION ALL
-  SELECT 'DELETE', r.kind, r.name, '', format('DELETE FROM %s WHERE false', r.ident) FROM relations r WHERE r.kind <> 'sequence'
+  SELECT 'DELETE', r.kind, r.name, '', format('DELETE FROM %s WHERE false', r.ident) FROM relations r
+    WHERE r.kind <> 'sequence'
   UNION ALL
   SELECT 'TRUNCATE', r.kind, r.name, '', format('TRUNCATE %s', r.ident) FROM relations r WHERE r.kind <> 'sequence'
   UNION ALL
-  SELECT 'REFERENCES', 'table', r.name, '', format('CREATE TABLE %I.referrer (%s, FOREIGN KEY (%s) REFERENCES %s (%s))', $1::text, r.definition, r.columns, r.ident, r.columns)
+  SELECT 'REFERENCES', 'table', r.name, '', format('CREATE TABLE %I.referrer (%s, FOREIGN KEY (%s) REFERENCES %s (%s))',
+    $1::text, r.definition, r.columns, r.ident, r.columns)
   FROM referred r
   UNION ALL
   SELECT 'TRIGGER', r.kind, r.name, '',
     format('CREATE TRIGGER railhead_prove BEFORE INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION pg_catalog.suppress_redundant_updates_trigger()', r.ident)
   FROM relations r WHERE r.kind <> 'sequence'
   UNION ALL
-  SELECT 'LOCK', r.kind, r.name, '', format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', r.ident) FROM relations r WHERE r.kind <> 'sequence'
+  SELECT 'LOCK', r.kind, r.name, '', format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT', r.ident) FROM relations r
+    WHERE r.kind <> 'sequence'
   UNION ALL
-  SELECT 'COPY TO', r.kind, r.name, '', format('COPY (SELECT * FROM %s LIMIT 0) TO STDOUT', r.ident) FROM relations r WHERE r.kind <> 'sequence'
+  SELECT 'COPY TO', r.kind, r.name, '', format('COPY (SELECT * FROM %s LIMIT 0) TO STDOUT', r.ident) FROM relations r
+    WHERE r.kind <> 'sequence'
   UNION ALL
-  SELECT 'COPY FROM', c.kind, c.name, c.col, format('COPY %s (%I) FROM STDIN', c.ident, c.col) FROM columns c WHERE c.attnum = 1
+  SELECT 'COPY FROM', c.kind, c.name, c.col, format('COPY %s (%I) FROM STDIN', c.ident, c.col) FROM columns c
+    WHERE c.attnum = 1
   UNION ALL
   SELECT 'USAGE', r.kind, r.name, '', format('SELECT nextval(%L)', r.ident) FROM relations r WHERE r.kind = 'sequence'
   UNION ALL
-  SELECT 'EXECUTE', 'function', f.name, '', format('SELECT %s(%s) FROM (SELECT %s OFFSET 0) x WHERE false', f.ident, f.passed, f.given) FROM functions f
+  SELECT 'EXECUTE', 'function', f.name, '', format('SELECT %s(%s) FROM (SELECT %s OFFSET 0) x WHERE false', f.ident,
+    f.passed, f.given) FROM functions f
   UNION ALL
   SELECT 'CREATE', 'schema', '{cell}', '', 'CREATE TABLE {cell}.railhead_prove ()'
   UNION ALL
-  SELECT 'CREATE', 'schema', '{cell}', '', 'CREATE FUNCTION {cell}.railhead_prove() RETURNS integer LANGUAGE sql AS ''SELECT 1'''
+  SELECT 'CREATE', 'schema', '{cell}', '',
+    'CREATE FUNCTION {cell}.railhead_prove() RETURNS integer LANGUAGE sql AS ''SELECT 1'''
   UNION ALL
-  SELECT 'CREATE', 'schema', 'public', '', 'CREATE TABLE public.railhead_prove ()' WHERE to_regnamespace('public') IS NOT NULL
+  SELECT 'CREATE', 'schema', 'public', '', 'CREATE TABLE public.railhead_prove ()'
+    WHERE to_regnamespace('public') IS NOT NULL
   UNION ALL
   SELECT 'CREATE', 'database', current_database(), '', 'CREATE SCHEMA railhead_prove'
 )

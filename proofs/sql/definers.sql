@@ -15,7 +15,8 @@ entries AS (
   CROSS JOIN LATERAL unnest(string_to_array(f.path, ',')) WITH ORDINALITY e (entry, place)
   GROUP BY f.name
 )
-SELECT 'seen' AS what, format('%s functions, of them SECURITY DEFINER %s', count(*), count(*) FILTER (WHERE f.prosecdef)) AS line, count(*) AS n
+SELECT 'seen' AS what, format('%s functions, of them SECURITY DEFINER %s', count(*),
+  count(*) FILTER (WHERE f.prosecdef)) AS line, count(*) AS n
 FROM functions f
 UNION ALL
 SELECT 'offence', f.name || ' has no pinned search_path', 1 FROM functions f WHERE f.path IS NULL

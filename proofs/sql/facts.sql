@@ -15,7 +15,8 @@ SELECT
      UNION ALL
      SELECT c.relname || '.' || a.attname
      FROM pg_catalog.pg_attribute a
-     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(c.oid, a.attnum, 'SELECT')) x (name)
+     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+       AND has_column_privilege(c.oid, a.attnum, 'SELECT')) x (name)
    WHERE c.relnamespace = to_regnamespace('{cell}') AND c.relkind IN ('r', 'p', 'v')
      AND has_schema_privilege(c.relnamespace, 'USAGE')) AS readable,
   (SELECT array_agg(p.proname::text ORDER BY p.proname)

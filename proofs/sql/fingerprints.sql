@@ -11,7 +11,8 @@ FROM (
   UNION ALL
   SELECT 'the instruction', i.outbox_id, 0, coalesce(r.participant_id, ''), i.rail_type, i.payload
   FROM {cell}.payment_outbox_instructions i
-  LEFT JOIN LATERAL (SELECT k.participant_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = i.outbox_id LIMIT 1) r ON true
+  LEFT JOIN LATERAL (SELECT k.participant_id FROM {cell}.payment_outbox_keys k WHERE k.outbox_id = i.outbox_id
+    LIMIT 1) r ON true
   WHERE i.outbox_id > $1 AND i.outbox_id <= $2
   UNION ALL
   SELECT a.state::text, a.outbox_id, a.attempt_no, coalesce(a.participant_id, ''), a.rail_type, a.payload

@@ -47,7 +47,8 @@ checks (stands_for, name) AS (
     ('payment_outbox_pending', 'payment_outbox_pending_valid'),
     ('payment_outbox_settings', 'payment_outbox_settings_budget')
 )
-SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted), (SELECT count(*) FROM checks), count(*)) AS line,
+SELECT 'seen' AS what, format('%s unique indexes and %s checks wanted on %s tables', (SELECT count(*) FROM wanted),
+  (SELECT count(*) FROM checks), count(*)) AS line,
   count(*) AS n
 FROM tables
 UNION ALL
@@ -67,7 +68,8 @@ WHERE NOT EXISTS (
   SELECT FROM pg_catalog.pg_constraint k
   WHERE k.conrelid = t.oid AND k.conname = c.name AND k.contype = 'c' AND k.convalidated)
 UNION ALL
-SELECT 'offence', format('index %s of %s sorts by collation %s, not "C": after an update of the server''s libraries it can miss what is there',
+SELECT 'offence',
+  format('index %s of %s sorts by collation %s, not "C": after an update of the server''s libraries it can miss what is there',
   x.indexrelid::regclass, t.name, string_agg(DISTINCT o.id::regcollation::text, ', ')), 1
 FROM tables t
 JOIN pg_catalog.pg_index x ON x.indrelid = t.oid
@@ -75,7 +77,8 @@ CROSS JOIN LATERAL unnest(x.indcollation::oid[]) AS o (id)
 WHERE o.id NOT IN (0, 'pg_catalog."C"'::regcollation)
 GROUP BY x.indexrelid, t.name
 UNION ALL
-SELECT 'offence', format('column %s of %s has collation %s, not "C"', a.attname, t.name, a.attcollation::regcollation), 1
+SELECT 'offence', format('column %s of %s has collation %s, not "C"', a.attname, t.name, a.attcollation::regcollation),
+  1
 FROM tables t
 JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE a.attcollation NOT IN (0, 'pg_catalog."C"'::regcollation)
@@ -96,11 +99,15 @@ SELECT 'offence', 'payment_outbox_rules, which every enqueue checks by, differs 
 WHERE NOT EXISTS (
   SELECT FROM {cell}.payment_outbox_rules r
   JOIN {cell}.payment_outbox_settings s ON s.singleton
-  WHERE (r.allow_second_key, r.rail_key_namespace, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max, r.refuse_card_numbers)
-      = (s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max, s.refuse_card_numbers)
-    AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL ORDER BY p.rail_type)
+  WHERE (r.allow_second_key, r.rail_key_namespace, r.payload_bytes_max, r.headers_bytes_max, r.payload_depth_max,
+    r.refuse_card_numbers)
+      = (s.allow_second_key, s.rail_key_namespace, s.payload_bytes_max, s.headers_bytes_max, s.payload_depth_max,
+        s.refuse_card_numbers)
+    AND r.rail_types = ARRAY(SELECT p.rail_type FROM {cell}.payment_rails p WHERE p.profile_version IS NOT NULL
+      ORDER BY p.rail_type)
     AND r.forbidden = ARRAY(
-      SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f ORDER BY f.key)
+      SELECT '%' || regexp_replace(f.key, '([\\%_])', '\\\1', 'g') || '":%' FROM {cell}.payment_forbidden_keys f
+        ORDER BY f.key)
     AND r.required = (
       SELECT coalesce(jsonb_object_agg(n.rail_type, n.paths), '{}')
       FROM (
@@ -109,20 +116,26 @@ WHERE NOT EXISTS (
         JOIN {cell}.payment_rail_profiles p ON p.rail_type = l.rail_type AND p.version = l.profile_version
         CROSS JOIN LATERAL (
           SELECT e.value ->> 'field' AS path
-          FROM jsonb_array_elements(CASE jsonb_typeof(p.profile #> '{checks,fields}') WHEN 'array' THEN p.profile #> '{checks,fields}' ELSE '[]' END) AS e
+          FROM jsonb_array_elements(CASE jsonb_typeof(p.profile #> '{checks,fields}') WHEN 'array'
+            THEN p.profile #> '{checks,fields}' ELSE '[]' END) AS e
           WHERE e.value -> 'optional' IS DISTINCT FROM 'true'
           UNION ALL
           SELECT e.value
-          FROM jsonb_array_elements_text(CASE jsonb_typeof(p.profile #> '{checks,required}') WHEN 'array' THEN p.profile #> '{checks,required}' ELSE '[]' END) AS e) f
+          FROM jsonb_array_elements_text(CASE jsonb_typeof(p.profile #> '{checks,required}') WHEN 'array'
+            THEN p.profile #> '{checks,required}' ELSE '[]' END) AS e) f
         WHERE f.path <> ''
         GROUP BY l.rail_type) n)
     AND r.digits = (SELECT jsonb_object_agg(c.code, c.exponent) FROM {cell}.payment_currencies c)
     AND r.closed_gates IS NOT DISTINCT FROM (
-      SELECT array_agg(left(encode(sha256(convert_to(concat(g.scope, chr(31), g.name), 'UTF8')), 'hex'), 32)::uuid ORDER BY g.scope, g.name)
+      SELECT array_agg(left(encode(sha256(convert_to(concat(g.scope, chr(31), g.name), 'UTF8')), 'hex'), 32)::uuid
+        ORDER BY g.scope, g.name)
       FROM {cell}.payment_closed_gates g))
 UNION ALL
-SELECT 'offence', format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, claim_timeout is %s ms',
-  p.rail_type, p.version, trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms), s.claim_timeout_ms), 1
+SELECT 'offence',
+  format('a call of rail %s (profile version %s) can outlive its claim: start_within + the call + record_within + drain is %s ms, claim_timeout is %s ms',
+  p.rail_type, p.version,
+  trim_scale({cell}.call_budget_ms(p.profile) + s.start_within_ms + s.record_within_ms + s.drain_ms),
+  s.claim_timeout_ms), 1
 FROM {cell}.payment_outbox_settings s
 JOIN {cell}.payment_rails r ON true
 JOIN {cell}.payment_rail_profiles p ON p.rail_type = r.rail_type AND p.version = r.profile_version

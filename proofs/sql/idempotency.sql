@@ -22,7 +22,8 @@ pairs AS (
     FROM {cell}.payment_outbox_keys k
     WHERE k.outbox_id = c.outbox_id) IS NOT TRUE
 )
-SELECT '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n FROM pairs
+SELECT '' AS instruction_id, '' AS idempotency_key, NULL::uuid AS outbox_id, NULL::uuid AS other, count(*) AS n
+  FROM pairs
 UNION ALL
 SELECT x.instruction_id, x.idempotency_key, x.outbox_id, other.outbox_id, 1
 FROM pairs x

@@ -20,7 +20,8 @@ ours AS (
   SELECT r.oid, r.rolname::text AS name FROM pg_catalog.pg_roles r WHERE r.rolname = ANY ($1::text[])
 ),
 held AS (
-  SELECT m.oid, m.rolname::text AS member, o.name AS role, m.rolcanlogin, m.rolsuper, m.rolbypassrls, m.rolcreaterole, m.rolreplication
+  SELECT m.oid, m.rolname::text AS member, o.name AS role, m.rolcanlogin, m.rolsuper, m.rolbypassrls, m.rolcreaterole,
+    m.rolreplication
   FROM reach x
   JOIN ours o ON o.oid = x.roleid
   JOIN pg_catalog.pg_roles m ON m.oid = x.member
@@ -41,10 +42,12 @@ UNION ALL
 SELECT 'offence', format('%s reaches more than one role: %s', h.member, string_agg(DISTINCT h.role, ', ')), 1
 FROM held h GROUP BY h.member HAVING count(DISTINCT h.role) > 1
 UNION ALL
-SELECT 'offence', format('role %s is a member of %s; a role of the matrix is a member of nothing', o.name, quote_ident(r.rolname)), 1
+SELECT 'offence', format('role %s is a member of %s; a role of the matrix is a member of nothing', o.name,
+  quote_ident(r.rolname)), 1
 FROM ours o JOIN reach x ON x.member = o.oid JOIN pg_catalog.pg_roles r ON r.oid = x.roleid
 UNION ALL
-SELECT 'offence', format('%s is a member of %s without inheriting it: no access list shows it, SET ROLE gives it', quote_ident(m.rolname), o.name), 1
+SELECT 'offence', format('%s is a member of %s without inheriting it: no access list shows it, SET ROLE gives it',
+  quote_ident(m.rolname), o.name), 1
 FROM direct d JOIN ours o ON o.oid = d.roleid JOIN pg_catalog.pg_roles m ON m.oid = d.member
 WHERE NOT d.inherits
 UNION ALL
@@ -76,7 +79,8 @@ UNION ALL
 SELECT 'note', 'superusers, whom no grant binds: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
 FROM pg_catalog.pg_roles r WHERE r.rolsuper
 UNION ALL
-SELECT 'note', 'may make roles, and before PostgreSQL 16 themselves members of any: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
+SELECT 'note', 'may make roles, and before PostgreSQL 16 themselves members of any: '
+  || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1
 FROM pg_catalog.pg_roles r WHERE r.rolcreaterole AND NOT r.rolsuper HAVING count(*) > 0
 UNION ALL
 SELECT 'note', 'REPLICATION, which reads everything: ' || string_agg(r.rolname, ', ' ORDER BY r.rolname), 1

@@ -3,7 +3,8 @@
 WITH relations AS (
   SELECT c.oid, c.relname FROM pg_catalog.pg_class c
   WHERE c.oid = to_regclass('{cell}.payment_outbox_attempts')
-    OR c.oid IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = to_regclass('{cell}.payment_outbox_attempts'))
+    OR c.oid IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+      WHERE i.inhparent = to_regclass('{cell}.payment_outbox_attempts'))
 )
 SELECT 'seen' AS what, format('the archive and %s partitions', count(*) - 1) AS line, count(*) * 3 AS n FROM relations
 UNION ALL

@@ -2,7 +2,8 @@
 WITH people AS (
   SELECT r.oid, r.rolname FROM pg_catalog.pg_roles r
   WHERE r.rolname IN ('railhead_readonly', 'railhead_auditor')
-    OR NOT r.rolsuper AND (pg_has_role(r.oid, 'railhead_readonly', 'MEMBER') OR pg_has_role(r.oid, 'railhead_auditor', 'MEMBER'))
+    OR NOT r.rolsuper AND (pg_has_role(r.oid, 'railhead_readonly', 'MEMBER')
+      OR pg_has_role(r.oid, 'railhead_auditor', 'MEMBER'))
 )
 SELECT 'seen' AS what, format('%s roles and logins', count(*)) AS line, count(*) AS n FROM people
 UNION ALL

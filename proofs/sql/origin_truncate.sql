@@ -8,7 +8,8 @@ people AS (
   SELECT r.oid, r.rolname FROM pg_catalog.pg_roles r
   WHERE NOT r.rolsuper AND r.rolname <> $2 AND (r.rolname = ANY ($1::text[]) OR r.rolcanlogin)
 )
-SELECT 'seen' AS what, format('%s tables, %s roles and logins', (SELECT count(*) FROM relations), (SELECT count(*) FROM people)) AS line,
+SELECT 'seen' AS what, format('%s tables, %s roles and logins', (SELECT count(*) FROM relations),
+  (SELECT count(*) FROM people)) AS line,
   (SELECT count(*) FROM relations) * (SELECT count(*) FROM people) AS n
 UNION ALL
 SELECT 'offence', format('%s may TRUNCATE %s', quote_ident(p.rolname), r.relname), 1

@@ -1,6 +1,7 @@
 -- The evidence by which operators resolved the instructions of a page, oldest first.
 SELECT l.outbox_id, l.actor, coalesce((l.detail ->> 'executed')::boolean, false) AS executed,
-  coalesce(l.detail ->> 'document', '') AS document, coalesce((l.detail ->> 'rail_silent')::boolean, false) AS rail_silent,
+  coalesce(l.detail ->> 'document', '') AS document,
+    coalesce((l.detail ->> 'rail_silent')::boolean, false) AS rail_silent,
   coalesce((l.detail ->> 'against_row')::integer, 0) AS against_row,
   -- Another payment that the rail executed under the reference of the evidence.
   (SELECT other.outbox_id

@@ -7,7 +7,8 @@ WITH space AS (
 objects (name, acl) AS (
   SELECT 'schema {cell}', coalesce(s.nspacl, acldefault('n', s.nspowner)) FROM space s
   UNION ALL
-  SELECT 'relation ' || c.relname, coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner))
+  SELECT 'relation ' || c.relname,
+    coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner))
   FROM space s JOIN pg_catalog.pg_class c ON c.relnamespace = s.oid
   WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
   UNION ALL
@@ -41,7 +42,9 @@ FROM pg_catalog.pg_roles r, space s
 WHERE NOT r.rolsuper AND r.oid <> s.nspowner AND has_schema_privilege(r.oid, s.oid, 'CREATE')
   AND NOT pg_has_role(r.oid, s.nspowner, 'USAGE')
 UNION ALL
-SELECT 'offence', format('PUBLIC may create objects in schema %s: a table or function there can stand in the way of a name', quote_ident(n.nspname)), 1
+SELECT 'offence',
+  format('PUBLIC may create objects in schema %s: a table or function there can stand in the way of a name',
+  quote_ident(n.nspname)), 1
 FROM pg_catalog.pg_namespace n
 CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) x
 WHERE x.grantee = 0 AND x.privilege_type = 'CREATE'

@@ -22,7 +22,8 @@ dangerous (name) AS (
     ('shared_preload_libraries'), ('fsync'), ('full_page_writes'), ('allow_system_table_mods'),
     ('archive_command'), ('restore_command'), ('zero_damaged_pages'), ('ignore_system_indexes')
 )
-SELECT 'seen' AS what, format('%s granted parameters, %s settings of roles and databases', (SELECT count(*) FROM grants), (SELECT count(*) FROM starts)) AS line,
+SELECT 'seen' AS what, format('%s granted parameters, %s settings of roles and databases',
+  (SELECT count(*) FROM grants), (SELECT count(*) FROM starts)) AS line,
   (SELECT count(*) FROM grants) + (SELECT count(*) FROM starts) + 1 AS n
 UNION ALL
 SELECT 'offence', format('%s may set %s (%s)', g.grantee, g.name, g.privilege), 1

@@ -4,7 +4,8 @@
 SELECT k.participant_id, k.sequence_id, k.outbox_id,
   EXISTS (
     SELECT FROM {cell}.payment_outbox_pending p
-    WHERE p.outbox_id = k.outbox_id AND p.participant_id = k.participant_id AND coalesce(p.sequence_id, k.sequence_id) = k.sequence_id)
+    WHERE p.outbox_id = k.outbox_id AND p.participant_id = k.participant_id
+      AND coalesce(p.sequence_id, k.sequence_id) = k.sequence_id)
   OR EXISTS (
     SELECT FROM {cell}.payment_outbox_attempts a
     WHERE a.outbox_id = k.outbox_id AND coalesce(a.participant_id, k.participant_id) = k.participant_id

@@ -14,9 +14,11 @@ extension_members AS (
 )
 SELECT 'seen' AS what, format('%s relations of the cell', count(*)) AS line, count(*) AS n FROM relations
 UNION ALL
-SELECT 'offence', format('row security is on for %s: rows can be hidden', r.name), 1 FROM relations r WHERE r.relrowsecurity
+SELECT 'offence', format('row security is on for %s: rows can be hidden', r.name), 1 FROM relations r
+  WHERE r.relrowsecurity
 UNION ALL
-SELECT 'offence', format('policy %s on %s', p.polname, r.name), 1 FROM pg_catalog.pg_policy p JOIN relations r ON r.oid = p.polrelid
+SELECT 'offence', format('policy %s on %s', p.polname, r.name), 1 FROM pg_catalog.pg_policy p JOIN relations r
+  ON r.oid = p.polrelid
 UNION ALL
 SELECT 'offence', format('rule %s rewrites statements on %s', w.rulename, r.name), 1
 FROM pg_catalog.pg_rewrite w JOIN relations r ON r.oid = w.ev_class
@@ -37,7 +39,8 @@ SELECT 'offence', format('a subscription writes into %s', r.name), 1
 FROM pg_catalog.pg_subscription_rel s JOIN relations r ON r.oid = s.srrelid
 UNION ALL
 SELECT DISTINCT 'offence', format('%s %s.%s, owned by %s, reads %s',
-  CASE v.relkind WHEN 'm' THEN 'materialized view' ELSE 'view' END, quote_ident(n.nspname), quote_ident(v.relname), quote_ident(pg_get_userbyid(v.relowner)), r.name), 1
+  CASE v.relkind WHEN 'm' THEN 'materialized view' ELSE 'view' END, quote_ident(n.nspname), quote_ident(v.relname),
+    quote_ident(pg_get_userbyid(v.relowner)), r.name), 1
 FROM pg_catalog.pg_depend d
 JOIN relations r ON r.oid = d.refobjid AND d.refclassid = 'pg_catalog.pg_class'::regclass
 JOIN pg_catalog.pg_rewrite w ON w.oid = d.objid AND d.classid = 'pg_catalog.pg_rewrite'::regclass
@@ -45,14 +48,17 @@ JOIN pg_catalog.pg_class v ON v.oid = w.ev_class
 JOIN pg_catalog.pg_namespace n ON n.oid = v.relnamespace
 WHERE v.relnamespace <> (SELECT oid FROM cell)
 UNION ALL
-SELECT 'offence', format('function %s outside the cell runs with the rights of %s and names the cell, or belongs to its owner', p.oid::regprocedure, quote_ident(pg_get_userbyid(p.proowner))), 1
+SELECT 'offence',
+  format('function %s outside the cell runs with the rights of %s and names the cell, or belongs to its owner',
+  p.oid::regprocedure, quote_ident(pg_get_userbyid(p.proowner))), 1
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 CROSS JOIN cell
 WHERE p.prosecdef AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspowner <> cell.nspowner
   AND NOT EXISTS (SELECT FROM extension_members e WHERE e.classid = 'pg_catalog.pg_proc'::regclass AND e.objid = p.oid)
   AND (p.proowner = cell.nspowner OR p.prosrc ~ '\m{cell}\.' OR pg_get_function_sqlbody(p.oid) ~ '\m{cell}\.'
-    OR '{cell}' = ANY (SELECT btrim(e, ' "') FROM unnest(p.proconfig) c, unnest(string_to_array(substr(c, strpos(c, '=') + 1), ',')) e WHERE c LIKE 'search_path=%'))
+    OR '{cell}' = ANY (SELECT btrim(e, ' "') FROM unnest(p.proconfig) c,
+      unnest(string_to_array(substr(c, strpos(c, '=') + 1), ',')) e WHERE c LIKE 'search_path=%'))
 UNION ALL
 SELECT 'offence', format('%s references %s from outside the cell', k.conrelid::regclass, r.name), 1
 FROM pg_catalog.pg_constraint k
@@ -65,21 +71,26 @@ JOIN relations r ON r.oid = i.inhparent
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 WHERE NOT c.relispartition OR c.relnamespace <> (SELECT oid FROM cell)
 UNION ALL
-SELECT 'note', format('event trigger %s (%s) belongs to %s', t.evtname, t.evtevent, quote_ident(pg_get_userbyid(t.evtowner))), 1
+SELECT 'note', format('event trigger %s (%s) belongs to %s', t.evtname, t.evtevent,
+  quote_ident(pg_get_userbyid(t.evtowner))), 1
 FROM pg_catalog.pg_event_trigger t
 UNION ALL
-SELECT 'note', format('replication slot %s (%s) of %s', s.slot_name, s.slot_type, coalesce(s.database, 'the cluster')), 1
+SELECT 'note', format('replication slot %s (%s) of %s', s.slot_name, s.slot_type, coalesce(s.database, 'the cluster')),
+  1
 FROM pg_catalog.pg_replication_slots s
 WHERE coalesce(s.database = current_database(), true)
 UNION ALL
-SELECT 'note', 'any login may make temporary tables (TEMP on the database): revoke it from PUBLIC where the DBA agrees; no function of the cell can be shadowed by one', 1
+SELECT 'note',
+  'any login may make temporary tables (TEMP on the database): revoke it from PUBLIC where the DBA agrees; no '
+    'function of the cell can be shadowed by one', 1
 FROM pg_catalog.pg_database d
 CROSS JOIN LATERAL aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) x
 WHERE d.datname = current_database() AND x.grantee = 0 AND x.privilege_type = 'TEMPORARY'
 UNION ALL
 SELECT 'note', format('any login may call %s: revoke it from PUBLIC where the DBA agrees', x.family), 1
 FROM (
-  SELECT CASE WHEN p.proname LIKE 'lo\_%' THEN 'the large-object functions lo_*' ELSE 'the advisory locks pg_advisory_*' END AS family
+  SELECT CASE WHEN p.proname LIKE 'lo\_%' THEN 'the large-object functions lo_*'
+    ELSE 'the advisory locks pg_advisory_*' END AS family
   FROM pg_catalog.pg_proc p
   CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
   WHERE p.pronamespace = 'pg_catalog'::regnamespace AND a.grantee = 0
@@ -88,5 +99,6 @@ FROM (
 UNION ALL
 SELECT 'note', format('%s is %s: the server''s log may hold payloads', s.name, s.setting), 1
 FROM pg_catalog.pg_settings s
-WHERE s.name = 'log_statement' AND s.setting IN ('mod', 'all') OR s.name = 'log_min_duration_statement' AND s.setting = '0'
+WHERE s.name = 'log_statement' AND s.setting IN ('mod', 'all') OR s.name = 'log_min_duration_statement'
+  AND s.setting = '0'
 ORDER BY 1, 2

@@ -7,7 +7,8 @@ WITH partitions AS (
   FROM pg_catalog.pg_inherits i
   JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
-  WHERE i.inhparent IN (to_regclass('{cell}.payment_outbox_attempts'), to_regclass('{cell}.payment_outbox_instructions'))
+  WHERE i.inhparent IN (to_regclass('{cell}.payment_outbox_attempts'),
+    to_regclass('{cell}.payment_outbox_instructions'))
 ),
 wanted (relation, trigger, type, function, enabled, conditional) AS (
   VALUES
@@ -50,15 +51,16 @@ wanted (relation, trigger, type, function, enabled, conditional) AS (
     ('_append_only_rows', 27)) t (trigger, type)
 ),
 live AS (
-  SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type, g.tgenabled::text AS enabled,
-    g.tgqual IS NOT NULL AS conditional,
+  SELECT c.relname::text AS relation, g.tgname::text AS trigger, g.tgtype::integer AS type,
+    g.tgenabled::text AS enabled, g.tgqual IS NOT NULL AS conditional,
     f.proname::text AS function, f.pronamespace = c.relnamespace AS here
   FROM pg_catalog.pg_trigger g
   JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid AND c.relnamespace = to_regnamespace('{cell}')
   JOIN pg_catalog.pg_proc f ON f.oid = g.tgfoid
   WHERE NOT g.tgisinternal
 )
-SELECT 'seen' AS what, format('%s triggers on %s tables, partitions of the archive %s', count(*), count(DISTINCT l.relation), (SELECT count(*) FROM partitions)) AS line,
+SELECT 'seen' AS what, format('%s triggers on %s tables, partitions of the archive %s', count(*),
+  count(DISTINCT l.relation), (SELECT count(*) FROM partitions)) AS line,
   count(*) AS n
 FROM live l
 UNION ALL
@@ -67,7 +69,8 @@ FROM wanted w
 WHERE NOT EXISTS (SELECT FROM live l WHERE l.relation = w.relation AND l.trigger = w.trigger)
 UNION ALL
 SELECT 'offence', format('trigger %s of %s is %s, not ENABLE ALWAYS', l.trigger, l.relation,
-  CASE l.enabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'enabled for replicas only' ELSE 'skipped when session_replication_role is replica' END), 1
+  CASE l.enabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'enabled for replicas only'
+    ELSE 'skipped when session_replication_role is replica' END), 1
 FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
 WHERE w.enabled = 'A' AND l.enabled <> 'A'
 UNION ALL
@@ -75,7 +78,8 @@ SELECT 'offence', format('trigger %s of %s is not enabled', l.trigger, l.relatio
 FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
 WHERE w.enabled = 'O' AND l.enabled NOT IN ('O', 'A')
 UNION ALL
-SELECT 'offence', format('trigger %s of %s fires for other events than it should, or calls another function (%s)', l.trigger, l.relation, l.function), 1
+SELECT 'offence', format('trigger %s of %s fires for other events than it should, or calls another function (%s)',
+  l.trigger, l.relation, l.function), 1
 FROM wanted w JOIN live l ON l.relation = w.relation AND l.trigger = w.trigger
 WHERE l.type <> w.type OR l.function <> w.function OR NOT l.here
 UNION ALL
