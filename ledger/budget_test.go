@@ -106,9 +106,9 @@ func TestSetTimeBudget(t *testing.T) {
 	}{
 		"no reason":       {map[string]time.Duration{"claim_timeout": time.Minute}, " ", "reason"},
 		"nothing":         {nil, "why", "no setting is named"},
-		"no such setting": {map[string]time.Duration{"claim_timeouts": time.Minute}, "why", "'claim_timeouts' is no setting"},
+		"no such setting": {map[string]time.Duration{"claim_timeouts": time.Minute}, "why", "'claim_timeouts' is not a setting"},
 		"out of bounds":   {map[string]time.Duration{"drain": time.Hour, "claim_timeout": time.Millisecond}, "why", "claim_timeout is 1 ms, must be 1000 to 3600000; drain is 3600000 ms"},
-		"a part of a ms":  {map[string]time.Duration{"claim_timeout": time.Minute + time.Microsecond}, "why", "no whole number of milliseconds"},
+		"a part of a ms":  {map[string]time.Duration{"claim_timeout": time.Minute + time.Microsecond}, "why", "not a whole number of milliseconds"},
 		"no call fits":    {map[string]time.Duration{"claim_timeout": 45 * time.Second}, "why", "must be less than claim_timeout 45000 ms"},
 		"a rail's call":   {map[string]time.Duration{"claim_timeout": 75 * time.Second}, "why", "a call of rail bank (profile version 1) 30000 ms + record_within 10000 ms + drain 30000 ms = 75000 ms"},
 	} {

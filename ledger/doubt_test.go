@@ -135,7 +135,7 @@ func TestReplayKnowsForgottenSends(t *testing.T) {
 	id := d.enqueue()
 	same(t, "refused", d.late(evidence(sameKey, forgotten(id), "refused", "")), payment.VerdictSettled)
 	_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
-	refusedWith(t, "replay after a forgotten refusal", err, "RH020", "wants a new id")
+	refusedWith(t, "replay after a forgotten refusal", err, "RH020", "requires a new id")
 }
 
 // TestReaperFindsAForgottenClaim: that the worker of a claim died, which a restore
@@ -186,7 +186,7 @@ func TestRowLostInPending(t *testing.T) {
 	sent := sentOnce(d).OutboxID
 	d.do(`DELETE FROM railhead.payment_outbox_pending`)
 	_, err := o.ReplayPayment(t.Context(), never, time.Time{}, why)
-	refusedWith(t, "replay", err, "RH020", "nothing of it waits in pending")
+	refusedWith(t, "replay", err, "RH020", "has no row in pending")
 	same(t, "letter", d.letter(never), "UNCLAIMABLE pending")
 	_, err = o.TriageDeadLetter(t.Context(), never, ledger.Close, why)
 	d.must(err)

@@ -238,7 +238,7 @@ func TestGateOfNothing(t *testing.T) {
 		state, wants string
 	}{
 		"no reason":       {theBank, " ", time.Time{}, "RH002", "a reason of"},
-		"an end that was": {theBank, why, time.Now().Add(-time.Second), "RH002", "a moment to come"},
+		"an end that was": {theBank, why, time.Now().Add(-time.Second), "RH002", "must be in the future"},
 		"an end too far":  {theBank, why, time.Now().Add(367 * 24 * time.Hour), "RH002", "366 days"},
 		"no scope":        {ledger.Gate{Scope: "lane", Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},
 		"part of a cell":  {ledger.Gate{Scope: ledger.GateCell, Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},

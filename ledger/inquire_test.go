@@ -106,7 +106,7 @@ func TestInquireIsRefused(t *testing.T) {
 		rows, waits, letter := d.rows(id), d.waiting(id), d.letter(id)
 		if strings.HasPrefix(name, "PARKED, ") {
 			d.must(ask(id))
-			refusedWith(t, name+", twice", ask(id), "RH020", "the instruction is UNKNOWN: only what is parked")
+			refusedWith(t, name+", twice", ask(id), "RH020", "the instruction is UNKNOWN: only a parked instruction")
 			continue
 		}
 		refusedWith(t, name, ask(id), "RH020", "only a parked instruction with an unknown outcome can be inquired about")
@@ -158,9 +158,9 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	today := d.text(`SELECT current_date::text`)
 
 	id := parked(d)
-	both("never asked", id, "has not been within 15 minutes: it is not resolved", "whether it is silent is not known")
+	both("never asked", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
 	ask(id)
-	both("out for its inquiry", id, "has not been within 15 minutes: it is not resolved", "whether it is silent is not known")
+	both("out for its inquiry", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
 	claim := d.claimOne(id)
 	both("being asked about", id, "there is nothing to resolve", "there is nothing to resolve")
 	d.record(told(asks, claim, payment.ResultUnavailable, ""))
@@ -171,7 +171,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	id = parked(d)
 	ask(id)
 	d.record(lost(asks, d.claimOne(id)))
-	refusedWith(t, "no answer came", resolve(id, false), "RH020", "(row 6, none came) does not prove")
+	refusedWith(t, "no answer came", resolve(id, false), "RH020", "(row 6, no result) does not prove")
 	d.must(resolve(id, true))
 
 	id = parked(d)
@@ -186,12 +186,12 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.record(told(asks, d.claimOne(id), payment.ResultNotFound, ""))
 	d.do(`CREATE OR REPLACE FUNCTION railhead.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
 	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes' WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
-	both("an old answer", id, "has not been within 15 minutes: it is not resolved", "whether it is silent is not known")
+	both("an old answer", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
 
 	// While nothing is claimed no inquiry is made.
 	_, err := o.PauseParticipant(t.Context(), "participant", why, time.Time{})
 	d.must(err)
-	refusedWith(t, "paused", resolve(id, false), "RH020", "has not been within 15 minutes")
+	refusedWith(t, "paused", resolve(id, false), "RH020", "was not asked within 15 minutes")
 	d.must(resolve(id, true))
 	_, err = o.ResumeParticipant(t.Context(), "participant", why)
 	d.must(err)
@@ -212,7 +212,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.record(lost(asks, claim))
 	d.must(resolve(id, true))
 	same(t, "late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictConflict)
-	both("executed", id, "said that it executed the payment (row 9)", "said that it executed the payment (row 9)")
+	both("executed", id, "reported that it executed the payment (row 9)", "reported that it executed the payment (row 9)")
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
@@ -227,7 +227,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(resolve(id, true))
 	same(t, "the first comes late", d.late(told(asks, claims[0], payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	same(t, "and the second", d.late(told(asks, claims[1], payment.ResultUnavailable, "")), payment.VerdictLate)
-	both("executed, then silence", id, "said that it executed the payment (row 13)", "said that it executed the payment (row 13)")
+	both("executed, then silence", id, "reported that it executed the payment (row 13)", "reported that it executed the payment (row 13)")
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 

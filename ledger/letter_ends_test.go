@@ -168,7 +168,7 @@ func TestCancelledIsDoneWith(t *testing.T) {
 	same(t, "verdict", string(verdict), "CANCELLED")
 	same(t, "rows", d.rows(id), before)
 	same(t, "letter", d.letter(id), "CONFLICT resolved")
-	refusedWith(t, "replay", hands[4].do(o, t, id), "RH020", "the instruction is CANCELLED and its dead letter is closed already")
+	refusedWith(t, "replay", hands[4].do(o, t, id), "RH020", "the instruction is CANCELLED and its dead letter is already closed")
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 	d.must(err)
 	word, reason := line.Certainty()

@@ -257,4 +257,4 @@ func (d *desk) acts(o *ledger.Operator, do func(*ledger.Operator, *testing.T, pa
 }
 
 // plainEnough are refusals that say all there is to say.
-var plainEnough = regexp.MustCompile(`has no dead letter|closed already`)
+var plainEnough = regexp.MustCompile(`has no dead letter|already closed`)

@@ -33,7 +33,7 @@ func TestReplayIsRefused(t *testing.T) {
 
 	closed := plights["FAILED"](d)
 	d.must(hands[3].do(o, t, closed))
-	refusedWith(t, "closed, and perhaps paid in another way", replay(closed), "RH020", "closed already (resolved)")
+	refusedWith(t, "closed, and perhaps paid in another way", replay(closed), "RH020", "already closed (resolved)")
 
 	// A sender that was paused comes back after the instruction was given up.
 	for _, kind := range []string{"unknown", "accepted for now"} {
@@ -73,7 +73,7 @@ func TestReplayIsRefused(t *testing.T) {
 	refusedWith(t, "DISPATCHED once", replay(dispatched), "RH020", "no second DISPATCHED row")
 
 	_, err := o.ReplayPayment(t.Context(), plights["FAILED"](d), time.Now().Add(-time.Hour), why)
-	refusedWith(t, "expired before", err, "RH006", "over already")
+	refusedWith(t, "expired before", err, "RH006", "already past")
 	for name, profile := range map[string]string{
 		"too young":               strings.Replace(inVain, "1us", "1h", 1),
 		"too young, who knows":    strings.Replace(inVain, ` "not_found_age": "1us",`, "", 1),
@@ -90,7 +90,7 @@ func TestReplayIsRefused(t *testing.T) {
 
 	refused, never := plights["FAILED"](d), plights["EXPIRED"](d)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'wants a new id')`, strings.Replace(inVain, "SAME", "NEW", 1))
-	refusedWith(t, "a rail that wants a new id", replay(refused), "RH020", "wants a new id")
+	refusedWith(t, "a rail that wants a new id", replay(refused), "RH020", "requires a new id")
 	d.must(replay(never)) // it was never sent
 	d.gapless()
 }
@@ -152,7 +152,7 @@ func TestResolveIsRefused(t *testing.T) {
 	id := plights["CONFLICT after DISPATCHED"](d)
 	d.must(hands[7].do(o, t, id))
 	same(t, "another reference", d.late(callback(id, payment.ResultExecuted, "another")), payment.VerdictConflict)
-	refusedWith(t, "executed after all", hands[5].do(o, t, id), "RH020", "row 2 says DISPATCHED and row 4 took it back")
+	refusedWith(t, "executed after all", hands[5].do(o, t, id), "RH020", "row 2 is DISPATCHED and row 4 revoked it")
 	same(t, "the conflict stays open", d.letter(id), "CONFLICT pending")
 	d.gapless()
 }

@@ -3,10 +3,10 @@ package ledger_test
 // Refusals that occur in many places.
 const (
 	noLetter   = "RH010 the instruction has no dead letter"
-	isClosed   = "RH020 the dead letter is closed already (manual_replay)"
+	isClosed   = "RH020 the dead letter is already closed (manual_replay)"
 	mayBePaid  = "RH020 some send of the instruction has no trustworthy answer: it may have been paid and can't be cancelled"
 	resolvable = ": there is nothing to resolve"
-	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can''t be resolved as not executed without its answer"
+	notAsked   = "RH020 the rail answers inquiries and was not asked within 15 minutes: the payment can't be resolved as not executed without its answer"
 	notSilent  = "RH020 the rail answers inquiries and was not asked within 15 minutes: whether it would answer is not known"
 )
 
@@ -41,15 +41,15 @@ var operatorTable = map[string][]string{
 	"PARKED, outcome unknown": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
-		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
-		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not replayed: the payment may have been made",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed without evidence",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", notAsked, notSilent,
 	},
 	// The rail's own word is evidence enough for a replay.
 	"PARKED, just not found": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter OUTCOME_UNKNOWN acknowledged", "+ , letter OUTCOME_UNKNOWN escalated",
-		"RH020 a dead letter of reason OUTCOME_UNKNOWN is not closed by a word",
+		"RH020 a dead letter of reason OUTCOME_UNKNOWN can't be closed without evidence",
 		"+ REPLAYED, SEND sends=0 asked=0 count=6 unknown, letter OUTCOME_UNKNOWN manual_replay",
 		"+ DISPATCHED, letter OUTCOME_UNKNOWN resolved", "+ FAILED, letter FAILED acknowledged",
 	},
@@ -57,37 +57,37 @@ var operatorTable = map[string][]string{
 	"CONFLICT after FAILED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT is not closed by a word",
-		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter FAILED acknowledged",
 	},
 	"CONFLICT after DISPATCHED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT is not closed by a word",
-		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ , letter CONFLICT resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},
 	// It was ended before it was ever sent, and stays so.
 	"CONFLICT after CANCELLED": {
 		"RH020 the instruction is CONFLICT and can't be cancelled",
 		"+ , letter CONFLICT acknowledged", "+ , letter CONFLICT escalated",
-		"RH020 a dead letter of reason CONFLICT is not closed by a word",
-		"RH020 a dead letter of reason CONFLICT is not replayed: the payment may have been made",
+		"RH020 a dead letter of reason CONFLICT can't be closed without evidence",
+		"RH020 a dead letter of reason CONFLICT can't be replayed: the payment may have been made",
 		"+ DISPATCHED, letter CONFLICT resolved", notAsked, "+ , letter CONFLICT resolved",
 	},
 	// The money is certain; the letter stays for those who look for the forger.
 	"TAMPERED, proven executed": {
 		"RH020 the instruction is DISPATCHED and can't be cancelled",
 		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated", "+ , letter TAMPERED resolved",
-		"RH020 a dead letter of reason TAMPERED is not replayed: its payload is not the one that was enqueued",
+		"RH020 a dead letter of reason TAMPERED can't be replayed: its payload is not the one that was enqueued",
 		"RH020 the instruction is DISPATCHED" + resolvable, "RH020 the instruction is DISPATCHED" + resolvable,
 	},
 	"TAMPERED": {
 		"RH020 the instruction is PARKED and can't be cancelled",
 		"+ , letter TAMPERED acknowledged", "+ , letter TAMPERED escalated",
-		"RH020 a dead letter of reason TAMPERED is not closed by a word",
-		"RH020 a dead letter of reason TAMPERED is not replayed: its payload is not the one that was enqueued",
+		"RH020 a dead letter of reason TAMPERED can't be closed without evidence",
+		"RH020 a dead letter of reason TAMPERED can't be replayed: its payload is not the one that was enqueued",
 		"+ DISPATCHED, letter TAMPERED resolved", "+ FAILED, letter FAILED acknowledged",
 	},
 	// It waits in pending, where it was.
@@ -95,7 +95,7 @@ var operatorTable = map[string][]string{
 		"+ CANCELLED, letter UNCLAIMABLE resolved",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE acknowledged",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE escalated",
-		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
+		"RH020 a dead letter of reason UNCLAIMABLE can't be closed without evidence",
 		"+ , SEND sends=0 asked=0 count=0, letter UNCLAIMABLE manual_replay",
 		"+ DISPATCHED, letter UNCLAIMABLE resolved", "RH020 the instruction is PENDING" + resolvable,
 	},
@@ -104,13 +104,13 @@ var operatorTable = map[string][]string{
 		mayBePaid,
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE acknowledged",
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE escalated",
-		"RH020 a dead letter of reason UNCLAIMABLE is not closed by a word",
+		"RH020 a dead letter of reason UNCLAIMABLE can't be closed without evidence",
 		"+ , INQUIRE sends=1 asked=0 count=2 unknown, letter UNCLAIMABLE manual_replay",
 		"+ DISPATCHED, letter UNCLAIMABLE resolved", notAsked, "+ FAILED, letter FAILED acknowledged",
 	},
 	"REPLAYED": {
 		"+ CANCELLED, letter FAILED resolved", isClosed, isClosed, isClosed,
-		"RH020 the instruction is PENDING and its dead letter is closed already (manual_replay)",
+		"RH020 the instruction is PENDING and its dead letter is already closed (manual_replay)",
 		"+ DISPATCHED, letter FAILED resolved", "RH020 the instruction is PENDING" + resolvable,
 	},
 }

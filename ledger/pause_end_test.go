@@ -54,7 +54,7 @@ func TestEndPauses(t *testing.T) {
 		t.Errorf("the pause is %+v", pause)
 	}
 	_, err = o.PauseRail(t.Context(), "bank", why, time.Now().Add(-time.Second))
-	refusedWith(t, "an end that is over", err, "RH002", "a moment to come")
+	refusedWith(t, "an end that is over", err, "RH002", "must be in the future")
 }
 
 // TestEndPausesWakes: the relayers hear of the end of a pause, whatever else ended with it.

@@ -99,7 +99,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
 			_, err = operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it")
 			if test.ended == "PARKED" {
-				refusedWith(t, "close", err, "RH020", "not closed by a word")
+				refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
 				if _, err := operator.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 					t.Fatal(err)
 				}
@@ -170,7 +170,7 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
 			_, err = operator.TriageDeadLetter(t.Context(), id, ledger.Close, "a test")
-			refusedWith(t, "close", err, "RH020", "not closed by a word")
+			refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
 			same(t, "rows before the act", d.rows(id), test.rows)
 			if _, err := operator.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 				t.Fatal(err)
@@ -266,7 +266,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	aside(claim.OutboxID)
 	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
 	_, err := operator.ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
-	refusedWith(t, "not executed, of what was", err, "RH020", "nothing about it is left")
+	refusedWith(t, "not executed, of what was", err, "RH020", "there is nothing to resolve")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING DISPATCHED(1)")
 }
 
@@ -317,7 +317,7 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	if err := <-recorded; err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, "close", closed, "RH020", "not closed by a word")
+	refusedWith(t, "close", closed, "RH020", "can't be closed without evidence")
 	if d.waiting(claim.OutboxID) == "" {
 		t.Errorf("rows %s: nothing waits any more, and nothing will look at it again", d.rows(claim.OutboxID))
 	}

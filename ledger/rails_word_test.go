@@ -21,7 +21,7 @@ func TestForgedIsAskedAbout(t *testing.T) {
 	d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 	same(t, "letter", d.letter(id), "TAMPERED pending")
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
-	refusedWith(t, "a rail that was not asked", err, "RH020", "whether it is silent is not known")
+	refusedWith(t, "a rail that was not asked", err, "RH020", "whether it would answer is not known")
 	_, err = o.InquirePayment(t.Context(), id, why)
 	d.must(err)
 	d.record(told(asks, d.claimOne(id), payment.ResultUnavailable, ""))
@@ -44,7 +44,7 @@ func TestAgainstTheRailsWord(t *testing.T) {
 	d.askable()
 	same(t, "told late", d.late(told(asks, forgottenInquiry(id), payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	_, err := o.ResolvePayment(t.Context(), id, notExecuted())
-	refusedWith(t, "at once", err, "RH020", "the rail said that it executed the payment")
+	refusedWith(t, "at once", err, "RH020", "the rail reported that it executed the payment")
 
 	id = parked(d)
 	_, err = o.InquirePayment(t.Context(), id, why)
@@ -75,7 +75,7 @@ func TestRailsWordOfLateRowsAlone(t *testing.T) {
 	e := notExecuted()
 	e.RailSilent = false
 	_, err := d.operator().ResolvePayment(t.Context(), id, e)
-	refusedWith(t, "without a word", err, "RH020", "without its word")
+	refusedWith(t, "without a word", err, "RH020", "without its answer")
 }
 
 // TestInquiryThatDidNotLeave is not called an answer of the rail.

@@ -112,7 +112,7 @@ func TestAcceptsWhatWasCompared(t *testing.T) {
 	compared := d.suspendedAt()
 	d.suspend() // a guard takes it over on the next start
 	same(t, "is taken over", d.suspendedAt().Sub(compared) > time.Minute, true)
-	refusedWith(t, "without a time", accept(time.Time{}), "RH002", "lanes are suspended since")
+	refusedWith(t, "without a time", accept(time.Time{}), "RH002", "lanes have been suspended since")
 	refusedWith(t, "what was compared", accept(compared), "RH020", "the server may have gone back again since")
 	same(t, "is open", d.suspendedAt().IsZero(), false)
 	again := d.suspendedAt()

@@ -67,11 +67,11 @@ func TestRescheduleIsRefused(t *testing.T) {
 	_, err = o.ReschedulePayment(t.Context(), id, time.Time{}, " ")
 	refusedWith(t, "without a reason", err, "RH002", "reason")
 	d.claimOne(id)
-	refused("claimed", id, time.Time{}, "the instruction is DISPATCHING: only what waits")
+	refused("claimed", id, time.Time{}, "the instruction is DISPATCHING: only a pending instruction")
 	refused("parked", parked(d), time.Time{}, "the instruction is PARKED")
 	aside := d.enqueue()
 	d.must(d.setAside(aside, "23514"))
-	refused("set aside", aside, time.Time{}, "could not be claimed and is set aside")
+	refused("set aside", aside, time.Time{}, "could not be claimed and is quarantined")
 	_, err = o.ReschedulePayment(t.Context(), payment.NewID(), time.Time{}, why)
 	refusedWith(t, "unknown", err, "RH010", "not known")
 }

@@ -44,7 +44,7 @@ func TestSendThatIsDeniedLate(t *testing.T) {
 	same(t, "letter", d.letter(claim.OutboxID), "FAILED pending")
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "id_after_refusal": "NEW"}'::jsonb, 'set by a test')`)
 	_, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why)
-	refusedWith(t, "replay of a key that the refusal of another may have used up", err, "RH020", "wants a new id")
+	refusedWith(t, "replay of a key that the refusal of another may have used up", err, "RH020", "requires a new id")
 }
 
 // TestSendsAreCountedAlike: what a timeline calls a send that may have reached the rail is

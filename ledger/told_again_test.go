@@ -179,11 +179,11 @@ func TestForgedAfterARestore(t *testing.T) {
 	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
 	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at`) // its call is known from before
 	_, err = o.InquirePayment(t.Context(), forged, why)
-	refusedWith(t, "inquire", err, "RH020", "only what is parked with an unknown outcome")
+	refusedWith(t, "inquire", err, "RH020", "only a parked instruction with an unknown outcome")
 	e := notExecuted()
 	e.RailSilent = false
 	_, err = o.ResolvePayment(t.Context(), forged, e)
-	refusedWith(t, "without a word", err, "RH020", "has not been within 15 minutes: it is not resolved")
+	refusedWith(t, "without a word", err, "RH020", "was not asked within 15 minutes: the payment can't be resolved")
 	e.RailSilent = true
 	_, err = o.ResolvePayment(t.Context(), forged, e)
 	d.must(err)
@@ -266,7 +266,7 @@ func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 	_, err = d.Conn(t, celltest.Operator).Exec(t.Context(), `SELECT railhead.reschedule_payment($1, now() + interval '300 days', 'later')`, [16]byte(id))
 	d.must(err)
 	_, err = o.ResolvePayment(t.Context(), id, notExecuted())
-	refusedWith(t, "put off", err, "RH020", "put off: railhead payment send-now")
+	refusedWith(t, "put off", err, "RH020", "postponed: railhead payment send-now")
 
 	claim := d.claimOne(d.enqueue())
 	d.record(told(sameKey, claim, payment.ResultUnknown, ""))

@@ -100,7 +100,7 @@ func TestRemedyKnowsTheProfile(t *testing.T) {
 			t.Errorf("%s: the remedy names a replay: %t\n%s", name, got, shown)
 		}
 		said := who.want(test.exit, "dead-letter", "replay", name, "--reason", "again").errors
-		if test.exit != exitOK && !strings.Contains(said, "it may have been sent, and rail bank wants a new id for another try") {
+		if test.exit != exitOK && !strings.Contains(said, "it may have been sent, and rail bank requires a new id for another try") {
 			t.Errorf("%s: %s", name, said)
 		}
 	}

@@ -58,7 +58,8 @@ BEGIN
     cardinality(rail_types), cardinality(payloads), cardinality(not_befores), cardinality(expires_ats),
     cardinality(priorities), cardinality(headers), cardinality(send_onces), cardinality(principals)])) IS NOT TRUE
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'the arrays of a batch must not be null, and must have the same length';
   END IF;
   IF n = 0 THEN
     RETURN;

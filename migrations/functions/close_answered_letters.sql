@@ -12,7 +12,7 @@ AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE {cell}.payment_dead_letters d
-  SET status = 'resolved', note = 'the rail says that it executed the payment', actor = session_user,
+  SET status = 'resolved', note = 'the rail reported that it executed the payment', actor = session_user,
     updated_at = clock_timestamp()
   WHERE d.outbox_id = ANY ($1) AND d.reason = 'OUTCOME_UNKNOWN' AND d.status NOT IN ({closed_letters})
     AND EXISTS (

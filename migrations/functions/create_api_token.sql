@@ -26,7 +26,7 @@ BEGIN
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002',
       MESSAGE = 'a participant must be 1 to 128 printable ASCII characters without spaces at its ends',
-      HINT = 'Name participants as enqueue knows them.';
+      HINT = 'Use the participant_id of the enqueued instructions.';
   END IF;
   BEGIN
     INSERT INTO {cell}.payment_api_tokens (token_digest, token_id, name, participants, verbs, expires_at,

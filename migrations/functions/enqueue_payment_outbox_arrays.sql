@@ -77,7 +77,8 @@ BEGIN
     coalesce(cardinality(not_befores), n), coalesce(cardinality(expires_ats), n), coalesce(cardinality(priorities), n),
     coalesce(cardinality(headers), n), coalesce(cardinality(send_onces), n)])) IS NOT TRUE
   THEN
-    RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'the arrays of a batch must be there, and of one length';
+    RAISE EXCEPTION USING ERRCODE = 'RH002',
+      MESSAGE = 'the arrays of a batch must not be null, and must have the same length';
   END IF;
   IF n = 0 THEN
     RETURN;

@@ -3,8 +3,8 @@
 --   tracestate of its headers, and no other header. For an instruction that is older than
 --   payment_outbox_instructions, it is taken from the pending row or the latest claim. Null if none
 --   of these rows has it.
--- reads:   payment_outbox_instructions, payment_outbox_pending, payment_outbox_attempts.   locks: nothing.   called
---          by: callbacks.
+-- reads:   payment_outbox_instructions, payment_outbox_pending, payment_outbox_attempts.
+-- locks:   nothing.   called by: callbacks.
 CREATE OR REPLACE FUNCTION {cell}.payment_trace(outbox_id uuid) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, {cell}, pg_temp

@@ -14,7 +14,7 @@ BEGIN
       THEN format('%I.%I is append-only: %s is refused', TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_OP)
       ELSE format('%s of %I.%I is refused', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME) END,
     HINT = CASE WHEN strpos(TG_NAME, '_append_only') > 0
-      THEN 'Append a row that says what is true now; nothing that was written is ever changed or removed.'
+      THEN 'Append a row that records what is true now; rows are never changed or removed.'
       ELSE 'Payments depend on its rows. They are changed by components, and by functions that log the operator '
         'and the reason.' END;
 END

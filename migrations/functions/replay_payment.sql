@@ -94,7 +94,7 @@ BEGIN
     AND {cell}.inquiry_said_not_executed(replay_payment.outbox_id, profile, sends.first_at, sends.last_at))
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('a dead letter of reason %s is not replayed: %s', letter.reason,
+      MESSAGE = format('a dead letter of reason %s can''t be replayed: %s', letter.reason,
         CASE letter.reason WHEN 'TAMPERED' THEN 'its payload is not the one that was enqueued'
           ELSE 'the payment may have been made' END),
       HINT = CASE WHEN letter.reason = 'OUTCOME_UNKNOWN'
@@ -146,7 +146,7 @@ BEGIN
   END IF;
   IF sends.n + told.n > 0 AND coalesce(profile ->> 'id_after_refusal', 'NEW') = 'NEW' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('it may have been sent, and rail %s wants a new id for another try: a replay keeps the old one',
+      MESSAGE = format('it may have been sent, and rail %s requires a new id for another try, and a replay keeps the old one',
         last.rail_type),
       HINT = 'The participant enqueues the payment again as a new instruction.';
   END IF;
@@ -173,7 +173,7 @@ BEGIN
           AND (s.accepted_at IS NULL OR sends.first_at < s.accepted_at)))) AS at) f) IS NOT TRUE
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('its key window is over, or not known: rail %s may not know the key any more, and pay it twice',
+      MESSAGE = format('its key window is over, or not known: rail %s may no longer remember the key, and pay twice',
         last.rail_type),
       HINT = 'Find out from the rail what became of it, then resolve it with that evidence. Only "not executed" may '
         'be replayed after that.';

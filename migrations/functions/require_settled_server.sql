@@ -19,12 +19,12 @@ BEGIN
       AND s.timeline = {cell}.server_timeline())
   THEN
     RAISE EXCEPTION USING ERRCODE = 'RH020',
-      MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s waits until that is settled', act),
+      MESSAGE = format('the database may have forgotten sends (a restore, a failover or a snapshot): %s has to wait until an operator has accepted the server', act),
       HINT = 'Compare with the rails, end what they executed with dead-letter resolve --executed, then: railhead '
         'timeline accept --since TIME --reason WHY, with the time since which lanes are suspended.';
   END IF;
   RAISE EXCEPTION USING ERRCODE = 'RH020',
-    MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s waits until one has', act),
+    MESSAGE = format('no relayer has confirmed that nothing is missing since the server was started or promoted: the database may have forgotten sends, and %s has to wait until one has', act),
     HINT = 'Start a relayer, or wait some seconds until one has checked the server, and repeat this. If lanes are '
       'suspended then, compare with the rails first.';
 END

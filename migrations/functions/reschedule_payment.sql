@@ -23,7 +23,7 @@ BEGIN
   PERFORM {cell}.require_reason(reschedule_payment.reason);
   IF reschedule_payment.due_at > moment + interval '366 days' THEN
     RAISE EXCEPTION USING ERRCODE = 'RH002', MESSAGE = 'a due time is at most 366 days ahead',
-      HINT = 'To hold instructions for longer, pause their participant or rail.';
+      HINT = 'To delay instructions for longer, pause their participant or rail.';
   END IF;
   PERFORM {cell}.lock_payment(reschedule_payment.outbox_id);
   SELECT p.* INTO waiting FROM {cell}.payment_outbox_pending p

@@ -167,7 +167,7 @@ BEGIN
     LIMIT 1;
     IF other IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
-        MESSAGE = format('the rail''s reference is that of %s, which was executed: it is no evidence of %s', other,
+        MESSAGE = format('the rail''s reference is that of %s, which was executed: it is not evidence of %s', other,
           resolve_payment.outbox_id),
         HINT = 'Check the statement. If the rail gives one reference to several payments, add what distinguishes them '
           'there: REFERENCE/LINE.';
