@@ -155,7 +155,7 @@ func (w *teller) obey(line ledger.Timeline) {
 		case not == (refused != nil):
 		case not:
 			w.Errorf("after %s the remedy says %q, and a replay is taken", strings.Join(w.story, "; "), said)
-		case !strings.Contains(refused.Error(), "the rail said that it executed the payment"): // which the one who compares finds out
+		case !strings.Contains(refused.Error(), "the rail reported that it executed the payment"): // which the one who compares finds out
 			w.Errorf("after %s the remedy names %q, which is refused: %v\n%s", strings.Join(w.story, "; "), act.names, refused, said)
 		}
 	}

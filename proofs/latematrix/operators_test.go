@@ -140,7 +140,7 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 			wasExecuted = true
 			err = w.resolve(ctx, p, wasExecuted)
 		}
-		if errors.Is(err, payment.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "took it back") {
+		if errors.Is(err, payment.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "revoked it") {
 			// The books are put right elsewhere, and the conflict stays.
 			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Escalate, "a proof")
 			p.escalated = true
