@@ -66,6 +66,10 @@ test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter .
 	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PKG) | xargs -r $(GO) build # some packages are tests alone
 	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
 
+.PHONY: migration
+migration: ## Write the next number of the schema: each changed function and view, as its whole text (NAME=words_of_it BARE=1 SERVES=14)
+	@$(GO) run ./migrations/next -name '$(NAME)' $(if $(SERVES),-serves $(SERVES)) $(if $(BARE),-bare)
+
 .PHONY: lint
 lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
 	GO=$(GO) PKG='$(PKG)' scripts/lint.sh

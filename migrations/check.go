@@ -85,13 +85,13 @@ func differing(wanted, live []function) []string {
 	return names
 }
 
-// version is what schema_version says.
+// version is what schema_version says: the newest migration of the cell, and the oldest
+// one whose binaries work on it; 0 before the baseline.
 type version struct {
-	migration int64
-	sources   string
+	migration, serves int64
 }
 
-var versionText = regexp.MustCompile(`'migration ([0-9]{1,18}), sources ([0-9a-f]{32})'`)
+var versionText = regexp.MustCompile(`'migration ([0-9]{1,18}), (?:serves ([0-9]{1,18})|sources [0-9a-f]{32})'`)
 
 // versionOf reads the version from the bodies of schema_version; none is the zero value.
 func versionOf(functions []function) version {
@@ -101,9 +101,14 @@ func versionOf(functions []function) version {
 			continue
 		}
 		number, err := strconv.ParseInt(found[1], 10, 64)
-		if err == nil {
-			return version{number, found[2]}
+		if err != nil {
+			return version{}
 		}
+		serves, err := strconv.ParseInt("0"+found[2], 10, 64)
+		if err != nil {
+			return version{}
+		}
+		return version{number, serves}
 	}
 	return version{}
 }
@@ -119,9 +124,11 @@ func wantedVersion(cell string) (version, error) {
 	return versionOf([]function{{Name: versionFunction, Body: bodies[versionFunction]}}), nil
 }
 
-// Check refuses, with ErrOtherSchema, a cell that another build has migrated, or
-// whose functions were changed since. It reads the catalog alone, in one
-// statement: every login may, and nothing of the cell needs to be there.
+// Check refuses, with ErrOtherSchema, a cell on which this build does not work, or whose
+// functions were changed by hand. A build works on a cell that is at its own newest
+// migration, and on one that a newer build has migrated where that migration says so: old
+// and new binaries run on one cell while it is upgraded. It reads the catalog alone, in
+// one statement: every login may, and nothing of the cell needs to be there.
 //
 // Views and tables are those of the version that the cell says it has; the proof
 // "schema" compares tables column by column.
@@ -141,15 +148,14 @@ func Check(ctx context.Context, on Querier, cell string) error {
 	case len(live) == 0:
 		return fmt.Errorf("%w: the database has no cell %s: check the name and the database; "+
 			"a new cell takes railhead roles apply, railhead migrate up, and railhead roles apply again", ErrOtherSchema, cell)
+	case theirs.migration > ours.migration && theirs.serves != 0 && theirs.serves <= ours.migration:
+		return nil // its functions are those of a newer build
 	case theirs.migration > ours.migration:
-		return fmt.Errorf("%w: cell %s is at migration %d, and this binary ends at %d: start a binary as new as the one that migrated it",
-			ErrOtherSchema, cell, theirs.migration, ours.migration)
+		return fmt.Errorf("%w: cell %s is at migration %d, which works with binaries that need migration %d or a newer one, and this binary ends at %d: "+
+			"start a binary as new as the one that migrated it", ErrOtherSchema, cell, theirs.migration, theirs.serves, ours.migration)
 	case theirs.migration < ours.migration:
 		return fmt.Errorf("%w: cell %s is at %s, and this binary needs migration %d: %s with this binary",
 			ErrOtherSchema, cell, theirs, ours.migration, upgrade)
-	case theirs.sources != ours.sources:
-		return fmt.Errorf("%w: cell %s has the functions of another build at migration %d (%s): %s with the newer of the two binaries, and start that one",
-			ErrOtherSchema, cell, ours.migration, few(changed), upgrade)
 	case len(changed) > 0:
 		return fmt.Errorf("%w: functions of cell %s were changed or dropped after it was migrated (%s): find out by whom, then %s",
 			ErrOtherSchema, cell, few(changed), upgrade)
@@ -159,7 +165,7 @@ func Check(ctx context.Context, on Querier, cell string) error {
 
 func (v version) String() string {
 	if v == (version{}) {
-		return "a version from before versions were kept"
+		return "a version that it does not say"
 	}
 	return fmt.Sprintf("migration %d", v.migration)
 }
@@ -167,12 +173,12 @@ func (v version) String() string {
 // namedMax bounds how many functions an error names.
 const namedMax = 5
 
-// few names the first of many functions. The version is said already.
+// few names the first of many functions.
 func few(names []string) string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == versionFunction })
 	switch {
 	case len(names) == 0:
-		return "views or comments differ"
+		return versionFunction + " differs"
 	case len(names) > namedMax:
 		return fmt.Sprintf("%s and %d more differ", strings.Join(names[:namedMax], ", "), len(names)-namedMax)
 	default:

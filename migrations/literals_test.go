@@ -18,7 +18,7 @@ var sqlToken = regexp.MustCompile(`--[^\n]*|(?i:\bE)'(?:[^'\\]|''|\\.)*'|'(?:[^'
 func TestLiteralsReadAlike(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, folder := range []string{"sql", "functions", "../ledger/sql"} {
+	for _, folder := range []string{"sql", "functions", "views", "../ledger/sql"} {
 		paths, err := filepath.Glob(filepath.Join(folder, "*.sql"))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%d statements in %s (%v)", len(paths), folder, err)

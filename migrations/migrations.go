@@ -1,15 +1,15 @@
-// Package migrations holds the schema of a cell: numbered SQL files, and the
-// functions one per file that they include.
+// Package migrations holds the schema of a cell: numbered SQL files that never change once
+// they are committed, and the current text of each function and view, one a file.
 //
-// The name of the cell is substituted once, here. SQL files write it {cell}, include
-// a function by the line {include NAME}, and name lists of words and other rules that
-// payment has, too, as the vocabulary does. Everything else is constant.
+// A cell is made by the numbered files alone. functions/ and views/ are what a reader opens
+// and an author edits; a new number carries each changed one as its whole text, which
+// [Next] writes. Two placeholders are filled in: {cell}, the name of the cell, in every
+// file, and the vocabulary of payment, in functions/ and views/, whose words the numbers
+// have written out.
 package migrations
 
 import (
-	"crypto/md5"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -18,14 +18,14 @@ import (
 	"strings"
 )
 
-//go:embed sql/*.sql functions/*.sql
+//go:embed sql/*.sql functions/*.sql views/*.sql
 var files embed.FS
 
 // DefaultCell is the schema that an installation lives in unless told otherwise.
 const DefaultCell = "railhead"
 
 // cellShape leaves no room for quoting, so that the name can stand in SQL text,
-// in string literals and in the bell's channel alike. 40 bytes keep the longest
+// in string literals and in the channel of NOTIFY alike. 40 bytes keep the longest
 // derived name inside PostgreSQL's 63.
 var cellShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
@@ -44,7 +44,7 @@ type Migration struct {
 	Name    string // of its file, without folder
 	SQL     string
 
-	functions []string // the statements among SQL that make its functions
+	objects []object // the functions and views among SQL, in its order
 }
 
 // All gives every migration of a cell in order of version.
@@ -59,9 +59,14 @@ func readAll(cell string) ([]Migration, error) {
 	if err := CheckCell(cell); err != nil {
 		return nil, err
 	}
-	entries, err := fs.ReadDir(files, "sql")
+	return readNumbers(files, cell)
+}
+
+// readNumbers reads the numbered files below the folder of this package.
+func readNumbers(from fs.FS, cell string) ([]Migration, error) {
+	entries, err := fs.ReadDir(from, "sql")
 	if err != nil {
-		return nil, fmt.Errorf("reading the embedded migrations: %w", err)
+		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
 	all := make([]Migration, 0, len(entries))
 	for _, entry := range entries {
@@ -70,82 +75,21 @@ func readAll(cell string) ([]Migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("migration %s has no number: %w", entry.Name(), err)
 		}
-		text, err := files.ReadFile("sql/" + entry.Name())
+		text, err := fs.ReadFile(from, "sql/"+entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading migration %s: %w", entry.Name(), err)
 		}
-		sql, err := words.in(string(text), "cell", "include")
-		if err != nil {
+		migration := Migration{Version: version, Name: entry.Name(), SQL: strings.ReplaceAll(string(text), "{cell}", cell)}
+		if migration.objects, err = objectsOf(migration.SQL); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", entry.Name(), err)
 		}
-		all = append(all, Migration{Version: version, Name: entry.Name(), SQL: sql})
+		all = append(all, migration)
 	}
 	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
-	functions, sources, err := readFunctions(all, words)
-	if err != nil {
-		return nil, err
-	}
-	in := strings.NewReplacer("{cell}", cell, "{version}", strconv.FormatInt(all[len(all)-1].Version, 10), "{sources}", sources)
-	for n := range all {
-		text, included, err := include(all[n], functions)
-		if err != nil {
-			return nil, err
-		}
-		all[n].SQL = in.Replace(text)
-		for _, name := range included {
-			all[n].functions = append(all[n].functions, in.Replace(functions[name]))
+	for n := 1; n < len(all); n++ {
+		if all[n].Version == all[n-1].Version {
+			return nil, fmt.Errorf("%s and %s have one number", all[n-1].Name, all[n].Name)
 		}
 	}
 	return all, nil
-}
-
-// viewsFile ends the names of migrations that hold views alone, by statements
-// that may be run again.
-const viewsFile = "_views.sql"
-
-// readFunctions reads the text of every function by its name, with the vocabulary in
-// place, and gives a digest of what Up writes anew each time: the functions, and the
-// views among all.
-func readFunctions(all []Migration, words vocabulary) (functions map[string]string, digest string, err error) {
-	entries, err := fs.ReadDir(files, "functions")
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the embedded functions: %w", err)
-	}
-	sum := md5.New()
-	functions = make(map[string]string, len(entries))
-	for _, entry := range entries {
-		read, err := files.ReadFile("functions/" + entry.Name())
-		if err != nil {
-			return nil, "", fmt.Errorf("reading function %s: %w", entry.Name(), err)
-		}
-		text, err := words.in(string(read), "cell", "version", "sources")
-		if err != nil {
-			return nil, "", fmt.Errorf("function %s: %w", entry.Name(), err)
-		}
-		functions[strings.TrimSuffix(entry.Name(), ".sql")] = text
-		fmt.Fprintf(sum, "%s\x00%s\x00", entry.Name(), text)
-	}
-	for _, migration := range all {
-		if strings.HasSuffix(migration.Name, viewsFile) {
-			fmt.Fprintf(sum, "%s\x00%s\x00", migration.Name, migration.SQL)
-		}
-	}
-	return functions, hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-var includeLine = regexp.MustCompile(`(?m)^\{include ([a-z0-9_]+)\}$`)
-
-// include puts the functions that a migration includes in their places, and names
-// them in that order.
-func include(migration Migration, functions map[string]string) (sql string, names []string, err error) {
-	sql = includeLine.ReplaceAllStringFunc(migration.SQL, func(line string) string {
-		name := includeLine.FindStringSubmatch(line)[1]
-		text, there := functions[name]
-		if !there {
-			err = fmt.Errorf("migration %s includes function %s, which is not there", migration.Name, name)
-		}
-		names = append(names, name)
-		return text
-	})
-	return sql, names, err
 }

@@ -32,49 +32,62 @@ var ErrNoOwner = errors.New("role " + OwnerRole + " does not exist: run railhead
 // Changes are what Up made of a cell.
 type Changes struct {
 	Steps []Step
-	// Functions names the functions and views that were not those of this build
-	// after the steps, in alphabetical order.
-	Functions []string
+	// Baselined says that the cell was made by the files before the baseline, was found
+	// equal to it, and counts as migrated to it now.
+	Baselined bool
+	// Restored names the functions that were gone or changed by hand, in alphabetical
+	// order: they are as the migrations make them again.
+	Restored []string
 }
 
 // Up brings a cell to the newest version and returns what it changed; nothing, if
-// it was there already. First come the migrations that the cell lacks. Then every
-// function is written anew, and the views where the cell has those of another build:
-// what was mended in one reaches cells that were migrated before. A cell with a newer
-// migration is refused with ErrOtherSchema, and left as it is.
+// it was there already. First come the migrations that the cell lacks, each in a
+// transaction of its own; then functions that were changed by hand are restored. A cell
+// with a newer migration is refused with ErrOtherSchema, and left as it is; one that was
+// made by the files before the baseline is refused with ErrNotBaseline where it differs.
 //
 // Concurrent calls wait for each other on goose's session lock, so it is safe from
 // any number of processes at once and while relayers run. The login must be
 // allowed to become railhead_owner and, for a new cell, to create a schema.
 func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, error) {
-	on, err := open(ctx, config, cell)
+	all, err := All(cell)
+	if err != nil {
+		return Changes{}, err
+	}
+	on, err := open(ctx, config, cell, all)
 	if err != nil {
 		return Changes{}, err
 	}
 	defer on.db.Close()
+	var changes Changes
+	if changes.Baselined, err = on.adopt(ctx, cell); err != nil {
+		return changes, err
+	}
 	results, err := on.provider.Up(ctx)
 	if err != nil {
-		return Changes{}, fmt.Errorf("migrating cell %s: %w", cell, err)
+		return changes, fmt.Errorf("migrating cell %s: %w", cell, err)
 	}
-	changes := Changes{Steps: make([]Step, 0, len(results))}
 	for _, result := range results {
 		changes.Steps = append(changes.Steps, Step{
 			Version: result.Source.Version, Name: nameOf(on.all, result.Source.Version),
 			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
 		})
 	}
-	// A crash right here leaves functions of the build before under tables of this
-	// one. The version is still the old one, which every process refuses, and the
-	// next Up goes on.
-	if changes.Functions, err = on.refresh(ctx, cell); err != nil {
-		return changes, fmt.Errorf("writing the functions of cell %s: %w", cell, err)
+	// A crash right here leaves a cell at the newest version, whose functions may have been
+	// changed by hand: every process refuses it, and the next Up goes on.
+	if changes.Restored, err = on.restore(ctx, cell); err != nil {
+		return changes, fmt.Errorf("restoring the functions of cell %s: %w", cell, err)
 	}
 	return changes, nil
 }
 
 // Status lists every migration of this build and whether the cell has it.
 func Status(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, error) {
-	on, err := open(ctx, config, cell)
+	all, err := All(cell)
+	if err != nil {
+		return nil, err
+	}
+	on, err := open(ctx, config, cell, all)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +116,7 @@ type opened struct {
 
 // open connects as the owner and prepares goose. Each migration is one
 // transaction; its own lock_timeout bounds its waits for locks.
-func open(ctx context.Context, config *pgx.ConnConfig, cell string) (*opened, error) {
-	all, err := All(cell)
-	if err != nil {
-		return nil, err
-	}
+func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migration) (*opened, error) {
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		return becomeOwner(ctx, conn, cell)
 	}))

@@ -22,12 +22,13 @@ func migrateCommand() *cobra.Command {
 func migrateUpCommand() *cobra.Command {
 	dryRun := false
 	command := &cobra.Command{
-		Use: "up", Short: "Apply the migrations that the cell lacks, and write its functions anew",
-		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then write every function\n" +
-			"anew, in one more: what was mended in one reaches a cell that has all migrations too. Says how many functions\n" +
-			"and views it changed. A cell with a newer migration than this binary has is refused.\n\n" +
-			"Components refuse at their start a cell that another build has migrated, and say what to run. Those that run\n" +
-			"go on: migrate, apply the roles, then restart them one by one with the new binary.\n\n" +
+		Use: "up", Short: "Apply the migrations that the cell lacks, and restore functions changed by hand",
+		Long: "Apply the migrations that the cell lacks, each in a transaction of its own, and then restore, in one more,\n" +
+			"functions that were dropped or changed by hand. Says which it restored. A cell with a newer migration than\n" +
+			"this binary has is refused, and so is one of before version 0.1.0 whose schema is not that of the baseline.\n\n" +
+			"Components refuse at their start a cell that lacks a migration of theirs, and say what to run; one that a newer\n" +
+			"build has migrated they take where that migration says so. Migrate, apply the roles, then restart the\n" +
+			"components one by one with the new binary: docs/upgrades.md has the rules.\n\n" +
 			"Connects by RAILHEAD_ADMIN_URL as a superuser. Any number may run at once, and while relayers run:\n" +
 			"they wait for each other. The roles come first (railhead roles apply), the grants after it (again).",
 		Args: cobra.NoArgs,
@@ -58,8 +59,12 @@ func migrateUpCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %d migrations applied, %s; next: railhead roles apply\n",
-				cell, len(changes.Steps), functionsChanged(changes.Functions))
+			baselined := ""
+			if changes.Baselined {
+				baselined = "equal to the baseline and marked as migrated to it, "
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: %s%d migrations applied, %s; next: railhead roles apply\n",
+				cell, baselined, len(changes.Steps), functionsRestored(changes.Restored))
 			return writeSteps(outputOf(cmd), changes.Steps)
 		},
 	}
@@ -67,13 +72,12 @@ func migrateUpCommand() *cobra.Command {
 	return command
 }
 
-// functionsChanged says how many functions and views were written otherwise, and
-// names them.
-func functionsChanged(names []string) string {
+// functionsRestored says how many functions were changed by hand, and names them.
+func functionsRestored(names []string) string {
 	if len(names) == 0 {
-		return "0 functions changed"
+		return "0 functions restored"
 	}
-	return fmt.Sprintf("%d functions changed (%s)", len(names), strings.Join(names, ", "))
+	return fmt.Sprintf("%d functions restored (%s)", len(names), strings.Join(names, ", "))
 }
 
 // sayDifference says what a migrate up would find other than this build makes it,
@@ -90,7 +94,7 @@ func sayDifference(cmd *cobra.Command, config *pgx.ConnConfig, cell string) (err
 	case err != nil:
 		return err
 	default:
-		fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: no function would change\n", cell)
+		fmt.Fprintf(cmd.ErrOrStderr(), "cell %s: nothing would change\n", cell)
 	}
 	return nil
 }

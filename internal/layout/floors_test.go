@@ -16,15 +16,15 @@ var floors = [][]string{
 	},
 	{ // what needs the vocabulary
 		"migrations", "schedule", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
-		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/mutants", "proofs/twin",
+		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/twin",
 	},
 	{ // the store, the contract of rails, and what services have in common
 		"ledger", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
-		"internal/install", "bench/against", "proofs/mutantsrun",
+		"internal/install", "bench/against", "proofs/mutants", "migrations/next",
 	},
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
-		"internal/celltest", "internal/localrun", "internal/service/servicetest", "alerts/live", "proofs/apirun", "proofs/faults",
+		"internal/celltest", "internal/localrun", "internal/service/servicetest", "alerts/live", "proofs/apirun", "proofs/faults", "proofs/mutantsrun",
 	},
 	{"ingest/callback", "rails/railconfig", "alerts/alertsrun", "bench/systems", "proofs/faultsrun"},
 	{"internal/metrics", "internal/simrail", "bench"}, // what observes the services, and what stands in for banks

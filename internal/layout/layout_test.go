@@ -102,27 +102,6 @@ func TestNothingUnfinished(t *testing.T) {
 	})
 }
 
-// TestEveryFunctionIsInstalled finds a function file that no migration includes.
-func TestEveryFunctionIsInstalled(t *testing.T) {
-	var all strings.Builder
-	walk(t, func(file string) {
-		if strings.HasPrefix(file, "migrations/sql/") {
-			text, err := os.ReadFile(filepath.Join(root, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			all.Write(text)
-		}
-	})
-	walk(t, func(file string) {
-		if name, ok := strings.CutPrefix(file, "migrations/functions/"); ok {
-			if include := "{include " + strings.TrimSuffix(name, ".sql") + "}"; !strings.Contains(all.String(), include) {
-				t.Errorf("%s is in no migration: want a line %s", file, include)
-			}
-		}
-	})
-}
-
 const root = "../.."
 
 // walk visits the files of the repository, built and hidden ones aside.

@@ -112,9 +112,8 @@ var sqlAllowed = map[string]string{
 	"ledger: SELECT clock_timestamp()":                                    "the server's alone",
 	"ledger: SELECT set_config('statement_timeout', $1, true)":            "settings of the session, before the statements of files",
 	"migrations: SELECT coalesce(max(m.version_id), 0) FROM ":             "the version table of goose, before anything of the cell is known",
-	"migrations: SELECT p.oid::regprocedure::text, pg_get_functiondef(p.": "the server's catalog, of which a part is an argument",
-	"migrations: SELECT proacl AS acl, proowner AS owner, 'f' AS kind FR": "a part of a statement over the catalog",
-	"migrations: SELECT relacl AS acl, relowner AS owner, 'r' AS kind FR": "a part of a statement over the catalog",
+	"migrations: SELECT to_regclass($1) IS NOT NULL":                      "the server's catalog, before there is a schema",
+	"migrations: INSERT INTO ":                                            "the version table of goose",
 	"migrations: SELECT CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_i": "the server's catalog, of which a part is an argument",
 	"migrations: SELECT to_regrole($1) IS NOT NULL, to_regnamespace($2)":  "the server's catalog, before there is a schema",
 }

@@ -16,6 +16,7 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make events ", because: "a failover under faults takes minutes; ./proofs/faults runs a short one"},
 	{page: "docs/ingest.md", begins: "import base64", whole: true, because: "ingest/webhook runs it on a delivery"},
 	{page: "docs/operations.md", begins: "endpoints:", whole: true, because: "ingest/webhook reads it as the events file that it is"},
+	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},
 	{page: "README.md", begins: "make faults ", because: "it takes hours"},
 	{page: "README.md", begins: "make mutants ", because: "it takes hours"},
 	{page: "README.md", begins: "make late-matrix ", because: "it takes hours"},

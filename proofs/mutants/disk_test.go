@@ -50,7 +50,7 @@ func TestMutantsOfSQL(t *testing.T) {
 		want    bool
 	}{
 		{test, []string{"migrations/functions/sends_of.sql"}, true},
-		{test, []string{"ledger/sql/claim.sql", "migrations/sql/00002_hot.sql"}, true},
+		{test, []string{"ledger/sql/claim.sql", "migrations/sql/00013_baseline.sql"}, true},
 		{test, []string{"ledger/sql/claim.sql", "ledger/record.go"}, false},
 		{Catcher{Package: "./cmd/railhead", Test: "TestX"}, []string{"ledger/sql/claim.sql"}, true},
 		{test, []string{"migrations/dump.sql"}, false}, // embedded as a text

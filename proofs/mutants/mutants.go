@@ -15,9 +15,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/railhead-pay/railhead/migrations"
 )
 
 //go:embed mutants.yaml
@@ -91,8 +94,12 @@ func parse(text []byte) ([]Mutant, error) {
 // apply makes the edits in a tree and returns what takes them back.
 func (m Mutant) apply(root string) (undo func() error, err error) {
 	before := make(map[string][]byte)
+	number := ""
 	undo = func() error {
 		var all []error
+		if number != "" {
+			all = append(all, os.Remove(number))
+		}
 		for path, text := range before {
 			all = append(all, os.WriteFile(path, text, 0o644))
 		}
@@ -114,5 +121,21 @@ func (m Mutant) apply(root string) (undo func() error, err error) {
 			return undo, err
 		}
 	}
+	if slices.ContainsFunc(m.Edits, func(e Edit) bool { return ofSchema(e.File) }) {
+		folder := filepath.Join(root, "migrations")
+		switch file, err := migrations.Next(folder, "mutant", 0, false); {
+		case errors.Is(err, migrations.ErrNothingNew): // the words are others, and what they stand for is not
+		case err != nil:
+			return undo, fmt.Errorf("%s: %w", m.Name, err)
+		default:
+			number = filepath.Join(folder, "sql", file)
+		}
+	}
 	return undo, nil
+}
+
+// ofSchema reports whether a file is the current text of a function or a view, which a cell has
+// by a migration alone: a mutant of it takes one more.
+func ofSchema(file string) bool {
+	return strings.HasPrefix(file, "migrations/functions/") || strings.HasPrefix(file, "migrations/views/")
 }

@@ -1,0 +1,153 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The series begins with a baseline: the schema as one whole text. Cells were made before it
+// by files that are gone, numbered up to lastBefore.
+const (
+	baseline     = 13
+	lastBefore   = baseline - 1
+	baselineFile = "testdata/baseline.txt"
+)
+
+// baselineText is what Dump gives of the default cell at the baseline. It never changes.
+//
+//go:embed testdata/baseline.txt
+var baselineText string
+
+// ErrNotBaseline is returned by Up for a cell that was made by the files before the baseline
+// and is not as the last of these left it. The error's text says what differs and what to do.
+var ErrNotBaseline = errors.New("the cell is of before the baseline, and differs from it")
+
+// differencesMax bounds how many lines ErrNotBaseline gives.
+const differencesMax = 10
+
+// adopt marks a cell that the files before the baseline made as migrated to it, where its
+// schema is equal, and reports whether it did. A new cell, and one that has the baseline,
+// are left alone.
+func (o *opened) adopt(ctx context.Context, cell string) (adopted bool, err error) {
+	var there bool
+	if err := o.db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cell+".schema_migrations").Scan(&there); err != nil {
+		return false, fmt.Errorf("looking for cell %s: %w", cell, err)
+	}
+	if !there {
+		return false, nil
+	}
+	err = o.locked(ctx, func(tx *sql.Tx) error {
+		adopted, err = adoptIn(ctx, tx, cell, o.all)
+		return err
+	})
+	return adopted, err
+}
+
+func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (bool, error) {
+	var newest int64
+	err := tx.QueryRowContext(ctx, "SELECT coalesce(max(m.version_id), 0) FROM "+cell+".schema_migrations m WHERE m.is_applied").Scan(&newest)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("reading the version of cell %s: %w", cell, err)
+	case newest == 0 || newest >= baseline:
+		return false, nil
+	case newest < lastBefore:
+		return false, fmt.Errorf("%w: cell %s is at migration %d, and the last one before the baseline is %d: migrate it with the last build of before version 0.1.0 first",
+			ErrNotBaseline, cell, newest, lastBefore)
+	}
+	at := slices.IndexFunc(all, func(m Migration) bool { return m.Version == baseline })
+	want, err := schemaIn(baselineText, cell, all[:at+1])
+	if err != nil {
+		return false, err
+	}
+	live, err := dumpIn(ctx, tx, cell)
+	if err != nil {
+		return false, err
+	}
+	if differences := differencesOf(want, live); len(differences) > 0 {
+		more := ""
+		if n := len(differences) - differencesMax; n > 0 {
+			differences, more = differences[:differencesMax], fmt.Sprintf("\n  and %d more", n)
+		}
+		return false, fmt.Errorf("%w in these lines (- is the baseline's, + the cell's):\n  %s%s\n"+
+			"Make these alike by hand, as the owner, and run railhead migrate up again; or make a new cell, and let the old one drain and stay readable. Nothing was changed",
+			ErrNotBaseline, strings.Join(differences, "\n  "), more)
+	}
+	for _, o := range all[at].objects {
+		if o.name != versionFunction {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, o.sql); err != nil {
+			return false, fmt.Errorf("marking cell %s: %w", cell, err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO "+cell+".schema_migrations (version_id, is_applied) VALUES ($1, true)", baseline); err != nil {
+		return false, fmt.Errorf("marking cell %s: %w", cell, err)
+	}
+	return true, nil
+}
+
+// dumpIn is Dump by a transaction of database/sql.
+func dumpIn(ctx context.Context, tx *sql.Tx, cell string) (string, error) {
+	rows, err := tx.QueryContext(ctx, dumpSQL, cell)
+	if err != nil {
+		return "", fmt.Errorf("reading the schema of cell %s: %w", cell, err)
+	}
+	defer rows.Close()
+	var text strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return "", fmt.Errorf("reading the schema of cell %s: %w", cell, err)
+		}
+		text.WriteString(line + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		return "", fmt.Errorf("reading the schema of cell %s: %w", cell, err)
+	}
+	return text.String(), nil
+}
+
+// differencesOf gives the lines that one of two dumps has and the other has not, each with
+// the relation that it is of. The version of the cell is no difference.
+func differencesOf(want, live string) []string {
+	var differences []string
+	wanted, found := placed(want), placed(live)
+	for _, line := range wanted {
+		if !slices.Contains(found, line) {
+			differences = append(differences, "- "+line)
+		}
+	}
+	for _, line := range found {
+		if !slices.Contains(wanted, line) {
+			differences = append(differences, "+ "+line)
+		}
+	}
+	return differences
+}
+
+// placed makes each line of a dump stand for itself: a column or constraint is named with
+// its relation.
+func placed(dump string) []string {
+	var all []string
+	head := ""
+	for line := range strings.Lines(dump) {
+		line = strings.TrimSuffix(line, "\n")
+		part, indented := strings.CutPrefix(line, "  ")
+		if !indented {
+			head = line
+		} else {
+			name, _, _ := strings.Cut(head, " with (")
+			line = name + ": " + part
+		}
+		if line != "" && !strings.HasPrefix(line, "function "+versionFunction+"(") {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -1,0 +1,46 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ReadNumbers reads the numbered files below a folder.
+func ReadNumbers(from fs.FS, cell string) ([]Migration, error) { return readNumbers(from, cell) }
+
+// UpTo applies the migrations of a series, up to a version.
+func UpTo(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migration, version int64) error {
+	on, err := open(ctx, config, cell, all)
+	if err != nil {
+		return err
+	}
+	_, err = on.provider.UpTo(ctx, version)
+	return errors.Join(err, on.db.Close())
+}
+
+// Outside is the SQL of a migration without its functions and views.
+func (m Migration) Outside() string { return outside(m.SQL) }
+
+// Baseline is the version that the series begins with.
+const Baseline = baseline
+
+// outside is a numbered file without its functions and views.
+func outside(sql string) string {
+	var rest strings.Builder
+	within := false
+	for line := range strings.Lines(sql) {
+		switch words := strings.Fields(line); {
+		case len(words) == 3 && words[0] == "--" && (words[1] == "function" || words[1] == "view"):
+			within = true
+		case len(words) == 4 && words[0] == "--" && words[1] == "end" && words[2] == "of":
+			within = false
+		case !within:
+			rest.WriteString(line)
+		}
+	}
+	return rest.String()
+}

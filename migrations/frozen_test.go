@@ -1,0 +1,217 @@
+package migrations_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+// sumsFile has the SHA-256 of each file that never changes.
+const sumsFile = "testdata/sums.txt"
+
+// frozen are the numbered files, and the dump that cells of before the baseline are compared with.
+func frozen(t *testing.T, from fs.FS) []string {
+	t.Helper()
+	paths, err := fs.Glob(from, "sql/*.sql")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d numbered files (%v)", len(paths), err)
+	}
+	return append(paths, "testdata/baseline.txt")
+}
+
+// thawed says which frozen files are not as sums has them; it gives the sums of those that sums lacks.
+func thawed(t *testing.T, from fs.FS, sums string) (complaints []string, lacking string) {
+	t.Helper()
+	said := map[string]string{}
+	for line := range strings.Lines(sums) {
+		sum, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		said[path] = sum
+	}
+	for _, path := range frozen(t, from) {
+		text, err := fs.ReadFile(from, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(text)
+		is, want := hex.EncodeToString(sum[:]), said[path]
+		delete(said, path)
+		switch want {
+		case is:
+		case "":
+			lacking += is + "  " + path + "\n"
+			complaints = append(complaints, path+" has no sum: run go test ./migrations -run TestFrozen -update, and commit both")
+		default:
+			complaints = append(complaints, path+" was changed after it was frozen: cells in the field have it as it was. Undo the change, "+
+				"and write it as the next number (make migration NAME=words). Only a file that was never committed may lose its line of "+sumsFile)
+		}
+	}
+	for path := range said {
+		complaints = append(complaints, path+" is gone: cells in the field have it. Take it back")
+	}
+	return complaints, lacking
+}
+
+// TestFrozen: a numbered file is as it was when its sum was committed.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	sums := read(t, sumsFile)
+	complaints, lacking := thawed(t, os.DirFS("."), sums)
+	if *update && lacking != "" {
+		if err := os.WriteFile(sumsFile, []byte(sums+lacking), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		complaints, _ = thawed(t, os.DirFS("."), sums+lacking)
+	}
+	for _, complaint := range complaints {
+		t.Error(complaint)
+	}
+
+	files := fstest.MapFS{"sql/00001_a.sql": {Data: []byte("a")}, "testdata/baseline.txt": {Data: []byte("b")}}
+	_, whole := thawed(t, files, "")
+	for name, change := range map[string]struct {
+		change func(fstest.MapFS)
+		says   string
+	}{
+		"as committed": {func(fstest.MapFS) {}, ""},
+		"edited":       {func(f fstest.MapFS) { f["sql/00001_a.sql"] = &fstest.MapFile{Data: []byte("aa")} }, "was changed after it was frozen"},
+		"one more":     {func(f fstest.MapFS) { f["sql/00002_b.sql"] = &fstest.MapFile{Data: []byte("b")} }, "has no sum"},
+		"renamed": {func(f fstest.MapFS) {
+			f["sql/00001_b.sql"] = f["sql/00001_a.sql"]
+			delete(f, "sql/00001_a.sql")
+		}, "is gone"},
+	} {
+		one := fstest.MapFS{}
+		for path, file := range files {
+			one[path] = file
+		}
+		change.change(one)
+		complaints, _ := thawed(t, one, whole)
+		if got := strings.Join(complaints, "\n"); (got == "") != (change.says == "") || !strings.Contains(got, change.says) {
+			t.Errorf("%s: %q, want %q", name, got, change.says)
+		}
+	}
+}
+
+// TestHistoryNeverChangesANumber reads the history, where there is one: no commit has changed or
+// removed a numbered file that is there now.
+func TestHistoryNeverChangesANumber(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output(); err != nil || strings.TrimSpace(string(out)) != "false" {
+		t.Skip("there is no whole history here: this is no clone, or a shallow one")
+	}
+	for _, path := range frozen(t, os.DirFS(".")) {
+		out, err := exec.Command("git", "log", "--format=%h %s", "--diff-filter=MD", "--", path).Output()
+		if err != nil {
+			t.Fatalf("reading the history of %s: %v", path, err)
+		}
+		if len(out) > 0 {
+			t.Errorf("%s was changed after the commit that froze it, by:\n%s", path, out)
+		}
+	}
+}
+
+// TestNumbersMakeTheCurrentText: what functions/ and views/ have is what the numbered files make.
+func TestNumbersMakeTheCurrentText(t *testing.T) {
+	t.Parallel()
+	pending, err := migrations.Pending(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pending) > 0 {
+		t.Errorf("no migration makes %s as functions/ and views/ have it: make migration NAME=words", strings.Join(pending, ", "))
+	}
+}
+
+// changesRows finds a statement that changes rows.
+var changesRows = regexp.MustCompile(`(?mi)^\s*(INSERT INTO|UPDATE|DELETE FROM|WITH)\b`)
+
+// checkData migrates a cell that has the rows of before to the version of a migration, and runs
+// after, which raises an exception where a row is not as it must be.
+func checkData(t *testing.T, all []migrations.Migration, n int, before, after string) error {
+	t.Helper()
+	db := emptyDatabase(t)
+	config, err := pgx.ParseConfig(db.URL(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.UpTo(t.Context(), config, "railhead", all, all[n-1].Version); err != nil {
+		t.Fatal(err)
+	}
+	conn := db.Conn(t, "")
+	if err := acl.Apply(t.Context(), conn, "railhead"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), before); err != nil {
+		return fmt.Errorf("the rows before %s: %w", all[n].Name, err)
+	}
+	if err := migrations.UpTo(t.Context(), config, "railhead", all, all[n].Version); err != nil {
+		return err
+	}
+	if _, err := db.Conn(t, "").Exec(t.Context(), after); err != nil {
+		return fmt.Errorf("after %s: %w", all[n].Name, err)
+	}
+	return nil
+}
+
+// TestDataMigrations: a migration that changes rows has rows before, and assertions after, in
+// testdata/NUMBER_name.before.sql and testdata/NUMBER_name.after.sql, and they hold.
+func TestDataMigrations(t *testing.T) {
+	t.Parallel()
+	all, err := migrations.All("railhead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, migration := range all {
+		if migration.Version == migrations.Baseline || !changesRows.MatchString(migration.Outside()) {
+			continue
+		}
+		stem := filepath.Join("testdata", strings.TrimSuffix(migration.Name, ".sql"))
+		if err := checkData(t, all, n, read(t, stem+".before.sql"), read(t, stem+".after.sql")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDataMigrationsAreChecked gives the check a migration that changes rows, and a wrong one.
+func TestDataMigrationsAreChecked(t *testing.T) {
+	t.Parallel()
+	celltest.New(t)
+	const before = `INSERT INTO railhead.payment_currencies (code, exponent) VALUES ('QQQ', 2)`
+	const after = `DO $$ BEGIN IF (SELECT exponent FROM railhead.payment_currencies WHERE code = 'QQQ') <> 3 THEN RAISE EXCEPTION 'the exponent stayed'; END IF; END $$`
+	for update, says := range map[string]string{
+		"UPDATE {cell}.payment_currencies SET exponent = 3 WHERE code = 'QQQ';": "",
+		"UPDATE {cell}.payment_currencies SET exponent = 3 WHERE code = 'QQX';": "the exponent stayed",
+		"UPDATE {cell}.payment_currencies SET exponents = 3;":                   "exponents",
+	} {
+		baseline, err := fs.Glob(os.DirFS("."), "sql/*_baseline.sql")
+		if err != nil || len(baseline) != 1 {
+			t.Fatal(baseline, err)
+		}
+		files := fstest.MapFS{baseline[0]: {Data: []byte(read(t, baseline[0]))}, "sql/00014_exponents.sql": {Data: []byte(update)}}
+		all, err := migrations.ReadNumbers(files, "railhead")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !changesRows.MatchString(all[1].Outside()) {
+			t.Errorf("%s changes rows", update)
+		}
+		err = checkData(t, all, 1, before, after)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", update, err, says)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package migrations
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Errors of [Next].
+var (
+	ErrNothingNew = errors.New("functions/ and views/ have nothing that the numbered files do not make")
+	ErrBadName    = errors.New("a migration is named by lower-case words with underscores between, as in 00014_keep_sums.sql")
+)
+
+var numberName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// Pending names the functions and views of folder, which is that of this package in a
+// checkout, whose current text the numbered files there do not make yet. schema_version,
+// which each number makes anew, is none of them.
+func Pending(folder string) ([]string, error) {
+	_, changed, _, err := pending(os.DirFS(folder))
+	names := make([]string, 0, len(changed))
+	for _, o := range changed {
+		names = append(names, o.name)
+	}
+	return names, err
+}
+
+func pending(from fs.FS) (all []Migration, changed []object, stamp object, err error) {
+	all, err = readNumbers(from, "{cell}")
+	if err != nil {
+		return nil, nil, stamp, err
+	}
+	current, err := currentObjects(from, words)
+	if err != nil {
+		return nil, nil, stamp, err
+	}
+	made := latest(all)
+	for _, o := range current {
+		switch {
+		case o.kind == "function" && o.name == versionFunction:
+			stamp = o
+		case !slices.Contains(made, o):
+			changed = append(changed, o)
+		}
+	}
+	if stamp.name == "" {
+		return nil, nil, stamp, fmt.Errorf("functions/%s.sql is not there", versionFunction)
+	}
+	return all, changed, stamp, nil
+}
+
+// Next writes the next numbered file below folder, which is that of this package in a
+// checkout: the whole text of each function and view that is not as the files before make
+// it, and the version. serves is the oldest migration whose binaries work on a cell with the
+// new one; 0: the same as before. Statements of tables are its author's to add before the
+// file is committed; after that it never changes.
+//
+// It returns the name of the file. ErrBadName, and ErrNothingNew where bare is false.
+func Next(folder, name string, serves int64, bare bool) (string, error) {
+	if !numberName.MatchString(name) {
+		return "", fmt.Errorf("%w: %q is none", ErrBadName, name)
+	}
+	all, changed, stamp, err := pending(os.DirFS(folder))
+	switch {
+	case err != nil:
+		return "", err
+	case len(changed) == 0 && !bare:
+		return "", ErrNothingNew
+	}
+	before := int64(0)
+	version := int64(1)
+	if len(all) > 0 {
+		newest := all[len(all)-1]
+		version = newest.Version + 1
+		before = versionOf([]function{{Name: versionFunction, Body: newest.SQL}}).serves
+	}
+	if serves == 0 {
+		serves = before
+	}
+	stamp.sql = strings.NewReplacer("{version}", strconv.FormatInt(version, 10), "{serves}", strconv.FormatInt(serves, 10)).Replace(stamp.sql)
+	var text strings.Builder
+	fmt.Fprintf(&text, "-- Migration %d, %s. Binaries that need migration %d or a newer one work on a cell that has it.\n",
+		version, strings.ReplaceAll(name, "_", " "), serves)
+	for _, o := range append(changed, stamp) {
+		text.WriteString("\n" + o.text())
+	}
+	file := fmt.Sprintf("%05d_%s.sql", version, name)
+	if err := os.WriteFile(filepath.Join(folder, "sql", file), []byte(text.String()), 0o644); err != nil {
+		return "", fmt.Errorf("writing migration %s: %w", file, err)
+	}
+	return file, nil
+}
