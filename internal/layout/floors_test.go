@@ -33,7 +33,7 @@ var floors = [][]string{
 }
 
 // tests are folders with tests alone, which may import anything.
-var tests = []string{"internal/layout", "internal/readme", "proofs/drill", "proofs/latematrix", "proofs/model", "proofs/outcomes"}
+var tests = []string{"internal/layout", "internal/readme", "proofs/drill", "proofs/latematrix", "proofs/model", "proofs/outcomes", "proofs/upgrade"}
 
 // rig is what tests, proofs and benchmarks run the product with. The product does not import it.
 var rig = []string{
