@@ -67,10 +67,10 @@ func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		_, err = e.together(t.Context(), nil, func(batch *pgx.Batch) {
+		err = e.together(t.Context(), func(tx *transaction) {
 			*calls++
-			batch.Queue(sql)
-		}, nil)
+			tx.queue(sql)
+		})
 		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, payment.ErrCommitUnknown) {
 			t.Errorf("a read whose answer is lost: %v", err)
 		}

@@ -23,15 +23,15 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 	var fsync, pages, commit, standby bool
 	var timeline, position pgtype.Int8
 	var accepted pgtype.Timestamptz
-	_, err := e.together(ctx, nil, func(batch *pgx.Batch) {
+	err := e.together(ctx, func(tx *transaction) {
 		// In this order: an acceptance between the two ends the suspension with the
 		// next look, and never looks like an end without an acceptance.
-		batch.Queue(e.sql["suspensions"], suspensionsMax).Query(collect(&server.Suspensions, scanSuspension))
-		batch.Queue(e.sql["server_facts"]).QueryRow(func(row pgx.Row) error {
+		tx.queue(e.sql["suspensions"], suspensionsMax).Query(collect(&server.Suspensions, scanSuspension))
+		tx.queue(e.sql["server_facts"]).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&fsync, &pages, &commit, &server.Version, &standby, &server.SystemIdentifier, &timeline,
 				&server.StartedAt, &position, &server.Now, &accepted)
 		})
-	}, nil)
+	})
 	if err != nil {
 		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", ofReads(err))
 	}
