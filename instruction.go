@@ -3,6 +3,7 @@ package railhead
 import (
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -114,7 +115,7 @@ func instructions(all []Instruction) []payment.Instruction {
 	return inner
 }
 
-func resultsOf(inner []payment.ReceiptOrFault) []Result {
+func resultsOf(inner []outbox.ReceiptOrFault) []Result {
 	if inner == nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/noop"
@@ -93,7 +94,7 @@ func newToken(ctx context.Context, db *pgtest.DB) (token string, err error) {
 	}
 	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
 	token, _, err = ledger.CreateToken(ctx, admin, migrations.DefaultCell, ledger.NewToken{
-		Name: "examples", Participants: []string{"merchant-7"}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead},
+		Name: "examples", Participants: []string{"merchant-7"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead},
 		ExpiresAt: time.Now().Add(time.Hour), Reason: "the examples",
 	})
 	return token, err

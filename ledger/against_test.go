@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -133,7 +134,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	}
 	again := asked()
 	executed := told(asksInVain, again, payment.ResultExecuted, "ref-1")
-	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{executed}, Finished: []payment.ID{again.ClaimID}})
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{executed}, Finished: []payment.ID{again.ClaimID}})
 	d.must(err)
 	same(t, "the next inquiry is weighed", len(result.Late), 1)
 	same(t, "the next inquiry", d.late(executed), payment.VerdictConflict)
@@ -157,7 +158,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	one := d.claimOne(d.enqueue())
 	d.record(lost(asks, one))
 	inquiry := d.claimOne(one.OutboxID)
-	both := payment.Turn{Outcomes: []payment.Outcome{
+	both := outbox.Turn{Outcomes: []payment.Outcome{
 		told(asks, one, payment.ResultRefusedFinal, "ref-1"), told(asks, inquiry, payment.ResultExecuted, "ref-1"),
 	}}
 	result, err = d.exec.Turn(t.Context(), both)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // alone runs one statement that is a transaction by itself: one round trip,
@@ -45,7 +45,7 @@ func endOf(conn *pgx.Conn, warnings int64, err error) error {
 		return &unheard{err}
 	}
 	if warningsOn(conn) != warnings {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
 	}
 	return nil
 }
@@ -53,8 +53,8 @@ func endOf(conn *pgx.Conn, warnings int64, err error) error {
 // unheard is the error of a commit whose answer did not come: ErrCommitUnknown.
 type unheard struct{ cause error }
 
-func (u *unheard) Error() string   { return payment.ErrCommitUnknown.Error() + ": " + u.cause.Error() }
-func (u *unheard) Unwrap() []error { return []error{payment.ErrCommitUnknown, u.cause} }
+func (u *unheard) Error() string   { return outbox.ErrCommitUnknown.Error() + ": " + u.cause.Error() }
+func (u *unheard) Unwrap() []error { return []error{outbox.ErrCommitUnknown, u.cause} }
 
 // ofReads is the error of statements that only read: there was no commit to be unknown.
 func ofReads(err error) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // ends are how a transaction can end that is sent with its commit. Only the server's own
@@ -31,7 +31,7 @@ func eachEnd(t *testing.T, run func(t *testing.T, sql string, calls *int) error)
 		t.Run(name, func(t *testing.T) {
 			calls := 0
 			err := run(t, end.sql, &calls)
-			if (err == nil) != (name == "done") || errors.Is(err, payment.ErrCommitUnknown) != end.unknown || calls != end.calls {
+			if (err == nil) != (name == "done") || errors.Is(err, outbox.ErrCommitUnknown) != end.unknown || calls != end.calls {
 				t.Errorf("after %d calls: %v", calls, err)
 			}
 		})
@@ -71,7 +71,7 @@ func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
 			*calls++
 			tx.queue(sql)
 		})
-		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, payment.ErrCommitUnknown) {
+		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("a read whose answer is lost: %v", err)
 		}
 		if _, err := readRows(t.Context(), e, pgx.RowTo[string], "SELECT ''"); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -133,7 +134,7 @@ func TestFalseFailedIsRefused(t *testing.T) {
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())
 	wrong := outcome(claim, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed, OutcomeUnknown: true}, payment.ResultRefusedFinal, "")
-	_, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{wrong}})
+	_, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{wrong}})
 	same(t, "SQLSTATE", ledger.SQLState(err), "23514")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING")
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Blocker is a session whose lock an operator's act waited for. PostgreSQL shows
@@ -40,7 +40,7 @@ func (b Blocker) String() string {
 }
 
 // BlockedError is an operator's act that waited for a lock for as long as it may, 5 s,
-// and did nothing. It is payment.ErrLockTimeout.
+// and did nothing. It is outbox.ErrLockTimeout.
 type BlockedError struct {
 	// Blockers are the sessions that held the lock when it was looked at last, at
 	// most five; none where they could not be seen.
@@ -62,8 +62,8 @@ func (e *BlockedError) Error() string {
 // Unwrap gives the server's refusal.
 func (e *BlockedError) Unwrap() error { return e.err }
 
-// Is reports whether the target is payment.ErrLockTimeout.
-func (e *BlockedError) Is(target error) bool { return target == payment.ErrLockTimeout }
+// Is reports whether the target is outbox.ErrLockTimeout.
+func (e *BlockedError) Is(target error) bool { return target == outbox.ErrLockTimeout }
 
 // blockersEvery is how often the blockers of an act that waits are read. After the
 // wait the server does not know them any more.

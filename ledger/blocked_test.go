@@ -9,6 +9,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -78,7 +79,7 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			blocked, ok := errors.AsType[*ledger.BlockedError](err)
-			if !ok || !errors.Is(err, payment.ErrLockTimeout) || ledger.SQLState(err) != "55P03" {
+			if !ok || !errors.Is(err, outbox.ErrLockTimeout) || ledger.SQLState(err) != "55P03" {
 				t.Fatalf("got %v, want a lock timeout that names the session", err)
 			}
 			if len(blocked.Blockers) != 1 || blocked.Blockers[0].PID != int32(holder.PgConn().PID()) {

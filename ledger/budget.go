@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // budgetTargets are where the columns of time_budget.sql are read to.
@@ -22,29 +22,29 @@ func (b *budgetTargets) columns() []any {
 	return []any{&b.version, &b.claimTimeoutMS, &b.startWithinMS, &b.recordWithinMS, &b.drainMS, &b.staleMS}
 }
 
-func (b *budgetTargets) value() payment.TimeBudget {
+func (b *budgetTargets) value() outbox.TimeBudget {
 	span := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-	return payment.TimeBudget{
+	return outbox.TimeBudget{
 		Version: b.version, ClaimTimeout: span(b.claimTimeoutMS), StartWithin: span(b.startWithinMS),
 		RecordWithin: span(b.recordWithinMS), Drain: span(b.drainMS), HeartbeatStale: span(b.staleMS),
 	}
 }
 
-func readBudget(ctx context.Context, pool *pgxpool.Pool, sql statements) (payment.TimeBudget, error) {
+func readBudget(ctx context.Context, pool *pgxpool.Pool, sql statements) (outbox.TimeBudget, error) {
 	var budget budgetTargets
 	if err := pool.QueryRow(ctx, sql["time_budget"]).Scan(budget.columns()...); err != nil {
-		return payment.TimeBudget{}, fmt.Errorf("reading the time budget of the cell: %w", err)
+		return outbox.TimeBudget{}, fmt.Errorf("reading the time budget of the cell: %w", err)
 	}
 	return budget.value(), nil
 }
 
 // TimeBudget reads the time budget of the cell.
-func (o *Operator) TimeBudget(ctx context.Context) (payment.TimeBudget, error) {
+func (o *Operator) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
 	return readBudget(ctx, o.pool, o.sql)
 }
 
 // TimeBudget reads the time budget of the cell.
-func (r *Reader) TimeBudget(ctx context.Context) (payment.TimeBudget, error) {
+func (r *Reader) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
 	return readBudget(ctx, r.pool, r.sql)
 }
 

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -22,7 +23,7 @@ func drawSpan(t *rapid.T, name string, most time.Duration) time.Duration {
 
 const shortCall = `{"timeouts": {"connect": "1ns", "tls": "1ns", "write": "1ns", "response_header": "1ns", "body": "1ns"}}`
 
-// TestSameBudgetInGoAndSQL: rail apply and relayers (payment.TimeBudget.Holds) and
+// TestSameBudgetInGoAndSQL: rail apply and relayers (outbox.TimeBudget.Holds) and
 // the schema (keep_time_budget) accept the same profiles under the same settings,
 // whichever of the two changes last, and the same settings.
 func TestSameBudgetInGoAndSQL(t *testing.T) {
@@ -51,7 +52,7 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			}
 			return time.Duration(rapid.IntRange(1000, int(most.Milliseconds())).Draw(t, name)) * time.Millisecond
 		}
-		budget := payment.TimeBudget{
+		budget := outbox.TimeBudget{
 			StartWithin: wholeMS("start_within", time.Minute), RecordWithin: wholeMS("record_within", time.Minute),
 			Drain: wholeMS("drain", 10*time.Minute), HeartbeatStale: wholeMS("heartbeat_stale", time.Hour),
 		}
@@ -66,11 +67,11 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			return err
 		}
 		agree := func(what string, err error, want bool) {
-			if (err == nil) != want || err != nil && !errors.Is(err, payment.ErrInvalid) {
+			if (err == nil) != want || err != nil && !errors.Is(err, outbox.ErrInvalid) {
 				t.Fatalf("%s %s under %+v: %v in SQL, accepted by Go: %t", what, profile, budget, err, want)
 			}
 		}
-		d.SetTimeBudget(payment.TimeBudget{
+		d.SetTimeBudget(outbox.TimeBudget{
 			ClaimTimeout: time.Hour, StartWithin: 10 * time.Millisecond, RecordWithin: 10 * time.Millisecond, Drain: 10 * time.Millisecond, HeartbeatStale: time.Second,
 		})
 		if rapid.Bool().Draw(t, "the profile comes first") {
@@ -97,7 +98,7 @@ func TestSetTimeBudget(t *testing.T) {
 	}
 	budget, err := operator.TimeBudget(t.Context())
 	d.must(err)
-	same(t, "a new cell has", budget, payment.DefaultTimeBudget())
+	same(t, "a new cell has", budget, outbox.DefaultTimeBudget())
 
 	for what, c := range map[string]struct {
 		changes map[string]time.Duration
@@ -128,7 +129,7 @@ func TestSetTimeBudget(t *testing.T) {
 		FROM railhead.payment_operator_log WHERE act <> 'APPLY_PROFILE'`), celltest.Operator+" SET_TIME_BUDGET version 2 one rack 60000 120000")
 	budget, err = operator.TimeBudget(t.Context())
 	d.must(err)
-	want := payment.DefaultTimeBudget()
+	want := outbox.DefaultTimeBudget()
 	want.Version, want.ClaimTimeout, want.Drain = 2, time.Minute, 10*time.Second
 	same(t, "in force", budget, want)
 
@@ -179,18 +180,18 @@ func TestSetAndApplyAtOnce(t *testing.T) {
 func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	beat := func(budget payment.TimeBudget, want string) payment.TimeBudget {
+	beat := func(budget outbox.TimeBudget, want string) outbox.TimeBudget {
 		t.Helper()
-		pulse, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
+		pulse, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
 		d.must(err)
 		same(t, "the row", d.text(`SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms, budget_version) FROM railhead.outbox_heartbeats`), want)
 		return pulse.Budget
 	}
-	first := beat(payment.TimeBudget{}, "120000 5000 15000 1")
-	same(t, "the cell's", first, payment.DefaultTimeBudget())
+	first := beat(outbox.TimeBudget{}, "120000 5000 15000 1")
+	same(t, "the cell's", first, outbox.DefaultTimeBudget())
 	d.do(`SELECT railhead.set_time_budget('{"claim_timeout": 100000, "start_within": 6000, "heartbeat_stale": 20000}', 'test')`)
 	second := beat(first, "120000 6000 20000 1")
-	same(t, "the new one", second, payment.TimeBudget{
+	same(t, "the new one", second, outbox.TimeBudget{
 		Version: 2, ClaimTimeout: 100 * time.Second, StartWithin: 6 * time.Second, RecordWithin: 10 * time.Second, Drain: 30 * time.Second, HeartbeatStale: 20 * time.Second,
 	})
 	beat(first.Longest(second), "120000 6000 20000 1")
@@ -203,7 +204,7 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 func TestStaleByTheLongerBudget(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	short := payment.TimeBudget{ClaimTimeout: 60 * time.Second, StartWithin: 2 * time.Second, HeartbeatStale: 10 * time.Second}
+	short := outbox.TimeBudget{ClaimTimeout: 60 * time.Second, StartWithin: 2 * time.Second, HeartbeatStale: 10 * time.Second}
 	for name, c := range map[string]struct {
 		row     string // of the worker: claim_timeout_ms, start_within_ms, stale_after_ms, status; empty: none
 		silent  time.Duration
@@ -237,7 +238,7 @@ func TestStaleByTheLongerBudget(t *testing.T) {
 				SELECT worker_id, 'relayer', 'h', 'v', ` + c.row + fmt.Sprintf(`, clock_timestamp() - interval '%d ms' FROM railhead.payment_outbox_claims`, c.silent.Milliseconds()))
 		}
 		d.do(fmt.Sprintf(`UPDATE railhead.payment_outbox_claims SET claimed_at = clock_timestamp() - interval '%d ms'`, c.age.Milliseconds()))
-		query := payment.StaleQuery{Budget: short, Calls: map[string]time.Duration{"bank": 30 * time.Second}, Limit: 10}
+		query := outbox.StaleQuery{Budget: short, Calls: map[string]time.Duration{"bank": 30 * time.Second}, Limit: 10}
 		if c.unknown {
 			query.Calls = nil
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -43,27 +44,27 @@ func OpenCallbacks(ctx context.Context, config Config) (*Callbacks, error) {
 func (c *Callbacks) Close() { c.executor.Close() }
 
 // CheckServer is Executor.CheckServer.
-func (c *Callbacks) CheckServer(ctx context.Context) (payment.Server, error) {
+func (c *Callbacks) CheckServer(ctx context.Context) (outbox.Server, error) {
 	return c.executor.CheckServer(ctx)
 }
 
 // Recall is Executor.Recall.
-func (c *Callbacks) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
+func (c *Callbacks) Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error) {
 	return c.executor.Recall(ctx, name, memory)
 }
 
 // Suspend is Executor.Suspend.
-func (c *Callbacks) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error {
+func (c *Callbacks) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
 	return c.executor.Suspend(ctx, name, cause, detail, lookedAt)
 }
 
 // Heartbeat is Executor.Heartbeat, for beats of kind "callback" alone.
-func (c *Callbacks) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (c *Callbacks) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return c.executor.Heartbeat(ctx, beat)
 }
 
 // ByRailKey finds the instruction that a rail knows by a key. None is
-// payment.ErrNotFound: it was never sent from here. It is payment.ErrMayBeForgotten while a
+// outbox.ErrNotFound: it was never sent from here. It is outbox.ErrMayBeForgotten while a
 // restore may have forgotten it.
 func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
 	type row struct {
@@ -77,9 +78,9 @@ func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.
 	case found[0].ID.Valid:
 		return payment.ID(found[0].ID.Bytes), nil
 	case !found[0].Settled.Bool:
-		return payment.ID{}, fmt.Errorf("rail key %s: %w", payment.RailKey(railKey), payment.ErrMayBeForgotten)
+		return payment.ID{}, fmt.Errorf("rail key %s: %w", payment.RailKey(railKey), outbox.ErrMayBeForgotten)
 	default:
-		return payment.ID{}, fmt.Errorf("%w with rail key %s", payment.ErrNotFound, payment.RailKey(railKey))
+		return payment.ID{}, fmt.Errorf("%w with rail key %s", outbox.ErrNotFound, payment.RailKey(railKey))
 	}
 }
 

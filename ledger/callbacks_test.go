@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -30,20 +31,20 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if err != nil || server.AcceptedAt.IsZero() {
 		t.Fatalf("%+v, %v", server, err)
 	}
-	if recall, err := callbacks.Recall(t.Context(), "callbacks-1", payment.Remembered{}); err != nil || recall.BeatsMissing || recall.ClaimMissing {
+	if recall, err := callbacks.Recall(t.Context(), "callbacks-1", outbox.Remembered{}); err != nil || recall.BeatsMissing || recall.ClaimMissing {
 		t.Errorf("recall: %+v, %v", recall, err)
 	}
-	beat := payment.Heartbeat{Name: "callbacks-1", Kind: "callback", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
+	beat := outbox.Heartbeat{Name: "callbacks-1", Kind: "callback", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
-		if pulse, err := callbacks.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != want+1 || pulse.Budget != payment.DefaultTimeBudget() {
+		if pulse, err := callbacks.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != want+1 || pulse.Budget != outbox.DefaultTimeBudget() {
 			t.Errorf("beat %d: %+v, %v", want+1, pulse, err)
 		}
 	}
 	beat.Looked = server.StartedAt.Add(-time.Hour)
-	if _, err := callbacks.Heartbeat(t.Context(), beat); !errors.Is(err, payment.ErrServerChanged) {
+	if _, err := callbacks.Heartbeat(t.Context(), beat); !errors.Is(err, outbox.ErrServerChanged) {
 		t.Errorf("a beat on another start of the server: %v", err)
 	}
-	if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true}); err != nil {
+	if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true}); err != nil {
 		t.Fatal(err)
 	}
 	beat.Name, beat.Looked = "relayer-1", server.StartedAt
@@ -59,7 +60,7 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if found, err := callbacks.ByRailKey(t.Context(), railKey); err != nil || found != id {
 		t.Errorf("by rail key: %v, %v; want %v", found, err, id)
 	}
-	if _, err := callbacks.ByRailKey(t.Context(), payment.NewID()); !errors.Is(err, payment.ErrNotFound) {
+	if _, err := callbacks.ByRailKey(t.Context(), payment.NewID()); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("a key that is not known: %v", err)
 	}
 	d.Exec(`UPDATE railhead.payment_outbox_pending SET headers = '{"traceparent": "p", "baggage": "b"}' WHERE outbox_id = $1`, [16]byte(id))
@@ -98,7 +99,7 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if _, err := callbacks.RecordLate(t.Context(), report); ledger.SQLState(err) != "RH002" {
 		t.Errorf("a report that sends again: %v, want RH002", err)
 	}
-	if err := callbacks.Suspend(t.Context(), "callbacks-1", payment.CauseRowsMissing, "a test", server.Now); err != nil {
+	if err := callbacks.Suspend(t.Context(), "callbacks-1", outbox.CauseRowsMissing, "a test", server.Now); err != nil {
 		t.Error(err)
 	}
 }

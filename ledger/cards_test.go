@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -149,7 +150,7 @@ func TestCardNumberRefusal(t *testing.T) {
 	card := order(1)
 	card.Payload = json.RawMessage(`{"amount":"10.50","currency":"EUR","memo":"4111 1111 1111 1111"}`)
 	_, err := ingest.Enqueue(t.Context(), card)
-	wantFault(t, err, "RH008", payment.ErrInvalid)
+	wantFault(t, err, "RH008", outbox.ErrInvalid)
 	if strings.Contains(fmt.Sprint(err), "1111") || !strings.Contains(fmt.Sprint(err), `"memo"`) {
 		t.Errorf("the refusal quotes the number, or does not name the key: %v", err)
 	}
@@ -157,7 +158,7 @@ func TestCardNumberRefusal(t *testing.T) {
 	if err != nil || results[0].Fault != nil {
 		t.Fatalf("%+v: %v", results, err)
 	}
-	wantFault(t, results[1].Fault, "RH008", payment.ErrInvalid)
+	wantFault(t, results[1].Fault, "RH008", outbox.ErrInvalid)
 
 	cell.Exec("UPDATE railhead.payment_outbox_settings SET refuse_card_numbers = false")
 	if _, err := ingest.Enqueue(t.Context(), card); err != nil {

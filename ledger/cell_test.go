@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -42,9 +43,9 @@ func openExecutor(t testing.TB, cell *celltest.Cell) *ledger.Executor {
 // claimAll claims what is due on the bank's lane, up to a hundred.
 func claimAll(t testing.TB, executor *ledger.Executor) []payment.Claim {
 	t.Helper()
-	result, err := executor.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{
+	result, err := executor.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker-of-a-test",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 100, Oldest: 10, ProfileVersion: 1, RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 100, Oldest: 10, ProfileVersion: 1, RenderVersion: "r1"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -58,12 +59,12 @@ func TestClaimOlderThanAnAppend(t *testing.T) {
 	arrived, open := d.gate()
 
 	type claimed struct {
-		result payment.TurnResult
+		result outbox.TurnResult
 		err    error
 	}
 	done := make(chan claimed, 1)
 	go func() {
-		result, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 0))})
+		result, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 0))})
 		done <- claimed{result, err}
 	}()
 	arrived()
@@ -74,7 +75,7 @@ func TestClaimOlderThanAnAppend(t *testing.T) {
 		t.Fatalf("claimed %+v, %v by an old snapshot", got.result.Claims, got.err)
 	}
 	d.eventually("the next look from the beginning", func() bool {
-		result, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 0))})
+		result, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 0))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestClaimOlderThanAnEnd(t *testing.T) {
 	arrived, open := d.gate()
 	done := make(chan int, 1)
 	go func() {
-		result, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))})
+		result, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))})
 		if err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -43,7 +44,7 @@ func TestClaimRolledBack(t *testing.T) {
 	d.do(`CREATE FUNCTION railhead.fail_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'commit fails'; END $$`)
 	d.do(`CREATE CONSTRAINT TRIGGER fail_commit AFTER INSERT ON railhead.payment_outbox_claims
 		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION railhead.fail_commit()`)
-	if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 0))}); ledger.SQLState(err) != "P0001" {
+	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 0))}); ledger.SQLState(err) != "P0001" {
 		t.Fatalf("turn: %v, want the commit to fail", err)
 	}
 	same(t, "pending row", d.text(whole, [16]byte(id)), before)
@@ -66,8 +67,8 @@ func TestClaimNumbersByTheCount(t *testing.T) {
 	other := d.enqueue()
 	d.record(told(sameKey, d.claimOne(other), payment.ResultRefusedTransient, ""))
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, next_attempt_at = '2000-01-01'`)
-	if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
-		t.Errorf("a claim of an older copy: %v, want %s", err, payment.StatePutBack)
+	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != outbox.StatePutBack {
+		t.Errorf("a claim of an older copy: %v, want %s", err, outbox.StatePutBack)
 	}
 }
 
@@ -163,7 +164,7 @@ func TestNotClaimed(t *testing.T) {
 			d := newDesk(t)
 			id := d.enqueue()
 			d.do(keep.plant)
-			for _, l := range []payment.Lane{lane("bank", 5, 0), lane("bank", 5, 5)} {
+			for _, l := range []outbox.Lane{lane("bank", 5, 0), lane("bank", 5, 5)} {
 				if got := d.claim(l); len(got) != 0 {
 					t.Fatalf("claimed %v", got)
 				}
@@ -205,7 +206,7 @@ func TestTwoClaimAtOnce(t *testing.T) {
 		exec := openExecutor(t, d.Cell)
 		group.Go(func() {
 			for misses := 0; misses < 3; {
-				result, err := exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 5, 1))})
+				result, err := exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 5, 1))})
 				if err != nil {
 					t.Error(err)
 					return

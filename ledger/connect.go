@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Config says how to reach a cell.
@@ -42,7 +42,7 @@ var sessionSettings = map[string]string{
 }
 
 // open makes a pool that talks to the writable server only, and to no cell that
-// another build has migrated (payment.ErrOtherSchema). It counts the warnings on
+// another build has migrated (outbox.ErrOtherSchema). It counts the warnings on
 // each connection: PostgreSQL reports a cancelled wait for
 // synchronous replication as success with a warning, which means that the
 // commit may be lost in a failover.
@@ -107,7 +107,7 @@ func checkCollations(ctx context.Context, conn *pgx.Conn, loaded statements) err
 		return fmt.Errorf("reading the collations of the keys: %w", err)
 	}
 	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, so that it misses keys that are there: "+
-		`give its columns COLLATE "C" as docs/operations.md says`, payment.ErrUnsafeServer, index, table, collation)
+		`give its columns COLLATE "C" as docs/operations.md says`, outbox.ErrUnsafeServer, index, table, collation)
 }
 
 func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -138,7 +139,7 @@ func TestFailedClaimIsRescannedAtOnce(t *testing.T) {
 	d.do(`CREATE FUNCTION railhead.refuse_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no claims today'; END $$`)
 	d.do(`CREATE TRIGGER no_claims BEFORE INSERT ON railhead.payment_outbox_claims FOR EACH ROW EXECUTE FUNCTION railhead.refuse_claim()`)
 	d.eventually("a claim that fails", func() bool {
-		_, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 10, 0))})
+		_, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 10, 0))})
 		return err != nil
 	})
 	d.do(`DROP TRIGGER no_claims ON railhead.payment_outbox_claims`)

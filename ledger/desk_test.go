@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -74,28 +75,28 @@ func (d *desk) enqueueOn(rail string, more ...string) payment.ID {
 }
 
 // lane asks for the rows of a rail.
-func lane(rail string, free, oldest int) payment.Lane {
-	return payment.Lane{RailType: rail, Free: free, Oldest: oldest, ProfileVersion: 1, RenderVersion: "render/1"}
+func lane(rail string, free, oldest int) outbox.Lane {
+	return outbox.Lane{RailType: rail, Free: free, Oldest: oldest, ProfileVersion: 1, RenderVersion: "render/1"}
 }
 
 // inForce is the lane under the profile in force.
-func (d *desk) inForce(l payment.Lane) payment.Lane {
+func (d *desk) inForce(l outbox.Lane) outbox.Lane {
 	d.t.Helper()
 	l.ProfileVersion = d.ProfileInForce(l.RailType)
 	return l
 }
 
 // claim claims and returns what it got, by outbox_id.
-func (d *desk) claim(lanes ...payment.Lane) map[payment.ID]payment.Claim {
+func (d *desk) claim(lanes ...outbox.Lane) map[payment.ID]payment.Claim {
 	d.t.Helper()
-	return d.turn(payment.Turn{Claim: request(lanes...)})
+	return d.turn(outbox.Turn{Claim: request(lanes...)})
 }
 
-func request(lanes ...payment.Lane) payment.ClaimRequest {
-	return payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "worker", Lanes: lanes}
+func request(lanes ...outbox.Lane) outbox.ClaimRequest {
+	return outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "worker", Lanes: lanes}
 }
 
-func (d *desk) turn(turn payment.Turn) map[payment.ID]payment.Claim {
+func (d *desk) turn(turn outbox.Turn) map[payment.ID]payment.Claim {
 	d.t.Helper()
 	result, err := d.exec.Turn(d.t.Context(), turn)
 	if err != nil {
@@ -145,7 +146,7 @@ func outcome(claim payment.Claim, decision payment.Decision, result payment.Resu
 // that nothing was late.
 func (d *desk) record(outcomes ...payment.Outcome) {
 	d.t.Helper()
-	turn := payment.Turn{Outcomes: outcomes}
+	turn := outbox.Turn{Outcomes: outcomes}
 	for _, o := range outcomes {
 		turn.Finished = append(turn.Finished, o.Claim.ClaimID)
 	}

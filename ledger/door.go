@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -17,8 +18,8 @@ import (
 // of railhead_api. It may execute functions that ask for a digest of a token, and reaches
 // no table: each call does what the token that the caller has shown is for, and no more.
 //
-// A call by a token that is not in force is payment.ErrToken, and one that is not for the
-// act or the participant payment.ErrForbidden.
+// A call by a token that is not in force is outbox.ErrToken, and one that is not for the
+// act or the participant outbox.ErrForbidden.
 type Door struct {
 	pool     *pgxpool.Pool
 	sql      statements
@@ -46,18 +47,18 @@ func (d *Door) Close() {
 // Gathering says what Enqueue has sent together, and what waits.
 func (d *Door) Gathering() Gathering { return d.gatherer.stats() }
 
-// Token says what a token is for, whether it is in force or not. None is payment.ErrToken.
-func (d *Door) Token(ctx context.Context, digest [32]byte) (payment.Token, error) {
-	var t payment.Token
+// Token says what a token is for, whether it is in force or not. None is outbox.ErrToken.
+func (d *Door) Token(ctx context.Context, digest [32]byte) (outbox.Token, error) {
+	var t outbox.Token
 	var quota pgtype.Int4
 	err := d.pool.QueryRow(ctx, d.sql["door_token"], digest[:]).
 		Scan(&t.ID, &t.Name, &t.Participants, &t.Verbs, &t.ExpiresAt, &quota, &t.Certificate, &t.InForce)
 	t.RequestsPerMinute = int(quota.Int32)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return payment.Token{}, payment.ErrToken
+		return outbox.Token{}, outbox.ErrToken
 	}
 	if err != nil {
-		return payment.Token{}, fmt.Errorf("asking what a token is for: %w", err)
+		return outbox.Token{}, fmt.Errorf("asking what a token is for: %w", err)
 	}
 	return t, nil
 }
@@ -65,7 +66,7 @@ func (d *Door) Token(ctx context.Context, digest [32]byte) (payment.Token, error
 // Enqueue is Ingest.Enqueue for an instruction of one of the bearer's participants. The
 // registry has a digest of its idempotency key, under its participant; the caller's own is
 // kept along with it, and so are the token and the principal that the call is made for.
-func (d *Door) Enqueue(ctx context.Context, who payment.Bearer, in payment.Entrusted) (payment.Receipt, error) {
+func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error) {
 	a, err := arrive(ctx, in.Instruction)
 	var receipt payment.Receipt
 	if err == nil {
@@ -81,8 +82,8 @@ func (d *Door) Enqueue(ctx context.Context, who payment.Bearer, in payment.Entru
 // EnqueueBatch takes many instructions of the bearer's participants, at most the cell's
 // batch_items_max, and returns one result for each in the same order. Each is refused for
 // itself. After an error some may have gone in: the same call may be repeated.
-func (d *Door) EnqueueBatch(ctx context.Context, who payment.Bearer, all []payment.Entrusted) ([]payment.ReceiptOrFault, error) {
-	b := &batch{results: make([]payment.ReceiptOrFault, len(all))}
+func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
+	b := &batch{results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
 		item, err := arrive(ctx, in.Instruction)
 		if err != nil {
@@ -96,9 +97,9 @@ func (d *Door) EnqueueBatch(ctx context.Context, who payment.Bearer, all []payme
 	switch {
 	case err == nil:
 		return b.results, nil
-	case stored && !errors.Is(err, payment.ErrCommitUnknown):
+	case stored && !errors.Is(err, outbox.ErrCommitUnknown):
 		// What is said of the part that failed does not hold for all.
-		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest met: %v", len(all), payment.ErrCommitUnknown, err) //nolint:errorlint // on purpose
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest met: %v", len(all), outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose
 	default:
 		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), refusal(err))
 	}
@@ -106,7 +107,7 @@ func (d *Door) EnqueueBatch(ctx context.Context, who payment.Bearer, all []payme
 
 // send sends a batch, by halves where the server can't read one of it. It reports whether a
 // part was sent that is stored.
-func (d *Door) send(ctx context.Context, items []arriving, from []int, results []payment.ReceiptOrFault) (stored bool, err error) {
+func (d *Door) send(ctx context.Context, items []arriving, from []int, results []outbox.ReceiptOrFault) (stored bool, err error) {
 	if len(items) == 0 {
 		return false, nil
 	}
@@ -153,7 +154,7 @@ func (d *Door) enqueueAlone(ctx context.Context, a arriving, departs func() bool
 }
 
 // enqueueArrays is Ingest.enqueueArrays, each item by the token of its bearer.
-func (d *Door) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+func (d *Door) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]outbox.ReceiptOrFault, error) {
 	return enqueueArrays(ctx, d.pool, depart, func(conn *pgx.Conn, items []arriving) (pgx.Rows, error) {
 		tokens, certificates, behalf := make([][]byte, len(items)), make([][]byte, len(items)), make([]pgtype.Text, len(items))
 		for n := range items {
@@ -164,7 +165,7 @@ func (d *Door) enqueueArrays(ctx context.Context, waits bool, depart func() []ar
 	})
 }
 
-// CheckKeys refuses a cell that allows second keys, with payment.ErrSecondKeys: there the
+// CheckKeys refuses a cell that allows second keys, with outbox.ErrSecondKeys: there the
 // same key by SQL and over HTTP would be two payments.
 func (d *Door) CheckKeys(ctx context.Context) error {
 	none, texts, moments := [][]byte{}, []string{}, []pgtype.Timestamptz{}
@@ -188,18 +189,18 @@ func (d *Door) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []
 }
 
 // Heartbeat is Executor.Heartbeat, for beats of kind "ingest" alone. It vouches for nothing.
-func (d *Door) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (d *Door) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return beatWithoutMemory(ctx, d.pool, d.sql["door_heartbeat"], beat)
 }
 
 // beatWithoutMemory is a heartbeat of a service that remembers nothing of the server.
-func beatWithoutMemory(ctx context.Context, pool *pgxpool.Pool, statement string, beat payment.Heartbeat) (payment.Pulse, error) {
-	var pulse payment.Pulse
+func beatWithoutMemory(ctx context.Context, pool *pgxpool.Pool, statement string, beat outbox.Heartbeat) (outbox.Pulse, error) {
+	var pulse outbox.Pulse
 	var budget budgetTargets
 	err := pool.QueryRow(ctx, statement, beat.Name, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
 		beat.Budget.HeartbeatStale.Milliseconds(), time.Now()).Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if err != nil {
-		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
+		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
 	}
 	pulse.Budget = budget.value()
 	return pulse, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -16,20 +17,20 @@ import (
 // 2,000). Each subscription is weighed anew: its token, its participants and its types. At
 // the zero place it begins with the oldest event that the archive has, or with those of a
 // moment where since is not zero.
-func (d *Door) Events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+func (d *Door) Events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error) {
 	return d.events(ctx, all, from, since, max(most, 1))
 }
 
 // Newest is the place from which on a subscription hears what happens from now on.
-func (d *Door) Newest(ctx context.Context, who payment.Subscription) (payment.Place, error) {
-	heard, err := d.events(ctx, []payment.Subscription{who}, payment.Place{}, time.Time{}, 0)
+func (d *Door) Newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error) {
+	heard, err := d.events(ctx, []outbox.Subscription{who}, outbox.Place{}, time.Time{}, 0)
 	if err == nil {
 		err = heard.Refused[0]
 	}
 	return heard.Place, err
 }
 
-func (d *Door) events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+func (d *Door) events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error) {
 	tokens, certificates := make([][]byte, len(all)), make([][]byte, len(all))
 	participants, types := make([]pgtype.Text, len(all)), make([]pgtype.Text, len(all))
 	for n := range all {
@@ -39,28 +40,28 @@ func (d *Door) events(ctx context.Context, all []payment.Subscription, from paym
 	arguments := append([]any{tokens, certificates, participants, types, pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}}, placeArguments(from)...)
 	rows, err := d.pool.Query(ctx, d.sql["door_events"], append(arguments, most)...)
 	if err != nil {
-		return payment.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
+		return outbox.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
 	}
-	var heard payment.Heard
+	var heard outbox.Heard
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, scanHeard(row, &heard) })
 	if err != nil {
-		return payment.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
+		return outbox.Heard{}, fmt.Errorf("asking for events: %w", refusal(err))
 	}
 	return heard, nil
 }
 
 // scanHeard adds a row of api_events to what was heard.
-func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
+func scanHeard(row pgx.CollectableRow, heard *outbox.Heard) error {
 	var kind string
 	var items []int32
 	var why, system, xact, eventType, instruction, participant, state, rail, reference, railCode, code pgtype.Text
 	var at placeTargets
 	var inPlace, wentBack, unknown pgtype.Bool
-	var attempt, outbox pgtype.UUID
+	var attempt, outboxID pgtype.UUID
 	var sequence pgtype.Int8
 	var number pgtype.Int4
 	var created pgtype.Timestamptz
-	err := row.Scan(&kind, &items, &why, &xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &eventType, &attempt, &outbox,
+	err := row.Scan(&kind, &items, &why, &xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &eventType, &attempt, &outboxID,
 		&instruction, &participant, &sequence, &number, &state, &created, &rail, &reference, &railCode, &code, &unknown)
 	if err != nil {
 		return err
@@ -71,8 +72,8 @@ func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
 			if heard.Refused == nil {
 				heard.Refused = make(map[int]error)
 			}
-			if heard.Refused[int(n-1)] = payment.ErrForbidden; why.String == "TOKEN" {
-				heard.Refused[int(n-1)] = payment.ErrToken
+			if heard.Refused[int(n-1)] = outbox.ErrForbidden; why.String == "TOKEN" {
+				heard.Refused[int(n-1)] = outbox.ErrToken
 			}
 		}
 		return nil
@@ -92,8 +93,8 @@ func scanHeard(row pgx.CollectableRow, heard *payment.Heard) error {
 		}
 		return nil
 	}
-	told := payment.HeardEvent{At: at.value(), Event: payment.Event{
-		AttemptID: payment.ID(attempt.Bytes), Type: payment.EventType(eventType.String), OutboxID: payment.ID(outbox.Bytes), InstructionID: instruction.String,
+	told := outbox.HeardEvent{At: at.value(), Event: payment.Event{
+		AttemptID: payment.ID(attempt.Bytes), Type: payment.EventType(eventType.String), OutboxID: payment.ID(outboxID.Bytes), InstructionID: instruction.String,
 		ParticipantID: participant.String, SequenceID: sequence.Int64, AttemptNo: int(number.Int32), State: payment.State(state.String), CreatedAt: orZero(created),
 		RailType: rail.String, RailReference: reference.String, RailCode: railCode.String, ErrorCode: code.String, OutcomeUnknown: unknown.Bool,
 	}}

@@ -7,18 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Status says what became of an instruction. One that is not there, or another
-// participant's, is payment.ErrNotFound.
-func (d *Door) Status(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error) {
+// participant's, is outbox.ErrNotFound.
+func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	found, err := d.payments(ctx, "door_payments", who.Token[:], who.Certificate, []pgtype.UUID{uuid(id)})
 	switch {
 	case err != nil:
-		return payment.Tracked{}, fmt.Errorf("asking for the status of %s: %w", id, err)
+		return outbox.Tracked{}, fmt.Errorf("asking for the status of %s: %w", id, err)
 	case len(found) == 0:
-		return payment.Tracked{}, fmt.Errorf("instruction %s: %w", id, payment.ErrNotFound)
+		return outbox.Tracked{}, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
 	default:
 		return found[0], nil
 	}
@@ -26,7 +27,7 @@ func (d *Door) Status(ctx context.Context, who payment.Bearer, id payment.ID) (p
 
 // Await waits until an instruction rests, as Ingest.Await does. All that wait share one
 // session that hears outcomes.
-func (d *Door) Await(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error) {
+func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	last, err := d.Status(ctx, who, id)
 	if err != nil || last.Rests() {
 		return last, err
@@ -42,7 +43,7 @@ func (d *Door) Await(ctx context.Context, who payment.Bearer, id payment.ID) (pa
 }
 
 // List shows instructions of one participant in the order of their numbers.
-func (d *Door) List(ctx context.Context, who payment.Bearer, page payment.Page) ([]payment.Tracked, error) {
+func (d *Door) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
 	found, err := d.payments(ctx, "door_list", who.Token[:], who.Certificate, page.ParticipantID, page.After, page.Most,
 		text(page.InstructionID), text(page.IdempotencyKey))
 	if err != nil {
@@ -51,15 +52,15 @@ func (d *Door) List(ctx context.Context, who payment.Bearer, page payment.Page) 
 	return found, nil
 }
 
-func (d *Door) payments(ctx context.Context, statement string, arguments ...any) ([]payment.Tracked, error) {
+func (d *Door) payments(ctx context.Context, statement string, arguments ...any) ([]outbox.Tracked, error) {
 	rows, err := d.pool.Query(ctx, d.sql[statement], arguments...)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	var found []payment.Tracked
+	var found []outbox.Tracked
 	var instruction, participant, key, behalf pgtype.Text
 	err = eachStatus(rows, func(_ int, status payment.Status) {
-		found = append(found, payment.Tracked{
+		found = append(found, outbox.Tracked{
 			Status: status, InstructionID: instruction.String, ParticipantID: participant.String, IdempotencyKey: key.String, OnBehalfOf: behalf.String,
 		})
 	}, &instruction, &participant, &key, &behalf)
@@ -68,13 +69,13 @@ func (d *Door) payments(ctx context.Context, statement string, arguments ...any)
 
 // Attempts shows the rows of the archive about an instruction, from the one after that
 // number, at most so many.
-func (d *Door) Attempts(ctx context.Context, who payment.Bearer, id payment.ID, after, most int) ([]payment.ArchiveRow, error) {
+func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error) {
 	rows, err := d.pool.Query(ctx, d.sql["door_attempts"], who.Token[:], who.Certificate, uuid(id), after, most)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of %s: %w", id, refusal(err))
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (payment.ArchiveRow, error) {
-		var a payment.ArchiveRow
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.ArchiveRow, error) {
+		var a outbox.ArchiveRow
 		var claimed, completed pgtype.Timestamptz
 		var answers, latency pgtype.Int4
 		var result, reference, railCode, errorCode pgtype.Text
@@ -91,8 +92,8 @@ func (d *Door) Attempts(ctx context.Context, who payment.Bearer, id payment.ID, 
 
 // Cancel ends an instruction that waits and of which no send can have been executed. It
 // is atomic against the claim; where it comes too late, or may have been sent, the error
-// is payment.ErrNotAllowed.
-func (d *Door) Cancel(ctx context.Context, who payment.Bearer, id payment.ID, reason string) (attemptNo int, err error) {
+// is outbox.ErrNotAllowed.
+func (d *Door) Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error) {
 	err = alone(ctx, d.pool, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, d.sql["door_cancel"], who.Token[:], who.Certificate, uuid(id), reason).Scan(&attemptNo)
 	})

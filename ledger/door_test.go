@@ -14,6 +14,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -38,7 +39,7 @@ func newDoorDesk(t *testing.T) *doorDesk {
 var everyVerb = []string{"ENQUEUE", "READ", "CANCEL"}
 
 // token makes a token for participants, and for every verb unless the change says otherwise.
-func (d *doorDesk) token(change func(*ledger.NewToken), participants ...string) payment.Bearer {
+func (d *doorDesk) token(change func(*ledger.NewToken), participants ...string) outbox.Bearer {
 	d.t.Helper()
 	made := ledger.NewToken{
 		Name: "a test", Participants: participants, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
@@ -50,7 +51,7 @@ func (d *doorDesk) token(change func(*ledger.NewToken), participants ...string) 
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return payment.Bearer{Token: payment.TokenDigest(token)}
+	return outbox.Bearer{Token: outbox.TokenDigest(token)}
 }
 
 func (d *doorDesk) instruction(participant, id, key string) payment.Instruction {
@@ -60,9 +61,9 @@ func (d *doorDesk) instruction(participant, id, key string) payment.Instruction 
 	}
 }
 
-func (d *doorDesk) take(who payment.Bearer, in payment.Instruction) payment.Receipt {
+func (d *doorDesk) take(who outbox.Bearer, in payment.Instruction) payment.Receipt {
 	d.t.Helper()
-	receipt, err := d.door.Enqueue(d.t.Context(), who, payment.Entrusted{Instruction: in})
+	receipt, err := d.door.Enqueue(d.t.Context(), who, outbox.Entrusted{Instruction: in})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func (d *doorDesk) take(who payment.Bearer, in payment.Instruction) payment.Rece
 // refusedBy insists on the state of a refusal.
 func refusedBy(t *testing.T, what string, err error, state string) {
 	t.Helper()
-	if fault, ok := errors.AsType[*payment.Fault](err); !ok || fault.SQLState != state {
+	if fault, ok := errors.AsType[*outbox.Fault](err); !ok || fault.SQLState != state {
 		t.Errorf("%s: %v, want %s", what, err, state)
 	}
 }
@@ -82,7 +83,7 @@ func TestDoor(t *testing.T) {
 	d := newDoorDesk(t)
 	who := d.token(nil, "p1", "p3")
 	in := d.instruction("p1", "i-1", "key of the caller")
-	first, err := d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: in, OnBehalfOf: "clerk 7"})
+	first, err := d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: in, OnBehalfOf: "clerk 7"})
 	d.must(err)
 	again := d.take(who, in)
 	if !again.Replayed || again.OutboxID != first.OutboxID || first.Replayed || first.State != "PENDING" {
@@ -90,12 +91,12 @@ func TestDoor(t *testing.T) {
 	}
 	other := in
 	other.Payload = []byte(`{"amount": "99.00", "currency": "EUR"}`)
-	_, err = d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: other})
-	refusedBy(t, "other content", err, payment.StateConflict)
+	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: other})
+	refusedBy(t, "other content", err, outbox.StateConflict)
 	second := in
 	second.IdempotencyKey = "another key"
-	_, err = d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: second})
-	refusedBy(t, "a second key", err, payment.StateSecondKey)
+	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: second})
+	refusedBy(t, "a second key", err, outbox.StateSecondKey)
 
 	got, err := d.door.Status(t.Context(), who, first.OutboxID)
 	d.must(err)
@@ -112,17 +113,17 @@ func TestDoor(t *testing.T) {
 	}
 	d.take(who, d.instruction("p3", "i-1", "k-1"))
 	for _, c := range []struct {
-		page payment.Page
+		page outbox.Page
 		want string
 	}{
-		{payment.Page{ParticipantID: "p1", Most: 2}, "i-1 i-2"},
-		{payment.Page{ParticipantID: "p1", After: 2, Most: 2}, "i-3 i-4"},
-		{payment.Page{ParticipantID: "p1", After: 4}, "i-5"},
-		{payment.Page{ParticipantID: "p1", InstructionID: "i-4"}, "i-4"},
-		{payment.Page{ParticipantID: "p1", IdempotencyKey: "k-3"}, "i-3"},
-		{payment.Page{ParticipantID: "p1", IdempotencyKey: "k-3", InstructionID: "i-4"}, ""},
-		{payment.Page{ParticipantID: "p1", InstructionID: "i-9"}, ""},
-		{payment.Page{ParticipantID: "p3"}, "i-1"},
+		{outbox.Page{ParticipantID: "p1", Most: 2}, "i-1 i-2"},
+		{outbox.Page{ParticipantID: "p1", After: 2, Most: 2}, "i-3 i-4"},
+		{outbox.Page{ParticipantID: "p1", After: 4}, "i-5"},
+		{outbox.Page{ParticipantID: "p1", InstructionID: "i-4"}, "i-4"},
+		{outbox.Page{ParticipantID: "p1", IdempotencyKey: "k-3"}, "i-3"},
+		{outbox.Page{ParticipantID: "p1", IdempotencyKey: "k-3", InstructionID: "i-4"}, ""},
+		{outbox.Page{ParticipantID: "p1", InstructionID: "i-9"}, ""},
+		{outbox.Page{ParticipantID: "p3"}, "i-1"},
 	} {
 		all, err := d.door.List(t.Context(), who, c.page)
 		d.must(err)
@@ -137,7 +138,7 @@ func TestDoor(t *testing.T) {
 	d.must(err)
 	same(t, "number of the CANCELLED row", number, 1)
 	_, err = d.door.Cancel(t.Context(), who, first.OutboxID, "again")
-	refusedBy(t, "a second cancel", err, payment.StateNotAllowed)
+	refusedBy(t, "a second cancel", err, outbox.StateNotAllowed)
 	rows, err := d.door.Attempts(t.Context(), who, first.OutboxID, 0, 0)
 	d.must(err)
 	if len(rows) != 1 || rows[0].State != "CANCELLED" || rows[0].AttemptNo != 1 {
@@ -161,30 +162,30 @@ func TestDoorOfTwoParticipants(t *testing.T) {
 	}
 	for what, id := range map[string]payment.ID{"another's": theirs.OutboxID, "none": payment.NewID()} {
 		_, err := d.door.Status(t.Context(), one, id)
-		if !errors.Is(err, payment.ErrNotFound) {
+		if !errors.Is(err, outbox.ErrNotFound) {
 			t.Errorf("status of %s: %v", what, err)
 		}
 		_, err = d.door.Attempts(t.Context(), one, id, 0, 0)
-		refusedBy(t, "attempts of "+what, err, payment.StateNoInstruction)
+		refusedBy(t, "attempts of "+what, err, outbox.StateNoInstruction)
 		_, err = d.door.Cancel(t.Context(), one, id, "why not")
-		refusedBy(t, "cancel of "+what, err, payment.StateNoInstruction)
+		refusedBy(t, "cancel of "+what, err, outbox.StateNoInstruction)
 	}
-	_, err := d.door.List(t.Context(), one, payment.Page{ParticipantID: "p2"})
-	refusedBy(t, "list of another's", err, payment.StateForbidden)
-	all, err := d.door.List(t.Context(), one, payment.Page{ParticipantID: ""})
+	_, err := d.door.List(t.Context(), one, outbox.Page{ParticipantID: "p2"})
+	refusedBy(t, "list of another's", err, outbox.StateForbidden)
+	all, err := d.door.List(t.Context(), one, outbox.Page{ParticipantID: ""})
 	if len(all) > 0 || err != nil {
 		t.Errorf("a list of no participant's: %v, %v", all, err)
 	}
-	_, err = d.door.Enqueue(t.Context(), one, payment.Entrusted{Instruction: d.instruction("p2", "4712", "2")})
-	refusedBy(t, "enqueue for another", err, payment.StateForbidden)
+	_, err = d.door.Enqueue(t.Context(), one, outbox.Entrusted{Instruction: d.instruction("p2", "4712", "2")})
+	refusedBy(t, "enqueue for another", err, outbox.StateForbidden)
 	same(t, "instructions of p2", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys WHERE participant_id = 'p2'`), 1)
 
 	// One call carries both, and each gets its own.
-	answers, err := d.door.EnqueueBatch(t.Context(), one, []payment.Entrusted{
+	answers, err := d.door.EnqueueBatch(t.Context(), one, []outbox.Entrusted{
 		{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: d.instruction("p2", "i-2", "k-2")}, {Instruction: d.instruction("p1", "i-3", "k-3")},
 	})
 	d.must(err)
-	if answers[0].Fault != nil || answers[1].Fault == nil || answers[2].Fault != nil || answers[1].Fault.SQLState != payment.StateForbidden {
+	if answers[0].Fault != nil || answers[1].Fault == nil || answers[2].Fault != nil || answers[1].Fault.SQLState != outbox.StateForbidden {
 		t.Errorf("%+v", answers)
 	}
 }
@@ -199,11 +200,11 @@ func TestRefusedUsesNoKey(t *testing.T) {
 	reader := d.token(func(n *ledger.NewToken) { n.Verbs = []string{"READ"} }, "p1")
 	for n, c := range []struct {
 		what, behalf, want string
-		before             payment.Bearer
+		before             outbox.Bearer
 	}{
 		{"another participant's", "clerk", "RH031 ", other},
 		{"one for reading", "clerk", "RH031 ", reader},
-		{"one that does not exist", "clerk", "RH030 ", payment.Bearer{}},
+		{"one that does not exist", "clerk", "RH030 ", outbox.Bearer{}},
 		{"without a principal", " ", "RH002 ", owner},
 		{"its own, taken", "clerk", " RH001", owner},
 	} {
@@ -239,16 +240,16 @@ func TestDoorIsClosed(t *testing.T) {
 	otherKey.Certificate = make([]byte, 32)
 	withKey := bound
 	withKey.Certificate = key[:]
-	verb := func(verbs ...string) payment.Bearer {
+	verb := func(verbs ...string) outbox.Bearer {
 		return d.token(func(n *ledger.NewToken) { n.Verbs = verbs }, "p1")
 	}
 	for _, c := range []struct {
 		name                  string
-		who                   payment.Bearer
+		who                   outbox.Bearer
 		enqueue, read, cancel string // the state of the refusal
 	}{
-		{"no token", payment.Bearer{}, "RH030", "RH030", "RH030"},
-		{"the stored digest", payment.Bearer{Token: outer}, "RH030", "RH030", "RH030"},
+		{"no token", outbox.Bearer{}, "RH030", "RH030", "RH030"},
+		{"the stored digest", outbox.Bearer{Token: outer}, "RH030", "RH030", "RH030"},
 		{"expired", expired, "RH030", "RH030", "RH030"},
 		{"revoked", revoked, "RH030", "RH030", "RH030"},
 		{"without its certificate", bound, "RH030", "RH030", "RH030"},
@@ -260,24 +261,24 @@ func TestDoorIsClosed(t *testing.T) {
 		{"with its certificate", withKey, "", "", ""},
 	} {
 		state := func(err error) string {
-			if fault, ok := errors.AsType[*payment.Fault](err); ok {
+			if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 				return fault.SQLState
 			}
-			if errors.Is(err, payment.ErrNotFound) {
-				return payment.StateNoInstruction
+			if errors.Is(err, outbox.ErrNotFound) {
+				return outbox.StateNoInstruction
 			}
 			d.must(err)
 			return ""
 		}
 		in := d.instruction("p1", "by "+strings.ReplaceAll(c.name, " ", "-"), "k")
 		in.IdempotencyKey = in.InstructionID
-		_, err := d.door.Enqueue(t.Context(), c.who, payment.Entrusted{Instruction: in})
+		_, err := d.door.Enqueue(t.Context(), c.who, outbox.Entrusted{Instruction: in})
 		same(t, c.name+": enqueue", state(err), c.enqueue)
 		_, err = d.door.Status(t.Context(), c.who, id)
 		same(t, c.name+": status", state(err), c.read)
 		_, err = d.door.Attempts(t.Context(), c.who, id, 0, 0)
 		same(t, c.name+": attempts", state(err), c.read)
-		_, err = d.door.List(t.Context(), c.who, payment.Page{ParticipantID: "p1"})
+		_, err = d.door.List(t.Context(), c.who, outbox.Page{ParticipantID: "p1"})
 		same(t, c.name+": list", state(err), strings.Replace(c.read, "RH010", "RH031", 1))
 		target := id
 		if c.name == "with its certificate" {
@@ -300,9 +301,9 @@ func TestDoorKeyIsOfOneInstruction(t *testing.T) {
 	d := newDoorDesk(t)
 	who := d.token(nil, "p1")
 	d.take(who, d.instruction("p1", "i-1", "k-1"))
-	_, err := d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: d.instruction("p1", "i-2", "k-1")})
-	refusedBy(t, "the key of another instruction", err, payment.StateConflict)
-	answers, err := d.door.EnqueueBatch(t.Context(), who, []payment.Entrusted{
+	_, err := d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", "i-2", "k-1")})
+	refusedBy(t, "the key of another instruction", err, outbox.StateConflict)
+	answers, err := d.door.EnqueueBatch(t.Context(), who, []outbox.Entrusted{
 		{Instruction: d.instruction("p1", "i-3", "k-3")}, {Instruction: d.instruction("p1", "i-4", "k-3")}, {Instruction: d.instruction("p1", "i-3", "k-3")},
 	})
 	d.must(err)
@@ -315,10 +316,10 @@ func TestDoorKeyIsOfOneInstruction(t *testing.T) {
 		var mu sync.Mutex
 		for _, side := range []string{"a", "b", "c"} {
 			all.Go(func() {
-				_, err := d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: d.instruction("p1", fmt.Sprintf("%s-%d", side, n), fmt.Sprintf("race-%d", n))})
+				_, err := d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", fmt.Sprintf("%s-%d", side, n), fmt.Sprintf("race-%d", n))})
 				mu.Lock()
 				defer mu.Unlock()
-				if fault, ok := errors.AsType[*payment.Fault](err); ok && fault.SQLState == payment.StateConflict {
+				if fault, ok := errors.AsType[*outbox.Fault](err); ok && fault.SQLState == outbox.StateConflict {
 					refused++
 				} else if err == nil {
 					taken++
@@ -347,11 +348,11 @@ func TestDoorAndSQL(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 2)
 		all.Go(func() { _, errs[0] = ingest.Enqueue(t.Context(), in) })
-		all.Go(func() { _, errs[1] = d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: in}) })
+		all.Go(func() { _, errs[1] = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: in}) })
 		all.Wait()
 		for _, err := range errs {
 			if err != nil {
-				refusedBy(t, "the second one", err, payment.StateSecondKey)
+				refusedBy(t, "the second one", err, outbox.StateSecondKey)
 			}
 		}
 		if (errs[0] == nil) == (errs[1] == nil) {
@@ -361,11 +362,11 @@ func TestDoorAndSQL(t *testing.T) {
 	same(t, "instructions", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`), 20)
 	d.must(d.door.CheckKeys(t.Context()))
 	d.do(`UPDATE railhead.payment_outbox_settings SET allow_second_key = true`)
-	_, err = d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: d.instruction("participant", "i-x", "k-x")})
-	if !errors.Is(err, payment.ErrSecondKeys) {
+	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("participant", "i-x", "k-x")})
+	if !errors.Is(err, outbox.ErrSecondKeys) {
 		t.Errorf("where the cell allows second keys: %v", err)
 	}
-	if err := d.door.CheckKeys(t.Context()); !errors.Is(err, payment.ErrSecondKeys) {
+	if err := d.door.CheckKeys(t.Context()); !errors.Is(err, outbox.ErrSecondKeys) {
 		t.Errorf("a check of a cell that allows second keys: %v", err)
 	}
 }
@@ -448,9 +449,9 @@ func TestTokensAreKept(t *testing.T) {
 		same(t, fmt.Sprintf("revocation %d", n+1), was, want)
 	}
 	d.do(`DO $$ BEGIN UPDATE railhead.payment_api_tokens SET revoked_at = NULL; EXCEPTION WHEN raise_exception THEN NULL; END $$`)
-	_, err = d.door.Enqueue(t.Context(), who, payment.Entrusted{Instruction: d.instruction("p1", "i-2", "k-2")})
-	refusedBy(t, "after the revocation", err, payment.StateToken)
-	if _, err := operator.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, payment.ErrNotFound) {
+	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", "i-2", "k-2")})
+	refusedBy(t, "after the revocation", err, outbox.StateToken)
+	if _, err := operator.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("revoking none: %v", err)
 	}
 	made := ledger.NewToken{Name: "n", Participants: []string{"p"}, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "r"}
@@ -467,7 +468,7 @@ func TestTokensAreKept(t *testing.T) {
 		bad := made
 		spoil(&bad)
 		_, _, err := ledger.CreateToken(t.Context(), d.super, d.Schema, bad)
-		refusedBy(t, what, err, payment.StateInvalid)
+		refusedBy(t, what, err, outbox.StateInvalid)
 	}
 }
 
@@ -482,15 +483,15 @@ func TestBatchOfWhichAPartIsStored(t *testing.T) {
 	d.do(`CREATE TRIGGER no_room BEFORE INSERT ON railhead.payment_outbox_keys FOR EACH ROW EXECUTE FUNCTION railhead.no_room()`)
 	unreadable := d.instruction("p1", "i-2", "k-2")
 	unreadable.Payload = []byte(`{"amount": "10.50", "currency": "EUR", "text": "\ud800"}`)
-	all := []payment.Entrusted{{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: unreadable}, {Instruction: d.instruction("p2", "i-3", "k-3")}, {Instruction: d.instruction("p2", "i-4", "k-4")}}
+	all := []outbox.Entrusted{{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: unreadable}, {Instruction: d.instruction("p2", "i-3", "k-3")}, {Instruction: d.instruction("p2", "i-4", "k-4")}}
 	_, err := d.door.EnqueueBatch(t.Context(), who, all)
-	fault, definite := errors.AsType[*payment.Fault](err)
-	if !errors.Is(err, payment.ErrCommitUnknown) || definite {
+	fault, definite := errors.AsType[*outbox.Fault](err)
+	if !errors.Is(err, outbox.ErrCommitUnknown) || definite {
 		t.Errorf("%v, %v", err, fault)
 	}
 	same(t, "stored", d.Int(`SELECT count(*) FROM railhead.payment_outbox_keys`), 1)
 	_, err = d.door.EnqueueBatch(t.Context(), who, all[2:])
-	if err == nil || errors.Is(err, payment.ErrCommitUnknown) {
+	if err == nil || errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("nothing is stored, and it says %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -163,10 +164,10 @@ func TestOlderCopyBeforeTheFirstClaim(t *testing.T) {
 	_, err := o.CancelPayment(t.Context(), id, why)
 	refusedWith(t, "cancel", err, "RH020", "was put back in pending")
 	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-02'`)
-	if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != payment.StatePutBack {
-		t.Errorf("expiry: %v, want %s", err, payment.StatePutBack)
+	if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
+		t.Errorf("expiry: %v, want %s", err, outbox.StatePutBack)
 	}
-	d.must(d.setAside(id, payment.SetAsideCode(payment.StatePutBack)))
+	d.must(d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)))
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "was put back in pending")
 	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why})
@@ -228,7 +229,7 @@ func TestLettersThatStay(t *testing.T) {
 	d := newDesk(t)
 	forged := plights["TAMPERED"](d)
 	d.putBack(forged)
-	d.must(d.setAside(forged, payment.SetAsideCode(payment.StatePutBack)))
+	d.must(d.setAside(forged, outbox.SetAsideCode(outbox.StatePutBack)))
 	same(t, "letter", d.letter(forged), "TAMPERED pending")
 	failed := plights["FAILED"](d)
 	d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)

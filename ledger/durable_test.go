@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -84,7 +85,7 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 		do   func() error
 	}{
 		{"a turn that claims", func() error {
-			_, err := exec.Turn(ctx, payment.Turn{Claim: request(lane(celltest.Bank, 10, 0))})
+			_, err := exec.Turn(ctx, outbox.Turn{Claim: request(lane(celltest.Bank, 10, 0))})
 			return err
 		}},
 		{"an enqueue", func() error { _, err := ingest.Enqueue(ctx, named("one")); return err }},
@@ -108,8 +109,8 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 		if cancelled.Load() == before {
 			t.Errorf("%s did not wait for the standby: %v", act.what, err)
 		}
-		if act.what != byHand && !errors.Is(err, payment.ErrCommitUnknown) {
-			t.Errorf("%s: %v, want %v", act.what, err, payment.ErrCommitUnknown)
+		if act.what != byHand && !errors.Is(err, outbox.ErrCommitUnknown) {
+			t.Errorf("%s: %v, want %v", act.what, err, outbox.ErrCommitUnknown)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -35,15 +36,15 @@ func (e *Events) Close() { e.pool.Close() }
 // Take takes an endpoint for a worker for so long (to 10 min), or keeps it. One that is not
 // known yet is told of what happens from now on, or from since on where that is not zero.
 // Where another worker has it, the lease says which.
-func (e *Events) Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (payment.EndpointLease, error) {
-	taken := payment.EndpointLease{Endpoint: endpoint, Worker: worker}
+func (e *Events) Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (outbox.EndpointLease, error) {
+	taken := outbox.EndpointLease{Endpoint: endpoint, Worker: worker}
 	var epoch pgtype.Int8
 	var held, reason pgtype.Text
 	var paused pgtype.Timestamptz
 	from := pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}
 	err := e.pool.QueryRow(ctx, e.sql["events_take"], endpoint, worker, lease.Milliseconds(), from).Scan(&epoch, &held, &paused, &reason)
 	if err != nil {
-		return payment.EndpointLease{}, fmt.Errorf("taking endpoint %s: %w", bound(endpoint, 64), refusal(err))
+		return outbox.EndpointLease{}, fmt.Errorf("taking endpoint %s: %w", bound(endpoint, 64), refusal(err))
 	}
 	taken.Epoch, taken.PausedAt, taken.PauseReason = epoch.Int64, orZero(paused), reason.String
 	if !epoch.Valid {
@@ -54,13 +55,13 @@ func (e *Events) Take(ctx context.Context, endpoint, worker string, lease time.D
 
 // Due gives what is to be delivered: what waits to be tried again, of at most so many
 // instructions, and what is in so many places of the feed (to 2,000).
-// payment.ErrNotHeld: the endpoint is not this worker's any more.
-func (e *Events) Due(ctx context.Context, lease payment.EndpointLease, participants []string, types []payment.EventType, retries, places int) (payment.DueEvents, error) {
+// outbox.ErrNotHeld: the endpoint is not this worker's any more.
+func (e *Events) Due(ctx context.Context, lease outbox.EndpointLease, participants []string, types []payment.EventType, retries, places int) (outbox.DueEvents, error) {
 	rows, err := e.pool.Query(ctx, e.sql["events_due"], lease.Endpoint, lease.Worker, lease.Epoch, arrayText(participants), arrayText(types), retries, places)
 	if err != nil {
-		return payment.DueEvents{}, fmt.Errorf("asking what is due to %s: %w", lease.Endpoint, refusal(err))
+		return outbox.DueEvents{}, fmt.Errorf("asking what is due to %s: %w", lease.Endpoint, refusal(err))
 	}
-	var due payment.DueEvents
+	var due outbox.DueEvents
 	ended := false
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		end, err := scanDue(row, &due)
@@ -68,32 +69,32 @@ func (e *Events) Due(ctx context.Context, lease payment.EndpointLease, participa
 		return struct{}{}, err
 	})
 	if err == nil && !ended {
-		err = payment.ErrNotHeld
+		err = outbox.ErrNotHeld
 	}
 	if err != nil {
-		return payment.DueEvents{}, fmt.Errorf("asking what is due to %s: %w", lease.Endpoint, refusal(err))
+		return outbox.DueEvents{}, fmt.Errorf("asking what is due to %s: %w", lease.Endpoint, refusal(err))
 	}
 	return due, nil
 }
 
 // scanDue adds a row of event_deliveries, and reports whether it was the last.
-func scanDue(row pgx.CollectableRow, due *payment.DueEvents) (end bool, err error) {
+func scanDue(row pgx.CollectableRow, due *outbox.DueEvents) (end bool, err error) {
 	var kind string
 	var at placeTargets
 	var inPlace, wentBack, behind, unknown pgtype.Bool
 	var tries, waiting, givenUp, number pgtype.Int4
 	var oldest, created pgtype.Timestamptz
 	var eventType, instruction, participant, state, rail, reference, railCode, code pgtype.Text
-	var attempt, outbox pgtype.UUID
+	var attempt, outboxID pgtype.UUID
 	var sequence, notes pgtype.Int8
 	err = row.Scan(&kind, &at.system, &at.xact, &at.outboxID, &at.attemptNo, &at.attempt, &inPlace, &wentBack, &behind, &tries, &waiting, &givenUp, &oldest, &notes,
-		&eventType, &attempt, &outbox, &instruction, &participant, &sequence, &number, &state, &created, &rail, &reference, &railCode, &code, &unknown)
+		&eventType, &attempt, &outboxID, &instruction, &participant, &sequence, &number, &state, &created, &rail, &reference, &railCode, &code, &unknown)
 	if err != nil {
 		return false, err
 	}
 	switch kind {
 	case "FORGOTTEN":
-		due.Forgotten = append(due.Forgotten, payment.EventKey{OutboxID: payment.ID(outbox.Bytes), AttemptNo: int(number.Int32)})
+		due.Forgotten = append(due.Forgotten, payment.EventKey{OutboxID: payment.ID(outboxID.Bytes), AttemptNo: int(number.Int32)})
 		return false, nil
 	case "END":
 		due.Place, due.More, due.WentBack = at.value(), !inPlace.Bool, wentBack.Bool
@@ -101,9 +102,9 @@ func scanDue(row pgx.CollectableRow, due *payment.DueEvents) (end bool, err erro
 		due.Waiting, due.GivenUp, due.OldestWaiting = int(waiting.Int32), int(givenUp.Int32), orZero(oldest)
 		return true, nil
 	}
-	due.Events = append(due.Events, payment.DueEvent{
+	due.Events = append(due.Events, outbox.DueEvent{
 		Event: payment.Event{
-			AttemptID: payment.ID(attempt.Bytes), Type: payment.EventType(eventType.String), OutboxID: payment.ID(outbox.Bytes), InstructionID: instruction.String,
+			AttemptID: payment.ID(attempt.Bytes), Type: payment.EventType(eventType.String), OutboxID: payment.ID(outboxID.Bytes), InstructionID: instruction.String,
 			ParticipantID: participant.String, SequenceID: sequence.Int64, AttemptNo: int(number.Int32), State: payment.State(state.String), CreatedAt: orZero(created),
 			RailType: rail.String, RailReference: reference.String, RailCode: railCode.String, ErrorCode: code.String, OutcomeUnknown: unknown.Bool,
 		},
@@ -113,8 +114,8 @@ func scanDue(row pgx.CollectableRow, due *payment.DueEvents) (end bool, err erro
 }
 
 // Note notes what was delivered and what waits; the lease goes on for so long.
-// payment.ErrNotHeld: nothing was noted.
-func (e *Events) Note(ctx context.Context, lease payment.EndpointLease, within time.Duration, note payment.DeliveryNote) error {
+// outbox.ErrNotHeld: nothing was noted.
+func (e *Events) Note(ctx context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote) error {
 	ids := func(n int) []pgtype.UUID { return make([]pgtype.UUID, 0, n) }
 	doneIDs, doneNumbers := ids(len(note.Done)), make([]int32, 0, len(note.Done))
 	for _, done := range note.Done {
@@ -135,7 +136,7 @@ func (e *Events) Note(ctx context.Context, lease payment.EndpointLease, within t
 	var noted bool
 	err := e.pool.QueryRow(ctx, e.sql["events_note"], arguments...).Scan(&noted)
 	if err == nil && !noted {
-		err = payment.ErrNotHeld
+		err = outbox.ErrNotHeld
 	}
 	if err != nil {
 		return fmt.Errorf("noting deliveries to %s: %w", lease.Endpoint, refusal(err))
@@ -144,12 +145,12 @@ func (e *Events) Note(ctx context.Context, lease payment.EndpointLease, within t
 }
 
 // Pause ends deliveries to an endpoint until an operator has them begin again, and logs
-// why. payment.ErrNotHeld: it is not this worker's any more.
-func (e *Events) Pause(ctx context.Context, lease payment.EndpointLease, reason string) error {
+// why. outbox.ErrNotHeld: it is not this worker's any more.
+func (e *Events) Pause(ctx context.Context, lease outbox.EndpointLease, reason string) error {
 	var paused bool
 	err := e.pool.QueryRow(ctx, e.sql["events_pause"], lease.Endpoint, lease.Worker, lease.Epoch, reason).Scan(&paused)
 	if err == nil && !paused {
-		err = payment.ErrNotHeld
+		err = outbox.ErrNotHeld
 	}
 	if err != nil {
 		return fmt.Errorf("pausing endpoint %s: %w", lease.Endpoint, refusal(err))
@@ -158,13 +159,13 @@ func (e *Events) Pause(ctx context.Context, lease payment.EndpointLease, reason 
 }
 
 // Heartbeat is Executor.Heartbeat, for beats of kind "events" alone. It vouches for nothing.
-func (e *Events) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (e *Events) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return beatWithoutMemory(ctx, e.pool, e.sql["events_heartbeat"], beat)
 }
 
 // Endpoints lists the endpoints that events are delivered to.
-func (r *Reader) Endpoints(ctx context.Context) ([]payment.ListedEndpoint, error) {
-	var all []payment.ListedEndpoint
+func (r *Reader) Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error) {
+	var all []outbox.ListedEndpoint
 	err := r.look(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.sql["event_endpoints"]).Query(collect(&all, scanEndpoint))
 	})
@@ -174,8 +175,8 @@ func (r *Reader) Endpoints(ctx context.Context) ([]payment.ListedEndpoint, error
 	return all, nil
 }
 
-func scanEndpoint(row pgx.CollectableRow) (payment.ListedEndpoint, error) {
-	var e payment.ListedEndpoint
+func scanEndpoint(row pgx.CollectableRow) (outbox.ListedEndpoint, error) {
+	var e outbox.ListedEndpoint
 	var paused, lease, delivered, read, oldest pgtype.Timestamptz
 	var reason, status pgtype.Text
 	err := row.Scan(&e.Endpoint, &e.CreatedAt, &paused, &reason, &e.Worker, &lease, &delivered, &read, &e.Waiting, &e.GivenUp, &oldest, &status)

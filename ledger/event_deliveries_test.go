@@ -9,6 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -16,7 +17,7 @@ import (
 type courierDesk struct {
 	*doorDesk
 	events *ledger.Events
-	lease  payment.EndpointLease
+	lease  outbox.EndpointLease
 }
 
 func newCourierDesk(t *testing.T, beginning bool) *courierDesk {
@@ -42,7 +43,7 @@ func (c *courierDesk) take(beginning bool) {
 }
 
 // due gives what is due as "kind instruction type number".
-func (c *courierDesk) due() (told []string, due payment.DueEvents) {
+func (c *courierDesk) due() (told []string, due outbox.DueEvents) {
 	c.t.Helper()
 	c.settled()
 	due, err := c.events.Due(c.t.Context(), c.lease, []string{"p1"}, nil, 100, 100)
@@ -59,7 +60,7 @@ func (c *courierDesk) due() (told []string, due payment.DueEvents) {
 	return told, due
 }
 
-func (c *courierDesk) note(note payment.DeliveryNote) {
+func (c *courierDesk) note(note outbox.DeliveryNote) {
 	c.t.Helper()
 	if note.Notes == 0 { // by hand: of the row as it is
 		note.Notes = c.notes()
@@ -67,7 +68,7 @@ func (c *courierDesk) note(note payment.DeliveryNote) {
 	c.must(c.events.Note(c.t.Context(), c.lease, time.Minute, note))
 }
 
-func (c *courierDesk) isDue(what, want string) payment.DueEvents {
+func (c *courierDesk) isDue(what, want string) outbox.DueEvents {
 	c.t.Helper()
 	told, due := c.due()
 	same(c.t, what, strings.Join(told, ", "), want)
@@ -80,8 +81,8 @@ func (c *courierDesk) notes() (n int64) {
 	return n
 }
 
-func waiting(e payment.DueEvent, wait time.Duration) payment.WaitingEvent {
-	return payment.WaitingEvent{Event: e.Event, Tries: e.Tries + 1, Status: "HTTP_500", Wait: wait}
+func waiting(e outbox.DueEvent, wait time.Duration) outbox.WaitingEvent {
+	return outbox.WaitingEvent{Event: e.Event, Tries: e.Tries + 1, Status: "HTTP_500", Wait: wait}
 }
 
 // TestDeliveriesKeepTheirPlace: what is behind the place of an endpoint is delivered or waits, and what waits comes first.
@@ -94,19 +95,19 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	c.do(appended, [16]byte(second), 1, "FAILED", "", false)
 	due := c.isDue("what is due at the beginning", "new first accepted 1, new second failed 1")
-	c.note(payment.DeliveryNote{Place: due.Place, Waiting: []payment.WaitingEvent{waiting(due.Events[0], time.Hour)}, Taken: true})
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)}, Taken: true})
 	due = c.isDue("while one waits", "")
 	same(t, "how many wait", due.Waiting, 1)
 	same(t, "the oldest of them", due.OldestWaiting.Equal(due.OldestWaiting) && !due.OldestWaiting.IsZero(), true)
 	c.do(appended, [16]byte(first), 2, "DISPATCHED", "", false)
 	due = c.isDue("what comes behind it", "behind first dispatched 2")
-	c.note(payment.DeliveryNote{Place: due.Place, Waiting: []payment.WaitingEvent{{Event: due.Events[0].Event}}})
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{{Event: due.Events[0].Event}}})
 	c.isDue("while the first waits still", "")
-	c.note(payment.DeliveryNote{Again: true})
+	c.note(outbox.DeliveryNote{Again: true})
 	due = c.isDue("when the endpoint answers again", "again first accepted 1, again first dispatched 2")
 	same(t, "tries of the first", due.Events[0].Tries, 1)
 	same(t, "tries of what waited behind", due.Events[1].Tries, 0)
-	c.note(payment.DeliveryNote{Done: []payment.EventKey{due.Events[0].Key()}, Waiting: []payment.WaitingEvent{{Event: due.Events[1].Event, Tries: 10, GivenUp: true}}})
+	c.note(outbox.DeliveryNote{Done: []payment.EventKey{due.Events[0].Key()}, Waiting: []outbox.WaitingEvent{{Event: due.Events[1].Event, Tries: 10, GivenUp: true}}})
 	due = c.isDue("after one is given up", "")
 	same(t, "how many are given up", due.GivenUp, 1)
 
@@ -121,9 +122,9 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	c.must(err)
 	same(t, "redelivered", waited, 1)
 	_, err = c.events.Due(t.Context(), c.lease, nil, nil, 1, 1)
-	same(t, "what the worker had in hand is not its own any more", errors.Is(err, payment.ErrNotHeld), true)
-	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: c.notes(), Place: due.Place})
-	same(t, "nor is it noted", errors.Is(err, payment.ErrNotHeld), true)
+	same(t, "what the worker had in hand is not its own any more", errors.Is(err, outbox.ErrNotHeld), true)
+	err = c.events.Note(t.Context(), c.lease, time.Minute, outbox.DeliveryNote{Notes: c.notes(), Place: due.Place})
+	same(t, "nor is it noted", errors.Is(err, outbox.ErrNotHeld), true)
 	c.take(false)
 	c.isDue("after the operator asked", "again first dispatched 2")
 	_, err = operator.Redeliver(t.Context(), "shop", time.Now().Add(-time.Hour), "a proof")
@@ -131,7 +132,7 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	c.take(false)
 	c.isDue("everything of an hour", "again first dispatched 2, behind first accepted 1, new second failed 1, behind first dispatched 2")
 	_, err = operator.Redeliver(t.Context(), "nowhere", time.Time{}, "a proof")
-	same(t, "an endpoint that is not known", errors.Is(err, payment.ErrNotFound), true)
+	same(t, "an endpoint that is not known", errors.Is(err, outbox.ErrNotFound), true)
 }
 
 // TestEndpointIsOneWorkers: a second worker gets it once the lease is over, and what the first one notes after that is refused.
@@ -146,9 +147,9 @@ func TestEndpointIsOneWorkers(t *testing.T) {
 	c.must(err)
 	same(t, "who has it then", other.HeldBy, "")
 	same(t, "its epoch is another", other.Epoch > c.lease.Epoch, true)
-	err = c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: c.notes(), Taken: true})
-	same(t, "the first one notes", errors.Is(err, payment.ErrNotHeld), true)
-	same(t, "the first one pauses", errors.Is(c.events.Pause(t.Context(), c.lease, "gone"), payment.ErrNotHeld), true)
+	err = c.events.Note(t.Context(), c.lease, time.Minute, outbox.DeliveryNote{Notes: c.notes(), Taken: true})
+	same(t, "the first one notes", errors.Is(err, outbox.ErrNotHeld), true)
+	same(t, "the first one pauses", errors.Is(c.events.Pause(t.Context(), c.lease, "gone"), outbox.ErrNotHeld), true)
 	c.must(c.events.Pause(t.Context(), other, "it answered 410 Gone"))
 	again, err := c.events.Take(t.Context(), "shop", "worker-2", time.Minute, time.Time{})
 	c.must(err)
@@ -195,11 +196,11 @@ func TestDeliveryIsForgotten(t *testing.T) {
 	lost := payment.Event{AttemptID: payment.ID{1}, OutboxID: second, AttemptNo: 2, Type: payment.EventDispatched, CreatedAt: time.Now()}
 	place := due.Place
 	place.AttemptID[15] ^= 1 // of a row that is not there
-	c.note(payment.DeliveryNote{Place: place, Waiting: []payment.WaitingEvent{{Event: lost}}})
+	c.note(outbox.DeliveryNote{Place: place, Waiting: []outbox.WaitingEvent{{Event: lost}}})
 	due = c.isDue("after rows were forgotten", "new first accepted 1, behind second accepted 1")
 	same(t, "it went back", due.WentBack, true)
 	same(t, "what waits is forgotten", fmt.Sprint(due.Forgotten), fmt.Sprint([]payment.EventKey{lost.Key()}))
-	c.note(payment.DeliveryNote{Place: due.Place, Done: due.Forgotten})
+	c.note(outbox.DeliveryNote{Place: due.Place, Done: due.Forgotten})
 	c.isDue("then", "")
 }
 
@@ -237,12 +238,12 @@ func TestWaitingIsOfTheFilter(t *testing.T) {
 	first := c.order(c.token(nil, "p1"), "p1", "first")
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	due := c.isDue("at the beginning", "new first accepted 1")
-	c.note(payment.DeliveryNote{Place: due.Place, Waiting: []payment.WaitingEvent{{Event: due.Events[0].Event}}})
-	for what, ask := range map[string]func() (payment.DueEvents, error){
-		"participants": func() (payment.DueEvents, error) {
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{{Event: due.Events[0].Event}}})
+	for what, ask := range map[string]func() (outbox.DueEvents, error){
+		"participants": func() (outbox.DueEvents, error) {
 			return c.events.Due(t.Context(), c.lease, []string{"p2"}, nil, 10, 10)
 		},
-		"types": func() (payment.DueEvents, error) {
+		"types": func() (outbox.DueEvents, error) {
 			return c.events.Due(t.Context(), c.lease, nil, []payment.EventType{payment.EventFailed}, 10, 10)
 		},
 	} {
@@ -253,14 +254,14 @@ func TestWaitingIsOfTheFilter(t *testing.T) {
 	c.isDue("as it was", "again first accepted 1")
 	// What waits is changed by a try, and not by being told again.
 	event := payment.Event{OutboxID: first, AttemptNo: 1, AttemptID: due.Events[0].AttemptID, Type: payment.EventAccepted, CreatedAt: time.Now()}
-	c.note(payment.DeliveryNote{Waiting: []payment.WaitingEvent{{Event: event, Tries: 10, GivenUp: true, Status: "HTTP_400"}}})
-	c.note(payment.DeliveryNote{Waiting: []payment.WaitingEvent{{Event: event}}})
-	c.note(payment.DeliveryNote{Again: true})
+	c.note(outbox.DeliveryNote{Waiting: []outbox.WaitingEvent{{Event: event, Tries: 10, GivenUp: true, Status: "HTTP_400"}}})
+	c.note(outbox.DeliveryNote{Waiting: []outbox.WaitingEvent{{Event: event}}})
+	c.note(outbox.DeliveryNote{Again: true})
 	due = c.isDue("once it is given up", "")
 	same(t, "given up", due.GivenUp, 1)
 	c.do(appended, [16]byte(first), 2, "DISPATCHED", "", false)
 	due = c.isDue("what follows", "behind first dispatched 2")
-	c.note(payment.DeliveryNote{Place: due.Place, Waiting: []payment.WaitingEvent{{Event: due.Events[0].Event}}})
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{{Event: due.Events[0].Event}}})
 	discarded, err := c.operator().Discard(t.Context(), "shop", "they never take it")
 	c.must(err)
 	same(t, "discarded", discarded, 1)
@@ -276,13 +277,13 @@ func TestNoteOverAFailover(t *testing.T) {
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	before := c.text(`SELECT row_to_json(e)::text FROM railhead.payment_event_endpoints e`)
 	due := c.isDue("at the beginning", "new first accepted 1")
-	c.note(payment.DeliveryNote{Notes: due.Notes, Place: due.Place, Waiting: []payment.WaitingEvent{waiting(due.Events[0], time.Hour)}})
+	c.note(outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)}})
 	c.do(appended, [16]byte(second), 1, "ACCEPTED", "", false)
 	due = c.isDue("then", "new second accepted 1")
 	c.do(`DELETE FROM railhead.payment_event_retries`)
 	c.do(`DELETE FROM railhead.payment_event_endpoints`)
 	c.do(`INSERT INTO railhead.payment_event_endpoints SELECT * FROM json_populate_record(NULL::railhead.payment_event_endpoints, $1::json)`, before)
-	err := c.events.Note(t.Context(), c.lease, time.Minute, payment.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
-	same(t, "it is refused", errors.Is(err, payment.ErrNotHeld), true)
+	err := c.events.Note(t.Context(), c.lease, time.Minute, outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
+	same(t, "it is refused", errors.Is(err, outbox.ErrNotHeld), true)
 	c.isDue("after the failover", "new first accepted 1, new second accepted 1")
 }

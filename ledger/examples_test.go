@@ -16,6 +16,7 @@ import (
 
 	"github.com/railhead-pay/railhead"
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -69,11 +70,11 @@ func (d *desk) dispatching() {
 		defer close(done)
 		for ctx.Err() == nil {
 			time.Sleep(200 * time.Millisecond)
-			claimed, err := d.exec.Turn(ctx, payment.Turn{Claim: request(lane("bank", 10, 1))})
+			claimed, err := d.exec.Turn(ctx, outbox.Turn{Claim: request(lane("bank", 10, 1))})
 			if err != nil {
 				continue
 			}
-			var turn payment.Turn
+			var turn outbox.Turn
 			for _, claim := range claimed.Claims {
 				turn.Outcomes = append(turn.Outcomes, told(sameKey, claim, payment.ResultAccepted, "b-1"))
 				turn.Finished = append(turn.Finished, claim.ClaimID)

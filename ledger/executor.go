@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/schedule"
 )
@@ -16,7 +17,7 @@ import (
 type Executor struct {
 	pool    *pgxpool.Pool
 	sql     statements
-	server  atomic.Pointer[payment.Server] // the one that CheckServer saw last
+	server  atomic.Pointer[outbox.Server] // the one that CheckServer saw last
 	cursors schedule.Cursors
 	pooled  bool // the connection string allows for a pooler
 	// contested: an outcome found its number taken lately.

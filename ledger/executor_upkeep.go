@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -67,29 +68,29 @@ func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool
 
 // Heartbeat says that a component is alive, and what its host's clock is. The
 // answer has the time budget of the cell.
-func (e *Executor) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
-	var pulse payment.Pulse
+func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
+	var pulse outbox.Pulse
 	b := beat.Budget
 	var budget budgetTargets
-	lanes, err := json.Marshal(append([]payment.LaneReport{}, beat.Lanes...))
+	lanes, err := json.Marshal(append([]outbox.LaneReport{}, beat.Lanes...))
 	if err != nil {
-		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
+		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
 	}
 	err = e.pool.QueryRow(ctx, e.sql["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, bound(beat.Activity, 500),
 		b.HeartbeatStale.Milliseconds(), time.Now(), timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)).
 		Scan(append([]any{&pulse.Beats}, budget.columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("%w: it was started since the last look at it", payment.ErrServerChanged)
+		err = fmt.Errorf("%w: it was started since the last look at it", outbox.ErrServerChanged)
 	}
 	if err != nil {
-		return payment.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
+		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
 	}
 	pulse.Budget = budget.value()
 	return pulse, nil
 }
 
 // Rails reads the profiles in force, and those that count as well while a suspension is open.
-func (e *Executor) Rails(ctx context.Context) ([]payment.RailRow, error) {
+func (e *Executor) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	rails, err := readRails(ctx, e.pool, e.sql)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (e *Executor) Rails(ctx context.Context) ([]payment.RailRow, error) {
 	var name string
 	var rules []byte
 	_, err = pgx.ForEachRow(rows, []any{&name, &rules}, func() error {
-		n := slices.IndexFunc(rails, func(r payment.RailRow) bool { return r.RailType == name })
+		n := slices.IndexFunc(rails, func(r outbox.RailRow) bool { return r.RailType == name })
 		if n < 0 { // made since
 			return nil
 		}
@@ -117,13 +118,13 @@ func (e *Executor) Rails(ctx context.Context) ([]payment.RailRow, error) {
 	return rails, nil
 }
 
-func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]payment.RailRow, error) {
+func readRails(ctx context.Context, pool *pgxpool.Pool, sql statements) ([]outbox.RailRow, error) {
 	rows, err := pool.Query(ctx, sql["rails"])
 	if err != nil {
 		return nil, fmt.Errorf("reading rails: %w", err)
 	}
-	rails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (payment.RailRow, error) {
-		var rail payment.RailRow
+	rails, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.RailRow, error) {
+		var rail outbox.RailRow
 		err := row.Scan(&rail.RailType, &rail.ProfileVersion, &rail.Profile, &rail.Paused)
 		return rail, err
 	})

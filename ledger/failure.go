@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // SQLSTATEs that decide what happens next.
@@ -24,7 +24,7 @@ const (
 
 // SQLState is the five characters of the server's refusal, or nothing.
 func SQLState(err error) string {
-	if fault, ok := errors.AsType[*payment.Fault](err); ok {
+	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 		return fault.SQLState
 	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -123,9 +123,9 @@ func ignoreClosed(err error) error {
 func explain(err error) error {
 	state := SQLState(err)
 	if state == stateLockTimeout {
-		return fmt.Errorf("%w: %w", payment.ErrLockTimeout, err)
+		return fmt.Errorf("%w: %w", outbox.ErrLockTimeout, err)
 	}
-	if sentinel := payment.SentinelOf(state); sentinel != nil {
+	if sentinel := outbox.SentinelOf(state); sentinel != nil {
 		return fmt.Errorf("%w: %w", sentinel, err)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 )
@@ -21,7 +22,7 @@ func (d *desk) replay(id payment.ID) {
 // slow one: then it returns the verdict.
 func (d *desk) tell(o payment.Outcome) payment.Verdict {
 	d.t.Helper()
-	result, err := d.exec.Turn(d.t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := d.exec.Turn(d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	d.must(err)
 	if len(result.Late) == 0 {
 		return ""

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -24,26 +25,26 @@ const appended = `
 // subscriber reads the feed by a token.
 type subscriber struct {
 	*doorDesk
-	who  payment.Subscription
-	at   payment.Place
+	who  outbox.Subscription
+	at   outbox.Place
 	page int
 }
 
-func (d *doorDesk) subscribe(who payment.Bearer) *subscriber {
-	return &subscriber{doorDesk: d, who: payment.Subscription{Bearer: who}, page: 100}
+func (d *doorDesk) subscribe(who outbox.Bearer) *subscriber {
+	return &subscriber{doorDesk: d, who: outbox.Subscription{Bearer: who}, page: 100}
 }
 
 // hear reads to the end of the feed, and gives the events as "type number" with their instructions.
-func (s *subscriber) hear() (told []string, last payment.Heard) {
+func (s *subscriber) hear() (told []string, last outbox.Heard) {
 	s.t.Helper()
 	s.settled()
 	return s.hearNow()
 }
 
-func (s *subscriber) hearNow() (told []string, last payment.Heard) {
+func (s *subscriber) hearNow() (told []string, last outbox.Heard) {
 	s.t.Helper()
 	for {
-		heard, err := s.door.Events(s.t.Context(), []payment.Subscription{s.who}, s.at, time.Time{}, s.page)
+		heard, err := s.door.Events(s.t.Context(), []outbox.Subscription{s.who}, s.at, time.Time{}, s.page)
 		s.must(err)
 		s.must(heard.Refused[0])
 		for _, e := range heard.Events {
@@ -70,7 +71,7 @@ func (d *desk) settled() {
 	})
 }
 
-func (d *doorDesk) order(who payment.Bearer, participant, id string) payment.ID {
+func (d *doorDesk) order(who outbox.Bearer, participant, id string) payment.ID {
 	return d.take(who, d.instruction(participant, id, "key of "+id)).OutboxID
 }
 
@@ -132,7 +133,7 @@ func TestFeedOfOnePayment(t *testing.T) {
 	}
 	d.settled()
 	// One who resumes after any of them misses none.
-	heard, err := d.door.Events(t.Context(), []payment.Subscription{d.subscribe(who).who}, payment.Place{}, time.Time{}, 100)
+	heard, err := d.door.Events(t.Context(), []outbox.Subscription{d.subscribe(who).who}, outbox.Place{}, time.Time{}, 100)
 	d.must(err)
 	last := 0
 	for n, e := range heard.Events {
@@ -140,7 +141,7 @@ func TestFeedOfOnePayment(t *testing.T) {
 			continue
 		}
 		last++
-		rest, err := d.door.Events(t.Context(), []payment.Subscription{d.subscribe(who).who}, e.At, time.Time{}, 100)
+		rest, err := d.door.Events(t.Context(), []outbox.Subscription{d.subscribe(who).who}, e.At, time.Time{}, 100)
 		d.must(err)
 		told := map[payment.ID]bool{}
 		for _, each := range rest.Events {
@@ -217,13 +218,13 @@ func TestSubscriptions(t *testing.T) {
 	}
 	d.do(appended, [16]byte(d.order(all, "p1", "i4")), 1, "FAILED", "", false)
 	d.settled()
-	subscriptions := []payment.Subscription{
+	subscriptions := []outbox.Subscription{
 		{Bearer: all}, {Bearer: first}, {Bearer: second}, {Bearer: second, Participants: []string{"p3"}},
 		{Bearer: all, Types: []payment.EventType{payment.EventFailed}}, {Bearer: all, Participants: []string{"p1", "p2"}, Types: []payment.EventType{payment.EventDispatched}},
-		{Bearer: writes}, {Bearer: first, Participants: []string{"p2"}}, {Bearer: first, Participants: []string{"p1", "p2"}}, {Bearer: payment.Bearer{Token: [32]byte{1}}},
+		{Bearer: writes}, {Bearer: first, Participants: []string{"p2"}}, {Bearer: first, Participants: []string{"p1", "p2"}}, {Bearer: outbox.Bearer{Token: [32]byte{1}}},
 		{Bearer: all, Participants: []string{}}, {Bearer: all, Participants: []string{`p1","p2`, `{`, `\`}},
 	}
-	heard, err := d.door.Events(t.Context(), subscriptions, payment.Place{}, time.Time{}, 100)
+	heard, err := d.door.Events(t.Context(), subscriptions, outbox.Place{}, time.Time{}, 100)
 	d.must(err)
 	got := make([]string, len(subscriptions))
 	for _, e := range heard.Events {
@@ -233,16 +234,16 @@ func TestSubscriptions(t *testing.T) {
 	}
 	same(t, "told", fmt.Sprintf("%q", got), fmt.Sprintf("%q", []string{"i1 i2 i3 i4 ", "i1 i4 ", "i2 i3 ", "i3 ", "i4 ", "i1 i2 ", "", "", "", "", "", ""}))
 	for n := range subscriptions {
-		want := map[int]error{6: payment.ErrForbidden, 7: payment.ErrForbidden, 8: payment.ErrForbidden, 9: payment.ErrToken, 11: payment.ErrForbidden}[n]
+		want := map[int]error{6: outbox.ErrForbidden, 7: outbox.ErrForbidden, 8: outbox.ErrForbidden, 9: outbox.ErrToken, 11: outbox.ErrForbidden}[n]
 		if got := heard.Refused[n]; !errors.Is(got, want) || want == nil && got != nil {
 			t.Errorf("subscription %d is refused by %v, want %v", n, got, want)
 		}
 	}
 	// What is revoked, or expires, hears no more from the next look on.
 	d.do(`UPDATE railhead.payment_api_tokens SET revoked_at = clock_timestamp() WHERE participants = '{p1}' AND 'READ' = ANY (verbs)`)
-	heard, err = d.door.Events(t.Context(), subscriptions[1:2], payment.Place{}, time.Time{}, 100)
+	heard, err = d.door.Events(t.Context(), subscriptions[1:2], outbox.Place{}, time.Time{}, 100)
 	d.must(err)
-	if len(heard.Events) > 0 || !errors.Is(heard.Refused[0], payment.ErrToken) {
+	if len(heard.Events) > 0 || !errors.Is(heard.Refused[0], outbox.ErrToken) {
 		t.Errorf("revoked: %+v", heard)
 	}
 }
@@ -261,7 +262,7 @@ func TestPlaces(t *testing.T) {
 	}
 	s.at = begin
 	s.hears("from the beginning", "i0 dispatched 1, i1 dispatched 1, i2 dispatched 1, i3 dispatched 1, i4 dispatched 1, i5 dispatched 1")
-	known, err := payment.ParsePlace(s.at.String())
+	known, err := outbox.ParsePlace(s.at.String())
 	d.must(err)
 	same(t, "cursor", known, s.at)
 	newest, err := d.door.Newest(t.Context(), s.who)
@@ -271,7 +272,7 @@ func TestPlaces(t *testing.T) {
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
 	d.do(`UPDATE railhead.payment_outbox_attempts a SET created_at = now() - (6 - k.sequence_id) * interval '40 minutes'
 		FROM railhead.payment_outbox_keys k WHERE k.outbox_id = a.outbox_id`)
-	heard, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, payment.Place{}, time.Now().Add(-100*time.Minute), 100)
+	heard, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-100*time.Minute), 100)
 	d.must(err)
 	if len(heard.Events) != 3 || heard.Events[0].InstructionID != "i3" {
 		t.Errorf("since 100 minutes ago: %+v", heard.Events)
@@ -286,7 +287,7 @@ func TestPlaces(t *testing.T) {
 	d.must(open.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&number))
 	d.do(appended, [16]byte(quick), 1, "RETRYABLE", "", false)
 	d.do(`UPDATE railhead.payment_outbox_attempts SET created_at = created_at - interval '3 minutes' WHERE outbox_id = $1`, [16]byte(quick))
-	from, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, payment.Place{}, time.Now().Add(-time.Second), 100)
+	from, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-time.Second), 100)
 	d.must(err)
 	same(t, "begins with what is under way", d.text(`SELECT (railhead.outcome_feed_since(now() + interval '2 minutes') <= $1::text::xid8)::text`, number), "true")
 	_, err = open.Exec(t.Context(), appended, [16]byte(long), 1, "CANCELLED", "", false)
@@ -297,7 +298,7 @@ func TestPlaces(t *testing.T) {
 	}
 	before.hears("since a second ago", "i6 cancelled 1")
 	// A place that is made up is no further than the feed.
-	ahead, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, payment.Place{System: newest.System, Xact: 1 << 62}, time.Time{}, 100)
+	ahead, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{System: newest.System, Xact: 1 << 62}, time.Time{}, 100)
 	d.must(err)
 	if newest, err := d.door.Newest(t.Context(), s.who); err != nil || newest.Before(ahead.Place) || ahead.Place.Xact == 1<<62 {
 		t.Errorf("a place ahead leads to %+v, the newest is %+v, %v", ahead.Place, newest, err)
@@ -310,16 +311,16 @@ func TestPlaces(t *testing.T) {
 	if got := strings.Join(told, ", "); got != "i4 dispatched 1" || !last.WentBack {
 		t.Errorf("after a failover %s is told, %+v", got, last)
 	}
-	for what, change := range map[string]func(*payment.Place){
-		"another row's number": func(p *payment.Place) { p.AttemptID = payment.NewID() },
-		"another server":       func(p *payment.Place) { p.System++ },
-		"another transaction":  func(p *payment.Place) { p.Xact++ },
+	for what, change := range map[string]func(*outbox.Place){
+		"another row's number": func(p *outbox.Place) { p.AttemptID = payment.NewID() },
+		"another server":       func(p *outbox.Place) { p.System++ },
+		"another transaction":  func(p *outbox.Place) { p.Xact++ },
 	} {
 		s.at = last.Place
 		if change(&s.at); s.at.AttemptID.IsZero() {
 			t.Fatal("the place has no row")
 		}
-		heard, err := d.door.Events(t.Context(), []payment.Subscription{s.who}, s.at, time.Time{}, 100)
+		heard, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, s.at, time.Time{}, 100)
 		d.must(err)
 		if !heard.WentBack || len(heard.Events) == 0 {
 			t.Errorf("%s: %+v", what, heard)

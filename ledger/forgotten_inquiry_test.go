@@ -178,7 +178,7 @@ func TestNotFoundAfterARestore(t *testing.T) {
 		d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE outbox_id = $1`, [16]byte(id))
 		goesOn := d.inForce(lane("bank", 1, 1))
 		goesOn.GoesOn = true
-		return d.claim(goesOn)[id].Weigh(server.Suspensions)
+		return server.Weigh(d.claim(goesOn)[id])
 	}
 	d.record(told(policy, take(), payment.ResultUnknown, ""))
 	d.record(told(policy, take(), payment.ResultNotFound, ""))

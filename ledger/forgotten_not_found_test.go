@@ -32,7 +32,7 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond) // the send is old enough for the inquiry
 			server, err := d.exec.CheckServer(t.Context())
 			d.must(err)
-			asked := d.claimOne(claim.OutboxID).Weigh(server.Suspensions)
+			asked := server.Weigh(d.claimOne(claim.OutboxID))
 			resends := policy
 			resends.ResendOnUnknown, resends.KeyWindow = payment.ResendSameKey, payment.Duration(time.Hour)
 			same(t, "it is sent again", told(resends, asked, payment.ResultNotFound, "").Decision.NextAction == payment.ActionSend, proven)

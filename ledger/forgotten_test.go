@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -40,7 +41,7 @@ func TestAnswerToAForgottenClaim(t *testing.T) {
 			forgotten.ClaimID, forgotten.ClaimedAt = payment.NewID(), claim.ClaimedAt.Add(-time.Second)
 
 			outcome := told(sameKey, forgotten, one.old, "ref")
-			result, err := d.exec.Turn(t.Context(), payment.Turn{
+			result, err := d.exec.Turn(t.Context(), outbox.Turn{
 				Outcomes: []payment.Outcome{outcome}, Finished: []payment.ID{forgotten.ClaimID},
 			})
 			if err != nil || len(result.Late) != 1 {
@@ -53,7 +54,7 @@ func TestAnswerToAForgottenClaim(t *testing.T) {
 			same(t, "letter", d.letter(id), "")
 
 			answer := told(sameKey, claim, one.new, "ref")
-			if result, err = d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{answer}}); err != nil {
+			if result, err = d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{answer}}); err != nil {
 				t.Fatal(err)
 			}
 			if len(result.Late) != 1 {

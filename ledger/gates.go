@@ -38,7 +38,7 @@ func (g Gate) String() string {
 }
 
 // ClosedGate is a gate that is closed: new instructions are refused with
-// payment.ErrEnqueueClosed.
+// outbox.ErrEnqueueClosed.
 type ClosedGate struct {
 	Gate
 	By     string    `json:"by"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -47,8 +48,8 @@ func of(n int, participant, rail string) payment.Instruction {
 // wantClosed insists on the refusal of a closed gate.
 func wantClosed(t *testing.T, what string, err error, field, message string) {
 	t.Helper()
-	fault, ok := errors.AsType[*payment.Fault](err)
-	if !ok || !errors.Is(err, payment.ErrEnqueueClosed) || errors.Is(err, payment.ErrInvalid) {
+	fault, ok := errors.AsType[*outbox.Fault](err)
+	if !ok || !errors.Is(err, outbox.ErrEnqueueClosed) || errors.Is(err, outbox.ErrInvalid) {
 		t.Fatalf("%s: got %v, want that enqueue is closed", what, err)
 	}
 	if fault.SQLState != "RH014" || fault.Field != field || fault.Rule != "CLOSED" || !strings.HasPrefix(fault.Message, message) ||
@@ -86,7 +87,7 @@ func TestClosedGate(t *testing.T) {
 				receipt, err := ingest.Enqueue(t.Context(), of(10+n, participant, rail))
 				if test.refused[place] {
 					wantClosed(t, place, err, test.field, message)
-					if fault, _ := errors.AsType[*payment.Fault](err); fault.Detail != "Closed: "+test.gate.String()+"." {
+					if fault, _ := errors.AsType[*outbox.Fault](err); fault.Detail != "Closed: "+test.gate.String()+"." {
 						t.Errorf("%s: detail %q", place, fault.Detail)
 					}
 				} else {
@@ -103,21 +104,21 @@ func TestClosedGate(t *testing.T) {
 				in.Payload = []byte(`{"amount":"9","currency":"EUR"}`)
 				return in
 			}())
-			wantFault(t, err, "RH001", payment.ErrConflict)
+			wantFault(t, err, "RH001", outbox.ErrConflict)
 			second := first
 			second.IdempotencyKey = "another"
 			_, err = ingest.Enqueue(t.Context(), second)
-			wantFault(t, err, "RH007", payment.ErrInvalid)
+			wantFault(t, err, "RH007", outbox.ErrInvalid)
 			wrong := of(30, "p1", "bank")
 			wrong.Payload = []byte(`{"amount":"0","currency":"EUR"}`)
 			_, err = ingest.Enqueue(t.Context(), wrong)
-			wantFault(t, err, "RH002", payment.ErrInvalid)
+			wantFault(t, err, "RH002", outbox.ErrInvalid)
 
 			results, err := ingest.EnqueueBatch(t.Context(), append([]payment.Instruction{first, second, wrong}, all...))
 			d.must(err)
 			wantReceipt(t, results[0].Receipt, nil, 1, true)
-			wantFault(t, results[1].Fault, "RH007", payment.ErrInvalid)
-			wantFault(t, results[2].Fault, "RH002", payment.ErrInvalid)
+			wantFault(t, results[1].Fault, "RH007", outbox.ErrInvalid)
+			wantFault(t, results[2].Fault, "RH002", outbox.ErrInvalid)
 			for n, place := range places {
 				participant, _, _ := strings.Cut(place, " ")
 				result := results[3+n]
@@ -165,7 +166,7 @@ func TestSeveralClosedGates(t *testing.T) {
 		t.Helper()
 		_, err := ingest.Enqueue(t.Context(), of(10, "p1", "bank"))
 		wantClosed(t, message, err, field, message)
-		if fault, _ := errors.AsType[*payment.Fault](err); fault.Detail != "Closed: everything, participant p1, rail bank." {
+		if fault, _ := errors.AsType[*outbox.Fault](err); fault.Detail != "Closed: everything, participant p1, rail bank." {
 			t.Errorf("the detail is %q", fault.Detail)
 		}
 	}
@@ -366,7 +367,7 @@ func TestGateDuringAnotherChange(t *testing.T) {
 		return err
 	})
 	_, err := ingest.Enqueue(t.Context(), of(10, "p2", "bank"))
-	if !errors.Is(err, payment.ErrEnqueueClosed) {
+	if !errors.Is(err, outbox.ErrEnqueueClosed) {
 		t.Errorf("closed before another change: %v", err)
 	}
 	during(`INSERT INTO railhead.payment_forbidden_keys VALUES ('retina_scan')`, func() error {
@@ -379,7 +380,7 @@ func TestGateDuringAnotherChange(t *testing.T) {
 		in := of(12, "p2", "card")
 		in.Payload = []byte(`{"amount":"1","currency":"EUR","` + key + `":"x"}`)
 		_, err = ingest.Enqueue(t.Context(), in)
-		wantFault(t, err, "RH004", payment.ErrInvalid)
+		wantFault(t, err, "RH004", outbox.ErrInvalid)
 	}
 }
 

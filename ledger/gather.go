@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/linger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -17,7 +18,7 @@ const (
 	gatherItemsMax = 256
 	gatherBytesMax = 1 << 20
 
-	// waitingItemsMax and waitingBytesMax bound what waits; more is refused with payment.ErrBusy.
+	// waitingItemsMax and waitingBytesMax bound what waits; more is refused with outbox.ErrBusy.
 	waitingItemsMax = 4096
 	waitingBytesMax = 16 << 20
 
@@ -50,7 +51,7 @@ type sender interface {
 	// enqueueAlone sends one by a call that carries nothing else, unless departs says that its caller left.
 	enqueueAlone(ctx context.Context, a arriving, departs func() bool) (payment.Receipt, error)
 	// enqueueArrays sends several in a transaction of their own: see Ingest.enqueueArrays.
-	enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error)
+	enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]outbox.ReceiptOrFault, error)
 }
 
 // gatherer sends what callers enqueue one by one together: what comes while a call is on
@@ -151,7 +152,7 @@ func (g *gatherer) add(e *enqueueing) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count.Waiting >= waitingItemsMax || g.count.Waiting > 0 && g.bytes+e.size() > waitingBytesMax {
-		return fmt.Errorf("%w: %d instructions wait in this process to be enqueued", payment.ErrBusy, g.count.Waiting)
+		return fmt.Errorf("%w: %d instructions wait in this process to be enqueued", outbox.ErrBusy, g.count.Waiting)
 	}
 	e.lane = g.lanes[e.in.ParticipantID]
 	if e.lane == nil {
@@ -190,7 +191,7 @@ func (g *gatherer) leave(e *enqueueing) (payment.Receipt, error) {
 	if !e.sent {
 		return payment.Receipt{}, e.ctx.Err()
 	}
-	return payment.Receipt{}, fmt.Errorf("%w: %w", payment.ErrCommitUnknown, e.ctx.Err())
+	return payment.Receipt{}, fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, e.ctx.Err())
 }
 
 // depart says which of some are sent: those whose callers have not left. From now on they may be stored.

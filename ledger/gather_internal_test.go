@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -32,10 +33,10 @@ func (c *counting) enqueueAlone(_ context.Context, _ arriving, departs func() bo
 	return payment.Receipt{}, nil
 }
 
-func (c *counting) enqueueArrays(_ context.Context, _ bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+func (c *counting) enqueueArrays(_ context.Context, _ bool, depart func() []arriving) ([]outbox.ReceiptOrFault, error) {
 	all := depart()
 	c.several = c.counted()
-	return make([]payment.ReceiptOrFault, len(all)), nil
+	return make([]outbox.ReceiptOrFault, len(all)), nil
 }
 
 // TestCountedBeforeItIsAnswered: whatever is answered is in the counts by then, because the call was counted before it was made.

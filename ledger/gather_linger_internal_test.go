@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/linger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -43,10 +44,10 @@ func (s *server) enqueueAlone(_ context.Context, _ arriving, departs func() bool
 	return payment.Receipt{}, nil
 }
 
-func (s *server) enqueueArrays(_ context.Context, _ bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+func (s *server) enqueueArrays(_ context.Context, _ bool, depart func() []arriving) ([]outbox.ReceiptOrFault, error) {
 	all := depart()
 	s.call(len(all))
-	return make([]payment.ReceiptOrFault, len(all)), nil
+	return make([]outbox.ReceiptOrFault, len(all)), nil
 }
 
 func enqueueFor(t *testing.T, g *gatherer, participant int) {

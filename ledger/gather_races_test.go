@@ -15,6 +15,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -168,7 +169,7 @@ func TestWaitingBatchWaits(t *testing.T) {
 	held := hold(t, cell, ingest, of(10, "p1", celltest.Bank))
 	made := hold(t, cell, ingest, of(11, "p0", celltest.Bank))
 	type said struct {
-		all []payment.ReceiptOrFault
+		all []outbox.ReceiptOrFault
 		err error
 	}
 	done := make(chan said, 1)
@@ -214,7 +215,7 @@ func TestEveryItemIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	type said struct {
-		all []payment.ReceiptOrFault
+		all []outbox.ReceiptOrFault
 		err error
 	}
 	done := make(chan said, 1)
@@ -250,7 +251,7 @@ func TestTooLargeIsNotBusy(t *testing.T) {
 	in := of(1, "p1", celltest.Bank)
 	in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 17<<20))
 	_, err := ingest.Enqueue(t.Context(), in)
-	wantFault(t, err, "RH005", payment.ErrInvalid)
+	wantFault(t, err, "RH005", outbox.ErrInvalid)
 }
 
 // TestArraysNeverWaitForAKey: nor does it wait for the key of what comes twice in it.
@@ -340,7 +341,7 @@ func TestNothingWasSent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err = ingest.Enqueue(ctx, of(1, "p1", celltest.Bank))
 		cancel()
-		if errors.Is(err, payment.ErrCommitUnknown) {
+		if errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -526,11 +527,11 @@ func TestGatheredStorm(t *testing.T) {
 					receipt, err := ingest.Enqueue(ctx, in)
 					cancel()
 					answered.Add(1)
-					var fault *payment.Fault
+					var fault *outbox.Fault
 					switch {
 					case err == nil:
 						taken.Store(in.InstructionID, receipt)
-					case errors.Is(err, payment.ErrCommitUnknown):
+					case errors.Is(err, outbox.ErrCommitUnknown):
 						unknown.Store(in.InstructionID, err)
 					case errors.As(err, &fault):
 						faults.Store(in.InstructionID, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -244,13 +245,13 @@ func blames(err error) bool {
 	return refused(err) && (refuses(state) || transient(err) || state == stateLockTimeout || strings.HasPrefix(state, "23"))
 }
 
-func (g *gatherer) deliver(some []*enqueueing, answers []payment.ReceiptOrFault) []*enqueueing {
+func (g *gatherer) deliver(some []*enqueueing, answers []outbox.ReceiptOrFault) []*enqueueing {
 	var busy []*enqueueing
 	for n, e := range some {
 		switch fault := answers[n].Fault; {
 		case fault == nil:
 			g.answered(e, answers[n].Receipt, nil)
-		case fault.SQLState == payment.StateBusy:
+		case fault.SQLState == outbox.StateBusy:
 			busy = append(busy, e)
 		default:
 			g.answered(e, payment.Receipt{}, fault)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -60,10 +61,10 @@ func TestGathered(t *testing.T) {
 					t.Errorf("caller %d got %d after %d", caller, receipt.SequenceID, last)
 				}
 				last = receipt.SequenceID
-			case errors.Is(err, payment.ErrConflict):
+			case errors.Is(err, outbox.ErrConflict):
 				conflicts.Add(1)
 			default:
-				fault, ok := errors.AsType[*payment.Fault](err)
+				fault, ok := errors.AsType[*outbox.Fault](err)
 				switch {
 				case !ok:
 					t.Errorf("%+v: %v", in, err)
@@ -172,14 +173,14 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var sent, never sync.WaitGroup
 	sent.Go(func() {
-		if _, err := ingest.Enqueue(ctx, of(10, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || !errors.Is(err, payment.ErrCommitUnknown) {
+		if _, err := ingest.Enqueue(ctx, of(10, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || !errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("left after it was sent: %v", err)
 		}
 	})
 	await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
 	for n := range 3 {
 		never.Go(func() {
-			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
+			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, outbox.ErrCommitUnknown) {
 				t.Errorf("left before it was sent: %v", err)
 			}
 		})
@@ -191,7 +192,7 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	if stats := ingest.Gathering(); stats.Waiting != 0 {
 		t.Errorf("gathered %+v", stats)
 	}
-	if _, err := ingest.Enqueue(ctx, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, payment.ErrCommitUnknown) {
+	if _, err := ingest.Enqueue(ctx, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("gone before: %v", err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -280,7 +281,7 @@ func TestBusyWithTooMuch(t *testing.T) {
 			in := of(10+n, "held", celltest.Bank)
 			in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 60_000))
 			_, err := ingest.Enqueue(ctx, in)
-			if errors.Is(err, payment.ErrBusy) {
+			if errors.Is(err, outbox.ErrBusy) {
 				refused.Add(1)
 			} else if !errors.Is(err, context.Canceled) {
 				t.Errorf("with much waiting: %v", err)
@@ -313,7 +314,7 @@ func TestBusyWithTooMuch(t *testing.T) {
 		in.Payload = fmt.Appendf(nil, `{"amount": "1", "currency": "EUR", "note": "%s"}`, strings.Repeat("x", 62_000))
 		return in
 	}())
-	if !errors.Is(err, payment.ErrBusy) || !strings.Contains(err.Error(), "wait in this process to be enqueued") {
+	if !errors.Is(err, outbox.ErrBusy) || !strings.Contains(err.Error(), "wait in this process to be enqueued") {
 		t.Errorf("one more: %v", err)
 	}
 	cancel()

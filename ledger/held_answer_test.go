@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // held records an outcome as a relayer does: by the slow path where the fast one left it.
 func (d *desk) held(o payment.Outcome) error {
 	d.t.Helper()
-	result, err := d.exec.Turn(d.t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := d.exec.Turn(d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	d.must(err)
 	if len(result.Late) == 0 {
 		return nil
@@ -72,7 +73,7 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 			c.doubt(d)
 			if c.look != nil {
 				err := d.held(answer)
-				same(t, "before a look", ledger.SQLState(err), payment.StateContended)
+				same(t, "before a look", ledger.SQLState(err), outbox.StateContended)
 				same(t, "rows before it", d.rows(id), "DISPATCHING")
 				c.look(d)
 			}
@@ -157,7 +158,7 @@ func TestRefusalOfALostSendWaits(t *testing.T) {
 		d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, vouched)
 			VALUES ('relayer-1', 'relayer', 'h', 'v', 'running', '2025-12-01', clock_timestamp(), true)`)
 		answer := told(policy, claim, payment.ResultRefusedFinal, "")
-		same(t, "before a look", ledger.SQLState(d.held(answer)), payment.StateContended)
+		same(t, "before a look", ledger.SQLState(d.held(answer)), outbox.StateContended)
 		same(t, "rows before it", d.rows(claim.OutboxID), before)
 		want := before + " LATE_OUTCOME(1)"
 		if found == "misses nothing" {

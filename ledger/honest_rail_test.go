@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 	"github.com/railhead-pay/railhead/rails/codes"
@@ -299,7 +300,7 @@ func (h *honest) operate(act string) {
 }
 
 func (h *honest) tell(who string, o payment.Outcome) {
-	result, err := h.d.exec.Turn(h.d.t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := h.d.exec.Turn(h.d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	h.d.must(err)
 	h.note("%s of claim %d says %s", who, o.Claim.AttemptNo, o.Result)
 	if len(result.Late) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestServerEndsAnIdleTransaction: a worker that stops in the middle of a
@@ -42,7 +42,7 @@ func TestServerEndsAnIdleTransaction(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, payment.ErrCommitUnknown) {
+	if !errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("the transaction that the server ended says %v", err)
 	}
 }

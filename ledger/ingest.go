@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,11 +60,11 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.pool }
 // transaction enqueues for waits for it apart from the others, by one of MaxConns - 2 connections: give the pool
 // four or more.
 //
-// A refusal is a *payment.Fault, which is payment.ErrConflict, payment.ErrInvalid or,
-// where an operator has closed enqueue, payment.ErrEnqueueClosed. With 4,096 instructions or 16 MiB waiting in this
-// process more are refused with payment.ErrBusy. A cell that another build has migrated is refused with
-// payment.ErrOtherSchema, until it was found to be of this build once. Serialization failures and deadlocks are retried here, a
-// bounded number of times. After any other error, payment.ErrCommitUnknown
+// A refusal is a *outbox.Fault, which is outbox.ErrConflict, outbox.ErrInvalid or,
+// where an operator has closed enqueue, outbox.ErrEnqueueClosed. With 4,096 instructions or 16 MiB waiting in this
+// process more are refused with outbox.ErrBusy. A cell that another build has migrated is refused with
+// outbox.ErrOtherSchema, until it was found to be of this build once. Serialization failures and deadlocks are retried here, a
+// bounded number of times. After any other error, outbox.ErrCommitUnknown
 // included, the same call may be repeated: it never makes a second instruction. A caller
 // whose ctx ends before the instruction was sent gets the error of ctx alone: nothing was enqueued.
 //
@@ -145,22 +146,22 @@ func checkPayload(in payment.Instruction) error {
 		return nil // the database says what is missing
 	}
 	if err := payment.CheckJSON(in.Payload); err != nil {
-		return &payment.Fault{
-			SQLState: payment.StateInvalid, Message: "payload: " + err.Error(),
+		return &outbox.Fault{
+			SQLState: outbox.StateInvalid, Message: "payload: " + err.Error(),
 			Hint: "Send one JSON object in which no key is given twice.",
 		}
 	}
 	return nil
 }
 
-// refusal turns the server's refusal of what was asked into a *payment.Fault,
+// refusal turns the server's refusal of what was asked into a *outbox.Fault,
 // and leaves every other error as it is.
 func refusal(err error) error {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || !refuses(pgErr.Code) {
 		return err
 	}
-	fault := &payment.Fault{SQLState: pgErr.Code, Message: pgErr.Message}
+	fault := &outbox.Fault{SQLState: pgErr.Code, Message: pgErr.Message}
 	if strings.HasPrefix(pgErr.Code, "RH") {
 		// The server's own quote the text that they refuse.
 		fault.Detail, fault.Hint, fault.Field, fault.Rule = pgErr.Detail, pgErr.Hint, pgErr.ColumnName, pgErr.ConstraintName

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/railhead-pay/railhead/internal/tracing"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -24,9 +25,9 @@ import (
 // along as with Enqueue. It waits for other transactions that enqueue for the same
 // participants.
 //
-// An error means that none went in, or, with payment.ErrCommitUnknown, that all
+// An error means that none went in, or, with outbox.ErrCommitUnknown, that all
 // or none did. Either way the same call may be repeated.
-func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	b := newBatch(ctx, all)
 	err := i.sendBatch(ctx, b)
 	if unreadable(err) {
@@ -51,10 +52,10 @@ func unreadable(err error) bool {
 // arriving is an instruction as it is sent. Of in.Payload, which is the caller's, nothing is read after the call.
 type arriving struct {
 	in      payment.Instruction
-	payload *string        // nil: none
-	headers string         // as JSON
-	bearer  payment.Bearer // who shows a token, over HTTP
-	behalf  string         // the principal behind the bearer; empty: none
+	payload *string       // nil: none
+	headers string        // as JSON
+	bearer  outbox.Bearer // who shows a token, over HTTP
+	behalf  string        // the principal behind the bearer; empty: none
 }
 
 // arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
@@ -80,12 +81,12 @@ func arrive(ctx context.Context, in payment.Instruction) (arriving, error) {
 type batch struct {
 	items   []arriving
 	from    []int // index in results of each of items
-	results []payment.ReceiptOrFault
+	results []outbox.ReceiptOrFault
 }
 
 // newBatch renders the items. One that can't be rendered gets its fault here.
 func newBatch(ctx context.Context, all []payment.Instruction) *batch {
-	b := &batch{results: make([]payment.ReceiptOrFault, len(all))}
+	b := &batch{results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
 		item, err := arrive(ctx, in)
 		if err != nil {
@@ -97,11 +98,11 @@ func newBatch(ctx context.Context, all []payment.Instruction) *batch {
 	return b
 }
 
-func faultOf(err error) *payment.Fault {
-	if fault, ok := errors.AsType[*payment.Fault](err); ok {
+func faultOf(err error) *outbox.Fault {
+	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 		return fault
 	}
-	return &payment.Fault{SQLState: payment.StateInvalid, Message: err.Error()}
+	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: err.Error()}
 }
 
 func (i *Ingest) sendBatch(ctx context.Context, b *batch) error {
@@ -126,7 +127,7 @@ func (i *Ingest) sortOut(ctx context.Context, b *batch) error {
 	b.items, b.from = nil, nil
 	readable = func(items []arriving, from []int) error {
 		_, err := i.pool.Exec(ctx, i.sql["readable"], argumentsOf(items)...)
-		fault, refused := errors.AsType[*payment.Fault](refusal(err))
+		fault, refused := errors.AsType[*outbox.Fault](refusal(err))
 		switch {
 		case err == nil:
 			b.items, b.from = append(b.items, items...), append(b.from, from...)
@@ -161,19 +162,19 @@ func argumentsOf(items []arriving) []any {
 
 // enqueueArrays sends several in a transaction of their own. Which, it asks once it has a connection, and again for a
 // repetition. The answers are in the order of the items; an error is of all. Without waits an item whose participant
-// another transaction enqueues for is refused as payment.StateBusy.
-func (i *Ingest) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]payment.ReceiptOrFault, error) {
+// another transaction enqueues for is refused as outbox.StateBusy.
+func (i *Ingest) enqueueArrays(ctx context.Context, waits bool, depart func() []arriving) ([]outbox.ReceiptOrFault, error) {
 	return enqueueArrays(ctx, i.pool, depart, func(conn *pgx.Conn, items []arriving) (pgx.Rows, error) {
 		return conn.Query(ctx, i.sql["enqueue_arrays"], append(argumentsOf(items), waits)...)
 	})
 }
 
 func enqueueArrays(ctx context.Context, pool *pgxpool.Pool, depart func() []arriving,
-	query func(*pgx.Conn, []arriving) (pgx.Rows, error)) ([]payment.ReceiptOrFault, error) {
-	var answers []payment.ReceiptOrFault
+	query func(*pgx.Conn, []arriving) (pgx.Rows, error)) ([]outbox.ReceiptOrFault, error) {
+	var answers []outbox.ReceiptOrFault
 	err := alone(ctx, pool, func(conn *pgx.Conn) error {
 		items := depart()
-		answers = make([]payment.ReceiptOrFault, len(items))
+		answers = make([]outbox.ReceiptOrFault, len(items))
 		if len(items) == 0 {
 			return nil
 		}
@@ -191,7 +192,7 @@ func enqueueArrays(ctx context.Context, pool *pgxpool.Pool, depart func() []arri
 }
 
 // readAnswers reads a row for each item to its place, and counts them.
-func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
+func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
 	var n, seen int
 	var id pgtype.UUID
 	var sequence pgtype.Int8
@@ -208,12 +209,12 @@ func readAnswers(rows pgx.Rows, into []payment.ReceiptOrFault) (int, error) {
 		}
 		seen++
 		if code.Valid {
-			into[n-1] = payment.ReceiptOrFault{Fault: &payment.Fault{
+			into[n-1] = outbox.ReceiptOrFault{Fault: &outbox.Fault{
 				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
 			}}
 			return nil
 		}
-		into[n-1] = payment.ReceiptOrFault{Receipt: payment.Receipt{
+		into[n-1] = outbox.ReceiptOrFault{Receipt: payment.Receipt{
 			OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
 			State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
 		}}

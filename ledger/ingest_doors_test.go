@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -26,11 +27,11 @@ func TestForbiddenKeyInHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fault, ok := errors.AsType[*payment.Fault](alone)
+		fault, ok := errors.AsType[*outbox.Fault](alone)
 		if !ok || results[0].Fault == nil || fault.Message != results[0].Fault.Message {
 			t.Fatalf("%s: %v, %+v", key, alone, results[0])
 		}
-		if fault.SQLState != payment.StateForbiddenKey || fault.Message != fmt.Sprintf("headers hold the forbidden key %q", strings.ToLower(key)) || strings.Contains(fault.Error(), "hunter2") {
+		if fault.SQLState != outbox.StateForbiddenKey || fault.Message != fmt.Sprintf("headers hold the forbidden key %q", strings.ToLower(key)) || strings.Contains(fault.Error(), "hunter2") {
 			t.Errorf("%s: %v", key, fault)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -23,11 +24,11 @@ func refusedAs(t *testing.T, cell *celltest.Cell, in payment.Instruction, field,
 	if err != nil {
 		t.Fatal(err)
 	}
-	fault, ok := errors.AsType[*payment.Fault](alone)
+	fault, ok := errors.AsType[*outbox.Fault](alone)
 	if !ok || results[0].Fault == nil {
 		t.Fatalf("%s: %v by itself, %+v in a batch: want a refusal", in.InstructionID, alone, results[0])
 	}
-	for _, each := range []*payment.Fault{fault, results[0].Fault} {
+	for _, each := range []*outbox.Fault{fault, results[0].Fault} {
 		if each.Field != field || each.Rule != rule || !strings.Contains(each.Message, says) {
 			t.Errorf("%s: field %q breaks %q: %s; want %q and %q", in.InstructionID, each.Field, each.Rule, each.Message, field, rule)
 		}

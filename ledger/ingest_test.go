@@ -11,6 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -74,40 +75,40 @@ func TestEnqueueRefuses(t *testing.T) {
 		"other content": {func(in *payment.Instruction) {
 			*in = order(1)
 			in.Payload = []byte(`{"amount":"10.51","currency":"EUR"}`)
-		}, "RH001", payment.ErrConflict},
-		"other participant":   {func(in *payment.Instruction) { *in = order(1); in.ParticipantID = "p2" }, "RH001", payment.ErrConflict},
-		"no id":               {func(in *payment.Instruction) { in.InstructionID = "" }, "RH002", payment.ErrInvalid},
-		"id with zero":        {func(in *payment.Instruction) { in.InstructionID = "a\x00b" }, "22", payment.ErrInvalid},
-		"no payload":          {func(in *payment.Instruction) { in.Payload = nil }, "RH002", payment.ErrInvalid},
-		"payload is a list":   {func(in *payment.Instruction) { in.Payload = []byte(`[1]`) }, "RH002", payment.ErrInvalid},
-		"payload is no JSON":  {func(in *payment.Instruction) { in.Payload = []byte(`{}, {"x":1}`) }, "RH002", payment.ErrInvalid},
-		"a key twice":         {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","amount":"9","currency":"EUR"}`) }, "RH002", payment.ErrInvalid},
-		"lone surrogate":      {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","note":"\ud800"}`) }, "22", payment.ErrInvalid},
-		"number out of range": {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","n":1e999999}`) }, "22", payment.ErrInvalid},
-		"float":               {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":10.5,"currency":"EUR"}`) }, "RH002", payment.ErrInvalid},
-		"digits":              {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1.5","currency":"JPY"}`) }, "RH002", payment.ErrInvalid},
-		"zero":                {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"0.00","currency":"EUR"}`) }, "RH002", payment.ErrInvalid},
-		"priority":            {func(in *payment.Instruction) { in.Priority = 7 }, "RH002", payment.ErrInvalid},
-		"rail":                {func(in *payment.Instruction) { in.RailType = "nowhere" }, "RH003", payment.ErrInvalid},
-		"everything":          {func(in *payment.Instruction) { in.RailType = "*" }, "RH003", payment.ErrInvalid},
+		}, "RH001", outbox.ErrConflict},
+		"other participant":   {func(in *payment.Instruction) { *in = order(1); in.ParticipantID = "p2" }, "RH001", outbox.ErrConflict},
+		"no id":               {func(in *payment.Instruction) { in.InstructionID = "" }, "RH002", outbox.ErrInvalid},
+		"id with zero":        {func(in *payment.Instruction) { in.InstructionID = "a\x00b" }, "22", outbox.ErrInvalid},
+		"no payload":          {func(in *payment.Instruction) { in.Payload = nil }, "RH002", outbox.ErrInvalid},
+		"payload is a list":   {func(in *payment.Instruction) { in.Payload = []byte(`[1]`) }, "RH002", outbox.ErrInvalid},
+		"payload is no JSON":  {func(in *payment.Instruction) { in.Payload = []byte(`{}, {"x":1}`) }, "RH002", outbox.ErrInvalid},
+		"a key twice":         {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","amount":"9","currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
+		"lone surrogate":      {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","note":"\ud800"}`) }, "22", outbox.ErrInvalid},
+		"number out of range": {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1","currency":"EUR","n":1e999999}`) }, "22", outbox.ErrInvalid},
+		"float":               {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":10.5,"currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
+		"digits":              {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"1.5","currency":"JPY"}`) }, "RH002", outbox.ErrInvalid},
+		"zero":                {func(in *payment.Instruction) { in.Payload = []byte(`{"amount":"0.00","currency":"EUR"}`) }, "RH002", outbox.ErrInvalid},
+		"priority":            {func(in *payment.Instruction) { in.Priority = 7 }, "RH002", outbox.ErrInvalid},
+		"rail":                {func(in *payment.Instruction) { in.RailType = "nowhere" }, "RH003", outbox.ErrInvalid},
+		"everything":          {func(in *payment.Instruction) { in.RailType = "*" }, "RH003", outbox.ErrInvalid},
 		"forbidden key": {func(in *payment.Instruction) {
 			in.Payload = []byte(`{"amount":"1","currency":"EUR","a":[{"CVV":"1"}]}`)
-		}, "RH004", payment.ErrInvalid},
+		}, "RH004", outbox.ErrInvalid},
 		"too large": {func(in *payment.Instruction) {
 			in.Payload = []byte(`{"amount":"1","currency":"EUR","a":"` + strings.Repeat("x", 1<<16) + `"}`)
-		}, "RH005", payment.ErrInvalid},
+		}, "RH005", outbox.ErrInvalid},
 		"too deep": {func(in *payment.Instruction) {
 			in.Payload = []byte(`{"amount":"1","currency":"EUR","a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`)
-		}, "RH005", payment.ErrInvalid},
-		"expired":    {func(in *payment.Instruction) { in.ExpiresAt = time.Now().Add(-time.Second) }, "RH006", payment.ErrInvalid},
-		"second key": {func(in *payment.Instruction) { in.InstructionID = order(1).InstructionID }, "RH007", payment.ErrInvalid},
+		}, "RH005", outbox.ErrInvalid},
+		"expired":    {func(in *payment.Instruction) { in.ExpiresAt = time.Now().Add(-time.Second) }, "RH006", outbox.ErrInvalid},
+		"second key": {func(in *payment.Instruction) { in.InstructionID = order(1).InstructionID }, "RH007", outbox.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := order(2)
 			test.change(&in)
 			_, err := ingest.Enqueue(t.Context(), in)
 			wantFault(t, err, test.state, test.want)
-			alone, _ := errors.AsType[*payment.Fault](err)
+			alone, _ := errors.AsType[*outbox.Fault](err)
 
 			good := order(1)
 			results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in, good, in})
@@ -132,7 +133,7 @@ func TestEnqueueRefuses(t *testing.T) {
 
 func wantFault(t testing.TB, err error, state string, want error) {
 	t.Helper()
-	fault, ok := errors.AsType[*payment.Fault](err)
+	fault, ok := errors.AsType[*outbox.Fault](err)
 	if !ok || !errors.Is(err, want) || !strings.HasPrefix(fault.SQLState, state) || fault.Message == "" {
 		t.Errorf("got %v (%s), want %s, which is %v", err, ledger.SQLState(err), state, want)
 	}
@@ -152,7 +153,7 @@ func TestConflictNamesTheFirstOnlyToItsParticipant(t *testing.T) {
 		other := order(1)
 		other.ParticipantID, other.Payload = participant, []byte(`{"amount":"2","currency":"EUR"}`)
 		_, err := ingest.Enqueue(t.Context(), other)
-		fault, ok := errors.AsType[*payment.Fault](err)
+		fault, ok := errors.AsType[*outbox.Fault](err)
 		if !ok || fault.Hint == "" || strings.Contains(fault.Detail, first.OutboxID.String()) != named {
 			t.Errorf("%s was told %v", participant, err)
 		}
@@ -218,9 +219,9 @@ func TestBatch(t *testing.T) {
 			}
 			wantReceipt(t, result.Receipt, nil, int64(n/3+1), round > 0)
 		}
-		wantFault(t, results[30].Fault, "RH003", payment.ErrInvalid)
+		wantFault(t, results[30].Fault, "RH003", outbox.ErrInvalid)
 		wantReceipt(t, results[31].Receipt, nil, 1, true)
-		wantFault(t, results[32].Fault, "RH001", payment.ErrConflict)
+		wantFault(t, results[32].Fault, "RH001", outbox.ErrConflict)
 	}
 	wantStream(t, cell, 30)
 	if results, err := ingest.EnqueueBatch(t.Context(), nil); err != nil || len(results) != 0 {
@@ -233,7 +234,7 @@ func TestBatchTooLong(t *testing.T) {
 	cell := celltest.New(t)
 	cell.Exec("UPDATE railhead.payment_outbox_settings SET batch_items_max = 2")
 	_, err := openIngest(t, cell, 1).EnqueueBatch(t.Context(), []payment.Instruction{order(1), order(2), order(3)})
-	wantFault(t, err, "RH005", payment.ErrInvalid)
+	wantFault(t, err, "RH005", outbox.ErrInvalid)
 	wantStream(t, cell, 0)
 }
 

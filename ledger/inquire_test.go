@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,7 +60,7 @@ func TestInquirePayment(t *testing.T) {
 		}
 		found, err := d.exec.FindClaim(t.Context(), claim.ClaimID)
 		d.must(err)
-		stale, err := d.exec.StaleClaims(t.Context(), payment.StaleQuery{Limit: 10})
+		stale, err := d.exec.StaleClaims(t.Context(), outbox.StaleQuery{Limit: 10})
 		d.must(err)
 		if len(found) != 1 || !found[0].Asked || len(stale) != 1 || !stale[0].Claim.Asked {
 			t.Errorf("%s: looked up %+v, stale %+v", name, found, stale)

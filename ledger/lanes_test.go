@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestWhyNotClaimed holds every sentence to the lanes that it is said of.
@@ -62,18 +62,18 @@ func TestLanes(t *testing.T) {
 		}
 		return strings.Join(line.NotClaimed, "; ")
 	}
-	beat := func(name, status string, lanes ...payment.LaneReport) {
+	beat := func(name, status string, lanes ...outbox.LaneReport) {
 		t.Helper()
-		_, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Status: status, Lanes: lanes})
+		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: name, Kind: "relayer", Status: status, Lanes: lanes})
 		d.must(err)
 	}
 	version := d.ProfileInForce("bank")
-	bank := func(calls int, suspended string) payment.LaneReport {
-		return payment.LaneReport{RailType: "bank", ProfileVersion: version, Slots: 4, Calls: calls, Breaker: "CLOSED", Suspended: suspended}
+	bank := func(calls int, suspended string) outbox.LaneReport {
+		return outbox.LaneReport{RailType: "bank", ProfileVersion: version, Slots: 4, Calls: calls, Breaker: "CLOSED", Suspended: suspended}
 	}
 	const none = "no running relayer serves rail bank"
 	same(t, "no relayer", why(), none)
-	beat("a", "running", payment.LaneReport{RailType: "other", Slots: 4, Breaker: "CLOSED"})
+	beat("a", "running", outbox.LaneReport{RailType: "other", Slots: 4, Breaker: "CLOSED"})
 	same(t, "one of another rail", why(), none)
 	beat("a", "running", bank(4, ""))
 	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -134,7 +135,7 @@ func TestOpenClaimBehindLateEvidence(t *testing.T) {
 		default:
 			o = evidence(c.policy, open, c.answer, "ref")
 		}
-		result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{open.ClaimID}})
+		result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{open.ClaimID}})
 		if err != nil || len(result.Late) != 1 {
 			t.Fatalf("%s: fast path: late %v, %v", name, result.Late, err)
 		}
@@ -217,7 +218,7 @@ func TestCallbackForAnUnknownInstruction(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	_, err := d.exec.RecordLate(t.Context(), callback(payment.NewID(), payment.ResultExecuted, "ref"))
-	if !errors.Is(err, payment.ErrNotFound) {
-		t.Errorf("got %v, want %v", err, payment.ErrNotFound)
+	if !errors.Is(err, outbox.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, outbox.ErrNotFound)
 	}
 }

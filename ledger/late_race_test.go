@@ -15,6 +15,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -142,7 +143,7 @@ func (c *crowd) some() (payment.Claim, bool) {
 func (c *crowd) work(turns int) {
 	words := []payment.Result{payment.ResultRefusedTransient, payment.ResultUnknown, payment.ResultNotSent, payment.ResultUnknown}
 	for range turns {
-		result, err := c.exec.Turn(c.t.Context(), payment.Turn{Claim: request(lane("bank", 3, 1))})
+		result, err := c.exec.Turn(c.t.Context(), outbox.Turn{Claim: request(lane("bank", 3, 1))})
 		if err != nil {
 			c.t.Error(err)
 			return
@@ -180,9 +181,9 @@ func (c *crowd) record(outcomes []payment.Outcome) {
 	if len(outcomes) == 0 {
 		return
 	}
-	var result payment.TurnResult
+	var result outbox.TurnResult
 	err := insist(func() (err error) {
-		result, err = c.exec.Turn(c.t.Context(), payment.Turn{Outcomes: outcomes})
+		result, err = c.exec.Turn(c.t.Context(), outbox.Turn{Outcomes: outcomes})
 		return err
 	})
 	if err != nil {
@@ -212,7 +213,7 @@ func (c *crowd) bring(turns int, mayEnd bool) {
 // insist does again, as every service does, what had to wait too long for a lock.
 func insist(do func() error) error {
 	for until := time.Now().Add(time.Minute); ; {
-		if err := do(); !errors.Is(err, payment.ErrLockTimeout) || time.Now().After(until) {
+		if err := do(); !errors.Is(err, outbox.ErrLockTimeout) || time.Now().After(until) {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -57,7 +58,7 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 		limit = 100
 	}
 	if limit < 1 || limit > LettersMax {
-		return nil, fmt.Errorf("%w: a list of %d dead letters: ask for 1 to %d", payment.ErrInvalid, limit, LettersMax)
+		return nil, fmt.Errorf("%w: a list of %d dead letters: ask for 1 to %d", outbox.ErrInvalid, limit, LettersMax)
 	}
 	statement := "letters_open"
 	if closed := (&DeadLetter{Status: filter.Status}); !closed.Open() {
@@ -80,7 +81,7 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
 	var before time.Time
 	if filter.OlderThan < 0 {
-		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative", payment.ErrInvalid, filter.OlderThan)
+		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative", outbox.ErrInvalid, filter.OlderThan)
 	}
 	if filter.OlderThan > 0 {
 		now, err := r.now(ctx)

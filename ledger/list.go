@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -87,10 +88,10 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 		}
 	}
 	if filter.Limit < 1 || filter.Limit > ListMax {
-		return List{}, fmt.Errorf("%w: a list of %d: ask for 1 to %d", payment.ErrInvalid, filter.Limit, ListMax)
+		return List{}, fmt.Errorf("%w: a list of %d: ask for 1 to %d", outbox.ErrInvalid, filter.Limit, ListMax)
 	}
 	if filter.OlderThan < 0 || filter.NewerThan <= filter.OlderThan {
-		return List{}, fmt.Errorf("%w: nothing is newer than %s and older than %s", payment.ErrInvalid, filter.NewerThan, filter.OlderThan)
+		return List{}, fmt.Errorf("%w: nothing is newer than %s and older than %s", outbox.ErrInvalid, filter.NewerThan, filter.OlderThan)
 	}
 	if err := r.checkCursor(ctx, filter); err != nil {
 		return List{}, err
@@ -155,7 +156,7 @@ func (r *Reader) checkCursor(ctx context.Context, filter ListFilter) error {
 	}
 	found, err := r.Find(ctx, filter.Before.String())
 	if err == nil && found[0].ParticipantID != filter.ParticipantID {
-		err = fmt.Errorf("%w: %s is not of participant %s", payment.ErrInvalid, filter.Before, filter.ParticipantID)
+		err = fmt.Errorf("%w: %s is not of participant %s", outbox.ErrInvalid, filter.Before, filter.ParticipantID)
 	}
 	return err
 }

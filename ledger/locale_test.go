@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -64,7 +65,7 @@ func TestTurkishDatabase(t *testing.T) {
 	if len(claims) != len(sortedOtherwise) {
 		t.Fatalf("%d claims", len(claims))
 	}
-	var turn payment.Turn
+	var turn outbox.Turn
 	for n, claim := range claims {
 		if n%2 == 0 {
 			turn.Outcomes = append(turn.Outcomes, told(sameKey, claim, payment.ResultAccepted, "ref-"+claim.InstructionID))
@@ -153,7 +154,7 @@ func TestIndexByALocaleIsRefused(t *testing.T) {
 	_, enqueued := ingest.Enqueue(t.Context(), order(1))
 	_, checked := exec.CheckServer(t.Context())
 	for service, err := range map[string]error{"ingest": enqueued, "executor": checked} {
-		if !errors.Is(err, payment.ErrUnsafeServer) || !strings.Contains(err.Error(), "payment_outbox_keys_once") {
+		if !errors.Is(err, outbox.ErrUnsafeServer) || !strings.Contains(err.Error(), "payment_outbox_keys_once") {
 			t.Errorf("%s: %v", service, err)
 		}
 	}

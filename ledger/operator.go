@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Operator does what people decide, as a member of railhead_operator. Every act
@@ -32,7 +32,7 @@ func OpenOperator(ctx context.Context, config Config) (*Operator, error) {
 func (o *Operator) Close() { o.pool.Close() }
 
 // Rails reads the profiles in force.
-func (o *Operator) Rails(ctx context.Context) ([]payment.RailRow, error) {
+func (o *Operator) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	return readRails(ctx, o.pool, o.sql)
 }
 
@@ -56,13 +56,13 @@ func (o *Operator) ApplyRailProfile(ctx context.Context, railType string, profil
 // The reason is required: it says what was compared with the rails. Since is when the
 // suspension was opened that was compared, to the second; zero: none is open. One that
 // was opened or taken over after it is not accepted (RH020).
-func (o *Operator) AcceptTimeline(ctx context.Context, since time.Time, reason string) (payment.Server, error) {
-	var server payment.Server
+func (o *Operator) AcceptTimeline(ctx context.Context, since time.Time, reason string) (outbox.Server, error) {
+	var server outbox.Server
 	err := o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.sql["accept_timeline"], reason, timestamp(since)).Scan(&server.SystemIdentifier, &server.Timeline)
 	})
 	if err != nil {
-		return payment.Server{}, fmt.Errorf("accepting the timeline: %w", refusal(err))
+		return outbox.Server{}, fmt.Errorf("accepting the timeline: %w", refusal(err))
 	}
 	return server, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -51,7 +52,7 @@ func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []Logg
 		filter.Limit = logLimitDefault
 	}
 	if filter.Limit < 0 || filter.Limit > logLimitMax || filter.Since < 0 {
-		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative", payment.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
+		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative", outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
 	}
 	var from payment.ID
 	if filter.Since > 0 {

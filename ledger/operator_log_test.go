@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestLogTail: each act is told once, also one whose transaction commits after that of an
@@ -49,8 +49,8 @@ func TestLogTail(t *testing.T) {
 		t.Errorf("told %v, want two and then late", told)
 	}
 	for _, wrong := range []ledger.LogFilter{{Limit: 10_001}, {Limit: -1}, {Since: -time.Second}} {
-		if _, _, err := reader.OperatorLog(t.Context(), wrong); !errors.Is(err, payment.ErrInvalid) {
-			t.Errorf("%+v: %v, want %v", wrong, err, payment.ErrInvalid)
+		if _, _, err := reader.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrInvalid) {
+			t.Errorf("%+v: %v, want %v", wrong, err, outbox.ErrInvalid)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (o *Operator) ResumeParticipant(ctx context.Context, participantID, reason 
 }
 
 // act runs one function of the schema that returns one value, in a transaction
-// of its own. A refusal comes back as a *payment.Fault, a lock that was not had in
+// of its own. A refusal comes back as a *outbox.Fault, a lock that was not had in
 // time as a *BlockedError.
 func (o *Operator) act(ctx context.Context, statement string, into any, arguments ...any) error {
 	err := o.decide(ctx, func(tx pgx.Tx) error {

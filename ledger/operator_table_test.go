@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -231,11 +232,11 @@ func (d *desk) acts(o *ledger.Operator, do func(*ledger.Operator, *testing.T, pa
 	err := do(o, d.t, id)
 	after := look()
 	if err != nil {
-		fault, ok := errors.AsType[*payment.Fault](err)
+		fault, ok := errors.AsType[*outbox.Fault](err)
 		switch {
 		case !ok:
 			return "no refusal: " + err.Error()
-		case fault.SQLState == payment.StateNotAllowed && fault.Hint == "" && !plainEnough.MatchString(fault.Message):
+		case fault.SQLState == outbox.StateNotAllowed && fault.Hint == "" && !plainEnough.MatchString(fault.Message):
 			d.t.Errorf("a refusal without a hint: %s", fault.Message)
 		}
 		if after != before || d.logged(id) != logged {

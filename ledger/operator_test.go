@@ -10,13 +10,14 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // refusedWith insists on a refusal whose sentence holds these words.
 func refusedWith(t *testing.T, what string, err error, state, words string) {
 	t.Helper()
-	fault, ok := errors.AsType[*payment.Fault](err)
+	fault, ok := errors.AsType[*outbox.Fault](err)
 	if !ok || fault.SQLState != state || !strings.Contains(fault.Error(), words) {
 		t.Errorf("%s: %v, want %s with %q", what, err, state, words)
 	}
@@ -307,7 +308,7 @@ func TestDeadLetterList(t *testing.T) {
 	same(t, "actor", letters[0].Actor, celltest.Operator)
 	same(t, "note", letters[0].Note, why)
 	same(t, "error", letters[0].ErrorCode, payment.CodeNoRecovery)
-	if _, err := o.Reader().DeadLetters(t.Context(), ledger.LetterFilter{Limit: ledger.LettersMax + 1}); !errors.Is(err, payment.ErrInvalid) {
+	if _, err := o.Reader().DeadLetters(t.Context(), ledger.LetterFilter{Limit: ledger.LettersMax + 1}); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("too long a list: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -18,14 +19,14 @@ type Key = payment.Key
 
 // Status says what became of an instruction. It knows those that this login has
 // enqueued, or one that shares a role with it; of any other, and of one that was never
-// enqueued, it is payment.ErrNotFound.
+// enqueued, it is outbox.ErrNotFound.
 func (i *Ingest) Status(ctx context.Context, key Key) (payment.Status, error) {
 	all, err := i.Statuses(ctx, []Key{key})
 	switch {
 	case err != nil:
 		return payment.Status{}, err
 	case all[0] == nil:
-		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, payment.ErrNotFound)
+		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
 	default:
 		return *all[0], nil
 	}

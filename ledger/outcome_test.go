@@ -11,6 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -130,18 +131,18 @@ func TestStatuses(t *testing.T) {
 	if all[0].OutboxID != second || all[1] != nil || all[2].OutboxID != first || all[3].OutboxID != second {
 		t.Errorf("got %v", all)
 	}
-	if _, err := ingest.Status(t.Context(), none); !errors.Is(err, payment.ErrNotFound) {
+	if _, err := ingest.Status(t.Context(), none); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
 	if all, err := ingest.Statuses(t.Context(), nil); err != nil || len(all) != 0 {
 		t.Errorf("of nothing: %v, %v", all, err)
 	}
-	if _, err := ingest.Statuses(t.Context(), make([]ledger.Key, ledger.StatusesMax+1)); !errors.Is(err, payment.ErrInvalid) {
+	if _, err := ingest.Statuses(t.Context(), make([]ledger.Key, ledger.StatusesMax+1)); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("of too many: %v", err)
 	}
 	conn := d.Conn(t, celltest.Ingest)
 	_, err = conn.Exec(t.Context(), `SELECT railhead.payment_status_batch(ARRAY['a', 'b'], ARRAY['a'])`)
-	same(t, "arrays of two lengths", ledger.SQLState(err), payment.StateInvalid)
+	same(t, "arrays of two lengths", ledger.SQLState(err), outbox.StateInvalid)
 }
 
 // TestAwait: who waits is woken by whatever lets the payment rest, and not by what

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -21,19 +22,19 @@ func (t *placeTargets) columns() []any {
 }
 
 // value is zero where the server has no such place, or counts what no server does.
-func (t *placeTargets) value() payment.Place {
+func (t *placeTargets) value() outbox.Place {
 	system, err := strconv.ParseUint(t.system.String, 10, 64)
 	xact, noNumber := strconv.ParseUint(t.xact.String, 10, 64)
 	if err != nil || noNumber != nil {
-		return payment.Place{}
+		return outbox.Place{}
 	}
-	return payment.Place{
+	return outbox.Place{
 		System: system, Xact: xact, OutboxID: payment.ID(t.outboxID.Bytes), AttemptNo: int(t.attemptNo.Int32), AttemptID: payment.ID(t.attempt.Bytes),
 	}
 }
 
 // placeArguments gives a place to a statement, in the order of placeTargets.
-func placeArguments(p payment.Place) []any {
+func placeArguments(p outbox.Place) []any {
 	if p.IsZero() {
 		return []any{nil, nil, nil, nil, nil}
 	}

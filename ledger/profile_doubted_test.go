@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 )
@@ -68,7 +69,7 @@ func TestProfileSinceRowsAreMissing(t *testing.T) {
 		}
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		next := d.claimOne(id).Weigh(server.Suspensions)
+		next := server.Weigh(d.claimOne(id))
 		same(t, what+": may have been sent", next.MaybeSent, !test.later)
 		d.record(told(policy, next, payment.ResultRefusedFinal, ""))
 		same(t, what, d.rows(id), test.want)
@@ -80,7 +81,7 @@ func TestProfileSinceRowsAreMissing(t *testing.T) {
 func TestRulesWhileSuspended(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	bank := func() payment.RailRow {
+	bank := func() outbox.RailRow {
 		t.Helper()
 		rows, err := d.exec.Rails(t.Context())
 		d.must(err)
@@ -90,7 +91,7 @@ func TestRulesWhileSuspended(t *testing.T) {
 			}
 		}
 		t.Fatal("no bank")
-		return payment.RailRow{}
+		return outbox.RailRow{}
 	}
 	d.apply(sameSend)
 	d.apply(keepsKeys)
@@ -230,7 +231,7 @@ func TestForgottenInquiryMovesTheWindow(t *testing.T) {
 		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval, opened_at = now() - interval '7 hours', accepted_at = now() - interval '6 hours'`, c.known)
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		take := func() payment.Claim { return d.claimOne(id).Weigh(server.Suspensions) }
+		take := func() payment.Claim { return server.Weigh(d.claimOne(id)) }
 		known := take()
 		d.record(told(policy, known, payment.ResultUnknown, ""))
 		d.claimedEarlier(&known, "5 hours")

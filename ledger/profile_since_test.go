@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 )
@@ -119,7 +120,7 @@ func TestStaleClaimTellsItsProfile(t *testing.T) {
 	d.claimOne(d.enqueue())
 	d.apply(sameSend)
 	d.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = now() - interval '1 day'`)
-	stale, err := d.exec.StaleClaims(t.Context(), payment.StaleQuery{Budget: payment.DefaultTimeBudget(), Limit: 9})
+	stale, err := d.exec.StaleClaims(t.Context(), outbox.StaleQuery{Budget: outbox.DefaultTimeBudget(), Limit: 9})
 	d.must(err)
 	same(t, "stale", len(stale), 1)
 	same(t, "its profile", stale[0].ProfileVersion, version)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -69,24 +70,24 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			id := test.bring(d)
 			before := d.rows(id)
 			d.putBack(id)
-			_, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))})
-			if ledger.SQLState(err) != payment.StatePutBack {
-				t.Errorf("a claim: %v, want %s", err, payment.StatePutBack)
+			_, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))})
+			if ledger.SQLState(err) != outbox.StatePutBack {
+				t.Errorf("a claim: %v, want %s", err, outbox.StatePutBack)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-02'`)
-			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != payment.StatePutBack {
-				t.Errorf("expiry: %v, want %s", err, payment.StatePutBack)
+			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
+				t.Errorf("expiry: %v, want %s", err, outbox.StatePutBack)
 			}
 			// Without a count too, as a backup of before the first claim has it.
 			d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, send_count = 0`)
-			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != payment.StatePutBack {
-				t.Errorf("expiry without a count: %v, want %s", err, payment.StatePutBack)
+			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
+				t.Errorf("expiry without a count: %v, want %s", err, outbox.StatePutBack)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = NULL`)
-			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != "23505" {
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != "23505" {
 				t.Errorf("a claim without a count: %v, want the fence to refuse it", err)
 			}
-			if err := d.setAside(id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+			if err := d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "rows", d.rows(id), before)
@@ -153,18 +154,18 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			_, err := operator.CancelPayment(t.Context(), id, "a test")
 			refusedWith(t, "cancel", err, "RH020", "was put back in pending")
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-02'`)
-			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != payment.StatePutBack {
-				t.Errorf("expiry: %v, want %s", err, payment.StatePutBack)
+			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
+				t.Errorf("expiry: %v, want %s", err, outbox.StatePutBack)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = NULL, next_attempt_at = '2000-01-01'`)
-			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); !payment.IsPutBack(ledger.SQLState(err)) {
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
 				t.Errorf("a claim of the first copy: %v, want it refused", err)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 1, send_count = 1`)
-			if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != payment.StatePutBack {
-				t.Errorf("a claim of a later copy: %v, want %s", err, payment.StatePutBack)
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != outbox.StatePutBack {
+				t.Errorf("a claim of a later copy: %v, want %s", err, outbox.StatePutBack)
 			}
-			if err := d.setAside(id, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+			if err := d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
@@ -209,10 +210,10 @@ func TestPutBackDuringAnOpenClaim(t *testing.T) {
 			d.record(answer)
 		}
 		d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
-		if _, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))}); !payment.IsPutBack(ledger.SQLState(err)) {
+		if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
 			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
 		}
-		d.must(d.setAside(claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)))
+		d.must(d.setAside(claim.OutboxID, outbox.SetAsideCode(outbox.StatePutBack)))
 		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{
 			Executed: true, RailReference: "b-" + claim.OutboxID.String(), Date: time.Now(), Document: "d", Reason: "a test",
 		}); err != nil {
@@ -231,7 +232,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	aside := func(id payment.ID) {
 		t.Helper()
 		d.putBack(id)
-		d.must(d.setAside(id, payment.SetAsideCode(payment.StatePutBack)))
+		d.must(d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)))
 	}
 
 	contradicted := plights["CONFLICT after FAILED"](d)
@@ -302,14 +303,14 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())
 	d.putBack(claim.OutboxID)
-	if err := d.setAside(claim.OutboxID, payment.SetAsideCode(payment.StatePutBack)); err != nil {
+	if err := d.setAside(claim.OutboxID, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
 		t.Fatal(err)
 	}
 	d.do(`CREATE FUNCTION railhead.linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'`)
 	d.do(`CREATE TRIGGER linger AFTER UPDATE ON railhead.payment_outbox_pending FOR EACH ROW EXECUTE FUNCTION railhead.linger()`)
 	recorded := make(chan error, 1)
 	go func() {
-		_, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{told(sameKey, claim, payment.ResultUnknown, "")}})
+		_, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, claim, payment.ResultUnknown, "")}})
 		recorded <- err
 	}()
 	time.Sleep(500 * time.Millisecond)
@@ -345,7 +346,7 @@ func TestPutBackIsSetAsideAtOnce(t *testing.T) {
 		d.must(err)
 		return ids
 	}
-	aside, err := d.exec.SetAside(t.Context(), due(), payment.SetAsideCode(payment.StatePutBack))
+	aside, err := d.exec.SetAside(t.Context(), due(), outbox.SetAsideCode(outbox.StatePutBack))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,10 +354,10 @@ func TestPutBackIsSetAsideAtOnce(t *testing.T) {
 	for _, id := range paid {
 		same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 	}
-	d.must(d.setAside(waiting, payment.SetAsideCode(payment.StatePutBack)))
+	d.must(d.setAside(waiting, outbox.SetAsideCode(outbox.StatePutBack)))
 	same(t, "letter of the one that waits", d.letter(waiting), "")
 	same(t, "claimed", len(d.claim(lane("bank", 100, 10))), 1)
-	aside, err = d.exec.SetAside(t.Context(), due(), payment.SetAsideCode(payment.StatePutBack))
+	aside, err = d.exec.SetAside(t.Context(), due(), outbox.SetAsideCode(outbox.StatePutBack))
 	same(t, "set aside again", len(aside), 0)
 	d.must(err)
 }

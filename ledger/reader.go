@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ func OpenReader(ctx context.Context, config Config) (*Reader, error) {
 func (r *Reader) Close() { r.pool.Close() }
 
 // Rails reads the profiles in force.
-func (r *Reader) Rails(ctx context.Context) ([]payment.RailRow, error) {
+func (r *Reader) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	return readRails(ctx, r.pool, r.sql)
 }
 
@@ -59,7 +60,7 @@ type Found struct {
 // Find looks a reference up: an outbox id, a rail key, an instruction id or the
 // rail's own reference. Several instructions may have one instruction id (of two
 // participants) or one reference; at most fifty of each kind come back, oldest
-// first. None is payment.ErrNotFound.
+// first. None is outbox.ErrNotFound.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
@@ -79,7 +80,7 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 		return nil, fmt.Errorf("looking for %q: %w", bound(reference, 256), err)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q", payment.ErrNotFound, bound(reference, 256))
+		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q", outbox.ErrNotFound, bound(reference, 256))
 	}
 	return found, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -56,8 +57,8 @@ func TestLooksDoNotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(executor.Close)
-	_, err = executor.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "w",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 9, Oldest: 1, ProfileVersion: 1}}}})
+	_, err = executor.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "w",
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 9, Oldest: 1, ProfileVersion: 1}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

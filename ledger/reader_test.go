@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ func policy() payment.Policy {
 // open for its other members.
 func answer(t testing.TB, executor *ledger.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome) {
 	t.Helper()
-	turn := payment.Turn{}
+	turn := outbox.Turn{}
 	for _, claim := range claims {
 		outcome := evidence
 		outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
@@ -156,11 +157,11 @@ func TestFindNothing(t *testing.T) {
 	t.Parallel()
 	reader := openReader(t, celltest.New(t))
 	for _, reference := range []string{"", "unknown", payment.NewID().String(), "a\x00b", "\xff"} {
-		if found, err := reader.Find(t.Context(), reference); !errors.Is(err, payment.ErrNotFound) {
+		if found, err := reader.Find(t.Context(), reference); !errors.Is(err, outbox.ErrNotFound) {
 			t.Errorf("%q: %+v, %v", reference, found, err)
 		}
 	}
-	if _, err := reader.Timeline(t.Context(), payment.NewID()); !errors.Is(err, payment.ErrNotFound) {
+	if _, err := reader.Timeline(t.Context(), payment.NewID()); !errors.Is(err, outbox.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -213,7 +214,7 @@ func TestStatus(t *testing.T) {
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type IN ('slow', '*')")
 	cell.Exec("INSERT INTO railhead.payment_paused_participants VALUES ('p9', 'amy', now(), 'fraud desk asked')")
 	for name, status := range map[string]string{"a": "running", "b": "running", "c": "running", "d": "stopped"} {
-		if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
+		if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +265,7 @@ func TestOperator(t *testing.T) {
 			t.Errorf("version %d, changed %t, %v", version, changed, err)
 		}
 	}
-	if _, _, err := operator.ApplyRailProfile(t.Context(), "other", profile, " "); !errors.Is(err, payment.ErrInvalid) {
+	if _, _, err := operator.ApplyRailProfile(t.Context(), "other", profile, " "); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
 	server, err := operator.AcceptTimeline(t.Context(), time.Time{}, "compared with the bank's statement")
@@ -274,7 +275,7 @@ func TestOperator(t *testing.T) {
 	if seen, err := openExecutor(t, cell).CheckServer(t.Context()); err != nil || seen.AcceptedAt.IsZero() {
 		t.Errorf("the relayer sees %+v, %v", seen, err)
 	}
-	if _, err := operator.AcceptTimeline(t.Context(), time.Time{}, ""); !errors.Is(err, payment.ErrInvalid) {
+	if _, err := operator.AcceptTimeline(t.Context(), time.Time{}, ""); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
 	if n := cell.Int("SELECT count(*) FROM railhead.payment_operator_log WHERE actor = $1", celltest.Operator); n != 2 {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // recordArguments are those of record or record_done, whose columns these are: the
 // outcomes in the order of their outbox_id.
-func recordArguments(turn payment.Turn, columns outcomeColumns) []any {
+func recordArguments(turn outbox.Turn, columns outcomeColumns) []any {
 	outcomes := make([]*payment.Outcome, len(turn.Outcomes))
 	for i := range outcomes {
 		outcomes[i] = &turn.Outcomes[i]

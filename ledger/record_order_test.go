@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,7 +60,7 @@ func TestTwoWritersOfTheSameRows(t *testing.T) {
 		}
 		rand.Shuffle(len(outcomes), func(i, j int) { outcomes[i], outcomes[j] = outcomes[j], outcomes[i] })
 		writers.Go(func() {
-			result, err := exec.Turn(t.Context(), payment.Turn{Outcomes: outcomes})
+			result, err := exec.Turn(t.Context(), outbox.Turn{Outcomes: outcomes})
 			if err != nil {
 				t.Error(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -205,7 +206,7 @@ func TestClaimsRowGoesWithTheLastAnswer(t *testing.T) {
 	inFlight := func() int { return d.Int(`SELECT count(*) FROM railhead.payment_outbox_claims`) }
 	turn := func(finished bool, outcomes ...payment.Outcome) {
 		t.Helper()
-		turn := payment.Turn{Outcomes: outcomes}
+		turn := outbox.Turn{Outcomes: outcomes}
 		if finished {
 			turn.Finished = []payment.ID{claims[0].ClaimID}
 		}
@@ -259,7 +260,7 @@ func TestRecordIsRepeatable(t *testing.T) {
 	claim := firstSend(d)
 	o := told(never, claim, payment.ResultUnknown, "")
 	d.record(o)
-	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{claim.ClaimID}})
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{claim.ClaimID}})
 	if err != nil || len(result.Late) != 1 || result.Late[0].AttemptID != o.AttemptID {
 		t.Fatalf("late %v, %v", result.Late, err)
 	}
@@ -275,7 +276,7 @@ func TestOneLateOutcomeHarmsNoOther(t *testing.T) {
 	beaten, fine := firstSend(d), firstSend(d)
 	d.late(callback(beaten.OutboxID, payment.ResultExecuted, "ref"))
 	// The same number, and the one-DISPATCHED index as well.
-	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{
 		told(sameKey, beaten, payment.ResultAccepted, "ref"), told(sameKey, fine, payment.ResultAccepted, "ref"),
 	}})
 	if err != nil || len(result.Late) != 1 || result.Late[0].Claim.OutboxID != beaten.OutboxID {
@@ -291,7 +292,7 @@ func TestOneLateOutcomeHarmsNoOther(t *testing.T) {
 	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, outcome_unknown, provisional`
 	d.do(`INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, state, `+columns+`)
 		SELECT gen_random_uuid(), 9, 'DISPATCHED', `+columns+` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(planted.OutboxID))
-	result, err = d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{told(sameKey, planted, payment.ResultAccepted, "ref")}})
+	result, err = d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, planted, payment.ResultAccepted, "ref")}})
 	if err != nil || len(result.Late) != 1 {
 		t.Errorf("late %v, %v", result.Late, err)
 	}

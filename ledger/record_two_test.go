@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"testing"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -29,7 +30,7 @@ func TestTwoAnswersOfOneInstruction(t *testing.T) {
 			d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
 			second := d.claimOne(id)
 			outcomes := []payment.Outcome{told(sameKey, first, one.old, "ref"), told(sameKey, second, one.new, "ref")}
-			result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: outcomes})
+			result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: outcomes})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +55,7 @@ func TestTwoLateAnswersOfOneInstruction(t *testing.T) {
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
 	second := d.claimOne(id)
 	d.record(lost(sameKey, second))
-	result, err := d.exec.Turn(t.Context(), payment.Turn{Outcomes: []payment.Outcome{
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{
 		told(sameKey, first, payment.ResultAccepted, "ref"), told(sameKey, second, payment.ResultUnknown, ""),
 	}})
 	if err != nil || len(result.Late) != 2 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestRefusals holds the table of SQLSTATEs against what the SQL raises and
@@ -41,7 +41,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var listed []string
-	for _, refusal := range payment.Refusals() {
+	for _, refusal := range outbox.Refusals() {
 		listed = append(listed, refusal.SQLState)
 		if raised[refusal.SQLState] != (refusal.Sentinel != nil) {
 			t.Errorf("%s: raised %t, with the sentinel %v: one that is raised has a sentinel, one that is reserved has none",
@@ -70,18 +70,18 @@ func TestRefusals(t *testing.T) {
 // the same sentinel.
 func TestRefusalsReachTheirSentinel(t *testing.T) {
 	t.Parallel()
-	for _, refusal := range payment.Refusals() {
+	for _, refusal := range outbox.Refusals() {
 		if refusal.Sentinel == nil {
 			continue
 		}
-		if fault := (&payment.Fault{SQLState: refusal.SQLState}); !errors.Is(fault, refusal.Sentinel) {
+		if fault := (&outbox.Fault{SQLState: refusal.SQLState}); !errors.Is(fault, refusal.Sentinel) {
 			t.Errorf("a fault of %s is not %q", refusal.SQLState, refusal.Sentinel)
 		}
 		if err := explain(&pgconn.PgError{Code: refusal.SQLState}); !errors.Is(err, refusal.Sentinel) {
 			t.Errorf("%v is not %q", err, refusal.Sentinel)
 		}
 	}
-	if err := explain(&pgconn.PgError{Code: "55P03"}); !errors.Is(err, payment.ErrLockTimeout) {
-		t.Errorf("%v is not %q", err, payment.ErrLockTimeout)
+	if err := explain(&pgconn.PgError{Code: "55P03"}); !errors.Is(err, outbox.ErrLockTimeout) {
+		t.Errorf("%v is not %q", err, outbox.ErrLockTimeout)
 	}
 }

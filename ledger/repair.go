@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // StaleClaims reads the claims that are due for repair, oldest first.
-func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error) {
+func (e *Executor) StaleClaims(ctx context.Context, query outbox.StaleQuery) ([]outbox.StaleClaim, error) {
 	rails, calls := make([]string, 0, len(query.Calls)), make([]int64, 0, len(query.Calls))
 	for rail, call := range query.Calls {
 		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
@@ -26,13 +27,13 @@ func (e *Executor) StaleClaims(ctx context.Context, query payment.StaleQuery) ([
 	return stale, nil
 }
 
-func scanStale(row pgx.CollectableRow) (payment.StaleClaim, error) {
+func scanStale(row pgx.CollectableRow) (outbox.StaleClaim, error) {
 	var targets claimTargets
 	var ageMs int64
 	var version pgtype.Int4
-	var found payment.StaleClaim
+	var found outbox.StaleClaim
 	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID, &version)...); err != nil {
-		return payment.StaleClaim{}, err
+		return outbox.StaleClaim{}, err
 	}
 	found.Claim, found.Age, found.ProfileVersion = targets.value(), time.Duration(ageMs)*time.Millisecond, int(version.Int32)
 	return found, nil

@@ -33,7 +33,7 @@ func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 						if repeats {
 							server, err := d.exec.CheckServer(t.Context())
 							d.must(err)
-							claim = claim.Weigh(server.Suspensions)
+							claim = server.Weigh(claim)
 						}
 						answer := told(sameKey, claim, word, "")
 						answer.RailCode = "429"
@@ -141,13 +141,13 @@ func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 		d.must(err)
 		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED", "-1 minute": "PARKED"}[ago]
 
-		claim := d.claimOne(d.enqueue()).Weigh(server.Suspensions)
+		claim := server.Weigh(d.claimOne(d.enqueue()))
 		d.must(d.held(told(policy, claim, payment.ResultRefusedFinal, "")))
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), claim.OutboxID)
 		d.must(err)
 		same(t, ago+": by the answer", line.State, want)
 
-		claim = d.claimOne(d.enqueue()).Weigh(server.Suspensions)
+		claim = server.Weigh(d.claimOne(d.enqueue()))
 		same(t, ago+": by SQL", d.text(`SELECT railhead.rail_keeps_one_outcome($1)::text`, [16]byte(claim.OutboxID)), map[string]string{"FAILED": "true", "PARKED": "false"}[want])
 	}
 }

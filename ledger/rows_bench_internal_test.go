@@ -6,13 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // BenchmarkRecordArguments is what the client's side of recording 500 outcomes costs.
 func BenchmarkRecordArguments(b *testing.B) {
 	const outcomes = 500
-	turn := payment.Turn{Finished: []payment.ID{payment.NewID()}}
+	turn := outbox.Turn{Finished: []payment.ID{payment.NewID()}}
 	for range outcomes {
 		turn.Outcomes = append(turn.Outcomes, payment.Outcome{
 			AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: time.Now()},

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // schemaCheck compares the cell with the schema that this build is made for, until
@@ -18,14 +18,14 @@ type schemaCheck struct {
 	passed atomic.Bool
 }
 
-// on refuses the cell with payment.ErrOtherSchema.
+// on refuses the cell with outbox.ErrOtherSchema.
 func (s *schemaCheck) on(ctx context.Context, conn migrations.Querier) error {
 	if s.passed.Load() {
 		return nil
 	}
 	switch err := migrations.Check(ctx, conn, s.cell); {
 	case errors.Is(err, migrations.ErrOtherSchema):
-		return fmt.Errorf("%w: %w", payment.ErrOtherSchema, err)
+		return fmt.Errorf("%w: %w", outbox.ErrOtherSchema, err)
 	case err != nil:
 		return err
 	}

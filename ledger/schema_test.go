@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -62,7 +63,7 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 		return of
 	}
 	for who, err := range works() {
-		if !errors.Is(err, payment.ErrOtherSchema) || !payment.Unfit(err) || !strings.Contains(err.Error(), "railhead migrate up") {
+		if !errors.Is(err, outbox.ErrOtherSchema) || !outbox.Unfit(err) || !strings.Contains(err.Error(), "railhead migrate up") {
 			t.Errorf("%s: %v; want a refusal that says what to run", who, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -48,7 +49,7 @@ func TestSendOnceIsCarried(t *testing.T) {
 	for _, claim := range found {
 		same(t, "found "+claim.OutboxID.String(), claim.SendOnce, want[claim.OutboxID])
 	}
-	stale, err := d.exec.StaleClaims(t.Context(), payment.StaleQuery{Limit: 10})
+	stale, err := d.exec.StaleClaims(t.Context(), outbox.StaleQuery{Limit: 10})
 	d.must(err)
 	same(t, "stale", len(stale), len(want))
 	for _, each := range stale {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -29,7 +30,7 @@ func TestSendThatIsDeniedLate(t *testing.T) {
 	same(t, "late word", d.late(told(sameKey, claim, payment.ResultNotSent, "")), payment.VerdictLate)
 	same(t, "refusal of what was never sent", d.late(callback(claim.OutboxID, payment.ResultRefused, "")), payment.VerdictSettled)
 	d.do(`SELECT railhead.apply_rail_profile('bank', '{"rail_type": "bank", "id_after_refusal": "NEW"}'::jsonb, 'set by a test')`)
-	if _, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why); !errors.Is(err, payment.ErrNotAllowed) {
+	if _, err := d.operator().ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why); !errors.Is(err, outbox.ErrNotAllowed) {
 		t.Errorf("replay of a key that a refusal may have used up: %v", err)
 	}
 

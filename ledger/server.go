@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -18,8 +19,8 @@ const suspensionsMax = 50
 // CheckServer reads the server's facts and the latest suspensions, and refuses a
 // server that may forget what it has committed, with ErrUnsafeServer and every
 // setting that is wrong.
-func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
-	var server payment.Server
+func (e *Executor) CheckServer(ctx context.Context) (outbox.Server, error) {
+	var server outbox.Server
 	var fsync, pages, commit, standby bool
 	var timeline, position pgtype.Int8
 	var accepted pgtype.Timestamptz
@@ -33,7 +34,7 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 		})
 	})
 	if err != nil {
-		return payment.Server{}, fmt.Errorf("reading the server's facts: %w", ofReads(err))
+		return outbox.Server{}, fmt.Errorf("reading the server's facts: %w", ofReads(err))
 	}
 	server.Timeline, server.LogPosition, server.AcceptedAt = timeline.Int64, position.Int64, orZero(accepted)
 	e.server.Store(&server)
@@ -53,13 +54,13 @@ func (e *Executor) CheckServer(ctx context.Context) (payment.Server, error) {
 		}
 	}
 	if len(all) > 0 {
-		return server, fmt.Errorf("%w: %w", payment.ErrUnsafeServer, errors.Join(all...))
+		return server, fmt.Errorf("%w: %w", outbox.ErrUnsafeServer, errors.Join(all...))
 	}
 	return server, nil
 }
 
-func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
-	var s payment.Suspension
+func scanSuspension(row pgx.CollectableRow) (outbox.Suspension, error) {
+	var s outbox.Suspension
 	var id pgtype.UUID
 	var accepted pgtype.Timestamptz
 	err := row.Scan(&id, &s.Cause, &s.Detail, &s.OpenedAt, &accepted, &s.KnownUntil, &s.DoubtedUntil, &s.ServerStartedAt, &s.Timeline)
@@ -69,9 +70,9 @@ func scanSuspension(row pgx.CollectableRow) (payment.Suspension, error) {
 
 // Recall asks the database for what a component remembers, and which others can
 // say something of this start of the server. Name is the component's own.
-func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
-	all, err := readRows(ctx, e, func(row pgx.CollectableRow) (payment.Recall, error) {
-		var r payment.Recall
+func (e *Executor) Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error) {
+	all, err := readRows(ctx, e, func(row pgx.CollectableRow) (outbox.Recall, error) {
+		var r outbox.Recall
 		var awaitedMS, patienceMS int64
 		err := row.Scan(&r.BeatsMissing, &r.ClaimMissing, &r.Vouched, &r.Known, &r.Outdated, &r.Awaited, &awaitedMS, &patienceMS)
 		r.AwaitedFor, r.Patience = time.Duration(awaitedMS)*time.Millisecond, time.Duration(patienceMS)*time.Millisecond
@@ -79,7 +80,7 @@ func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remem
 	}, e.sql["remembered"], text(memory.Name), memory.Beats, timestamp(memory.SeenAt),
 		uuid(memory.OutboxID), memory.AttemptNo, timestamp(memory.ClaimedAt), name)
 	if err != nil {
-		return payment.Recall{}, fmt.Errorf("asking for what is remembered: %w", err)
+		return outbox.Recall{}, fmt.Errorf("asking for what is remembered: %w", err)
 	}
 	return all[0], nil
 }
@@ -87,7 +88,7 @@ func (e *Executor) Recall(ctx context.Context, name string, memory payment.Remem
 // Suspend says that the database may have forgotten what was committed: nothing
 // is sent or ended on it, by any service, until an operator has compared. LookedAt
 // is the Now of the look that found it: what was accepted since opens none.
-func (e *Executor) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error {
+func (e *Executor) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
 	if _, err := e.bounded(ctx, e.sql["suspend"], name, string(cause), bound(detail, 500), lookedAt); err != nil {
 		return fmt.Errorf("suspending the lanes (%s): %w", cause, err)
 	}
@@ -105,7 +106,7 @@ const identityKey = "railhead.server"
 // connection is asked once: it never changes its server, nor the server its timeline
 // or its start under it. One that leads to a pooler is asked each time, for the
 // pooler changes its server.
-func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Server) error {
+func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on outbox.Server) error {
 	checked := e.server.Load()
 	if checked == nil {
 		return nil // no check was made yet, so nothing relies on it
@@ -115,7 +116,7 @@ func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Se
 		want = on
 	}
 	data := conn.PgConn().CustomData()
-	behind, known := data[identityKey].(payment.Server)
+	behind, known := data[identityKey].(outbox.Server)
 	if !known || e.pooled {
 		var timeline pgtype.Int8
 		if err := conn.QueryRow(ctx, e.sql["server_identity"]).Scan(&behind.SystemIdentifier, &timeline, &behind.StartedAt); err != nil {
@@ -126,7 +127,7 @@ func (e *Executor) sameServer(ctx context.Context, conn *pgx.Conn, on payment.Se
 	}
 	if !behind.Same(want) {
 		e.pool.Reset() // whichever of the two was the old one, nothing is kept of it
-		return fmt.Errorf("%w: it was %s on timeline %d, started %s, and is %s on timeline %d, started %s", payment.ErrServerChanged,
+		return fmt.Errorf("%w: it was %s on timeline %d, started %s, and is %s on timeline %d, started %s", outbox.ErrServerChanged,
 			want.SystemIdentifier, want.Timeline, want.StartedAt.UTC().Format(time.RFC3339),
 			behind.SystemIdentifier, behind.Timeline, behind.StartedAt.UTC().Format(time.RFC3339))
 	}

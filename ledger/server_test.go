@@ -15,6 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -29,7 +30,7 @@ func TestUnsafeServer(t *testing.T) {
 	}
 	_, err = exec.CheckServer(t.Context())
 	exec.Close()
-	if !errors.Is(err, payment.ErrUnsafeServer) || !strings.Contains(err.Error(), "fsync is off") || !strings.Contains(err.Error(), "full_page_writes is off") {
+	if !errors.Is(err, outbox.ErrUnsafeServer) || !strings.Contains(err.Error(), "fsync is off") || !strings.Contains(err.Error(), "full_page_writes is off") {
 		t.Errorf("got %v, want both settings refused at once", err)
 	}
 	t.Run("another server", func(t *testing.T) { serverChanges(t, celltest.New(t), cell) })
@@ -43,7 +44,7 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 	}
 	d.do(`ALTER ROLE ` + celltest.Relayer + ` IN DATABASE ` + d.Name + ` SET synchronous_commit = off`)
 	_, err := openExecutor(t, d.Cell).CheckServer(t.Context())
-	if !errors.Is(err, payment.ErrUnsafeServer) || !strings.Contains(err.Error(), "synchronous_commit is off") {
+	if !errors.Is(err, outbox.ErrUnsafeServer) || !strings.Contains(err.Error(), "synchronous_commit is off") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -86,17 +87,17 @@ func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim := payment.Turn{Claim: request(lane("bank", 1, 0))}
+	claim := outbox.Turn{Claim: request(lane("bank", 1, 0))}
 	if _, err := exec.Turn(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
 	leadTo(other)
 	exec.Pool().Reset()
-	if _, err := exec.Turn(t.Context(), claim); !errors.Is(err, payment.ErrServerChanged) {
-		t.Errorf("a turn there: %v, want %v", err, payment.ErrServerChanged)
+	if _, err := exec.Turn(t.Context(), claim); !errors.Is(err, outbox.ErrServerChanged) {
+		t.Errorf("a turn there: %v, want %v", err, outbox.ErrServerChanged)
 	}
-	if _, err := exec.ClaimOnly(t.Context(), claim.Claim, nil); !errors.Is(err, payment.ErrServerChanged) {
-		t.Errorf("a claim there: %v, want %v", err, payment.ErrServerChanged)
+	if _, err := exec.ClaimOnly(t.Context(), claim.Claim, nil); !errors.Is(err, outbox.ErrServerChanged) {
+		t.Errorf("a claim there: %v, want %v", err, outbox.ErrServerChanged)
 	}
 	second, _ := exec.CheckServer(t.Context()) // it is unsafe too; who it is comes all the same
 	if second.SystemIdentifier == first.SystemIdentifier {
@@ -107,8 +108,8 @@ func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	}
 	// What was decided before the look was decided for the other one.
 	claim.Claim.ClaimID, claim.Claim.Server = payment.NewID(), first
-	if _, err := exec.Turn(t.Context(), claim); !errors.Is(err, payment.ErrServerChanged) {
-		t.Errorf("a turn that was decided before the look: %v, want %v", err, payment.ErrServerChanged)
+	if _, err := exec.Turn(t.Context(), claim); !errors.Is(err, outbox.ErrServerChanged) {
+		t.Errorf("a turn that was decided before the look: %v, want %v", err, outbox.ErrServerChanged)
 	}
 	claim.Claim.Server = second
 	if _, err := exec.Turn(t.Context(), claim); err != nil {
@@ -138,8 +139,8 @@ func TestLocksElsewhere(t *testing.T) {
 	mustExec(t, idle, `SELECT FROM railhead.payment_outbox_keys FOR UPDATE`)
 	mustExec(t, idle, `SELECT FROM railhead.payment_dead_letters FOR UPDATE`)
 	began := time.Now()
-	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err, payment.ErrLockTimeout) {
-		t.Errorf("late outcome: %v, want %v", err, payment.ErrLockTimeout)
+	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err, outbox.ErrLockTimeout) {
+		t.Errorf("late outcome: %v, want %v", err, outbox.ErrLockTimeout)
 	}
 	if err := d.setAside(claim.OutboxID, "x"); err != nil {
 		t.Errorf("set aside: %v", err) // it is not in pending: nothing to wait for

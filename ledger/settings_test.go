@@ -16,6 +16,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -224,7 +225,7 @@ func (h *hostile) life(t *testing.T) lived {
 		before := l.written()
 		if err := step.do(ctx); err != nil {
 			l.close()
-			wrote := l.written() != before && !errors.Is(err, payment.ErrCommitUnknown) || errors.Is(err, errWrong)
+			wrote := l.written() != before && !errors.Is(err, outbox.ErrCommitUnknown) || errors.Is(err, errWrong)
 			h.do(`DELETE FROM railhead.payment_outbox_pending`)
 			return lived{step: step.what, err: err, wrote: wrote}
 		}
@@ -255,7 +256,7 @@ func (l *life) open(ctx context.Context) (err error) {
 	if l.exec, err = ledger.OpenExecutor(ctx, config(celltest.Relayer)); err != nil {
 		return err
 	}
-	if _, err = l.exec.CheckServer(ctx); err != nil && !errors.Is(err, payment.ErrUnsafeServer) {
+	if _, err = l.exec.CheckServer(ctx); err != nil && !errors.Is(err, outbox.ErrUnsafeServer) {
 		return err
 	}
 	l.caller, err = pgx.Connect(ctx, l.URL(celltest.Ingest))
@@ -372,7 +373,7 @@ func (l *life) enqueueBatch(ctx context.Context) error {
 func (l *life) claim(ctx context.Context) error {
 	claim := request(lane(celltest.Bank, 10, 0))
 	claim.WorkerID = l.prefix
-	result, err := l.exec.Turn(ctx, payment.Turn{Claim: claim})
+	result, err := l.exec.Turn(ctx, outbox.Turn{Claim: claim})
 	if err != nil {
 		return err
 	}
@@ -390,7 +391,7 @@ func (l *life) claim(ctx context.Context) error {
 }
 
 func (l *life) record(ctx context.Context) error {
-	turn := payment.Turn{Finished: []payment.ID{l.claims[0].ClaimID}}
+	turn := outbox.Turn{Finished: []payment.ID{l.claims[0].ClaimID}}
 	for _, claim := range l.claims {
 		answer := told(sameKey, claim, payment.ResultAccepted, "ref-ü"+strings.TrimPrefix(claim.InstructionID, l.prefix))
 		if strings.Contains(claim.InstructionID, "SQL") {

@@ -8,6 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -145,12 +146,12 @@ func TestMonthOfInstructionsDetached(t *testing.T) {
 	bound := d.text(`SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = $1::text::regclass`, month)
 	d.do(`ALTER TABLE railhead.payment_outbox_instructions DETACH PARTITION ` + month)
 
-	_, err := d.exec.Turn(t.Context(), payment.Turn{Claim: request(lane("bank", 1, 1))})
-	if ledger.SQLState(err) != payment.StateNoPayload || !errors.Is(err, payment.ErrNoPayload) {
+	_, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))})
+	if ledger.SQLState(err) != outbox.StateNoPayload || !errors.Is(err, outbox.ErrNoPayload) {
 		t.Fatalf("claimed without a payload: %v", err)
 	}
 	same(t, "rows", d.rows(id), "")
-	d.must(d.setAside(id, payment.StateNoPayload))
+	d.must(d.setAside(id, outbox.StateNoPayload))
 	same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 
 	d.do(`ALTER TABLE railhead.payment_outbox_instructions ATTACH PARTITION ` + month + ` ` + bound)

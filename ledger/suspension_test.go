@@ -12,6 +12,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -25,7 +26,7 @@ func (d *desk) unaccepted() {
 
 func (d *desk) suspend() {
 	d.t.Helper()
-	d.must(d.exec.Suspend(d.t.Context(), "worker", payment.CauseRowsMissing, "in a test", time.Now().Add(time.Hour)))
+	d.must(d.exec.Suspend(d.t.Context(), "worker", outbox.CauseRowsMissing, "in a test", time.Now().Add(time.Hour)))
 }
 
 func (d *desk) accept() {
@@ -233,7 +234,7 @@ func TestKnownUntil(t *testing.T) {
 	// A beat on this start keeps the last one before it.
 	d.do(`DELETE FROM railhead.outbox_heartbeats WHERE name <> 'newest'`)
 	for range 2 {
-		if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+		if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -246,7 +247,7 @@ func TestKnownUntil(t *testing.T) {
 	d.suspend()
 	same(t, "the tick before a start that was not vouched for", known(), "2026-01-15 00:00")
 	d.accept()
-	if _, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+	if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 		t.Fatal(err)
 	}
 	d.suspend()
@@ -266,14 +267,14 @@ func TestHeartbeatOnAnotherStart(t *testing.T) {
 	d := newDesk(t)
 	server, err := d.exec.CheckServer(t.Context())
 	d.must(err)
-	beat := payment.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
+	beat := outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
 		pulse, err := d.exec.Heartbeat(t.Context(), beat)
 		d.must(err)
 		same(t, "beats", pulse.Beats, want+1)
 	}
 	beat.Looked = server.StartedAt.Add(-time.Second)
-	if _, err := d.exec.Heartbeat(t.Context(), beat); !errors.Is(err, payment.ErrServerChanged) {
+	if _, err := d.exec.Heartbeat(t.Context(), beat); !errors.Is(err, outbox.ErrServerChanged) {
 		t.Errorf("on another start: %v", err)
 	}
 	same(t, "beats", d.text(`SELECT beats::text FROM railhead.outbox_heartbeats`), "2")
@@ -289,24 +290,24 @@ func TestRecall(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
 		sql     string
-		memory  payment.Remembered
-		want    payment.Recall
+		memory  outbox.Remembered
+		want    outbox.Recall
 		awaited string
 	}{
-		"nothing ran":                      {`SELECT`, payment.Remembered{}, payment.Recall{}, ""},
-		"its own name before, on this one": {beats("me", "here", "0 s", "running", true), payment.Remembered{}, payment.Recall{Vouched: true, Known: true}, ""},
-		"its own name, before this start":  {beats("me", "before", "0 s", "running", true), payment.Remembered{}, payment.Recall{Known: true}, ""},
-		"another, alive when it ended":     {beats("other", "before", "1 hour", "running", true), payment.Remembered{SeenAt: now}, payment.Recall{Known: true, AwaitedFor: 15 * time.Second}, "other"},
-		"another, stopped":                 {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now}, payment.Recall{Known: true}, ""},
-		"a memory older than a heartbeat":  {beats("other", "before", "1 hour", "stopped", true), payment.Remembered{SeenAt: now.Add(-2 * time.Hour)}, payment.Recall{Known: true, Outdated: true}, ""},
-		"a heartbeat that is missing":      {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now}, payment.Recall{BeatsMissing: true}, ""},
-		"one of long ago":                  {`SELECT`, payment.Remembered{Name: "gone", Beats: 1, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{Outdated: true}, ""},
-		"fewer heartbeats":                 {beats("me", "here", "0 s", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now}, payment.Recall{BeatsMissing: true, Vouched: true, Known: true}, ""},
-		"fewer, since long ago":            {beats("me", "before", "26 hours", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{BeatsMissing: true, Known: true}, ""},
-		"fewer, made anew since":           {beats("me", "here", "0 s", "running", true), payment.Remembered{Name: "me", Beats: 2, SeenAt: now.Add(-25 * time.Hour)}, payment.Recall{Vouched: true, Known: true}, ""},
-		"a claim that is missing":          {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now, SeenAt: now}, payment.Recall{ClaimMissing: true}, ""},
-		"a claim of long ago":              {`SELECT`, payment.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{ClaimMissing: true}, ""},
-		"a claim whose month has left":     {`SELECT`, payment.Remembered{OutboxID: longAgo, AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, payment.Recall{}, ""},
+		"nothing ran":                      {`SELECT`, outbox.Remembered{}, outbox.Recall{}, ""},
+		"its own name before, on this one": {beats("me", "here", "0 s", "running", true), outbox.Remembered{}, outbox.Recall{Vouched: true, Known: true}, ""},
+		"its own name, before this start":  {beats("me", "before", "0 s", "running", true), outbox.Remembered{}, outbox.Recall{Known: true}, ""},
+		"another, alive when it ended":     {beats("other", "before", "1 hour", "running", true), outbox.Remembered{SeenAt: now}, outbox.Recall{Known: true, AwaitedFor: 15 * time.Second}, "other"},
+		"another, stopped":                 {beats("other", "before", "1 hour", "stopped", true), outbox.Remembered{SeenAt: now}, outbox.Recall{Known: true}, ""},
+		"a memory older than a heartbeat":  {beats("other", "before", "1 hour", "stopped", true), outbox.Remembered{SeenAt: now.Add(-2 * time.Hour)}, outbox.Recall{Known: true, Outdated: true}, ""},
+		"a heartbeat that is missing":      {`SELECT`, outbox.Remembered{Name: "gone", Beats: 1, SeenAt: now}, outbox.Recall{BeatsMissing: true}, ""},
+		"one of long ago":                  {`SELECT`, outbox.Remembered{Name: "gone", Beats: 1, SeenAt: now.Add(-25 * time.Hour)}, outbox.Recall{Outdated: true}, ""},
+		"fewer heartbeats":                 {beats("me", "here", "0 s", "running", true), outbox.Remembered{Name: "me", Beats: 2, SeenAt: now}, outbox.Recall{BeatsMissing: true, Vouched: true, Known: true}, ""},
+		"fewer, since long ago":            {beats("me", "before", "26 hours", "running", true), outbox.Remembered{Name: "me", Beats: 2, SeenAt: now.Add(-25 * time.Hour)}, outbox.Recall{BeatsMissing: true, Known: true}, ""},
+		"fewer, made anew since":           {beats("me", "here", "0 s", "running", true), outbox.Remembered{Name: "me", Beats: 2, SeenAt: now.Add(-25 * time.Hour)}, outbox.Recall{Vouched: true, Known: true}, ""},
+		"a claim that is missing":          {`SELECT`, outbox.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now, SeenAt: now}, outbox.Recall{ClaimMissing: true}, ""},
+		"a claim of long ago":              {`SELECT`, outbox.Remembered{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, outbox.Recall{ClaimMissing: true}, ""},
+		"a claim whose month has left":     {`SELECT`, outbox.Remembered{OutboxID: longAgo, AttemptNo: 1, ClaimedAt: now.Add(-25 * time.Hour), SeenAt: now}, outbox.Recall{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +315,7 @@ func TestRecall(t *testing.T) {
 			d.do(c.sql)
 			got, err := d.exec.Recall(t.Context(), "me", c.memory)
 			d.must(err)
-			c.want.Patience = payment.DefaultTimeBudget().HeartbeatStale
+			c.want.Patience = outbox.DefaultTimeBudget().HeartbeatStale
 			same(t, "awaited", strings.Join(got.Awaited, " "), c.awaited)
 			got.Awaited = nil
 			if !reflect.DeepEqual(got, c.want) {
@@ -369,13 +370,13 @@ func TestAcceptedMeanwhile(t *testing.T) {
 	}
 	server, err := d.exec.CheckServer(t.Context())
 	d.must(err)
-	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
+	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseRowsMissing, "in a test", server.Now))
 	same(t, "open", open(), 1)
 	mustExec(t, d.Conn(t, celltest.Operator), `SELECT railhead.accept_timeline('compared', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
-	d.must(d.exec.Suspend(t.Context(), "another", payment.CauseRowsMissing, "found before that", server.Now))
+	d.must(d.exec.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "found before that", server.Now))
 	same(t, "open after the acceptance", open(), 0)
 	server, err = d.exec.CheckServer(t.Context())
 	d.must(err)
-	d.must(d.exec.Suspend(t.Context(), "another", payment.CauseRowsMissing, "found after it", server.Now))
+	d.must(d.exec.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "found after it", server.Now))
 	same(t, "open after another look", open(), 1)
 }

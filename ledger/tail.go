@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -59,7 +60,7 @@ type Tail struct {
 	reader *Reader
 	filter TailFilter
 	begun  bool
-	place  payment.Place       // up to here everything is told
+	place  outbox.Place        // up to here everything is told
 	ahead  map[payment.ID]bool // by attempt_id: told, and behind the place
 	// inFlight has the claims that were told of.
 	inFlight map[rowKey]bool
@@ -82,7 +83,7 @@ type Looked struct {
 // Tail begins to follow.
 func (r *Reader) Tail(filter TailFilter) (*Tail, error) {
 	if filter.Since < 0 {
-		return nil, fmt.Errorf("%w: since is %s, must not be negative", payment.ErrInvalid, filter.Since)
+		return nil, fmt.Errorf("%w: since is %s, must not be negative", outbox.ErrInvalid, filter.Since)
 	}
 	return &Tail{reader: r, filter: filter, ahead: make(map[payment.ID]bool), inFlight: make(map[rowKey]bool)}, nil
 }
@@ -109,7 +110,7 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, err
 			if t.place, err = t.from(ctx, wentBackSince); err != nil {
 				return looked, fmt.Errorf("following the archive: %w", err)
 			}
-			began = payment.Place{}
+			began = outbox.Place{}
 		}
 		if err := t.tellNew(rows, tell); err != nil {
 			return looked, err
@@ -129,12 +130,12 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, err
 }
 
 // from finds the place of so long ago, or the newest one.
-func (t *Tail) from(ctx context.Context, ago time.Duration) (payment.Place, error) {
+func (t *Tail) from(ctx context.Context, ago time.Duration) (outbox.Place, error) {
 	var since pgtype.Timestamptz
 	if ago > 0 {
 		now, err := t.reader.now(ctx)
 		if err != nil {
-			return payment.Place{}, err
+			return outbox.Place{}, err
 		}
 		since = pgtype.Timestamptz{Time: now.Add(-ago), Valid: true}
 	}
@@ -167,7 +168,7 @@ func (t *Tail) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *Tail) page(ctx context.Context, after payment.Place) (rows []tailRow, wentBack bool, err error) {
+func (t *Tail) page(ctx context.Context, after outbox.Place) (rows []tailRow, wentBack bool, err error) {
 	err = t.reader.look(ctx, func(batch *pgx.Batch) {
 		arguments := append(placeArguments(after), text(t.filter.RailType), text(t.filter.ParticipantID), text(string(t.filter.State)), tailPage)
 		batch.Queue(t.reader.sql["tail"], arguments...).Query(func(found pgx.Rows) error {
@@ -229,7 +230,7 @@ func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error 
 // tailRow is a row of the feed, and its place.
 type tailRow struct {
 	Happened
-	at        payment.Place
+	at        outbox.Place
 	attemptID payment.ID
 	settled   bool
 	wentBack  bool

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -164,7 +165,7 @@ const (
 
 // Timeline reads all that is known of one instruction: the head, at most a
 // thousand rows of the archive (the latest), the pending row, the dead letter and
-// what people did. An unknown id is payment.ErrNotFound.
+// what people did. An unknown id is outbox.ErrNotFound.
 func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
 	t := Timeline{OutboxID: outboxID}
 	known := false
@@ -191,7 +192,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 		return Timeline{}, fmt.Errorf("reading the timeline of %s: %w", outboxID, err)
 	}
 	if !known {
-		return Timeline{}, fmt.Errorf("%w: %s", payment.ErrNotFound, outboxID)
+		return Timeline{}, fmt.Errorf("%w: %s", outbox.ErrNotFound, outboxID)
 	}
 	slices.Reverse(t.Attempts)
 	slices.Reverse(t.Acts)

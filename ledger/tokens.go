@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TokensMax is how many tokens Tokens lists at most.
@@ -42,7 +42,7 @@ func CreateToken(ctx context.Context, conn *pgx.Conn, cell string, made NewToken
 	secret := make([]byte, 32)
 	rand.Read(secret) //nolint:errcheck // it never fails
 	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
-	inner := payment.TokenDigest(token)
+	inner := outbox.TokenDigest(token)
 	outer := sha256.Sum256(inner[:])
 	err = conn.QueryRow(ctx, loaded["create_api_token"], outer[:], made.Name, made.Participants, made.Verbs, made.ExpiresAt, made.Reason,
 		pgtype.Int4{Int32: int32(made.RequestsPerMinute), Valid: made.RequestsPerMinute != 0}, made.Certificate).Scan(&id)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // lockTimeout bounds what a statement waits for another session's lock.
@@ -35,7 +35,7 @@ type transaction struct {
 // begin begins a transaction on the server that is named; nil is any. What it begins
 // with goes along with the first write, but for the server check: that needs a round
 // trip on a new connection, and through a pooler two in each transaction.
-func (e *Executor) begin(ctx context.Context, on *payment.Server) (*transaction, error) {
+func (e *Executor) begin(ctx context.Context, on *outbox.Server) (*transaction, error) {
 	lent, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("getting a connection: %w", err)
@@ -178,10 +178,10 @@ func settle(ctx context.Context, conn *pgx.Conn, commit func(context.Context) er
 		if errors.Is(err, pgx.ErrTxCommitRollback) {
 			return fmt.Errorf("committing: %w", err)
 		}
-		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+		return fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, err)
 	}
 	if warningsOn(conn) != before {
-		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", payment.ErrCommitUnknown)
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
 	}
 	return nil
 }

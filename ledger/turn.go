@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/schedule"
 )
@@ -21,14 +22,14 @@ import (
 // in by the cheap statement. It fails, and all its outcomes with it, if one of them
 // finds its number taken; then the turn is made again with the statement that tells
 // such ones apart, and so are those after it while there are late ones.
-func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (e *Executor) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o) })
 	result, err := e.turn(ctx, turn, nil, plain)
 	if plain && len(turn.Outcomes) > 0 && SQLState(err) == "23505" {
 		result, err = e.turn(ctx, turn, nil, false)
 	}
 	if err != nil {
-		return payment.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
+		return outbox.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
 	}
 	if len(turn.Outcomes) > 0 {
 		e.contested.Store(len(result.Late) > 0)
@@ -38,8 +39,8 @@ func (e *Executor) Turn(ctx context.Context, turn payment.Turn) (payment.TurnRes
 
 // ClaimOnly claims as Turn does, of the lanes' due instructions only those that
 // are named: the way round a row that can't be claimed. Nil: any.
-func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
-	result, err := e.turn(ctx, payment.Turn{Claim: claim}, only, true)
+func (e *Executor) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+	result, err := e.turn(ctx, outbox.Turn{Claim: claim}, only, true)
 	if err != nil {
 		return nil, fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err)
 	}
@@ -53,7 +54,7 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, on
 // after idleMax where it does not.
 //
 // Plain chooses the cheap statement for the outcomes; only is that of ClaimOnly.
-func (e *Executor) turn(ctx context.Context, turn payment.Turn, only []payment.ID, plain bool) (payment.TurnResult, error) {
+func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID, plain bool) (outbox.TurnResult, error) {
 	claim, record := turn.Claim, "record"
 	if plain {
 		record = "record_done"
@@ -129,17 +130,17 @@ func (e *Executor) turn(ctx context.Context, turn payment.Turn, only []payment.I
 	if err != nil {
 		// Not committed, or not known: what the claim had taken may be due again.
 		e.cursors.Forget(scans)
-		return payment.TurnResult{}, explain(err)
+		return outbox.TurnResult{}, explain(err)
 	}
 
 	// Learn where the next claims scan from. It is in memory alone: a crash loses it, and
 	// the first claim of the next process scans its lanes from the start.
 	e.cursors.Learn(scans, found)
-	return payment.TurnResult{Late: late, Claims: found.Claims}, nil
+	return outbox.TurnResult{Late: late, Claims: found.Claims}, nil
 }
 
 // plan says how each lane is scanned: from the start for named rows alone.
-func (e *Executor) plan(lanes []payment.Lane, only []payment.ID) []schedule.Scan {
+func (e *Executor) plan(lanes []outbox.Lane, only []payment.ID) []schedule.Scan {
 	if only != nil {
 		return schedule.PlanNamed(lanes)
 	}
@@ -147,14 +148,14 @@ func (e *Executor) plan(lanes []payment.Lane, only []payment.ID) []schedule.Scan
 }
 
 // serverFor is the server that a claim must be on; nil: it claims nothing.
-func serverFor(claim payment.ClaimRequest) *payment.Server {
+func serverFor(claim outbox.ClaimRequest) *outbox.Server {
 	if len(claim.Lanes) == 0 {
 		return nil
 	}
 	return &claim.Server
 }
 
-func claimArguments(claim payment.ClaimRequest, only []payment.ID, scans []schedule.Scan) []any {
+func claimArguments(claim outbox.ClaimRequest, only []payment.ID, scans []schedule.Scan) []any {
 	n := len(claim.Lanes)
 	rails, free, oldest, fair := make([]string, n), make([]int32, n), make([]int32, n), make([]int32, n)
 	profiles, renders, goesOn := make([]int32, n), make([]pgtype.Text, n), make([]bool, n)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -55,7 +56,7 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 
 	// Some worker compares this start, which a callback endpoint does not.
 	for _, kind := range []string{"callback", "reaper"} {
-		_, err := d.exec.Heartbeat(t.Context(), payment.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v", Status: "running", Vouched: true})
+		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v", Status: "running", Vouched: true})
 		d.must(err)
 		same(t, "settled by a "+kind, d.text(`SELECT railhead.server_is_settled()::text`), map[string]string{"callback": "false", "reaper": "true"}[kind])
 	}
@@ -131,7 +132,7 @@ func TestRefusedForNowAfterTheAcceptance(t *testing.T) {
 		id := d.enqueue() // again, and executed before
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		claim := d.claimOne(id).Weigh(server.Suspensions)
+		claim := server.Weigh(d.claimOne(id))
 		same(t, "may have been sent", claim.MaybeSent, true)
 		d.record(told(sameKey, claim, payment.ResultRefusedTransient, ""))
 		if end == "cancelled" {
@@ -159,7 +160,7 @@ func TestSuspendedByAClockThatWasAhead(t *testing.T) {
 	d.do(`UPDATE railhead.payment_outbox_suspensions SET accepted_at = clock_timestamp() + interval '1 hour'`)
 	server, err := d.exec.CheckServer(t.Context())
 	d.must(err)
-	d.must(d.exec.Suspend(t.Context(), "worker", payment.CauseRowsMissing, "in a test", server.Now))
+	d.must(d.exec.Suspend(t.Context(), "worker", outbox.CauseRowsMissing, "in a test", server.Now))
 	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "1")
 }
 

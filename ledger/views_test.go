@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -40,7 +41,7 @@ func TestViews(t *testing.T) {
 	cell.Exec(`INSERT INTO railhead.payment_dead_letters (outbox_id, instruction_id, participant_id, rail_type, reason)
 		SELECT outbox_id, instruction_id, participant_id, rail_type, 'OUTCOME_UNKNOWN' FROM railhead.v_outbox_pending WHERE outcome_unknown`)
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() + interval '1 hour' WHERE outcome_unknown")
-	for _, beat := range []payment.Heartbeat{
+	for _, beat := range []outbox.Heartbeat{
 		{Name: "a", Kind: "relayer", Host: "h", Version: "v", Status: "running"},
 		{Name: "b", Kind: "reaper", Host: "h", Version: "v", Status: "running"},
 		{Name: "c", Kind: "relayer", Host: "h", Version: "v", Status: "stopped"},

@@ -7,7 +7,9 @@ import (
 )
 
 // Claim is one claimed instruction as its claim row says it: everything that a
-// worker needs to send or inquire, and to decide what the answer means.
+// worker needs to send or inquire, and to decide what the answer means. It is of this
+// package because nearly every rule takes it: what was sent before, when, and under which
+// rules. How claims are made and where they are kept is of package outbox and the store.
 type Claim struct {
 	ClaimID        ID // the claim statement's
 	OutboxID       ID
@@ -75,7 +77,8 @@ type Gap struct {
 	Until time.Time // when the restore was noticed
 }
 
-// Outcome is what a worker appends for a claim.
+// Outcome is what a worker appends for a claim. History.Late weighs it against what is
+// recorded.
 type Outcome struct {
 	AttemptID     ID // made once, before the first try to record it
 	ParkAttemptID ID // of the PARKED row that follows, if Decision.Park

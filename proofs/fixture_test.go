@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -140,9 +141,9 @@ func (l *life) claim(id payment.ID) payment.Claim {
 	if l.err != nil {
 		return payment.Claim{}
 	}
-	result, err := l.executor.Turn(l.ctx, payment.Turn{Claim: payment.ClaimRequest{
+	result, err := l.executor.Turn(l.ctx, outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version, RenderVersion: "render/1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: version, RenderVersion: "render/1"}},
 	}})
 	switch {
 	case err != nil:
@@ -171,7 +172,7 @@ func (l *life) record(o payment.Outcome) {
 	if l.err != nil {
 		return
 	}
-	result, err := l.executor.Turn(l.ctx, payment.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := l.executor.Turn(l.ctx, outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	if l.err = err; err == nil && len(result.Late) > 0 {
 		l.err = errors.New("an outcome was late")
 	}

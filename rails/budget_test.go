@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -21,7 +22,7 @@ func TestNoAcceptedBudgetReachesTheClaimTimeout(t *testing.T) {
 			unit := rapid.SampledFrom([]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second}).Draw(t, name+" unit")
 			return min(time.Duration(rapid.IntRange(0, 40).Draw(t, name))*unit, most)
 		}
-		budget := payment.TimeBudget{
+		budget := outbox.TimeBudget{
 			StartWithin: span("start within", time.Minute), RecordWithin: span("record within", time.Minute), Drain: span("drain", 10*time.Minute),
 		}
 		profile := Profile{RailType: "bank", Timeouts: Timeouts{

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/codes"
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
@@ -185,8 +186,8 @@ func (c Codes) HTTPTable() (*codes.Table, error) {
 func (p Profile) SendBudget() time.Duration { return p.Timeouts.Total() }
 
 // CheckBudget refuses a profile whose call could outlive its claim; see
-// payment.TimeBudget.Holds, which it asks.
-func (p Profile) CheckBudget(budget payment.TimeBudget) error {
+// outbox.TimeBudget.Holds, which it asks.
+func (p Profile) CheckBudget(budget outbox.TimeBudget) error {
 	err := budget.Holds(p.SendBudget())
 	if err == nil {
 		return nil

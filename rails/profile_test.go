@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/codes"
 )
@@ -137,7 +138,7 @@ func TestWindowOutlivesABudget(t *testing.T) {
 
 func TestCheckBudget(t *testing.T) {
 	p := goodProfile()
-	budget := payment.TimeBudget{ClaimTimeout: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
+	budget := outbox.TimeBudget{ClaimTimeout: 66 * time.Second, StartWithin: 5 * time.Second, RecordWithin: 10 * time.Second, Drain: 20 * time.Second}
 	if err := p.CheckBudget(budget); err != nil {
 		t.Error(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Config says how a reaper works. The zero value of every field but WorkerID is
@@ -18,8 +18,8 @@ type Config struct {
 	// Every is the time between turns; default 5 s.
 	Every time.Duration
 	// Asserted is the time budget that this process was configured with, if it was: a
-	// span that is not 0 must be the cell's, or Run ends with payment.ErrOtherBudget.
-	Asserted payment.TimeBudget
+	// span that is not 0 must be the cell's, or Run ends with outbox.ErrOtherBudget.
+	Asserted outbox.TimeBudget
 	// Grace is how long repairs wait after a server start or a gap in our own
 	// turns; default 20 s.
 	Grace time.Duration

@@ -8,7 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/service/servicetest"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
@@ -18,26 +18,26 @@ type idle struct {
 	*servicetest.Database
 }
 
-func (i *idle) CheckServer(ctx context.Context) (payment.Server, error) {
+func (i *idle) CheckServer(ctx context.Context) (outbox.Server, error) {
 	return i.Database.CheckServer(ctx)
 }
 
-func (i *idle) Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error) {
+func (i *idle) Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error) {
 	return i.Database.Recall(ctx, name, memory)
 }
 
-func (i *idle) Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error {
+func (i *idle) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
 	return i.Database.Suspend(ctx, name, cause, detail, lookedAt)
 }
 
-func (i *idle) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (i *idle) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return i.Database.Heartbeat(ctx, beat)
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Contract(t, servicetest.Subject{
-		New: func(_ *testing.T, database *servicetest.Database, asserted payment.TimeBudget) (service.Service, error) {
+		New: func(_ *testing.T, database *servicetest.Database, asserted outbox.TimeBudget) (service.Service, error) {
 			return reaper.New(reaper.Config{WorkerID: "reaper", Asserted: asserted}, &idle{Database: database}, nil, slog.New(slog.DiscardHandler))
 		},
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -12,7 +13,7 @@ import (
 // database may have forgotten sends, and the statement asks once more.
 func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
-	if err != nil && refused(err) && !errors.Is(err, payment.ErrLockTimeout) {
+	if err != nil && refused(err) && !errors.Is(err, outbox.ErrLockTimeout) {
 		expired, err = r.expireEach(ctx, result)
 	}
 	result.Expired = len(expired)
@@ -42,7 +43,7 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		switch {
 		case err == nil:
 			expired = append(expired, ended...)
-		case errors.Is(err, payment.ErrPutBack):
+		case errors.Is(err, outbox.ErrPutBack):
 			if err := r.setAside(ctx, result, []payment.ID{id}, err); err != nil {
 				return expired, err
 			}
@@ -62,7 +63,7 @@ func (r *Reaper) setAside(ctx context.Context, result *Result, ids []payment.ID,
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(service.SQLState(cause)))
+	aside, err := r.store.SetAside(ctx, ids, outbox.SetAsideCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
@@ -43,7 +44,7 @@ func newYard(t *testing.T, profile string) *yard {
 	t.Helper()
 	y := &yard{Cell: celltest.New(t), t: t}
 	y.ApplyProfile("bank", profile)
-	y.SetTimeBudget(payment.TimeBudget{
+	y.SetTimeBudget(outbox.TimeBudget{
 		ClaimTimeout: claimTimeout, StartWithin: 500 * time.Millisecond, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 10 * time.Second,
 	})
 	y.super, y.ingest, y.exec = y.Conn(t, ""), y.Conn(t, celltest.Ingest), y.executor()
@@ -127,9 +128,9 @@ func (y *yard) claim(worker string) []payment.Claim {
 	y.t.Helper()
 	version := y.ProfileInForce("bank")
 	y.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01' WHERE next_attempt_at < 'infinity'`)
-	result, err := y.exec.Turn(y.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
+	result, err := y.exec.Turn(y.t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: worker,
-		Lanes: []payment.Lane{{RailType: "bank", Free: 1000, ProfileVersion: version, RenderVersion: "render/1"}},
+		Lanes: []outbox.Lane{{RailType: "bank", Free: 1000, ProfileVersion: version, RenderVersion: "render/1"}},
 	}})
 	if err != nil {
 		y.t.Fatal(err)

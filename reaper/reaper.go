@@ -16,6 +16,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -23,19 +24,19 @@ import (
 // Store is what a reaper needs of the ledger.
 type Store interface {
 	// CheckServer refuses a server that may forget what it has committed.
-	CheckServer(ctx context.Context) (payment.Server, error)
+	CheckServer(ctx context.Context) (outbox.Server, error)
 	// Recall asks for what this reaper remembers as committed.
-	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
 	// Suspend says that the database may have forgotten what was committed.
-	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
+	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
-	Rails(ctx context.Context) ([]payment.RailRow, error)
+	Rails(ctx context.Context) ([]outbox.RailRow, error)
 	// Heartbeat says that this reaper is alive, and asks for the cell's time budget.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
+	Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
 	// StaleClaims reads the open claims that are due for repair, oldest first.
-	StaleClaims(ctx context.Context, query payment.StaleQuery) ([]payment.StaleClaim, error)
+	StaleClaims(ctx context.Context, query outbox.StaleQuery) ([]outbox.StaleClaim, error)
 	// Turn records; it claims nothing here.
-	Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error)
+	Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error)
 	// RecordLate weighs an outcome against late evidence.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
 	// CloseClaims removes claims in flight whose every member was answered.
@@ -104,8 +105,8 @@ type Reaper struct {
 
 	guard      *lineage.Guard
 	policies   map[string]rails.Profile
-	budget     payment.TimeBudget // of the last heartbeat
-	agreed     bool               // it was compared with what this process was configured with
+	budget     outbox.TimeBudget // of the last heartbeat
+	agreed     bool              // it was compared with what this process was configured with
 	graceUntil time.Time
 	lastTurn   time.Time
 	partsAt    time.Time
@@ -140,7 +141,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 		begun := time.Now()
 		result, err := r.RunOnce(ctx)
 		switch {
-		case payment.Unfit(err):
+		case outbox.Unfit(err):
 			return err
 		case err != nil && ctx.Err() == nil:
 			failures++
@@ -203,7 +204,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 // inGrace reports whether repairs have to wait: after a server start every
 // heartbeat is stale and every worker still holds answers to record; after a
 // gap in our own turns (a pause, a lost link) the same may be true.
-func (r *Reaper) inGrace(server payment.Server, now time.Time) bool {
+func (r *Reaper) inGrace(server outbox.Server, now time.Time) bool {
 	if gap := now.Sub(r.lastTurn); r.lastTurn.IsZero() || gap > max(3*r.config.Every, r.config.Grace) {
 		if server.Up() < r.config.Grace || !r.lastTurn.IsZero() {
 			r.graceUntil = now.Add(r.config.Grace)
@@ -292,7 +293,7 @@ func (r *Reaper) Ready() error {
 }
 
 func (r *Reaper) sendBeat(ctx context.Context, status string) error {
-	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(outbox.Heartbeat{
 		Name: r.config.WorkerID, Kind: "reaper", Host: r.config.Host, Version: r.config.Version, Status: status,
 	}))
 	if err != nil {

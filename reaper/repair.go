@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -51,8 +52,8 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 // holds up no other: what fails together is tried in halves, the younger one
 // first, for what is stuck has been so for long.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
-	turn, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes})
-	if errors.Is(err, payment.ErrCommitUnknown) {
+	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes})
+	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.watch.CommitUnknown()
 	}
 	switch {
@@ -105,10 +106,10 @@ func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *
 // refused reports whether the server answered with a refusal: then nothing
 // happened, and less at once may work. A broken link is no refusal.
 func refused(err error) bool {
-	return !errors.Is(err, payment.ErrCommitUnknown) && service.SQLState(err) != ""
+	return !errors.Is(err, outbox.ErrCommitUnknown) && service.SQLState(err) != ""
 }
 
-func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
+func (r *Reaper) outcome(found outbox.StaleClaim) payment.Outcome {
 	// A rail without a profile has the zero policy, which parks.
 	profile, ok := r.policies[found.Claim.RailType]
 	if !ok {
@@ -126,8 +127,8 @@ func (r *Reaper) outcome(found payment.StaleClaim) payment.Outcome {
 	return outcome
 }
 
-func (r *Reaper) staleQuery() payment.StaleQuery {
-	query := payment.StaleQuery{Budget: r.budget, Calls: make(map[string]time.Duration, len(r.policies)), Limit: r.config.Batch}
+func (r *Reaper) staleQuery() outbox.StaleQuery {
+	query := outbox.StaleQuery{Budget: r.budget, Calls: make(map[string]time.Duration, len(r.policies)), Limit: r.config.Batch}
 	for name, profile := range r.policies {
 		query.Calls[name] = profile.SendBudget()
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
@@ -237,7 +238,7 @@ func TestReapersAndALateWorker(t *testing.T) {
 		group.Go(func() {
 			for half := range 2 {
 				part := outcomes[half*len(outcomes)/2 : (half+1)*len(outcomes)/2]
-				result, err := worker.Turn(t.Context(), payment.Turn{Outcomes: part})
+				result, err := worker.Turn(t.Context(), outbox.Turn{Outcomes: part})
 				if err != nil {
 					t.Error(err)
 					return
@@ -294,8 +295,8 @@ func TestOneStuckRepair(t *testing.T) {
 	}
 	r := y.reaper()
 	result, err := r.RunOnce(t.Context())
-	if !errors.Is(err, payment.ErrLockTimeout) {
-		t.Errorf("got %v, want %v", err, payment.ErrLockTimeout)
+	if !errors.Is(err, outbox.ErrLockTimeout) {
+		t.Errorf("got %v, want %v", err, outbox.ErrLockTimeout)
 	}
 	same(t, "repaired", result.Repaired, 5)
 	same(t, "expired", result.Expired, 1)

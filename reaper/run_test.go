@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
@@ -29,43 +30,43 @@ type quiet struct {
 	expired int // that are due to be ended
 }
 
-func (q *quiet) CheckServer(context.Context) (payment.Server, error) {
+func (q *quiet) CheckServer(context.Context) (outbox.Server, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.unsafe:
-		return payment.Server{}, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+		return outbox.Server{}, fmt.Errorf("%w: in a test", outbox.ErrUnsafeServer)
 	case q.away:
-		return payment.Server{}, errors.New("away")
+		return outbox.Server{}, errors.New("away")
 	}
-	return payment.Server{StartedAt: q.up, Now: time.Now(), AcceptedAt: time.Now()}, nil
+	return outbox.Server{StartedAt: q.up, Now: time.Now(), AcceptedAt: time.Now()}, nil
 }
 
-func (q *quiet) Recall(context.Context, string, payment.Remembered) (payment.Recall, error) {
-	return payment.Recall{}, nil
+func (q *quiet) Recall(context.Context, string, outbox.Remembered) (outbox.Recall, error) {
+	return outbox.Recall{}, nil
 }
 
-func (q *quiet) Suspend(context.Context, string, payment.SuspensionCause, string, time.Time) error {
+func (q *quiet) Suspend(context.Context, string, outbox.SuspensionCause, string, time.Time) error {
 	return nil
 }
 
-func (q *quiet) Heartbeat(_ context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (q *quiet) Heartbeat(_ context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.status = beat.Kind + " " + beat.Status
-	return payment.Pulse{Beats: 1, Budget: payment.DefaultTimeBudget()}, nil
+	return outbox.Pulse{Beats: 1, Budget: outbox.DefaultTimeBudget()}, nil
 }
 
-func (q *quiet) StaleClaims(context.Context, payment.StaleQuery) ([]payment.StaleClaim, error) {
+func (q *quiet) StaleClaims(context.Context, outbox.StaleQuery) ([]outbox.StaleClaim, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.asked = append(q.asked, time.Now())
 	return nil, nil
 }
 
-func (q *quiet) Rails(context.Context) ([]payment.RailRow, error) { return nil, nil }
-func (q *quiet) Turn(context.Context, payment.Turn) (payment.TurnResult, error) {
-	return payment.TurnResult{}, nil
+func (q *quiet) Rails(context.Context) ([]outbox.RailRow, error) { return nil, nil }
+func (q *quiet) Turn(context.Context, outbox.Turn) (outbox.TurnResult, error) {
+	return outbox.TurnResult{}, nil
 }
 func (q *quiet) RecordLate(context.Context, payment.Outcome) (payment.Verdict, error) { return "", nil }
 func (q *quiet) CloseClaims(context.Context, []payment.ID) (int64, error)             { return 0, nil }
@@ -224,7 +225,7 @@ func TestRunEnds(t *testing.T) {
 		same(t, "heartbeat", q.status, "reaper stopped")
 
 		q.unsafe = true
-		if err := runQuiet(t, q).Run(t.Context()); !errors.Is(err, payment.ErrUnsafeServer) {
+		if err := runQuiet(t, q).Run(t.Context()); !errors.Is(err, outbox.ErrUnsafeServer) {
 			t.Errorf("run: %v", err)
 		}
 	})

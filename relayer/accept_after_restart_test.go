@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestAcceptedAfterAPlainRestart: while a suspension is open the server is started once more, and nothing more is
@@ -21,7 +21,7 @@ func TestAcceptedAfterAPlainRestart(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.Suspend(t.Context(), "another", payment.CauseRowsMissing, "by what another remembers", time.Now().Add(time.Hour)); err != nil {
+	if err := w.store.Suspend(t.Context(), "another", outbox.CauseRowsMissing, "by what another remembers", time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	w.unguarded(`UPDATE railhead.payment_outbox_suspensions SET server_started_at = server_started_at - interval '1 hour'`,

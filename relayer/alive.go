@@ -9,7 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // beat sends heartbeats until the context ends.
@@ -41,7 +41,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	r.beating.Lock()
 	defer r.beating.Unlock()
 	at := clock.Now()
-	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(payment.Heartbeat{
+	pulse, err := r.store.Heartbeat(ctx, r.guard.Beat(outbox.Heartbeat{
 		Name: r.config.WorkerID, Kind: "relayer", Host: r.config.Host, Version: r.config.Version,
 		Budget: r.budget.said(), Status: status, Activity: fmt.Sprintf("%d answers to record", r.waiting()),
 		Lanes: r.laneReports(),
@@ -54,7 +54,7 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 			r.lanes.lookAgain()
 			r.ring() // it is put in force with the lanes
 		}
-	case errors.Is(err, payment.ErrServerChanged):
+	case errors.Is(err, outbox.ErrServerChanged):
 		r.lanes.lookAgain()
 		r.ring() // and before anything is claimed
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // budget is the time budget of the cell as this relayer runs by it. It is safe for
@@ -19,18 +19,18 @@ import (
 // recorded within the shorter time of the two.
 type budget struct {
 	mu      sync.Mutex
-	offered payment.TimeBudget // by the last heartbeat
-	inForce payment.TimeBudget // version 0: none was yet
-	before  payment.TimeBudget // the longest spans of what was in force before; version 0: nothing was
-	finish  finish             // the shortest of it
-	heldAt  time.Time          // when the last of these went out of force
+	offered outbox.TimeBudget // by the last heartbeat
+	inForce outbox.TimeBudget // version 0: none was yet
+	before  outbox.TimeBudget // the longest spans of what was in force before; version 0: nothing was
+	finish  finish            // the shortest of it
+	heldAt  time.Time         // when the last of these went out of force
 }
 
 // finish is how long it may take until answers are recorded.
 type finish struct{ drain, record time.Duration }
 
 // current is what new claims are made by.
-func (b *budget) current() payment.TimeBudget {
+func (b *budget) current() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inForce
@@ -38,7 +38,7 @@ func (b *budget) current() payment.TimeBudget {
 
 // said is what a heartbeat says: nothing by which a claim may be open is longer.
 // Version 0, before the first: the row says what the cell has.
-func (b *budget) said() payment.TimeBudget {
+func (b *budget) said() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.holds() {
@@ -65,7 +65,7 @@ func (b *budget) finishNow() finish {
 
 // offer takes the answer to a heartbeat, and reports whether it is to be put in
 // force.
-func (b *budget) offer(offered payment.TimeBudget) (isNew bool) {
+func (b *budget) offer(offered outbox.TimeBudget) (isNew bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.offered = offered
@@ -73,7 +73,7 @@ func (b *budget) offer(offered payment.TimeBudget) (isNew bool) {
 }
 
 // next is what was offered last.
-func (b *budget) next() payment.TimeBudget {
+func (b *budget) next() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.offered
@@ -81,7 +81,7 @@ func (b *budget) next() payment.TimeBudget {
 
 // putInForce makes a budget that every lane fits the current one. It must be the
 // one that the last heartbeat said.
-func (b *budget) putInForce(next payment.TimeBudget) {
+func (b *budget) putInForce(next outbox.TimeBudget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if next == b.inForce {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -20,11 +21,11 @@ const longestCall = 10 * time.Second
 // reaper's rule is that of ledger/sql/stale_claims.sql, which TestStaleByTheLongerBudget
 // holds against the rows.
 type race struct {
-	fault  string             // what must not be, and was
-	cell   payment.TimeBudget // the setting
-	row    payment.TimeBudget // what the sender's heartbeat says
-	tickAt time.Time          // when it said so
-	reaper payment.TimeBudget // the setting as the reaper read it last
+	fault  string            // what must not be, and was
+	cell   outbox.TimeBudget // the setting
+	row    outbox.TimeBudget // what the sender's heartbeat says
+	tickAt time.Time         // when it said so
+	reaper outbox.TimeBudget // the setting as the reaper read it last
 	sender *Relayer
 	claims []*raceClaim
 }
@@ -32,17 +33,17 @@ type race struct {
 type raceClaim struct {
 	begun   clock.Moment
 	at      time.Time
-	by      payment.TimeBudget
+	by      outbox.TimeBudget
 	finish  time.Duration // the longest that recording an answer could take, until there was one
 	started time.Time
 	taken   bool
 }
 
-func drawBudget(t *rapid.T) payment.TimeBudget {
+func drawBudget(t *rapid.T) outbox.TimeBudget {
 	span := func(name string) time.Duration {
 		return time.Duration(rapid.IntRange(1, 40).Draw(t, name)) * time.Second
 	}
-	b := payment.TimeBudget{
+	b := outbox.TimeBudget{
 		StartWithin: span("start_within"), RecordWithin: span("record_within"), Drain: span("drain"), HeartbeatStale: span("heartbeat_stale"),
 	}
 	b.ClaimTimeout = b.StartWithin + longestCall + b.RecordWithin + b.Drain + span("claim timeout beyond that")
@@ -52,7 +53,7 @@ func drawBudget(t *rapid.T) payment.TimeBudget {
 	return b
 }
 
-func (r *race) set(next payment.TimeBudget) {
+func (r *race) set(next outbox.TimeBudget) {
 	next.Version = r.cell.Version + 1
 	r.cell = next
 }
@@ -182,12 +183,12 @@ func drawStep(t *rapid.T) func(*race) {
 func TestShorterBudgetIsSaidLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		long := payment.DefaultTimeBudget()
-		short := payment.TimeBudget{
+		long := outbox.DefaultTimeBudget()
+		short := outbox.TimeBudget{
 			Version: 2, ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: time.Second, Drain: time.Second, HeartbeatStale: 3 * time.Second,
 		}
 		var b budget
-		take := func(next payment.TimeBudget) {
+		take := func(next outbox.TimeBudget) {
 			if !b.offer(next) {
 				t.Errorf("version %d is nothing new", next.Version)
 			}
@@ -196,7 +197,7 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 				t.Errorf("version %d is new again", next.Version)
 			}
 		}
-		says := func(what string, want payment.TimeBudget) {
+		says := func(what string, want outbox.TimeBudget) {
 			t.Helper()
 			if said := b.said(); said != want {
 				t.Errorf("%s: says %+v, want %+v", what, said, want)
@@ -231,10 +232,10 @@ func TestShorterBudgetIsSaidLater(t *testing.T) {
 func TestLongerBudgetIsNotForOldClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		short, long := payment.DefaultTimeBudget(), payment.DefaultTimeBudget()
+		short, long := outbox.DefaultTimeBudget(), outbox.DefaultTimeBudget()
 		long.Version, long.StartWithin = 2, time.Minute
 		for name, c := range map[string]struct {
-			by, now payment.TimeBudget
+			by, now outbox.TimeBudget
 			starts  bool
 		}{
 			"made by the longer, still in force":       {long, long, true},

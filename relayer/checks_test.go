@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
@@ -151,7 +152,7 @@ func TestExpiredResend(t *testing.T) {
 func TestResendExpiresBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	w.setBudget(func(b *payment.TimeBudget) {
+	w.setBudget(func(b *outbox.TimeBudget) {
 		b.StartWithin, b.ClaimTimeout, b.HeartbeatStale = 30*time.Second, 2*time.Minute, 30*time.Second
 	})
 	w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "retry": {"max_sends": 5, "base": "1h", "cap": "1h"},
@@ -187,7 +188,7 @@ func TestOldClaimIsNotSent(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	slow := newHesitant()
 	w.wrap = slow.around
-	w.setBudget(func(b *payment.TimeBudget) { b.StartWithin = 300 * time.Millisecond })
+	w.setBudget(func(b *outbox.TimeBudget) { b.StartWithin = 300 * time.Millisecond })
 	w.run(config())
 	id := w.enqueue("the one")
 	<-slow.arrived
@@ -203,7 +204,7 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	config := config()
 	config.HeartbeatEvery = 50 * time.Millisecond
-	w.setBudget(func(b *payment.TimeBudget) { b.HeartbeatStale = 300 * time.Millisecond })
+	w.setBudget(func(b *outbox.TimeBudget) { b.HeartbeatStale = 300 * time.Millisecond })
 	store := newFaulty(w.store)
 	r := w.runWith(config, store, w.bell())
 	first := w.enqueue("first")

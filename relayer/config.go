@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Config says how a relayer works. The zero value of every field but WorkerID
@@ -33,8 +33,8 @@ type Config struct {
 	// RecordMax bounds the outcomes of one turn, 1 to 5,000; default 500.
 	RecordMax int
 	// Asserted is the time budget that this process was configured with, if it was: a
-	// span that is not 0 must be the cell's, or Run ends with payment.ErrOtherBudget.
-	Asserted payment.TimeBudget
+	// span that is not 0 must be the cell's, or Run ends with outbox.ErrOtherBudget.
+	Asserted outbox.TimeBudget
 	// HeartbeatEvery is the time between heartbeats, at most a third of the cell's
 	// heartbeat_stale, or one slow beat would stop all sending; default 2 s.
 	HeartbeatEvery time.Duration

@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/service/servicetest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/relayer"
@@ -16,13 +17,13 @@ import (
 // idle is a ledger without rails, on a database that a test takes away.
 type idle struct{ *servicetest.Database }
 
-func (i idle) Rails(ctx context.Context) ([]payment.RailRow, error) { return nil, i.Reach(ctx) }
+func (i idle) Rails(ctx context.Context) ([]outbox.RailRow, error) { return nil, i.Reach(ctx) }
 
-func (i idle) Turn(ctx context.Context, _ payment.Turn) (payment.TurnResult, error) {
-	return payment.TurnResult{}, i.Reach(ctx)
+func (i idle) Turn(ctx context.Context, _ outbox.Turn) (outbox.TurnResult, error) {
+	return outbox.TurnResult{}, i.Reach(ctx)
 }
 
-func (i idle) ClaimOnly(ctx context.Context, _ payment.ClaimRequest, _ []payment.ID) ([]payment.Claim, error) {
+func (i idle) ClaimOnly(ctx context.Context, _ outbox.ClaimRequest, _ []payment.ID) ([]payment.Claim, error) {
 	return nil, i.Reach(ctx)
 }
 
@@ -58,7 +59,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(rails.Profile) (rails.Rail, error) { return nil, relayer.ErrNotServed }
 	servicetest.Contract(t, servicetest.Subject{
-		New: func(_ *testing.T, database *servicetest.Database, asserted payment.TimeBudget) (service.Service, error) {
+		New: func(_ *testing.T, database *servicetest.Database, asserted outbox.TimeBudget) (service.Service, error) {
 			config := relayer.Config{WorkerID: "relayer", Asserted: asserted}
 			return relayer.New(config, idle{database}, stillBell{}, open, nil, slog.New(slog.DiscardHandler))
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -194,7 +195,7 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 // By is the time budget that the claim was made by. Of its start_within and the
 // present one the shorter counts: the reaper may have weighed the claim by the one
 // before a longer one came.
-func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clock.Moment, by payment.TimeBudget) error {
+func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clock.Moment, by outbox.TimeBudget) error {
 	now := r.budget.current()
 	startWithin := min(by.StartWithin, now.StartWithin)
 	switch age := begun.Age(); {

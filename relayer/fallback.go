@@ -9,6 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -63,7 +64,7 @@ func (r *stream) recordAlone(ctx context.Context) error {
 		return nil
 	}
 	begun := time.Now()
-	result, err := r.store.Turn(ctx, payment.Turn{Outcomes: outcomes, Finished: finished})
+	result, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished})
 	if err == nil {
 		r.settle(outcomes, result.Late)
 		r.watch.Turn(len(outcomes), time.Since(begun))
@@ -77,7 +78,7 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	stuck := 0
 	for n, outcome := range outcomes {
 		one := []payment.Outcome{outcome}
-		result, err := r.store.Turn(ctx, payment.Turn{Outcomes: one})
+		result, err := r.store.Turn(ctx, outbox.Turn{Outcomes: one})
 		r.doubt(err)
 		switch {
 		case err == nil:
@@ -121,11 +122,11 @@ func (r *stream) claimHalves(ctx, sends context.Context, name string, held *rese
 	}
 }
 
-func (r *stream) claimOnce(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+func (r *stream) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
 	claims, err := r.store.ClaimOnly(ctx, claim, only)
 	r.doubt(err)
-	if errors.Is(err, payment.ErrCommitUnknown) {
+	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.doubts = append(r.doubts, doubt{claim: claim.ClaimID, since: clock.Now()})
 	}
 	return claims, err
@@ -158,7 +159,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 		case err == nil:
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
-		case payment.IsPutBack(service.SQLState(err)):
+		case outbox.IsPutBack(service.SQLState(err)):
 			if err := r.setAsidePutBack(ctx, name, err); err != nil {
 				return err
 			}
@@ -194,7 +195,7 @@ func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) er
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, payment.SetAsideCode(service.SQLState(cause)))
+	aside, err := r.store.SetAside(ctx, ids, outbox.SetAsideCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func away(err error) bool {
 	if err == nil {
 		return false
 	}
-	if errors.Is(err, payment.ErrCommitUnknown) {
+	if errors.Is(err, outbox.ErrCommitUnknown) {
 		return true
 	}
 	state := service.SQLState(err)
@@ -228,5 +229,5 @@ func away(err error) bool {
 // rowsFault reports whether the server refused what it was given, so that other
 // rows may fare better.
 func rowsFault(err error) bool {
-	return err != nil && !away(err) && !errors.Is(err, payment.ErrLockTimeout)
+	return err != nil && !away(err) && !errors.Is(err, outbox.ErrLockTimeout)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -274,9 +275,9 @@ func TestServersFault(t *testing.T) {
 func TestLateOutcomeThatCantGoIn(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"forgotten": fmt.Errorf("%w: restored", payment.ErrNotFound),
+		"forgotten": fmt.Errorf("%w: restored", outbox.ErrNotFound),
 		"refused":   &pgconn.PgError{Code: "23514"},
-		"locked":    fmt.Errorf("%w: %w", payment.ErrLockTimeout, &pgconn.PgError{Code: "55P03"}),
+		"locked":    fmt.Errorf("%w: %w", outbox.ErrLockTimeout, &pgconn.PgError{Code: "55P03"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/relayer"
 )
@@ -64,7 +65,7 @@ func (f *faulty) count(call string) int {
 func (f *faulty) refuse(refusal *pgconn.PgError) {
 	f.refusal = refusal
 	if refusal.Code == "55P03" {
-		f.refusal = fmt.Errorf("%w: %w", payment.ErrLockTimeout, refusal)
+		f.refusal = fmt.Errorf("%w: %w", outbox.ErrLockTimeout, refusal)
 	}
 }
 
@@ -101,22 +102,22 @@ func (f *faulty) around(call string, do func() error) error {
 		}
 	}
 	if strings.HasPrefix(call, "Turn") || call == "ClaimOnly" {
-		return fmt.Errorf("%w: %w", payment.ErrCommitUnknown, err)
+		return fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, err)
 	}
 	return err
 }
 
-func (f *faulty) CheckServer(ctx context.Context) (server payment.Server, err error) {
+func (f *faulty) CheckServer(ctx context.Context) (server outbox.Server, err error) {
 	err = f.around("CheckServer", func() (err error) { server, err = f.Store.CheckServer(ctx); return err })
 	return server, err
 }
 
-func (f *faulty) Rails(ctx context.Context) (rows []payment.RailRow, err error) {
+func (f *faulty) Rails(ctx context.Context) (rows []outbox.RailRow, err error) {
 	err = f.around("Rails", func() (err error) { rows, err = f.Store.Rails(ctx); return err })
 	return rows, err
 }
 
-func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) (pulse payment.Pulse, err error) {
+func (f *faulty) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (pulse outbox.Pulse, err error) {
 	err = f.around("Heartbeat", func() (err error) {
 		pulse, err = f.Store.Heartbeat(ctx, beat)
 		return err
@@ -124,19 +125,19 @@ func (f *faulty) Heartbeat(ctx context.Context, beat payment.Heartbeat) (pulse p
 	return pulse, err
 }
 
-func (f *faulty) Turn(ctx context.Context, turn payment.Turn) (result payment.TurnResult, err error) {
+func (f *faulty) Turn(ctx context.Context, turn outbox.Turn) (result outbox.TurnResult, err error) {
 	call := "Turn"
 	if len(turn.Outcomes) > 0 && f.loses("Turn with outcomes") {
 		call = "Turn with outcomes"
 	}
 	err = f.around(call, func() (err error) { result, err = f.Store.Turn(ctx, turn); return err })
 	if err != nil {
-		return payment.TurnResult{}, err
+		return outbox.TurnResult{}, err
 	}
 	return result, nil
 }
 
-func (f *faulty) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) (claims []payment.Claim, err error) {
+func (f *faulty) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) (claims []payment.Claim, err error) {
 	err = f.around("ClaimOnly", func() (err error) { claims, err = f.Store.ClaimOnly(ctx, claim, only); return err })
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ type forgetful struct {
 	asked       atomic.Int64
 }
 
-func (f *forgetful) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (f *forgetful) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	var late, rest []payment.Outcome
 	for _, outcome := range turn.Outcomes {
 		if outcome.Claim.InstructionID == f.instruction {
@@ -222,14 +223,14 @@ type unsure struct {
 	left      atomic.Int64
 }
 
-func (u *unsure) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
-	unknown := fmt.Errorf("%w: %w", payment.ErrCommitUnknown, errLink)
+func (u *unsure) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
+	unknown := fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, errLink)
 	if !u.committed && len(turn.Claim.Lanes) > 0 && u.left.Add(-1) >= 0 {
-		return payment.TurnResult{}, unknown
+		return outbox.TurnResult{}, unknown
 	}
 	result, err := u.Store.Turn(ctx, turn)
 	if u.committed && err == nil && len(result.Claims) > 0 && u.left.Add(-1) >= 0 {
-		return payment.TurnResult{}, unknown
+		return outbox.TurnResult{}, unknown
 	}
 	return result, err
 }
@@ -242,10 +243,10 @@ type overtaken struct {
 	work sync.WaitGroup
 }
 
-func (o *overtaken) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (o *overtaken) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	if len(turn.Outcomes) > 0 || len(turn.Claim.Lanes) == 0 || o.left.Add(-1) < 0 {
 		return o.Store.Turn(ctx, turn)
 	}
 	o.work.Go(func() { _, _ = o.Store.Turn(context.WithoutCancel(ctx), turn) })
-	return payment.TurnResult{}, fmt.Errorf("%w: %w", payment.ErrCommitUnknown, errLink)
+	return outbox.TurnResult{}, fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, errLink)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
@@ -98,14 +99,14 @@ func config() relayer.Config {
 }
 
 // budget is the time budget of a world that sets no other.
-func budget() payment.TimeBudget {
-	return payment.TimeBudget{
+func budget() outbox.TimeBudget {
+	return outbox.TimeBudget{
 		ClaimTimeout: 40 * time.Second, StartWithin: 2 * time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 2 * time.Second,
 	}
 }
 
 // setBudget changes one, before any relayer runs.
-func (w *world) setBudget(change func(*payment.TimeBudget)) {
+func (w *world) setBudget(change func(*outbox.TimeBudget)) {
 	w.t.Helper()
 	b := budget()
 	change(&b)

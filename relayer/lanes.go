@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/schedule"
@@ -81,7 +82,7 @@ func (r *Relayer) refreshLanes(ctx context.Context) error {
 // takeLanes opens the lanes of what was read, under next if that is still the last
 // heartbeat's: none is sent meanwhile. Taken is false where rows and budget are
 // not of one time; at last, a profile that breaks the budget is an error.
-func (r *Relayer) takeLanes(ctx context.Context, rows []payment.RailRow, next payment.TimeBudget, last bool) (taken bool, err error) {
+func (r *Relayer) takeLanes(ctx context.Context, rows []outbox.RailRow, next outbox.TimeBudget, last bool) (taken bool, err error) {
 	r.beating.Lock()
 	defer r.beating.Unlock()
 	if next != r.budget.next() || !last && breaksBudget(rows, next) {
@@ -90,7 +91,7 @@ func (r *Relayer) takeLanes(ctx context.Context, rows []payment.RailRow, next pa
 	return true, r.openLanes(ctx, rows, next)
 }
 
-func breaksBudget(rows []payment.RailRow, budget payment.TimeBudget) bool {
+func breaksBudget(rows []outbox.RailRow, budget outbox.TimeBudget) bool {
 	for _, row := range rows {
 		if profile, err := rails.ParseProfile(row.Profile); err == nil && profile.CheckBudget(budget) != nil {
 			return true
@@ -99,7 +100,7 @@ func breaksBudget(rows []payment.RailRow, budget payment.TimeBudget) bool {
 	return false
 }
 
-func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next payment.TimeBudget) error {
+func (r *Relayer) openLanes(ctx context.Context, rows []outbox.RailRow, next outbox.TimeBudget) error {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *Relayer) openLanes(ctx context.Context, rows []payment.RailRow, next pa
 	return errors.Join(all...)
 }
 
-func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next payment.TimeBudget) error {
+func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outbox.TimeBudget) error {
 	l := &r.lanes
 	current := l.byRail[row.RailType]
 	if current != nil {
@@ -191,7 +192,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row payment.RailRow, next pay
 
 // note takes what a row says of a lane in addition to a new profile. A restore may have
 // given the number of its profile to another.
-func (l *lane) note(row payment.RailRow) {
+func (l *lane) note(row outbox.RailRow) {
 	l.paused, l.suspended, l.rules = row.Paused, row.Suspended, row.DoubtedUnder
 	l.outdated = row.ProfileVersion == l.profile.Version && !bytes.Equal(row.Profile, l.read)
 	l.wentBack = l.wentBack || l.outdated || row.ProfileVersion < l.profile.Version

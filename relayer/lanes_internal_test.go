@@ -3,7 +3,7 @@ package relayer
 import (
 	"testing"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 )
 
@@ -20,7 +20,7 @@ func TestWentBackStays(t *testing.T) {
 		{2, false, false}, {2, true, false}, {2, false, false}, // a suspension that forgot nothing here
 		{1, true, true}, {1, false, true}, {2, true, true},
 	} {
-		one.note(payment.RailRow{ProfileVersion: row.version, Profile: []byte{byte('0' + row.version)}, Suspended: row.suspended})
+		one.note(outbox.RailRow{ProfileVersion: row.version, Profile: []byte{byte('0' + row.version)}, Suspended: row.suspended})
 		if one.wentBack != row.wentBack {
 			t.Errorf("row %d, %+v: went back %t", n, row, one.wentBack)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/internal/lineage"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -22,7 +23,7 @@ type contended struct {
 
 func (c *contended) RecordLate(_ context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	if outcome.Claim.OutboxID != c.free {
-		return "", errors.Join(payment.ErrContended, &pgconn.PgError{Code: payment.StateContended})
+		return "", errors.Join(outbox.ErrContended, &pgconn.PgError{Code: outbox.StateContended})
 	}
 	c.recorded = true
 	return payment.VerdictIn, nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // putBack forgets the claims and lets what was sent wait as it did, as a storage snapshot of the same timeline does.
@@ -37,7 +37,7 @@ func TestMemoryOfLongAgo(t *testing.T) {
 			// All of it is `age` ago; the snapshot has the first heartbeat, and no claim.
 			w.unguarded(putBack, forgetClaims, acceptedLongAgo, fmt.Sprintf(`UPDATE railhead.outbox_heartbeats SET beats = 1, status = 'running',
 				server_started_at = server_started_at - interval '3 days', last_tick_at = now() - interval '%d seconds'`, int((age+time.Minute).Seconds())))
-			var memory payment.Remembered
+			var memory outbox.Remembered
 			if err := json.Unmarshal([]byte(read(t, config.StateFile)), &memory); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -65,11 +66,11 @@ func Failures() []Failure {
 
 func failureOf(err error) Failure {
 	switch {
-	case errors.Is(err, payment.ErrCommitUnknown):
+	case errors.Is(err, outbox.ErrCommitUnknown):
 		return FailedCommitUnknown
-	case errors.Is(err, payment.ErrServerChanged):
+	case errors.Is(err, outbox.ErrServerChanged):
 		return FailedServer
-	case errors.Is(err, payment.ErrLockTimeout):
+	case errors.Is(err, outbox.ErrLockTimeout):
 		return FailedLock
 	case away(err):
 		return FailedLink
@@ -86,7 +87,7 @@ func (r *Relayer) failed(err error) {
 
 // doubt tells of a lost commit.
 func (r *Relayer) doubt(err error) {
-	if errors.Is(err, payment.ErrCommitUnknown) {
+	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.watch.CommitUnknown()
 	}
 }
@@ -120,16 +121,16 @@ func (r *Relayer) Lanes() []LaneState {
 }
 
 // laneReports is Lanes as heartbeats say it.
-func (r *Relayer) laneReports() []payment.LaneReport {
+func (r *Relayer) laneReports() []outbox.LaneReport {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	reports := make([]payment.LaneReport, 0, len(l.byRail))
+	reports := make([]outbox.LaneReport, 0, len(l.byRail))
 	for _, name := range slices.Sorted(maps.Keys(l.byRail)) {
 		one := l.byRail[name]
 		allowed, _ := r.allows(one)
-		report := payment.LaneReport{
+		report := outbox.LaneReport{
 			RailType: name, ProfileVersion: one.profile.Version, Slots: one.guard.Limit(), Calls: one.guard.InFlight(),
 			Breaker: string(one.guard.State()), Rate: one.guard.Rate(),
 			StoppedMS: one.queue.StoppedFor(now).Milliseconds(),

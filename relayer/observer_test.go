@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
 	"github.com/railhead-pay/railhead/relayer"
@@ -116,9 +116,9 @@ func TestBellState(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[relayer.Failure]error{
-		relayer.FailedCommitUnknown: fmt.Errorf("in a test: %w", payment.ErrCommitUnknown),
+		relayer.FailedCommitUnknown: fmt.Errorf("in a test: %w", outbox.ErrCommitUnknown),
 		relayer.FailedLink:          errors.New("broken pipe"),
-		relayer.FailedLock:          fmt.Errorf("in a test: %w", payment.ErrLockTimeout),
+		relayer.FailedLock:          fmt.Errorf("in a test: %w", outbox.ErrLockTimeout),
 	} {
 		t.Run(string(want), func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ func TestFailures(t *testing.T) {
 			w.runWith(config(), &failing{Store: w.store, err: err}, w.bell())
 			w.enqueue("waits")
 			w.seen.awaitMore(t, "failed "+string(want), 1)
-			if errors.Is(err, payment.ErrCommitUnknown) {
+			if errors.Is(err, outbox.ErrCommitUnknown) {
 				w.seen.awaitMore(t, "commit unknown", 1) // it is told after the failure
 			} else if w.seen.count("commit unknown") > 0 {
 				t.Error("a lost commit was told of")
@@ -141,6 +141,6 @@ type failing struct {
 	err error
 }
 
-func (f *failing) Turn(context.Context, payment.Turn) (payment.TurnResult, error) {
-	return payment.TurnResult{}, f.err
+func (f *failing) Turn(context.Context, outbox.Turn) (outbox.TurnResult, error) {
+	return outbox.TurnResult{}, f.err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/relayer"
@@ -20,7 +21,7 @@ type counted struct {
 	both                       int // recorded and claimed
 }
 
-func (c *counted) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (c *counted) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	result, err := c.Store.Turn(ctx, turn)
 	c.mu.Lock()
 	defer c.mu.Unlock()

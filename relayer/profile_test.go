@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/relayer"
 )
 
@@ -106,7 +106,7 @@ func TestConfiguration(t *testing.T) {
 func TestBudgetIsTheCells(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	w.setBudget(func(b *payment.TimeBudget) {
+	w.setBudget(func(b *outbox.TimeBudget) {
 		b.ClaimTimeout, b.StartWithin, b.Drain, b.RecordWithin = 8*time.Second, 2*time.Second, time.Second, time.Second
 	})
 	slow := newHesitant()
@@ -143,7 +143,7 @@ func TestLongerBudgetThenSlowerProfile(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	config := config()
 	config.HeartbeatEvery = time.Minute
-	w.setBudget(func(b *payment.TimeBudget) { b.HeartbeatStale = time.Hour })
+	w.setBudget(func(b *outbox.TimeBudget) { b.HeartbeatStale = time.Hour })
 	w.run(config)
 	w.seen.awaitCount(t, "breaker CLOSED", 1)
 	w.do(`SELECT railhead.set_time_budget('{"claim_timeout": 300000}', 'longer')`)
@@ -161,7 +161,7 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	config := config()
-	config.Asserted = payment.TimeBudget{ClaimTimeout: time.Minute, Drain: 3 * time.Second}
+	config.Asserted = outbox.TimeBudget{ClaimTimeout: time.Minute, Drain: 3 * time.Second}
 	r, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err = r.Run(ctx)
-	if !errors.Is(err, payment.ErrOtherBudget) {
+	if !errors.Is(err, outbox.ErrOtherBudget) {
 		t.Fatalf("run: %v", err)
 	}
 	for _, want := range []string{"claim_timeout is 1m here and 40s in the cell", "RAILHEAD_CLAIM_TIMEOUT", "railhead settings set claim_timeout 1m --reason"} {

@@ -28,7 +28,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Relayer claims and dispatches. Make one with New, then call Run once.
@@ -138,7 +138,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			r.ready.Accept()
 			return nil
 		}
-		if payment.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
+		if outbox.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
 			r.sayStopped()
 			return err
 		}

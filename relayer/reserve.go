@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/schedule"
@@ -11,8 +12,8 @@ import (
 
 // reservation is what one lane may claim in a turn.
 type reservation struct {
-	server  payment.Server // that the lane was free to be claimed on
-	budget  payment.TimeBudget
+	server  outbox.Server // that the lane was free to be claimed on
+	budget  outbox.TimeBudget
 	goesOn  bool // although a suspension is open
 	lane    *lane
 	ask     schedule.Ask
@@ -100,10 +101,10 @@ func (l *lanes) backlog() bool {
 }
 
 // request turns reservations into a claim.
-func (r *Relayer) request(reserved map[string]*reservation) payment.ClaimRequest {
-	claim := payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
+func (r *Relayer) request(reserved map[string]*reservation) outbox.ClaimRequest {
+	claim := outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
 	for name, each := range reserved {
-		lane := payment.Lane{
+		lane := outbox.Lane{
 			RailType: name, Free: len(each.permits),
 			ProfileVersion: each.lane.profile.Version, RenderVersion: each.lane.rail.RenderVersion(), GoesOn: each.goesOn,
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -73,7 +74,7 @@ func TestResendThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(20 * time.Second)}.WithDefaults() // 18 s to be used
-		held := &reservation{lane: &lane{rail: nowhere{}}, budget: payment.DefaultTimeBudget()}
+		held := &reservation{lane: &lane{rail: nowhere{}}, budget: outbox.DefaultTimeBudget()}
 		held.lane.profile.Policy = policy
 		held.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}
 		now := time.Now()
@@ -84,8 +85,8 @@ func TestResendThatArrivesLate(t *testing.T) {
 		print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 		claim.Fingerprint = print[:]
 		r := &Relayer{}
-		r.budget.offer(payment.DefaultTimeBudget())
-		r.budget.putInForce(payment.DefaultTimeBudget())
+		r.budget.offer(outbox.DefaultTimeBudget())
+		r.budget.putInForce(outbox.DefaultTimeBudget())
 		r.beatAt.Store(new(clock.Now()))
 		resend, stopped := r.sendOf(held, claim, clock.Now())
 		if stopped != nil {

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -73,7 +73,7 @@ func TestDrainTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "SAME_KEY", "key_window": "24h", "timeouts": {"response_header": "10s"}`))
 	w.faults(railsim.Fault{Kind: railsim.HangAfter})
-	w.setBudget(func(b *payment.TimeBudget) { b.Drain = 300 * time.Millisecond })
+	w.setBudget(func(b *outbox.TimeBudget) { b.Drain = 300 * time.Millisecond })
 	r := w.run(config())
 	id := w.enqueue("the one")
 	w.seen.await(t, func() error { return wantOne(w.executions(id)) })
@@ -97,7 +97,7 @@ func TestShutdownWithoutADatabase(t *testing.T) {
 	slow := newHesitant()
 	w.wrap = slow.around
 	store := newFaulty(w.store)
-	w.setBudget(func(b *payment.TimeBudget) { b.Drain, b.RecordWithin = 100*time.Millisecond, 500*time.Millisecond })
+	w.setBudget(func(b *outbox.TimeBudget) { b.Drain, b.RecordWithin = 100*time.Millisecond, 500*time.Millisecond })
 	r := w.runWith(config(), store, w.bell())
 	id := w.enqueue("the one")
 	<-slow.arrived
@@ -118,7 +118,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	before := goleak.IgnoreCurrent()
 	w.faults(railsim.Fault{Kind: railsim.HangAfter, Probability: 0.3}, railsim.Fault{Kind: railsim.DropAfter, Probability: 0.3})
-	w.setBudget(func(b *payment.TimeBudget) { b.Drain = 200 * time.Millisecond })
+	w.setBudget(func(b *outbox.TimeBudget) { b.Drain = 200 * time.Millisecond })
 	r := w.run(config())
 	for n := range 40 {
 		w.enqueue(fmt.Sprintf("instruction-%d", n))

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -45,7 +45,7 @@ func TestRefusalInHandAtShutdown(t *testing.T) {
 	t.Cleanup(func() { bank.Close() })
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", fastProfile)
-	w.setBudget(func(b *payment.TimeBudget) { b.Drain, b.RecordWithin = 10*time.Second, 5*time.Second })
+	w.setBudget(func(b *outbox.TimeBudget) { b.Drain, b.RecordWithin = 10*time.Second, 5*time.Second })
 	w.store, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)

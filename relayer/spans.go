@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/railhead-pay/railhead/internal/tracing"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -62,7 +63,7 @@ type tracedStore struct {
 // Turn is one span with a child for each of its two parts, which share one
 // transaction and therefore last as long as each other. A look that finds nothing
 // due makes no span.
-func (s tracedStore) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (s tracedStore) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	begun := time.Now()
 	if len(turn.Outcomes) == 0 {
 		result, err := s.Store.Turn(ctx, turn)
@@ -83,7 +84,7 @@ func (s tracedStore) Turn(ctx context.Context, turn payment.Turn) (payment.TurnR
 	return result, err
 }
 
-func (s tracedStore) end(span trace.Span, turn payment.Turn, result payment.TurnResult, err error) {
+func (s tracedStore) end(span trace.Span, turn outbox.Turn, result outbox.TurnResult, err error) {
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Outcomes.Int(len(turn.Outcomes)), tracing.Lanes.Int(len(turn.Claim.Lanes)),
 			tracing.Claims.Int(len(result.Claims)))
@@ -92,7 +93,7 @@ func (s tracedStore) end(span trace.Span, turn payment.Turn, result payment.Turn
 	span.End()
 }
 
-func (s tracedStore) claimed(ctx context.Context, asked payment.ClaimRequest, claims []payment.Claim, begun time.Time, err error) {
+func (s tracedStore) claimed(ctx context.Context, asked outbox.ClaimRequest, claims []payment.Claim, begun time.Time, err error) {
 	_, span := s.tracer.Start(ctx, tracing.Claim, trace.WithTimestamp(begun))
 	if span.IsRecording() {
 		span.SetAttributes(tracing.ClaimID.String(asked.ClaimID.String()), tracing.WorkerID.String(asked.WorkerID),
@@ -113,7 +114,7 @@ func (s tracedStore) recorded(ctx context.Context, outcomes []payment.Outcome, b
 }
 
 // ClaimOnly is a claim without a turn: what is done after one that failed.
-func (s tracedStore) ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+func (s tracedStore) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	begun := time.Now()
 	claims, err := s.Store.ClaimOnly(ctx, claim, only)
 	s.claimed(ctx, claim, claims, begun, err)

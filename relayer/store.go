@@ -4,31 +4,32 @@ import (
 	"context"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
 
 // Store is what a relayer needs of the ledger, in the order in which it needs it.
 type Store interface {
-	// CheckServer refuses, with payment.ErrUnsafeServer, a server that may
+	// CheckServer refuses, with outbox.ErrUnsafeServer, a server that may
 	// forget what it has committed.
-	CheckServer(ctx context.Context) (payment.Server, error)
+	CheckServer(ctx context.Context) (outbox.Server, error)
 	// Recall asks for what this relayer remembers as committed.
-	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
 	// Suspend says that the database may have forgotten what was committed.
-	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
+	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
-	Rails(ctx context.Context) ([]payment.RailRow, error)
+	Rails(ctx context.Context) ([]outbox.RailRow, error)
 	// Heartbeat says that this relayer is alive and by which time budget it runs, and
 	// asks for the cell's.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
+	Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
 	// Turn records outcomes and claims what fits, in one transaction. After
-	// payment.ErrCommitUnknown it may have happened; after any other error it
+	// outbox.ErrCommitUnknown it may have happened; after any other error it
 	// has not.
-	Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error)
+	Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error)
 	// ClaimOnly claims of the lanes' due instructions only those that are named;
 	// nil: any.
-	ClaimOnly(ctx context.Context, claim payment.ClaimRequest, only []payment.ID) ([]payment.Claim, error)
+	ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error)
 	// DueIDs names what a claim of the rail takes first: so many heads of each
 	// priority.
 	DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error)

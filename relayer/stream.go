@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ func (r *stream) loop(ctx, sends context.Context) error {
 		}
 		claimed, err := r.turn(ctx, sends, pause.look || r.owesLook)
 		pause.after(claimed, err, r)
-		if payment.Unfit(err) {
+		if outbox.Unfit(err) {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 	"github.com/railhead-pay/railhead/relayer"
@@ -62,7 +63,7 @@ func (w *world) accept() {
 	}
 }
 
-func (w *world) awaitSuspended(cause payment.SuspensionCause) {
+func (w *world) awaitSuspended(cause outbox.SuspensionCause) {
 	w.t.Helper()
 	w.awaitText(string(cause), `SELECT coalesce((SELECT cause FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL), '')`)
 }
@@ -73,13 +74,13 @@ func (w *world) awaitSuspended(cause payment.SuspensionCause) {
 func TestFailoverSuspends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		cause   payment.SuspensionCause
+		cause   outbox.SuspensionCause
 		forgets []string
 	}{
-		"another timeline":      {payment.CauseNewTimeline, []string{otherTimeline, beforeThis}},
-		"a missing heartbeat":   {payment.CauseRowsMissing, []string{forgetBeats}},
-		"a missing last claim":  {payment.CauseRowsMissing, []string{forgetClaims}},
-		"fewer beats than were": {payment.CauseRowsMissing, []string{`UPDATE railhead.outbox_heartbeats SET beats = 0, server_started_at = server_started_at - interval '1 hour'`}},
+		"another timeline":      {outbox.CauseNewTimeline, []string{otherTimeline, beforeThis}},
+		"a missing heartbeat":   {outbox.CauseRowsMissing, []string{forgetBeats}},
+		"a missing last claim":  {outbox.CauseRowsMissing, []string{forgetClaims}},
+		"fewer beats than were": {outbox.CauseRowsMissing, []string{`UPDATE railhead.outbox_heartbeats SET beats = 0, server_started_at = server_started_at - interval '1 hour'`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,15 +134,15 @@ func TestFailoverSuspends(t *testing.T) {
 func TestMemoryOfAnEarlierStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		cause  payment.SuspensionCause
-		change func(*payment.Remembered)
+		cause  outbox.SuspensionCause
+		change func(*outbox.Remembered)
 	}{
-		"the log was longer":  {payment.CauseLogWentBack, func(m *payment.Remembered) { m.LogPosition += 1 << 30 }},
-		"another server":      {payment.CauseNewServer, func(m *payment.Remembered) { m.SystemIdentifier = "7000000000000000000" }},
-		"a later timeline":    {payment.CauseNewTimeline, func(m *payment.Remembered) { m.Timeline++ }},
-		"a worker that beat":  {payment.CauseRowsMissing, func(m *payment.Remembered) { m.Name, m.Beats = "relayer-gone", 3 }},
-		"a claim that it had": {payment.CauseRowsMissing, func(m *payment.Remembered) { m.OutboxID, m.AttemptNo, m.ClaimedAt = payment.NewID(), 1, m.SeenAt }},
-		"nothing is missing":  {"", func(*payment.Remembered) {}},
+		"the log was longer":  {outbox.CauseLogWentBack, func(m *outbox.Remembered) { m.LogPosition += 1 << 30 }},
+		"another server":      {outbox.CauseNewServer, func(m *outbox.Remembered) { m.SystemIdentifier = "7000000000000000000" }},
+		"a later timeline":    {outbox.CauseNewTimeline, func(m *outbox.Remembered) { m.Timeline++ }},
+		"a worker that beat":  {outbox.CauseRowsMissing, func(m *outbox.Remembered) { m.Name, m.Beats = "relayer-gone", 3 }},
+		"a claim that it had": {outbox.CauseRowsMissing, func(m *outbox.Remembered) { m.OutboxID, m.AttemptNo, m.ClaimedAt = payment.NewID(), 1, m.SeenAt }},
+		"nothing is missing":  {"", func(*outbox.Remembered) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +151,7 @@ func TestMemoryOfAnEarlierStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			memory := payment.Remembered{
+			memory := outbox.Remembered{
 				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition, SeenAt: server.Now,
 			}
 			c.change(&memory)
@@ -186,7 +187,7 @@ func TestNoMemory(t *testing.T) {
 		VALUES ('relayer-before', 'relayer', 'h', 'v', 'running', now() - interval '2 days', now() - interval '1 day', true)`)
 	w.run(config())
 	id := w.enqueue("the one")
-	w.awaitSuspended(payment.CauseNoMemory)
+	w.awaitSuspended(outbox.CauseNoMemory)
 	w.awaitTurns(5)
 	same(t, "rows", w.states(id), "")
 	w.accept()
@@ -211,7 +212,7 @@ func TestOthersAreAwaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(payment.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now})
+	text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestSuspensionKnowsTheWindow(t *testing.T) {
 	w.run(config)
 	w.awaitStates(w.enqueue("before"), "DISPATCHING DISPATCHED")
 	w.unguarded(otherTimeline, `UPDATE railhead.outbox_heartbeats SET server_started_at = server_started_at - interval '1 hour', last_tick_at = last_tick_at - interval '25 hours'`)
-	w.awaitSuspended(payment.CauseNewTimeline)
+	w.awaitSuspended(outbox.CauseNewTimeline)
 	id := w.enqueue("the one")
 	w.awaitTurns(10)
 	same(t, "rows", w.states(id), "")
@@ -273,7 +274,7 @@ func TestForgottenSendIsNotTheFirst(t *testing.T) {
 					SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, enqueued_at, headers
 					FROM railhead.payment_outbox_attempts WHERE state = 'DISPATCHING'`, forgetClaims, otherTimeline, beforeThis)
 				if accepted {
-					if err := w.store.Suspend(t.Context(), "test", payment.CauseNewTimeline, "in a test", time.Now().Add(time.Hour)); err != nil {
+					if err := w.store.Suspend(t.Context(), "test", outbox.CauseNewTimeline, "in a test", time.Now().Add(time.Hour)); err != nil {
 						t.Fatal(err)
 					}
 					w.accept()
@@ -390,7 +391,7 @@ type namesServer struct {
 	nameless atomic.Int64
 }
 
-func (s *namesServer) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (s *namesServer) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	if len(turn.Claim.Lanes) > 0 && turn.Claim.Server.SystemIdentifier == "" {
 		s.nameless.Add(1)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 	"github.com/railhead-pay/railhead/reaper"
@@ -80,7 +81,7 @@ func (w *world) everybody() (stop func()) {
 		c.HeartbeatEvery = 100 * time.Millisecond
 		return c
 	}
-	w.cell.SetTimeBudget(payment.TimeBudget{
+	w.cell.SetTimeBudget(outbox.TimeBudget{
 		ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond, RecordWithin: 500 * time.Millisecond, Drain: 500 * time.Millisecond,
 		HeartbeatStale: 600 * time.Millisecond,
 	})
@@ -139,7 +140,7 @@ type mortal struct {
 	claimed atomic.Int64
 }
 
-func (m *mortal) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (m *mortal) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	result, err := m.faulty.Turn(ctx, turn)
 	if n := len(result.Claims); n > 0 && m.claimed.Add(int64(n)) >= 10 {
 		for _, call := range []string{"Turn", "Heartbeat", "RecordLate", "ClaimOnly", "FindClaim", "CloseClaims", "CheckServer"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/clock"
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -35,7 +36,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
 	}
-	turn := payment.Turn{Outcomes: outcomes, Finished: finished, Claim: r.request(reserved)}
+	turn := outbox.Turn{Outcomes: outcomes, Finished: finished, Claim: r.request(reserved)}
 
 	result, err := r.store.Turn(work, turn)
 	if err != nil {
@@ -51,7 +52,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 		r.dispatch(sends, reserved, result.Claims, begun)
 		r.watch.Turn(len(outcomes), begun.Age())
 		return len(result.Claims), nil
-	case errors.Is(err, payment.ErrCommitUnknown):
+	case errors.Is(err, outbox.ErrCommitUnknown):
 		// Crash or cut at the commit. The outcomes are recorded again: the ledger
 		// knows its own rows by their attempt_id. What was claimed, if it was, must
 		// not be sent on a guess: it is looked up and given back.
@@ -66,7 +67,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 		// Nothing happened. Answers already in hand must not wait for a claim that
 		// can't work.
 		r.flight.back(outcomes)
-		if errors.Is(err, payment.ErrServerChanged) {
+		if errors.Is(err, outbox.ErrServerChanged) {
 			r.lanes.lookAgain() // and hold what has to be held, before anything is claimed
 		}
 		r.log.WarnContext(ctx, "turn did not work", "error", err, "outcomes", len(outcomes), "lanes", len(reserved))
@@ -165,14 +166,14 @@ func (r *stream) recordLate(ctx context.Context) error {
 			return fmt.Errorf("the outcome of %s did not go in and waits: %w", late.outcome.Claim.OutboxID, err)
 		}
 		level, wait := slog.LevelError, stuckWait
-		if errors.Is(err, payment.ErrContended) && late.tries < looksMax {
+		if errors.Is(err, outbox.ErrContended) && late.tries < looksMax {
 			level, wait = slog.LevelWarn, lookWait
 		}
 		r.log.Log(ctx, level, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
 			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
 		late.at, late.tries = now.Add(wait), late.tries+1
 		r.late = append(r.late[1:], late)
-		if errors.Is(err, payment.ErrLockTimeout) {
+		if errors.Is(err, outbox.ErrLockTimeout) {
 			tried = lateMax // a second was spent on it
 		}
 	}
@@ -195,7 +196,7 @@ func (r *stream) mayClaim(look bool) bool {
 func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) error {
 	verdict, err := r.store.RecordLate(ctx, outcome)
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, outbox.ErrNotFound):
 		// A restore has forgotten the instruction itself. There is nowhere to write
 		// this but here, for the person who compares with the rails.
 		r.log.ErrorContext(ctx, "the outcome of an instruction that the database does not know", "outbox_id", outcome.Claim.OutboxID,

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/relayer"
 )
 
@@ -21,7 +21,7 @@ func TestUnsafeServerEndsTheRun(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	store.is.Store(true)
 	<-r.ended
-	if !errors.Is(r.err, payment.ErrUnsafeServer) {
+	if !errors.Is(r.err, outbox.ErrUnsafeServer) {
 		t.Errorf("run: %v", r.err)
 	}
 	r.err = nil // seen
@@ -29,7 +29,7 @@ func TestUnsafeServerEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Run(t.Context()); !errors.Is(err, payment.ErrUnsafeServer) {
+	if err := again.Run(t.Context()); !errors.Is(err, outbox.ErrUnsafeServer) {
 		t.Errorf("a new start: %v", err)
 	}
 }
@@ -39,10 +39,10 @@ type unsafeServer struct {
 	is atomic.Bool
 }
 
-func (u *unsafeServer) CheckServer(ctx context.Context) (payment.Server, error) {
+func (u *unsafeServer) CheckServer(ctx context.Context) (outbox.Server, error) {
 	server, err := u.Store.CheckServer(ctx)
 	if u.is.Load() {
-		return server, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+		return server, fmt.Errorf("%w: in a test", outbox.ErrUnsafeServer)
 	}
 	return server, err
 }

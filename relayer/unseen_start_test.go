@@ -15,6 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -36,7 +37,7 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 		"a caller, then a crash":                                {between: func(w *world, _ *ledger.Executor) { w.enqueue("meanwhile") }, crash: true, again: true},
 		"a caller, then a failover to a standby":                {between: func(w *world, _ *ledger.Executor) { w.enqueue("meanwhile") }, crash: true, again: true, standby: true},
 		"the API's heartbeat, then a plain restart": {again: true, between: func(w *world, store *ledger.Executor) {
-			_, err := store.Heartbeat(w.t.Context(), payment.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v", Status: "running"})
+			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v", Status: "running"})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -161,7 +162,7 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 			w.unguarded(`UPDATE railhead.payment_accepted_timelines SET accepted_at = clock_timestamp() + interval '` + at + `'`)
 			config := config()
 			config.StateFile = filepath.Join(t.TempDir(), "server.json")
-			text, err := json.Marshal(payment.Remembered{
+			text, err := json.Marshal(outbox.Remembered{
 				SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, LogPosition: server.LogPosition + 1<<30, SeenAt: server.Now,
 				Name: "relayer-gone", Beats: 9, OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: server.Now,
 			})
@@ -203,7 +204,7 @@ func TestOthersAreAwaitedBehindTheAPI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := json.Marshal(payment.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now.Add(-2 * time.Minute)})
+			text, err := json.Marshal(outbox.Remembered{SystemIdentifier: server.SystemIdentifier, Timeline: server.Timeline, SeenAt: server.Now.Add(-2 * time.Minute)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -63,7 +64,7 @@ type Scan struct {
 	Throttled     []string              // participants
 	FairSlots     int                   // of the lane's free ones, for those not throttled
 
-	lane   payment.Lane
+	lane   outbox.Lane
 	rescan time.Time // when this full rescan began; zero: it is none
 	named  bool      // of named rows alone: nothing is learned
 }
@@ -77,7 +78,7 @@ type Found struct {
 }
 
 // Plan decides how each lane is scanned. The caller ends every plan with Learn or Forget.
-func (c *Cursors) Plan(lanes []payment.Lane) []Scan {
+func (c *Cursors) Plan(lanes []outbox.Lane) []Scan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lanes == nil {
@@ -97,7 +98,7 @@ func (c *Cursors) Plan(lanes []payment.Lane) []Scan {
 
 // PlanNamed is the plan of a claim of named rows alone: they are scanned for from the
 // start of their lane, and nothing is learned from what is found.
-func PlanNamed(lanes []payment.Lane) []Scan {
+func PlanNamed(lanes []outbox.Lane) []Scan {
 	scans := make([]Scan, len(lanes))
 	for i, lane := range lanes {
 		scans[i] = Scan{lane: lane, FairSlots: lane.Free, named: true}
@@ -138,7 +139,7 @@ type cursor struct {
 	fairness  fairness
 }
 
-func (c *cursor) plan(lane payment.Lane, now time.Time) Scan {
+func (c *cursor) plan(lane outbox.Lane, now time.Time) Scan {
 	scan := Scan{lane: lane, FairSlots: lane.Free, Throttled: slices.Clone(c.fairness.throttled)}
 	c.turns++
 	if len(scan.Throttled) > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/schedule"
 )
@@ -40,7 +41,7 @@ func found(claims []dueClaim, dead int64) schedule.Found {
 	return f
 }
 
-func bank(free int) []payment.Lane { return []payment.Lane{{RailType: "bank", Free: free}} }
+func bank(free int) []outbox.Lane { return []outbox.Lane{{RailType: "bank", Free: free}} }
 
 // plan is the scan of one lane.
 func plan(c *schedule.Cursors, free int) schedule.Scan { return c.Plan(bank(free))[0] }
@@ -171,7 +172,7 @@ func TestLanesAreSeparate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var cursors schedule.Cursors
-		two := append(bank(10), payment.Lane{RailType: "card", Free: 10})
+		two := append(bank(10), outbox.Lane{RailType: "card", Free: 10})
 		cursors.Learn(cursors.Plan(two), found(dueAt("p", 1, 10, noon.Add(-time.Hour)), 1_000_000))
 		next := cursors.Plan(two)
 		if end := noon.Add(-slack); next[1].From != (watermarks{end, end, end}) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // enqueue enqueues n payments to a rail as an ingest team would, and returns the
@@ -93,7 +93,7 @@ func (w *world) revokedToken(ctx context.Context) error {
 	}
 	defer conn.Release()
 	token, id, err := ledger.CreateToken(ctx, conn.Conn(), cell, ledger.NewToken{
-		Name: "run of the alerts", Participants: []string{"participant-1"}, Verbs: []string{payment.VerbRead},
+		Name: "run of the alerts", Participants: []string{"participant-1"}, Verbs: []string{outbox.VerbRead},
 		ExpiresAt: time.Now().Add(time.Hour), Reason: "run of the alerts",
 	})
 	if err != nil {

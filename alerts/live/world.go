@@ -24,7 +24,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 const cell = migrations.DefaultCell
@@ -165,7 +165,7 @@ func (w *world) startRails(ctx context.Context) error {
 }
 
 // timeBudget is that of the cell.
-var timeBudget = payment.TimeBudget{
+var timeBudget = outbox.TimeBudget{
 	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
 }
 

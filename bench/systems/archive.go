@@ -13,6 +13,7 @@ import (
 
 	"github.com/railhead-pay/railhead/bench/server"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
 )
@@ -175,9 +176,9 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 // abandon claims DeadClaims payments, as a worker that then dies, and waits until
 // the reaper may take it.
 func abandon(ctx context.Context, store *ledger.Executor) error {
-	claimed, err := store.Turn(ctx, payment.Turn{Claim: payment.ClaimRequest{
+	claimed, err := store.Turn(ctx, outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "bench-dead",
-		Lanes: []payment.Lane{{RailType: railType, Free: DeadClaims, ProfileVersion: 1, RenderVersion: "noop/1"}},
+		Lanes: []outbox.Lane{{RailType: railType, Free: DeadClaims, ProfileVersion: 1, RenderVersion: "noop/1"}},
 	}})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // apiVariable makes a process that is started from this program the HTTP API of a run.
@@ -74,7 +74,7 @@ type apiProcess struct {
 func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProcess, err error) {
 	var token string
 	err = db.Do(ctx, func(conn *pgx.Conn) error {
-		made := ledger.NewToken{Name: "bench", Verbs: []string{payment.VerbEnqueue, payment.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
+		made := ledger.NewToken{Name: "bench", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
 		for n := range Participants {
 			made.Participants = append(made.Participants, Participant(n))
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestInstallation goes the way of a new installation, from an empty database to
@@ -143,14 +143,14 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer executor.Close()
-	pulse, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"})
+	pulse, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "settings_set", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "drain", "10s", "--reason", "one rack").out)
 	golden(t, "settings_same", who.want(exitOK, "settings", "set", "claim_timeout", "90s", "--reason", "again", "-o", "json").out)
 	// It has taken the new one, and may have claims of the old one open.
-	if _, err := executor.Heartbeat(t.Context(), payment.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: pulse.Budget}); err != nil {
+	if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: pulse.Budget}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "settings_behind", who.want(exitOK, "settings", "show").out)

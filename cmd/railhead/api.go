@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
 
@@ -57,7 +57,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 		store.Close()
 		return nil, nil, usage(err)
 	}
-	beat := func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 		pulse, err := store.Heartbeat(ctx, beat)
 		// Until one goes in again each call is answered at once. One that the end of the process cut off says nothing.
 		if !service.Denied(err) && !errors.Is(err, context.Canceled) {
@@ -105,7 +105,7 @@ func (a *apiService) Run(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	// Where it can't be asked now, each enqueue asks.
-	if err := a.store.CheckKeys(ctx); errors.Is(err, payment.ErrSecondKeys) {
+	if err := a.store.CheckKeys(ctx); errors.Is(err, outbox.ErrSecondKeys) {
 		return errors.Join(usage(err), listener.Close())
 	}
 	a.log.InfoContext(ctx, "taking instructions over HTTP", "addr", listener.Addr().String())

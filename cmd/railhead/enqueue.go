@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -185,7 +186,7 @@ func parsePriority(word string) (payment.Priority, error) {
 }
 
 func writeReceipt(o output, in payment.Instruction, receipt payment.Receipt) error {
-	entry := lineResult(0, in, payment.ReceiptOrFault{Receipt: receipt})
+	entry := lineResult(0, in, outbox.ReceiptOrFault{Receipt: receipt})
 	if o.json {
 		return o.document(entry)
 	}

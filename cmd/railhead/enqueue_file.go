@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -111,10 +112,10 @@ func (l *fileLoad) left() error {
 		return fmt.Errorf("%d lines were refused; correct them and run the file again: %s", l.refused, again)
 	case wrong == 0:
 		return fmt.Errorf("%d lines were refused because enqueue is closed for them (%s); run the file again once it is open: %s",
-			l.closed, payment.StateEnqueueClosed, again)
+			l.closed, outbox.StateEnqueueClosed, again)
 	default:
 		return fmt.Errorf("%d lines were refused; correct %d of them. Enqueue is closed for the other %d (%s): run the file again once it is open: %s",
-			l.refused, wrong, l.closed, payment.StateEnqueueClosed, again)
+			l.refused, wrong, l.closed, outbox.StateEnqueueClosed, again)
 	}
 }
 
@@ -160,7 +161,7 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 		return err
 	}
 	for _, line := range batch {
-		result := payment.ReceiptOrFault{Fault: line.fault}
+		result := outbox.ReceiptOrFault{Fault: line.fault}
 		if line.fault == nil {
 			result, results = results[0], results[1:]
 		}
@@ -174,17 +175,17 @@ func (l *fileLoad) send(ctx context.Context, batch []inputLine) error {
 
 // enqueue repeats a batch of unknown commit, which can't make a second
 // instruction, and halves one that is longer than this cell takes.
-func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+func (l *fileLoad) enqueue(ctx context.Context, valid []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	const tries = 3
-	var results []payment.ReceiptOrFault
+	var results []outbox.ReceiptOrFault
 	var err error
 	for range tries {
 		results, err = l.ingest.EnqueueBatch(ctx, valid)
-		if !errors.Is(err, payment.ErrCommitUnknown) {
+		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			break
 		}
 	}
-	if ledger.SQLState(err) != payment.StateTooLarge || len(valid) < 2 {
+	if ledger.SQLState(err) != outbox.StateTooLarge || len(valid) < 2 {
 		return results, err
 	}
 	first, err := l.enqueue(ctx, valid[:len(valid)/2])
@@ -203,7 +204,7 @@ func (l *fileLoad) write(result resultLine) error {
 		l.replayed++
 	default:
 		l.refused++
-		if result.SQLState == payment.StateEnqueueClosed {
+		if result.SQLState == outbox.StateEnqueueClosed {
 			l.closed++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -22,7 +23,7 @@ const lineBytesMax = 2 << 20
 type inputLine struct {
 	no    int // from 1
 	in    payment.Instruction
-	fault *payment.Fault
+	fault *outbox.Fault
 }
 
 // lineReader reads instructions line by line. Lines of blanks are passed over.
@@ -49,14 +50,14 @@ func (r *lineReader) next() (inputLine, error) {
 		line := inputLine{no: r.no}
 		switch {
 		case tooLong:
-			line.fault = &payment.Fault{SQLState: payment.StateTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", lineBytesMax)}
+			line.fault = &outbox.Fault{SQLState: outbox.StateTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", lineBytesMax)}
 			return line, nil
 		case len(bytes.TrimSpace(text)) == 0:
 			continue
 		}
 		line.in, err = parseLine(text)
 		if err != nil {
-			line.fault = &payment.Fault{SQLState: payment.StateInvalid, Message: err.Error()}
+			line.fault = &outbox.Fault{SQLState: outbox.StateInvalid, Message: err.Error()}
 		}
 		return line, nil
 	}
@@ -172,7 +173,7 @@ type resultLine struct {
 	Hint          string     `json:"hint,omitempty"`
 }
 
-func lineResult(line int, in payment.Instruction, r payment.ReceiptOrFault) resultLine {
+func lineResult(line int, in payment.Instruction, r outbox.ReceiptOrFault) resultLine {
 	result := resultLine{Line: line, InstructionID: bounded(in.InstructionID, 128), Result: "enqueued"}
 	switch {
 	case r.Fault != nil:

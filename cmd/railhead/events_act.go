@@ -11,7 +11,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/webhook"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 func eventsCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func endpointsCommand() *cobra.Command {
 	}
 }
 
-func writeEndpoints(o output, all []payment.ListedEndpoint) error {
+func writeEndpoints(o output, all []outbox.ListedEndpoint) error {
 	rows := make([][]cell, 0, len(all))
 	for _, e := range all {
 		state := cell{text: "has a process"}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
@@ -77,15 +77,15 @@ func codeOf(err error) int {
 		return exitDenied
 	case unreachable(err, state):
 		return exitUnreachable
-	case errors.Is(err, payment.ErrConflict), state == payment.StateSecondKey:
+	case errors.Is(err, outbox.ErrConflict), state == outbox.StateSecondKey:
 		return exitConflict
-	case errors.Is(err, payment.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, outbox.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, payment.ErrNotAllowed):
+	case errors.Is(err, outbox.ErrNotAllowed):
 		return exitNotAllowed
-	case errors.Is(err, payment.ErrEnqueueClosed):
+	case errors.Is(err, outbox.ErrEnqueueClosed):
 		return exitClosed
-	case errors.Is(err, payment.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
+	case errors.Is(err, outbox.ErrInvalid), errors.Is(err, railconfig.ErrBadFile), errors.Is(err, rails.ErrBadProfile):
 		return exitUsage
 	default:
 		return exitFailure
@@ -143,7 +143,7 @@ func advice(err error) string {
 			"and railhead roles apply."
 	case exitCode(err) == exitUnreachable:
 		return "Check that the server runs and that the connection string leads to it (railhead help environment)."
-	case errors.Is(err, payment.ErrCommitUnknown):
+	case errors.Is(err, outbox.ErrCommitUnknown):
 		return "Run the same command again: the same key with the same content never makes a second instruction."
 	default:
 		return ""

@@ -14,19 +14,19 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 func TestCodeOf(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[int][]error{
 		exitOK:          {nil},
-		exitFailure:     {errors.New("anything"), payment.ErrCommitUnknown, payment.ErrUnsafeServer},
-		exitUsage:       {payment.ErrInvalid, &payment.Fault{SQLState: "RH003"}, usage(errors.New("x"))},
-		exitNotFound:    {payment.ErrNotFound, &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}},
-		exitConflict:    {payment.ErrConflict, &payment.Fault{SQLState: "RH001"}, &payment.Fault{SQLState: "RH007"}},
+		exitFailure:     {errors.New("anything"), outbox.ErrCommitUnknown, outbox.ErrUnsafeServer},
+		exitUsage:       {outbox.ErrInvalid, &outbox.Fault{SQLState: "RH003"}, usage(errors.New("x"))},
+		exitNotFound:    {outbox.ErrNotFound, &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}},
+		exitConflict:    {outbox.ErrConflict, &outbox.Fault{SQLState: "RH001"}, &outbox.Fault{SQLState: "RH007"}},
 		exitUnreachable: {context.DeadlineExceeded},
-		exitClosed:      {payment.ErrEnqueueClosed, &payment.Fault{SQLState: "RH014"}},
+		exitClosed:      {outbox.ErrEnqueueClosed, &outbox.Fault{SQLState: "RH014"}},
 		exitInterrupted: {context.Canceled},
 	} {
 		for _, err := range errs {

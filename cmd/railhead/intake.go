@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 func intakeCommand() *cobra.Command {
@@ -85,7 +85,7 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 			}
 			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
 				done, said, err := do(cmd.Context(), operator, gates[0], reason)
-				if ledger.SQLState(err) == payment.StateUnknownRail {
+				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
 				}
 				if err != nil {

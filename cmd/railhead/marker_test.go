@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -82,7 +83,7 @@ func newMarked(t *testing.T) *marked {
 	asked := markedProfile(`, "resend_on_unknown": "NEVER", "inquiry": {"intervals": ["50ms"], "max": 2, "not_found": "INCONCLUSIVE"}`)
 	later := strings.Replace(markedProfile(`, "resend_on_unknown": "NEVER", "callback_deadline": "1h"`), "FINAL", "PROVISIONAL", 1)
 	strict := markedProfile(`, "resend_on_unknown": "NEVER", "checks": {"fields": [{"field": "debtor.account", "rule": "IBAN"}]}`)
-	m.cell.SetTimeBudget(payment.TimeBudget{
+	m.cell.SetTimeBudget(outbox.TimeBudget{
 		ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 5 * time.Second, HeartbeatStale: 2 * time.Second,
 	})
 	for rail, profile := range map[string]string{"marked": same, "asked": asked, "later": later, "locked": locked, "strict": strict, celltest.Bank: same} {

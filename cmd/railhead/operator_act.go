@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -100,7 +101,7 @@ func onPayments(cmd *cobra.Command, references []string, do func(*ledger.Operato
 				continue
 			}
 			err = fmt.Errorf("%s: %w", bounded(reference, 128), err)
-			if !errors.Is(err, payment.ErrNotAllowed) && !errors.Is(err, payment.ErrNotFound) {
+			if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) {
 				return err
 			}
 			refused++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -246,7 +247,7 @@ func (w worker) park(claim payment.Claim) {
 		Decision: payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultUnknown}),
 		WorkerID: "relayer-1", ProfileVersion: 1, RenderVersion: "r1",
 	}
-	if _, err := w.executor.Turn(w.t.Context(), payment.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
+	if _, err := w.executor.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/codes"
@@ -36,7 +37,7 @@ func railListCommand() *cobra.Command {
 	}
 }
 
-func writeRails(o output, found []payment.RailRow) error {
+func writeRails(o output, found []outbox.RailRow) error {
 	if o.json {
 		type rail struct {
 			RailType string          `json:"rail_type"`
@@ -93,7 +94,7 @@ func railCodesCommand() *cobra.Command {
 	}
 }
 
-func writeCodes(o output, row payment.RailRow) error {
+func writeCodes(o output, row outbox.RailRow) error {
 	profile, err := rails.ParseProfile(row.Profile)
 	if err != nil {
 		return fmt.Errorf("the profile in force of rail %s: %w", row.RailType, err)
@@ -146,7 +147,7 @@ type railCodes struct {
 	Tables         []codeTable        `json:"tables"`
 }
 
-func codesDocument(row payment.RailRow, profile rails.Profile, all []*codes.Table) railCodes {
+func codesDocument(row outbox.RailRow, profile rails.Profile, all []*codes.Table) railCodes {
 	document := railCodes{RailType: row.RailType, ProfileVersion: row.ProfileVersion, Acceptance: profile.Acceptance}
 	for _, table := range all {
 		rated := codeTable{Table: table.Name(), Edition: table.Edition(), Codes: []ratedCode{}}

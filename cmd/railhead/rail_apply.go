@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
@@ -135,7 +135,7 @@ func planRails(ctx context.Context, operator *ledger.Operator, file railconfig.F
 	if err != nil {
 		return nil, err
 	}
-	inForce := make(map[string]payment.RailRow, len(found))
+	inForce := make(map[string]outbox.RailRow, len(found))
 	for _, row := range found {
 		inForce[row.RailType] = row
 	}

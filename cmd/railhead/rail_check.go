@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -107,7 +108,7 @@ func checkedOf(path string, rail railconfig.RailConfig) (checkedRail, error) {
 
 func writeChecked(cmd *cobra.Command, checked []checkedRail) error {
 	for _, rail := range checked {
-		if err := payment.DefaultTimeBudget().Holds(rail.profile.SendBudget()); err != nil {
+		if err := outbox.DefaultTimeBudget().Holds(rail.profile.SendBudget()); err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: rail %s does not fit into the default time budget of a cell: %s\n",
 				oneLine(rail.File), rail.RailType, oneLine(err.Error()))
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // pauseHelp is what all pauses have in common.
@@ -74,7 +74,7 @@ func railSwitch(word, short, long string, do func(ctx context.Context, operator 
 			}
 			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
 				done, said, err := do(cmd.Context(), operator, name, reason)
-				if ledger.SQLState(err) == payment.StateUnknownRail {
+				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
 				}
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -55,7 +56,7 @@ func (w *teller) putBack(meanwhile func()) {
 	w.cell.Exec(`INSERT INTO railhead.payment_outbox_pending SELECT (jsonb_populate_record(NULL::railhead.payment_outbox_pending, $1::jsonb)).*`, copied)
 	w.look("put back")
 	w.paused("put back")
-	_, err := w.executor.SetAside(w.Context(), []payment.ID{w.id}, payment.StatePutBack)
+	_, err := w.executor.SetAside(w.Context(), []payment.ID{w.id}, outbox.StatePutBack)
 	w.must(err)
 	w.look("set aside as put back")
 }

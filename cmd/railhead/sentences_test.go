@@ -20,6 +20,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -409,9 +410,9 @@ func (w *teller) claim() string {
 	if w.draw.IntN(4) == 0 {
 		w.look("it is due")
 	}
-	done, err := w.executor.Turn(w.Context(), payment.Turn{Claim: payment.ClaimRequest{
+	done, err := w.executor.Turn(w.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 5, Oldest: 2, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(done.Claims) == 0 {
@@ -485,7 +486,7 @@ func (w *teller) die() string {
 
 func (w *teller) record(o payment.Outcome) {
 	w.Helper()
-	done, err := w.executor.Turn(w.Context(), payment.Turn{Outcomes: []payment.Outcome{o}})
+	done, err := w.executor.Turn(w.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}})
 	w.must(err)
 	for _, late := range done.Late {
 		_, err := w.executor.RecordLate(w.Context(), late)
@@ -538,7 +539,7 @@ func (w *teller) act(what, says string, err error) string {
 		w.story = w.story[:len(w.story)-1]
 		return what
 	}
-	if !errors.Is(err, payment.ErrNotAllowed) && !errors.Is(err, payment.ErrNotFound) {
+	if !errors.Is(err, outbox.ErrNotAllowed) && !errors.Is(err, outbox.ErrNotFound) {
 		w.Fatal(err)
 	}
 	return ""
@@ -667,7 +668,7 @@ func (w *teller) reschedule() string {
 		due = time.Now().Add(time.Hour)
 	}
 	changed, err := w.operator.ReschedulePayment(w.Context(), w.id, due, "a test")
-	if errors.Is(err, payment.ErrNotAllowed) {
+	if errors.Is(err, outbox.ErrNotAllowed) {
 		return "refused"
 	}
 	return w.act("rescheduled", dueChanged(w.id, changed), err)
@@ -675,7 +676,7 @@ func (w *teller) reschedule() string {
 
 // beat is a relayer's: it serves the rail or another one, is busy, stopped or silent.
 func (w *teller) beat() string {
-	lanes := map[string]payment.LaneReport{
+	lanes := map[string]outbox.LaneReport{
 		"free":      {RailType: celltest.Bank, Slots: 4, Calls: 3, Breaker: "CLOSED"},
 		"busy":      {RailType: celltest.Bank, Slots: 4, Calls: 4, Breaker: "CLOSED"},
 		"open":      {RailType: celltest.Bank, Slots: 4, Breaker: "OPEN", OpenMS: 30_000},
@@ -694,7 +695,7 @@ func (w *teller) beat() string {
 	}
 	names := slices.Sorted(maps.Keys(lanes))
 	what := names[w.draw.IntN(len(names))]
-	h := payment.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true, Lanes: []payment.LaneReport{lanes[what]}}
+	h := outbox.Heartbeat{Name: fmt.Sprintf("relayer-%d", w.draw.IntN(2)), Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true, Lanes: []outbox.LaneReport{lanes[what]}}
 	if w.draw.IntN(4) == 0 {
 		h.Status, what = "stopped", "stopped"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // settings are what the environment says. Each component has a connection
@@ -95,8 +95,8 @@ func readSettings() (settings, error) {
 }
 
 // asserted is the part of the time budget that this environment sets.
-func (s settings) asserted() payment.TimeBudget {
-	return payment.TimeBudget{
+func (s settings) asserted() outbox.TimeBudget {
+	return outbox.TimeBudget{
 		ClaimTimeout: s.ClaimTimeout, StartWithin: s.StartWithin, RecordWithin: s.RecordWithin, Drain: s.Drain, HeartbeatStale: s.HeartbeatStale,
 	}
 }

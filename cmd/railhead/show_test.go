@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -32,9 +33,9 @@ func newWorker(t testing.TB, cell *celltest.Cell) worker {
 func (w worker) claim() []payment.Claim {
 	w.t.Helper()
 	w.cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now() WHERE next_attempt_at > now()")
-	done, err := w.executor.Turn(w.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
+	done, err := w.executor.Turn(w.t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 50, Oldest: 5, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}},
 	}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -53,7 +54,7 @@ func (w worker) answer(claim payment.Claim, result payment.Result, evidence paym
 	outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
 	outcome.Decision = policy.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond})
 	outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 40*time.Millisecond, "relayer-1", 1, "r1"
-	if _, err := w.executor.Turn(w.t.Context(), payment.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
+	if _, err := w.executor.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -131,7 +132,7 @@ func TestStatusCommand(t *testing.T) {
 		"--rail", celltest.Bank, "--amount", "1", "--currency", "EUR")
 	works.claim()
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type = '*'")
-	if _, err := works.executor.Heartbeat(t.Context(), payment.Heartbeat{
+	if _, err := works.executor.Heartbeat(t.Context(), outbox.Heartbeat{
 		Name: "relayer-1", Kind: "relayer", Host: "h1", Version: "v1", Status: "suspended", Activity: "waits for a person",
 	}); err != nil {
 		t.Fatal(err)

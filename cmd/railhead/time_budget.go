@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ func settingsShowCommand() *cobra.Command {
 }
 
 // behind are the running components that do not run by the present version alone.
-func behind(budget payment.TimeBudget, beats []ledger.Beat) []ledger.Beat {
+func behind(budget outbox.TimeBudget, beats []ledger.Beat) []ledger.Beat {
 	found := []ledger.Beat{}
 	for _, beat := range beats {
 		if beat.Status != "stopped" && beat.Freshness != ledger.Stale && beat.BudgetVersion != budget.Version {
@@ -60,7 +61,7 @@ type shownSetting struct {
 	Meaning string `json:"meaning"`
 }
 
-func writeBudget(o output, budget payment.TimeBudget, behind []ledger.Beat) error {
+func writeBudget(o output, budget outbox.TimeBudget, behind []ledger.Beat) error {
 	if o.json {
 		shown := []shownSetting{}
 		for _, s := range budget.Settings() {
@@ -134,7 +135,7 @@ func readChanges(args []string) (map[string]time.Duration, error) {
 		var value payment.Duration
 		name := args[n]
 		_, again := changes[name]
-		_, known := payment.TimeBudget{}.With(name, 0)
+		_, known := outbox.TimeBudget{}.With(name, 0)
 		switch err := value.UnmarshalText([]byte(args[n+1])); {
 		case !known:
 			faults = append(faults, fmt.Errorf("%q is no setting: railhead settings show lists them", name))

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 func timelineCommand() *cobra.Command {
@@ -56,6 +56,6 @@ func timelineAcceptCommand() *cobra.Command {
 }
 
 // accepted says on which server sending may go on.
-func accepted(server payment.Server) string {
+func accepted(server outbox.Server) string {
 	return fmt.Sprintf("accepted: system %s, timeline %d", server.SystemIdentifier, server.Timeline)
 }

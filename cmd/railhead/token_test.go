@@ -17,7 +17,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestToken makes a token, lists it, and takes it out of force.
@@ -40,7 +40,7 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(door.Close)
-	known, err := door.Token(t.Context(), payment.TokenDigest(token))
+	known, err := door.Token(t.Context(), outbox.TokenDigest(token))
 	if err != nil || !known.InForce || known.Name != "shop" || strings.Join(known.Participants, " ") != "p1 p2" || strings.Join(known.Verbs, " ") != "ENQUEUE READ" {
 		t.Errorf("known as %+v, %v", known, err)
 	}
@@ -53,7 +53,7 @@ func TestToken(t *testing.T) {
 	if got := who.want(exitOK, "token", "revoke", known.ID, "--reason", "a test").out; !strings.Contains(got, "was revoked already") {
 		t.Errorf("revoked again: %s", got)
 	}
-	if known, err = door.Token(t.Context(), payment.TokenDigest(token)); err != nil || known.InForce {
+	if known, err = door.Token(t.Context(), outbox.TokenDigest(token)); err != nil || known.InForce {
 		t.Errorf("after the revocation: %+v, %v", known, err)
 	}
 	var listed []ledger.ListedToken
@@ -68,7 +68,7 @@ func TestToken(t *testing.T) {
 
 	file, sum := certificate(t)
 	bound := strings.TrimSpace(who.want(exitOK, "token", "create", "--name", "shop", "--participant", "p1", "--certificate", file, "--reason", "a test").out)
-	if known, err = door.Token(t.Context(), payment.TokenDigest(bound)); err != nil || string(known.Certificate) != string(sum) {
+	if known, err = door.Token(t.Context(), outbox.TokenDigest(bound)); err != nil || string(known.Certificate) != string(sum) {
 		t.Errorf("bound to %x, %v; want %x", known.Certificate, err, sum)
 	}
 	who.want(exitUsage, "token", "create", "--name", "shop", "--participant", "p1", "--certificate", "token_test.go", "--reason", "a test")

@@ -19,21 +19,22 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Store is what the API needs of the ledger.
 type Store interface {
-	Token(ctx context.Context, digest [32]byte) (payment.Token, error)
-	Enqueue(ctx context.Context, who payment.Bearer, in payment.Entrusted) (payment.Receipt, error)
-	EnqueueBatch(ctx context.Context, who payment.Bearer, all []payment.Entrusted) ([]payment.ReceiptOrFault, error)
-	Status(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error)
-	Await(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error)
-	List(ctx context.Context, who payment.Bearer, page payment.Page) ([]payment.Tracked, error)
-	Attempts(ctx context.Context, who payment.Bearer, id payment.ID, after, most int) ([]payment.ArchiveRow, error)
-	Cancel(ctx context.Context, who payment.Bearer, id payment.ID, reason string) (attemptNo int, err error)
-	Events(ctx context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error)
-	Newest(ctx context.Context, who payment.Subscription) (payment.Place, error)
+	Token(ctx context.Context, digest [32]byte) (outbox.Token, error)
+	Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error)
+	EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error)
+	Status(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error)
+	Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error)
+	List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error)
+	Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error)
+	Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error)
+	Events(ctx context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error)
+	Newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error)
 	NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error
 }
 
@@ -176,8 +177,8 @@ func (a *API) NoteUses(ctx context.Context) error {
 type bearerKey struct{}
 
 // bearer is who calls, as guarded has found.
-func bearer(ctx context.Context) payment.Bearer {
-	who, _ := ctx.Value(bearerKey{}).(payment.Bearer)
+func bearer(ctx context.Context) outbox.Bearer {
+	who, _ := ctx.Value(bearerKey{}).(outbox.Bearer)
 	return who
 }
 
@@ -231,7 +232,7 @@ func (a *API) admit(r **http.Request) *Problem {
 	}
 	known, err := a.tokens.find((*r).Context(), who.Token)
 	switch {
-	case errors.Is(err, payment.ErrToken):
+	case errors.Is(err, outbox.ErrToken):
 		a.watch.TokenRefused("unknown")
 		return problemUnauthorized()
 	case err != nil:

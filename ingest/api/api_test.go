@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -218,16 +219,16 @@ func TestCommitWord(t *testing.T) {
 		commit, code string
 		retry        bool
 	}{
-		{fmt.Errorf("x: %w", payment.ErrCommitUnknown), 503, "unknown", "", true},
+		{fmt.Errorf("x: %w", outbox.ErrCommitUnknown), 503, "unknown", "", true},
 		{errors.New("connecting: refused"), 503, "none", "", true},
-		{payment.ErrBusy, 503, "none", "", true},
-		{&payment.Fault{SQLState: payment.StateEnqueueClosed, Message: "closed by ops_1: their secret reason", Field: "rail_type", Rule: "CLOSED"}, 503, "none", "RH014", true},
-		{&payment.Fault{SQLState: payment.StateSecondKeys}, 503, "none", "RH032", true},
-		{&payment.Fault{SQLState: payment.StateSecondKey, Field: "idempotency_key", Rule: "ONE_KEY"}, 409, "", "RH007", false},
-		{&payment.Fault{SQLState: payment.StateTooLarge}, 413, "", "RH005", false},
-		{&payment.Fault{SQLState: payment.StateUnknownRail}, 422, "", "RH003", false},
-		{&payment.Fault{SQLState: payment.StateToken}, 401, "", "", false},
-		{&payment.Fault{SQLState: "22P05", Message: "the text is 10.50"}, 422, "", "22P05", false},
+		{outbox.ErrBusy, 503, "none", "", true},
+		{&outbox.Fault{SQLState: outbox.StateEnqueueClosed, Message: "closed by ops_1: their secret reason", Field: "rail_type", Rule: "CLOSED"}, 503, "none", "RH014", true},
+		{&outbox.Fault{SQLState: outbox.StateSecondKeys}, 503, "none", "RH032", true},
+		{&outbox.Fault{SQLState: outbox.StateSecondKey, Field: "idempotency_key", Rule: "ONE_KEY"}, 409, "", "RH007", false},
+		{&outbox.Fault{SQLState: outbox.StateTooLarge}, 413, "", "RH005", false},
+		{&outbox.Fault{SQLState: outbox.StateUnknownRail}, 422, "", "RH003", false},
+		{&outbox.Fault{SQLState: outbox.StateToken}, 401, "", "", false},
+		{&outbox.Fault{SQLState: "22P05", Message: "the text is 10.50"}, 422, "", "22P05", false},
 	} {
 		failure = c.err
 		got := d.post(valid, "k")
@@ -250,7 +251,7 @@ func TestNothingIsEchoed(t *testing.T) {
 	d := newDoor(t, api.Config{})
 	d.fake.fails = func(call string) error {
 		if call == "enqueue" || call == "batch" {
-			return payment.ErrCommitUnknown
+			return outbox.ErrCommitUnknown
 		}
 		return nil
 	}
@@ -353,7 +354,7 @@ func TestTokens(t *testing.T) {
 	if err := d.api.NoteUses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.fake.noted[payment.TokenDigest(aToken)]; got != [2]int64{3, 0} {
+	if got := d.fake.noted[outbox.TokenDigest(aToken)]; got != [2]int64{3, 0} {
 		t.Errorf("noted %v", got)
 	}
 
@@ -364,7 +365,7 @@ func TestTokens(t *testing.T) {
 	if err := d.api.NoteUses(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.fake.noted[payment.TokenDigest(aToken)]; got != [2]int64{0, 2} || !strings.Contains(d.log.String(), "0011223344556677") {
+	if got := d.fake.noted[outbox.TokenDigest(aToken)]; got != [2]int64{0, 2} || !strings.Contains(d.log.String(), "0011223344556677") {
 		t.Errorf("noted %v; log %s", got, d.log)
 	}
 
@@ -453,7 +454,7 @@ func TestBatch(t *testing.T) {
 	}
 	d.fake.fails = func(call string) error {
 		if call == "batch" {
-			return payment.ErrCommitUnknown
+			return outbox.ErrCommitUnknown
 		}
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // The bounds of a batch. What is in memory of one is a chunk, and the line after it.
@@ -41,7 +41,7 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // batching is one batch under way.
 type batching struct {
 	api     *API
-	who     payment.Bearer
+	who     outbox.Bearer
 	known   *knownToken
 	trace   map[string]string
 	control *http.ResponseController
@@ -80,7 +80,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer known.leaves()
-	if !known.isFor(payment.VerbEnqueue) {
+	if !known.isFor(outbox.VerbEnqueue) {
 		kindForbidden.of("token", "VERB", "The token is not for enqueuing.").write(w)
 		return
 	}
@@ -225,7 +225,7 @@ func (b *batching) gather(lines <-chan readLine) (chunk [][]byte, err error) {
 // where the store can't say what it did with one, the rest is not read.
 func (b *batching) enqueue(ctx context.Context, chunk [][]byte) bool {
 	answers := make([]batchLine, len(chunk))
-	var all []payment.Entrusted
+	var all []outbox.Entrusted
 	var from []int
 	for n, text := range chunk {
 		answers[n].Line = b.end.Lines + n + 1

@@ -10,7 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/event"
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // stream answers with server-sent events (WHATWG HTML, section 9.2) until the caller leaves,
@@ -62,7 +62,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, l listening) {
 		return
 	case err == nil || out.broken:
 		return
-	case errors.Is(err, payment.ErrToken), errors.Is(err, payment.ErrForbidden):
+	case errors.Is(err, outbox.ErrToken), errors.Is(err, outbox.ErrForbidden):
 		problem = problemOf(err)
 	}
 	if problem != nil {
@@ -92,7 +92,7 @@ func (o *eventWriter) write(text string) error {
 
 // frame is an event as a stream has it. Its id is the place to resume from; one behind which
 // others of its place follow has none, and the one before holds.
-func frame(e payment.HeardEvent) string {
+func frame(e outbox.HeardEvent) string {
 	text, _ := json.Marshal(event.Of(e.Event)) // it has no value that can't be written
 	id := ""
 	if e.Last {
@@ -104,7 +104,7 @@ func frame(e payment.HeardEvent) string {
 // progress says how far the feed has been read, also where nothing of it was the caller's: one
 // who resumes does not begin with all that again, nor from now on. Without data it is no event,
 // and a sign of life.
-func progress(at payment.Place) string {
+func progress(at outbox.Place) string {
 	if at.IsZero() {
 		return ":\n\n"
 	}
@@ -117,7 +117,7 @@ type streaming struct {
 	api *API
 	out *eventWriter
 	l   listening
-	at  payment.Place
+	at  outbox.Place
 	// history is the hub's, of before what was read last.
 	history int
 }
@@ -131,7 +131,7 @@ func (s *streaming) begin(ctx context.Context) error {
 	return err
 }
 
-func (a *API) newest(ctx context.Context, who payment.Subscription) (payment.Place, error) {
+func (a *API) newest(ctx context.Context, who outbox.Subscription) (outbox.Place, error) {
 	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
 	defer cancel()
 	return a.store.Newest(asking, who)
@@ -158,7 +158,7 @@ func (s *streaming) catchUp(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, payment.ErrToken), errors.Is(err, payment.ErrForbidden):
+		case errors.Is(err, outbox.ErrToken), errors.Is(err, outbox.ErrForbidden):
 			return err
 		case err != nil:
 			// The database is away: what is written to the caller shows that it is not forgotten.

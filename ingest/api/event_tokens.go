@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -107,7 +108,7 @@ func open(seals []seal, token string) (narrowed, bool) {
 
 // shown is who calls by the token that a request shows. One for events opens nothing else, and
 // may stand in the address.
-func (a *API) shown(r *http.Request) (who payment.Bearer, narrow *narrowed, ok bool) {
+func (a *API) shown(r *http.Request) (who outbox.Bearer, narrow *narrowed, ok bool) {
 	token, ok := "", false
 	shown := r.Header.Values("Authorization")
 	isEvents := r.URL.Path == "/v1/events"
@@ -123,13 +124,13 @@ func (a *API) shown(r *http.Request) (who payment.Bearer, narrow *narrowed, ok b
 	}
 	if token == "" {
 		digest, ok := tokenOf(r)
-		return payment.Bearer{Token: digest, Certificate: certificateOf(r)}, nil, ok && !r.URL.Query().Has(tokenParameter)
+		return outbox.Bearer{Token: digest, Certificate: certificateOf(r)}, nil, ok && !r.URL.Query().Has(tokenParameter)
 	}
 	n, opens := open(a.seals, token)
 	if !opens || !isEvents {
-		return payment.Bearer{}, nil, false
+		return outbox.Bearer{}, nil, false
 	}
-	return payment.Bearer{Token: [32]byte(n.Token), Certificate: n.Certificate}, &n, true
+	return outbox.Bearer{Token: [32]byte(n.Token), Certificate: n.Certificate}, &n, true
 }
 
 // narrows holds a request to what a token for events is for.
@@ -190,7 +191,7 @@ func (a *API) makeEventToken(r *http.Request) (eventTokenMade, *Problem) {
 	if len(a.seals) == 0 {
 		return eventTokenMade{}, kindNotOffered.saying("This installation makes no tokens for events: it has no key (RAILHEAD_API_EVENT_KEYS).")
 	}
-	who := payment.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types}
+	who := outbox.Subscription{Bearer: bearer(r.Context()), Participants: asked.Participants, Types: asked.Types}
 	// The database says whether the token is for reading, and for these participants.
 	ctx, cancel := context.WithTimeout(r.Context(), a.config.StoreTimeout)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/event"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -39,8 +40,8 @@ type eventPage struct {
 
 // listening is what a request for events asks for.
 type listening struct {
-	who    payment.Subscription
-	from   payment.Place
+	who    outbox.Subscription
+	from   outbox.Place
 	now    bool      // from what happens from now on
 	since  time.Time // zero: the beginning
 	limit  int
@@ -106,10 +107,10 @@ func (a *API) page(ctx context.Context, l listening) (eventPage, error) {
 }
 
 // look asks the store for one reader.
-func (a *API) look(ctx context.Context, l listening, at payment.Place, most int) (payment.Heard, error) {
+func (a *API) look(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
 	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
 	defer cancel()
-	heard, err := a.store.Events(asking, []payment.Subscription{l.who}, at, l.since, most)
+	heard, err := a.store.Events(asking, []outbox.Subscription{l.who}, at, l.since, most)
 	if err == nil {
 		err = heard.Refused[0]
 	}
@@ -172,7 +173,7 @@ func readListening(r *http.Request) (listening, *Problem) {
 	case after != "" && !l.since.IsZero():
 		return l, bad("since", "ALONE", "after and since do not go together.")
 	case after != "":
-		if l.from, err = payment.ParsePlace(after); err != nil {
+		if l.from, err = outbox.ParsePlace(after); err != nil {
 			return l, bad("after", "FORM", "after must be the cursor next of an earlier page, or the id of an event of a stream.")
 		}
 	default:

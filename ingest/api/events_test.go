@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/api"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -343,7 +344,7 @@ func TestStreamOfAQuietReader(t *testing.T) {
 	// Others' events bring it on.
 	d.fake.happens("p2", payment.EventFailed)
 	last := cursor(l)
-	for place, _ := payment.ParsePlace(last); place.Xact < 3; place, _ = payment.ParsePlace(last) {
+	for place, _ := outbox.ParsePlace(last); place.Xact < 3; place, _ = outbox.ParsePlace(last) {
 		last = cursor(l)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -16,10 +17,10 @@ const aToken = "rht_a-token-of-the-tests"
 // fakeStore is a ledger in memory, whose calls fail as a test says.
 type fakeStore struct {
 	mu      sync.Mutex
-	token   payment.Token
-	known   map[string]payment.Tracked // by idempotency key
+	token   outbox.Token
+	known   map[string]outbox.Tracked // by idempotency key
 	bodies  map[string]string
-	got     []payment.Entrusted
+	got     []outbox.Entrusted
 	batches int
 	fails   func(call string) error
 	rests   chan struct{} // closed: what is awaited rests
@@ -30,11 +31,11 @@ type fakeStore struct {
 
 func newFake() *fakeStore {
 	return &fakeStore{
-		token: payment.Token{
+		token: outbox.Token{
 			ID: "0011223344556677", Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"},
 			ExpiresAt: time.Now().Add(time.Hour), InForce: true,
 		},
-		known: map[string]payment.Tracked{}, bodies: map[string]string{}, rests: make(chan struct{}), noted: map[[32]byte][2]int64{},
+		known: map[string]outbox.Tracked{}, bodies: map[string]string{}, rests: make(chan struct{}), noted: map[[32]byte][2]int64{},
 	}
 }
 
@@ -45,39 +46,39 @@ func (f *fakeStore) fail(call string) error {
 	return f.fails(call)
 }
 
-func (f *fakeStore) Token(_ context.Context, digest [32]byte) (payment.Token, error) {
+func (f *fakeStore) Token(_ context.Context, digest [32]byte) (outbox.Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail("token"); err != nil {
-		return payment.Token{}, err
+		return outbox.Token{}, err
 	}
-	if digest != payment.TokenDigest(aToken) {
-		return payment.Token{}, payment.ErrToken
+	if digest != outbox.TokenDigest(aToken) {
+		return outbox.Token{}, outbox.ErrToken
 	}
 	return f.token, nil
 }
 
-func (f *fakeStore) Enqueue(_ context.Context, _ payment.Bearer, in payment.Entrusted) (payment.Receipt, error) {
+func (f *fakeStore) Enqueue(_ context.Context, _ outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.enqueue(in)
 }
 
-func (f *fakeStore) enqueue(in payment.Entrusted) (payment.Receipt, error) {
+func (f *fakeStore) enqueue(in outbox.Entrusted) (payment.Receipt, error) {
 	if err := f.fail("enqueue"); err != nil {
 		return payment.Receipt{}, err
 	}
 	f.got = append(f.got, in)
 	if in.ParticipantID != "p1" {
-		return payment.Receipt{}, &payment.Fault{SQLState: payment.StateForbidden, Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
+		return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateForbidden, Message: "the token is not for this participant", Field: "token", Rule: "PARTICIPANT"}
 	}
 	if there, ok := f.known[in.IdempotencyKey]; ok {
 		if f.bodies[in.IdempotencyKey] != string(in.Payload) {
-			return payment.Receipt{}, &payment.Fault{SQLState: payment.StateConflict, Message: "other content", Field: "idempotency_key", Rule: "SAME_CONTENT"}
+			return payment.Receipt{}, &outbox.Fault{SQLState: outbox.StateConflict, Message: "other content", Field: "idempotency_key", Rule: "SAME_CONTENT"}
 		}
 		return payment.Receipt{OutboxID: there.OutboxID, SequenceID: there.SequenceID, State: there.State, Replayed: true}, nil
 	}
-	made := payment.Tracked{
+	made := outbox.Tracked{
 		Status:        payment.Status{OutboxID: payment.NewID(), SequenceID: int64(len(f.known) + 1), State: "PENDING", Certainty: "NOT_SENT"},
 		InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey, OnBehalfOf: in.OnBehalfOf,
 	}
@@ -85,43 +86,43 @@ func (f *fakeStore) enqueue(in payment.Entrusted) (payment.Receipt, error) {
 	return payment.Receipt{OutboxID: made.OutboxID, SequenceID: made.SequenceID, State: made.State}, nil
 }
 
-func (f *fakeStore) EnqueueBatch(_ context.Context, _ payment.Bearer, all []payment.Entrusted) ([]payment.ReceiptOrFault, error) {
+func (f *fakeStore) EnqueueBatch(_ context.Context, _ outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.batches++
 	if err := f.fail("batch"); err != nil {
 		return nil, err
 	}
-	results := make([]payment.ReceiptOrFault, len(all))
+	results := make([]outbox.ReceiptOrFault, len(all))
 	for n, in := range all {
 		receipt, err := f.enqueue(in)
 		results[n].Receipt = receipt
-		if fault, ok := errors.AsType[*payment.Fault](err); ok {
+		if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 			results[n].Fault = fault
 		}
 	}
 	return results, nil
 }
 
-func (f *fakeStore) find(id payment.ID) (payment.Tracked, error) {
+func (f *fakeStore) find(id payment.ID) (outbox.Tracked, error) {
 	for _, each := range f.known {
 		if each.OutboxID == id {
 			return each, nil
 		}
 	}
-	return payment.Tracked{}, payment.ErrNotFound
+	return outbox.Tracked{}, outbox.ErrNotFound
 }
 
-func (f *fakeStore) Status(_ context.Context, _ payment.Bearer, id payment.ID) (payment.Tracked, error) {
+func (f *fakeStore) Status(_ context.Context, _ outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail("status"); err != nil {
-		return payment.Tracked{}, err
+		return outbox.Tracked{}, err
 	}
 	return f.find(id)
 }
 
-func (f *fakeStore) Await(ctx context.Context, who payment.Bearer, id payment.ID) (payment.Tracked, error) {
+func (f *fakeStore) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	last, err := f.Status(ctx, who, id)
 	if err != nil {
 		return last, err
@@ -135,10 +136,10 @@ func (f *fakeStore) Await(ctx context.Context, who payment.Bearer, id payment.ID
 	}
 }
 
-func (f *fakeStore) List(_ context.Context, _ payment.Bearer, page payment.Page) ([]payment.Tracked, error) {
+func (f *fakeStore) List(_ context.Context, _ outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []payment.Tracked
+	var all []outbox.Tracked
 	for n := page.After + 1; len(all) < page.Most; n++ {
 		found := false
 		for _, each := range f.known {
@@ -153,11 +154,11 @@ func (f *fakeStore) List(_ context.Context, _ payment.Bearer, page payment.Page)
 	return all, nil
 }
 
-func (f *fakeStore) Attempts(context.Context, payment.Bearer, payment.ID, int, int) ([]payment.ArchiveRow, error) {
-	return []payment.ArchiveRow{{AttemptNo: 1, State: "DISPATCHING", ClaimedAt: time.Now()}}, f.fail("attempts")
+func (f *fakeStore) Attempts(context.Context, outbox.Bearer, payment.ID, int, int) ([]outbox.ArchiveRow, error) {
+	return []outbox.ArchiveRow{{AttemptNo: 1, State: "DISPATCHING", ClaimedAt: time.Now()}}, f.fail("attempts")
 }
 
-func (f *fakeStore) Cancel(_ context.Context, _ payment.Bearer, id payment.ID, _ string) (int, error) {
+func (f *fakeStore) Cancel(_ context.Context, _ outbox.Bearer, id payment.ID, _ string) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found, err := f.find(id)
@@ -165,7 +166,7 @@ func (f *fakeStore) Cancel(_ context.Context, _ payment.Bearer, id payment.ID, _
 		return 0, err
 	}
 	if found.State != "PENDING" {
-		return 0, &payment.Fault{SQLState: payment.StateNotAllowed, Message: "the instruction is " + found.State + " and can't be cancelled"}
+		return 0, &outbox.Fault{SQLState: outbox.StateNotAllowed, Message: "the instruction is " + found.State + " and can't be cancelled"}
 	}
 	found.State = "CANCELLED"
 	f.known[found.IdempotencyKey] = found
@@ -195,29 +196,29 @@ func (f *fakeStore) happens(participant string, what payment.EventType) payment.
 }
 
 // refusal says why a subscription is not served.
-func (f *fakeStore) refusal(who payment.Subscription) error {
+func (f *fakeStore) refusal(who outbox.Subscription) error {
 	switch {
-	case who.Token != payment.TokenDigest(aToken) || !f.token.InForce:
-		return payment.ErrToken
-	case !slices.Contains(f.token.Verbs, payment.VerbRead):
-		return payment.ErrForbidden
+	case who.Token != outbox.TokenDigest(aToken) || !f.token.InForce:
+		return outbox.ErrToken
+	case !slices.Contains(f.token.Verbs, outbox.VerbRead):
+		return outbox.ErrForbidden
 	}
 	for _, each := range who.Participants {
 		if !slices.Contains(f.token.Participants, each) {
-			return payment.ErrForbidden
+			return outbox.ErrForbidden
 		}
 	}
 	return nil
 }
 
-func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from payment.Place, since time.Time, most int) (payment.Heard, error) {
+func (f *fakeStore) Events(_ context.Context, all []outbox.Subscription, from outbox.Place, since time.Time, most int) (outbox.Heard, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
 	if err := f.fail("events"); err != nil {
-		return payment.Heard{}, err
+		return outbox.Heard{}, err
 	}
-	heard := payment.Heard{Refused: map[int]error{}, Place: from}
+	heard := outbox.Heard{Refused: map[int]error{}, Place: from}
 	for n, who := range all {
 		if err := f.refusal(who); err != nil {
 			heard.Refused[n] = err
@@ -225,7 +226,7 @@ func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from p
 	}
 	begin := int(from.Xact)
 	if begin > len(f.feed) || begin > 0 && f.feed[begin-1].AttemptID != from.AttemptID { // a failover has forgotten it
-		heard.WentBack, heard.Place, begin = true, payment.Place{}, 0
+		heard.WentBack, heard.Place, begin = true, outbox.Place{}, 0
 	}
 	for from.IsZero() && begin < len(f.feed) && f.feed[begin].CreatedAt.Before(since) {
 		begin++
@@ -236,8 +237,8 @@ func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from p
 		}
 		most--
 		e := f.feed[n]
-		heard.Place = payment.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo, AttemptID: e.AttemptID}
-		one := payment.HeardEvent{Event: e, At: heard.Place, Last: true}
+		heard.Place = outbox.Place{System: 1, Xact: uint64(n + 1), OutboxID: e.OutboxID, AttemptNo: e.AttemptNo, AttemptID: e.AttemptID}
+		one := outbox.HeardEvent{Event: e, At: heard.Place, Last: true}
 		for n, who := range all {
 			participants := who.Participants
 			if participants == nil {
@@ -254,15 +255,15 @@ func (f *fakeStore) Events(_ context.Context, all []payment.Subscription, from p
 	return heard, nil
 }
 
-func (f *fakeStore) Newest(_ context.Context, who payment.Subscription) (payment.Place, error) {
+func (f *fakeStore) Newest(_ context.Context, who outbox.Subscription) (outbox.Place, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.fail("newest"); err != nil {
-		return payment.Place{}, err
+		return outbox.Place{}, err
 	}
 	if err := f.refusal(who); err != nil || len(f.feed) == 0 {
-		return payment.Place{}, err
+		return outbox.Place{}, err
 	}
 	last := f.feed[len(f.feed)-1]
-	return payment.Place{System: 1, Xact: uint64(len(f.feed)), OutboxID: last.OutboxID, AttemptNo: last.AttemptNo, AttemptID: last.AttemptID}, nil
+	return outbox.Place{System: 1, Xact: uint64(len(f.feed)), OutboxID: last.OutboxID, AttemptNo: last.AttemptNo, AttemptID: last.AttemptID}, nil
 }

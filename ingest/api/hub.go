@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // hub tells all streams that have come to the end of the feed what follows, by one look for
@@ -19,7 +19,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	streams int
-	place   payment.Place
+	place   outbox.Place
 	ears    map[*ear]bool // in the looks
 	waiting []*ear        // to be taken into the next one
 	running bool
@@ -28,9 +28,9 @@ type hub struct {
 
 // ear is a stream that is told.
 type ear struct {
-	who  payment.Subscription
+	who  outbox.Subscription
 	name string // the same for those who hear the same
-	at   payment.Place
+	at   outbox.Place
 	tell chan told // closed: it is told no more, for the reason why, or has to read on by itself
 	why  error
 	gone bool
@@ -41,7 +41,7 @@ type ear struct {
 // told is an event on its way to a stream. All who hear it share its text.
 type told struct {
 	text string
-	at   payment.Place
+	at   outbox.Place
 	last bool // at is to resume from
 }
 
@@ -91,19 +91,19 @@ func (h *hub) now() int {
 }
 
 // alone looks for one reader.
-func (h *hub) alone(ctx context.Context, l listening, at payment.Place, most int) (payment.Heard, error) {
+func (h *hub) alone(ctx context.Context, l listening, at outbox.Place, most int) (outbox.Heard, error) {
 	select {
 	case h.solo <- struct{}{}:
 		defer func() { <-h.solo }()
 	case <-ctx.Done():
-		return payment.Heard{}, ctx.Err()
+		return outbox.Heard{}, ctx.Err()
 	}
 	return h.api.look(ctx, l, at, most)
 }
 
 // join has a stream that has come to a place told what follows.
 // History is that of before it read the last of it.
-func (h *hub) join(who payment.Subscription, at payment.Place, history int) *ear {
+func (h *hub) join(who outbox.Subscription, at outbox.Place, history int) *ear {
 	e := &ear{who: who, name: nameOf(who), at: at, tell: make(chan told, earsMax), from: history, beat: time.Now()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,7 +133,7 @@ func (h *hub) end(e *ear, why error) {
 }
 
 // nameOf is the same for subscriptions that hear the same.
-func nameOf(who payment.Subscription) string {
+func nameOf(who outbox.Subscription) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%x %x %t %q %q", who.Token, who.Certificate, who.Participants == nil, who.Participants, who.Types)
 	return text.String()
@@ -167,7 +167,7 @@ func (h *hub) run() {
 
 // gather takes those in who wait, and gives the subscriptions of the next look, each once, and
 // the streams of each. Without any the hub rests.
-func (h *hub) gather() (all []payment.Subscription, of [][]*ear, from payment.Place) {
+func (h *hub) gather() (all []outbox.Subscription, of [][]*ear, from outbox.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.waiting {
@@ -201,7 +201,7 @@ func (h *hub) gather() (all []payment.Subscription, of [][]*ear, from payment.Pl
 
 // deliver tells what was heard. One that does not take it up is told no more: it reads on by
 // itself, at its own pace, and holds up no other.
-func (h *hub) deliver(heard payment.Heard, of [][]*ear) {
+func (h *hub) deliver(heard outbox.Heard, of [][]*ear) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for n, why := range heard.Refused {

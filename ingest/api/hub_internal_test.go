@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // placeAt is the place of a row of this transaction.
-func placeAt(xact uint64) payment.Place {
-	return payment.Place{System: 1, Xact: xact, OutboxID: payment.ID{1}, AttemptNo: 1, AttemptID: payment.ID{byte(xact)}}
+func placeAt(xact uint64) outbox.Place {
+	return outbox.Place{System: 1, Xact: xact, OutboxID: payment.ID{1}, AttemptNo: 1, AttemptID: payment.ID{byte(xact)}}
 }
 
 // hubOf is a hub of which no look is made by itself.
@@ -34,10 +35,10 @@ func hears(e *ear) (told []uint64, more bool) {
 	}
 }
 
-func heardAt(end uint64, xacts ...uint64) payment.Heard {
-	heard := payment.Heard{Place: placeAt(end)}
+func heardAt(end uint64, xacts ...uint64) outbox.Heard {
+	heard := outbox.Heard{Place: placeAt(end)}
 	for _, xact := range xacts {
-		heard.Events = append(heard.Events, payment.HeardEvent{For: []int{0}, At: placeAt(xact), Last: true})
+		heard.Events = append(heard.Events, outbox.HeardEvent{For: []int{0}, At: placeAt(xact), Last: true})
 	}
 	return heard
 }
@@ -47,13 +48,13 @@ func heardAt(end uint64, xacts ...uint64) payment.Heard {
 func TestHubTellsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
-	first, further := h.join(payment.Subscription{}, placeAt(3), 0), h.join(payment.Subscription{}, placeAt(6), 0)
+	first, further := h.join(outbox.Subscription{}, placeAt(3), 0), h.join(outbox.Subscription{}, placeAt(6), 0)
 	_, of, from := h.gather()
 	if from != placeAt(3) {
 		t.Fatalf("looks from %+v", from)
 	}
 	h.deliver(heardAt(8, 4, 6, 7), of)
-	behind := h.join(payment.Subscription{}, placeAt(7), 0)
+	behind := h.join(outbox.Subscription{}, placeAt(7), 0)
 	h.gather()
 	for what, c := range map[string]struct {
 		ear  *ear
@@ -71,13 +72,13 @@ func TestHubTellsWhatIsNew(t *testing.T) {
 func TestHubOverAFailover(t *testing.T) {
 	t.Parallel()
 	h := hubOf()
-	told := h.join(payment.Subscription{}, placeAt(9), h.now())
+	told := h.join(outbox.Subscription{}, placeAt(9), h.now())
 	_, of, _ := h.gather()
 	read := h.now() // of one that reads by itself meanwhile
 	went := heardAt(4, 3, 4)
 	went.WentBack = true
 	h.deliver(went, of)
-	joins, back := h.join(payment.Subscription{}, placeAt(9), read), h.join(payment.Subscription{}, placeAt(4), h.now())
+	joins, back := h.join(outbox.Subscription{}, placeAt(9), read), h.join(outbox.Subscription{}, placeAt(4), h.now())
 	h.gather()
 	for what, c := range map[string]struct {
 		ear  *ear

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestProblemsHavePages: each type of problem has a page, and each page a type.
@@ -47,10 +47,10 @@ type slowTokens struct {
 	asked atomic.Int32
 }
 
-func (s *slowTokens) Token(context.Context, [32]byte) (payment.Token, error) {
+func (s *slowTokens) Token(context.Context, [32]byte) (outbox.Token, error) {
 	s.asked.Add(1)
 	time.Sleep(20 * time.Millisecond)
-	return payment.Token{InForce: true}, nil
+	return outbox.Token{InForce: true}, nil
 }
 
 // TestTokenIsLookedUpOnce: of many calls that come at once with a token that is not known yet, no more ask the

@@ -26,6 +26,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -76,7 +77,7 @@ func TestOverTheLedger(t *testing.T) {
 	})
 	claim := claimed(t, exec)
 	decision := payment.Policy{}.WithDefaults().Decide(claim, payment.Answer{Result: payment.ResultAccepted})
-	_, err = exec.Turn(t.Context(), payment.Turn{Finished: []payment.ID{claim.ClaimID}, Outcomes: []payment.Outcome{{
+	_, err = exec.Turn(t.Context(), outbox.Turn{Finished: []payment.ID{claim.ClaimID}, Outcomes: []payment.Outcome{{
 		AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Decision: decision, Result: payment.ResultAccepted,
 		RailReference: "bank-ref-1", WorkerID: "worker", ProfileVersion: 1, RenderVersion: "render/1",
 	}}})
@@ -112,8 +113,8 @@ func TestOverTheLedger(t *testing.T) {
 func claimed(t *testing.T, exec *ledger.Executor) payment.Claim {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		result, err := exec.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{
-			ClaimID: payment.NewID(), WorkerID: "worker", Lanes: []payment.Lane{{RailType: "bank", Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/1"}},
+		result, err := exec.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
+			ClaimID: payment.NewID(), WorkerID: "worker", Lanes: []outbox.Lane{{RailType: "bank", Free: 1, Oldest: 1, ProfileVersion: 1, RenderVersion: "render/1"}},
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -83,7 +84,7 @@ type seen struct {
 	Differs        []string   `json:"differs,omitempty" doc:"Of a replayed one: which of not_before, expires_at, priority and send_once are not what the first call said, which holds"`
 }
 
-func seenOf(p payment.Tracked) seen {
+func seenOf(p outbox.Tracked) seen {
 	s := seen{
 		OutboxID: p.OutboxID.String(), InstructionID: p.InstructionID, ParticipantID: p.ParticipantID, IdempotencyKey: p.IdempotencyKey,
 		OnBehalfOf: p.OnBehalfOf, SequenceID: p.SequenceID, CreatedAt: p.CreatedAt.UTC(), State: p.State, Certainty: p.Certainty,
@@ -101,7 +102,7 @@ func momentOf(t time.Time) *time.Time {
 }
 
 // taken is the answer to an enqueue.
-func taken(in payment.Entrusted, receipt payment.Receipt) seen {
+func taken(in outbox.Entrusted, receipt payment.Receipt) seen {
 	return seen{
 		OutboxID: receipt.OutboxID.String(), InstructionID: in.InstructionID, ParticipantID: in.ParticipantID, IdempotencyKey: in.IdempotencyKey,
 		OnBehalfOf: in.OnBehalfOf, SequenceID: receipt.SequenceID, CreatedAt: receipt.CreatedAt.UTC(), State: receipt.State,

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -24,7 +25,7 @@ func (a *API) status(ctx context.Context, input *idInput) (*seenOutput, error) {
 	}
 	header, _ := ctx.Value(headerKey{}).(http.Header)
 	out := &seenOutput{Status: http.StatusOK}
-	var found payment.Tracked
+	var found outbox.Tracked
 	if patience := waitOf(header.Values("Prefer"), a.config.WaitMax); patience > 0 {
 		out.PreferenceApplied = fmt.Sprintf("wait=%d", int(patience.Seconds()))
 		found, err = a.await(ctx, bearer(ctx), id, patience)
@@ -110,7 +111,7 @@ type listOutput struct {
 }
 
 func (a *API) list(ctx context.Context, input *listInput) (*listOutput, error) {
-	page := payment.Page{
+	page := outbox.Page{
 		ParticipantID: input.ParticipantID, Most: input.Limit, InstructionID: input.InstructionID, IdempotencyKey: input.IdempotencyKey,
 	}
 	if input.After != "" {
@@ -163,7 +164,7 @@ func (a *API) cancel(ctx context.Context, input *cancelInput) (*seenOutput, erro
 	asking, cancel := context.WithTimeout(ctx, a.config.StoreTimeout)
 	defer cancel()
 	_, err = a.store.Cancel(asking, bearer(ctx), id, reason)
-	if err != nil && !errors.Is(err, payment.ErrNotAllowed) {
+	if err != nil && !errors.Is(err, outbox.ErrNotAllowed) {
 		return nil, a.refused(ctx, opCancel, err)
 	}
 	out := &seenOutput{Status: http.StatusOK}

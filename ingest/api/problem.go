@@ -15,7 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // problemsAt is where each type of problem has its page: the type's name follows.
@@ -154,17 +154,17 @@ func problemOf(err error) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
 		return problem
 	}
-	if fault, ok := errors.AsType[*payment.Fault](err); ok {
+	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 		return problemOfFault(fault)
 	}
 	switch {
-	case errors.Is(err, payment.ErrCommitUnknown):
+	case errors.Is(err, outbox.ErrCommitUnknown):
 		return problemUnavailable(commitUnknown)
-	case errors.Is(err, payment.ErrToken):
+	case errors.Is(err, outbox.ErrToken):
 		return problemUnauthorized()
-	case errors.Is(err, payment.ErrForbidden):
+	case errors.Is(err, outbox.ErrForbidden):
 		return kindForbidden.of("token", "PARTICIPANT", "The token is not for reading, or not for one of these participants.")
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, outbox.ErrNotFound):
 		return problemNotFound()
 	default: // the store says of each other error that nothing was done
 		return problemUnavailable(commitNone)
@@ -172,29 +172,29 @@ func problemOf(err error) *Problem {
 }
 
 // problemOfFault says what the database has refused.
-func problemOfFault(fault *payment.Fault) *Problem {
+func problemOfFault(fault *outbox.Fault) *Problem {
 	p := kindInvalid.problem()
 	switch fault.SQLState {
-	case payment.StateConflict:
+	case outbox.StateConflict:
 		p = kindKeyReused.problem()
-	case payment.StateSecondKey:
+	case outbox.StateSecondKey:
 		p = kindSecondKey.problem()
-	case payment.StateTooLarge:
+	case outbox.StateTooLarge:
 		p = kindTooLarge.problem()
-	case payment.StateToken:
+	case outbox.StateToken:
 		return problemUnauthorized()
-	case payment.StateForbidden:
+	case outbox.StateForbidden:
 		p = kindForbidden.problem()
-	case payment.StateNoInstruction:
+	case outbox.StateNoInstruction:
 		return problemNotFound()
-	case payment.StateNotAllowed:
+	case outbox.StateNotAllowed:
 		p = kindNotAllowed.problem()
-	case payment.StateEnqueueClosed:
+	case outbox.StateEnqueueClosed:
 		// Who closed it and why is not the callers' to know.
 		p = kindClosed.of(fault.Field, fault.Rule, "An operator has closed enqueue for a while. Nothing was stored.")
 		p.Code, p.Commit, p.Hint, p.after = fault.SQLState, commitNone, fault.Hint, time.Minute
 		return p
-	case payment.StateBusy, payment.StateContended, payment.StateSecondKeys:
+	case outbox.StateBusy, outbox.StateContended, outbox.StateSecondKeys:
 		p = problemUnavailable(commitNone)
 		p.Code = fault.SQLState
 		return p

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // readInstruction reads one instruction to the letter: a name that is not known, or is
 // there twice or in other letters, is refused, and what comes back quotes no value. The
 // key is a field of it in a batch alone.
-func readInstruction(text []byte, inBatch bool) (payment.Entrusted, *Problem) {
+func readInstruction(text []byte, inBatch bool) (outbox.Entrusted, *Problem) {
 	fields, problem := readObject(text)
 	if problem != nil {
-		return payment.Entrusted{}, problem
+		return outbox.Entrusted{}, problem
 	}
-	var in payment.Entrusted
+	var in outbox.Entrusted
 	for name, value := range fields {
 		switch name {
 		case "instruction_id":
@@ -47,7 +48,7 @@ func readInstruction(text []byte, inBatch bool) (payment.Entrusted, *Problem) {
 			problem = kindInvalid.of(bounded(name), "UNKNOWN_FIELD", "There is no such field.")
 		}
 		if problem != nil {
-			return payment.Entrusted{}, problem
+			return outbox.Entrusted{}, problem
 		}
 	}
 	return in, nil

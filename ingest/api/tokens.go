@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 const (
@@ -32,7 +32,7 @@ func tokenOf(r *http.Request) ([32]byte, bool) {
 	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > tokenTextMax {
 		return [32]byte{}, false
 	}
-	return payment.TokenDigest(token), true
+	return outbox.TokenDigest(token), true
 }
 
 // certificateOf is SHA-256 of the public key of the client's certificate, whose private
@@ -63,7 +63,7 @@ type tokens struct {
 // knownToken is one of them. The mutex guards what follows it.
 type knownToken struct {
 	mu      sync.Mutex
-	token   payment.Token
+	token   outbox.Token
 	digest  [32]byte
 	at      time.Time // of the look-up
 	room    float64   // requests that its quota has left
@@ -80,7 +80,7 @@ func newTokens(store Store, timeout time.Duration) *tokens {
 	return &tokens{store: store, timeout: timeout, looks: make(chan struct{}, looksMax), known: make(map[[32]byte]*knownToken)}
 }
 
-// find gives what is known of a token, at most tokenFresh old. None is payment.ErrToken.
+// find gives what is known of a token, at most tokenFresh old. None is outbox.ErrToken.
 func (t *tokens) find(ctx context.Context, digest [32]byte) (*knownToken, error) {
 	if one := t.remembered(digest); one != nil {
 		return one, nil
@@ -151,7 +151,7 @@ func (k *knownToken) fresh() bool {
 }
 
 // admits says why a token that is known does not let its bearer in; nil: it does.
-func (k *knownToken) admits(who payment.Bearer) *Problem {
+func (k *knownToken) admits(who outbox.Bearer) *Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.token.InForce || !k.token.ExpiresAt.After(time.Now()) || k.token.Certificate != nil && string(k.token.Certificate) != string(who.Certificate) {
@@ -221,7 +221,7 @@ func (k *knownToken) takeEvents() time.Duration {
 	return 0
 }
 
-func roomOf(token payment.Token) float64 {
+func roomOf(token outbox.Token) float64 {
 	return max(1, float64(token.RequestsPerMinute)*burst.Minutes())
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -31,7 +32,7 @@ func waitOf(prefer []string, most time.Duration) time.Duration {
 
 // await waits until an instruction rests, the time is over or the process is stopped. The
 // error is of the store; what was known last comes with it.
-func (a *API) await(ctx context.Context, who payment.Bearer, id payment.ID, patience time.Duration) (payment.Tracked, error) {
+func (a *API) await(ctx context.Context, who outbox.Bearer, id payment.ID, patience time.Duration) (outbox.Tracked, error) {
 	a.watch.Waiting(1)
 	defer a.watch.Waiting(-1)
 	waiting, cancel := context.WithTimeout(ctx, patience)

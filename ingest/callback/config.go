@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Config says how the service works. The zero value of every field but WorkerID is its default.
@@ -20,8 +20,8 @@ type Config struct {
 	// StoreTimeout bounds a look at the server, the wait of a callback for its turn, and its recording; default 10 s.
 	StoreTimeout time.Duration
 	// Asserted is the time budget that this process was configured with, if it was: a span that is not 0 must be the
-	// cell's, or Run ends with payment.ErrOtherBudget.
-	Asserted payment.TimeBudget
+	// cell's, or Run ends with outbox.ErrOtherBudget.
+	Asserted outbox.TimeBudget
 	// StateFile remembers the server outside of it; see package lineage. Empty: for this process alone.
 	StateFile string
 	// OtherLogin is said where the database denies a heartbeat: which login the service takes.

@@ -10,6 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/internal/service/servicetest"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
 )
@@ -30,7 +31,7 @@ func TestContract(t *testing.T) {
 	readers := map[string]*railcallback.Reader{"bank": {}}
 	listen := func() (net.Listener, error) { return servicetest.NewListener(), nil }
 	servicetest.Contract(t, servicetest.Subject{
-		New: func(_ *testing.T, database *servicetest.Database, asserted payment.TimeBudget) (service.Service, error) {
+		New: func(_ *testing.T, database *servicetest.Database, asserted outbox.TimeBudget) (service.Service, error) {
 			config := callback.Config{WorkerID: "callbacks", Asserted: asserted}
 			return callback.New(config, readers, idle{database}, listen, nil, slog.New(slog.DiscardHandler))
 		},

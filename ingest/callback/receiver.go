@@ -15,13 +15,14 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
 // Store is what the receiver needs of the ledger.
 type Store interface {
-	// ByRailKey finds the instruction that a rail knows by a key; payment.ErrNotFound if there is none.
+	// ByRailKey finds the instruction that a rail knows by a key; outbox.ErrNotFound if there is none.
 	ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error)
 	// RecordLate records an outcome; one whose claim has no number is a callback.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
@@ -151,9 +152,9 @@ func (r *Receiver) record(w http.ResponseWriter, request *http.Request, railType
 		return err
 	})
 	endRecord(ctx, verdict, err)
-	forgotten := errors.Is(err, payment.ErrNotFound) && r.Suspended != nil && r.Suspended()
+	forgotten := errors.Is(err, outbox.ErrNotFound) && r.Suspended != nil && r.Suspended()
 	switch {
-	case errors.Is(err, payment.ErrNotFound) && !forgotten:
+	case errors.Is(err, outbox.ErrNotFound) && !forgotten:
 		r.watch.Received(railType, NotOurs)
 		r.log.WarnContext(ctx, "callback for a payment that is not ours", "rail_type", railType, "rail_key", payment.RailKey(event.RailKey))
 		http.Error(w, "no such payment", http.StatusNotFound)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/lineage"
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
@@ -19,7 +19,7 @@ type Ledger interface {
 	Store
 	lineage.Store
 	// Heartbeat says that the service is alive, and asks for the cell's time budget.
-	Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
+	Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
 }
 
 // Service takes callbacks over HTTP while it looks at the server that they are recorded on. Make one with New, then
@@ -56,7 +56,7 @@ func New(config Config, readers map[string]*callback.Reader, store Ledger, liste
 		return nil, err
 	}
 	receiver.Tracer, receiver.Suspended = config.Tracer, guard.Suspended
-	beat := func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+	beat := func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 		pulse, err := store.Heartbeat(ctx, guard.Beat(beat))
 		if err == nil {
 			guard.Beaten(pulse.Beats)

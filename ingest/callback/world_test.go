@@ -20,6 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -145,9 +146,9 @@ func (w *world) enqueueAs(name string) payment.Receipt {
 // claim claims an instruction, as a relayer does before it sends.
 func (w *world) claim(id payment.ID) payment.Claim {
 	w.t.Helper()
-	result, err := w.exec.Turn(w.t.Context(), payment.Turn{Claim: payment.ClaimRequest{
+	result, err := w.exec.Turn(w.t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "relayer-1",
-		Lanes: []payment.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(w.rail), RenderVersion: "r1"}},
+		Lanes: []outbox.Lane{{RailType: w.rail, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(w.rail), RenderVersion: "r1"}},
 	}})
 	w.must(err)
 	if len(result.Claims) != 1 || result.Claims[0].OutboxID != id {
@@ -164,7 +165,7 @@ func (w *world) record(claim payment.Claim, result payment.Result, reference str
 		Decision: w.policy.Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond}),
 		WorkerID: "relayer-1", ProfileVersion: 1, RenderVersion: "r1",
 	}
-	turned, err := w.exec.Turn(w.t.Context(), payment.Turn{Outcomes: []payment.Outcome{outcome}, Finished: []payment.ID{claim.ClaimID}})
+	turned, err := w.exec.Turn(w.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{outcome}, Finished: []payment.ID{claim.ClaimID}})
 	w.must(err)
 	if len(turned.Late) > 0 {
 		w.t.Fatal("the answer was late")

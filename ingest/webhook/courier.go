@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -21,10 +22,10 @@ type courier struct {
 	config   Config
 	log      *slog.Logger
 
-	lease payment.EndpointLease
-	place payment.Place // that was noted last by this lease
-	taken time.Time     // when the lease was taken or prolonged last; zero: there is none
-	first time.Time     // when this process asked for it first; zero: never
+	lease outbox.EndpointLease
+	place outbox.Place // that was noted last by this lease
+	taken time.Time    // when the lease was taken or prolonged last; zero: there is none
+	first time.Time    // when this process asked for it first; zero: never
 	// failures is how many first deliveries failed one after the other, of the instruction
 	// failing or of several. From downAfter on of several the endpoint is down, and one delivery
 	// at a time shows whether it still is. What waits to be tried again does not count: events that
@@ -88,7 +89,7 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 	}
 	due, err := c.due(ctx)
 	switch {
-	case errors.Is(err, payment.ErrNotHeld):
+	case errors.Is(err, outbox.ErrNotHeld):
 		c.taken = time.Time{}
 		return 0
 	case err != nil:
@@ -101,7 +102,7 @@ func (c *courier) turn(ctx context.Context) time.Duration {
 	wasDown := c.down()
 	round := c.deliver(ctx, due, wasDown)
 	noted, err := c.note(ctx, round, due)
-	if errors.Is(err, payment.ErrNotHeld) {
+	if errors.Is(err, outbox.ErrNotHeld) {
 		c.taken = time.Time{}
 		return 0
 	} else if err != nil {
@@ -157,7 +158,7 @@ func (c *courier) hold(ctx context.Context) error {
 		c.log.WarnContext(ctx, "the endpoint is paused", "since", lease.PausedAt, "reason", lease.PauseReason)
 	}
 	if lease.Epoch != c.lease.Epoch { // it is new here, or an operator asks
-		c.failures, c.several, c.notBefore, c.place = 0, false, time.Time{}, payment.Place{}
+		c.failures, c.several, c.notBefore, c.place = 0, false, time.Time{}, outbox.Place{}
 	}
 	c.lease, c.taken = lease, began
 	return nil
@@ -176,7 +177,7 @@ func (c *courier) since() time.Time {
 	}
 }
 
-func (c *courier) due(ctx context.Context) (payment.DueEvents, error) {
+func (c *courier) due(ctx context.Context) (outbox.DueEvents, error) {
 	asking, cancel := context.WithTimeout(ctx, c.config.StoreTimeout)
 	defer cancel()
 	return c.store.Due(asking, c.lease, c.endpoint.Participants, c.endpoint.Types, dueRetries, duePlaces)
@@ -186,7 +187,7 @@ func (c *courier) due(ctx context.Context) (payment.DueEvents, error) {
 func (c *courier) down() bool { return c.several && c.failures >= downAfter }
 
 // see tells the observer how the endpoint does.
-func (c *courier) see(due payment.DueEvents) {
+func (c *courier) see(due outbox.DueEvents) {
 	oldest := due.OldestWaiting
 	for _, each := range due.Events {
 		if !each.Retry {

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -32,7 +33,7 @@ type book struct {
 }
 
 type waits struct {
-	payment.WaitingEvent
+	outbox.WaitingEvent
 	next    time.Time
 	givenUp bool
 }
@@ -57,37 +58,37 @@ func (b *book) happens(instruction byte) payment.Event {
 	return e
 }
 
-func (b *book) Take(_ context.Context, endpoint, worker string, within time.Duration, _ time.Time) (payment.EndpointLease, error) {
+func (b *book) Take(_ context.Context, endpoint, worker string, within time.Duration, _ time.Time) (outbox.EndpointLease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
-		return payment.EndpointLease{}, errAway
+		return outbox.EndpointLease{}, errAway
 	}
 	if b.worker != worker && b.until.After(time.Now()) {
-		return payment.EndpointLease{Endpoint: endpoint, Worker: worker, HeldBy: b.worker}, nil
+		return outbox.EndpointLease{Endpoint: endpoint, Worker: worker, HeldBy: b.worker}, nil
 	}
 	b.until = time.Now().Add(within)
 	if b.worker != worker {
 		b.worker = worker
 		b.epoch++
 	}
-	lease := payment.EndpointLease{Endpoint: endpoint, Worker: worker, Epoch: b.epoch, PausedAt: b.paused}
+	lease := outbox.EndpointLease{Endpoint: endpoint, Worker: worker, Epoch: b.epoch, PausedAt: b.paused}
 	if !b.paused.IsZero() {
 		lease.PauseReason = "gone"
 	}
 	return lease, nil
 }
 
-func (b *book) Due(_ context.Context, lease payment.EndpointLease, _ []string, _ []payment.EventType, _, places int) (payment.DueEvents, error) {
+func (b *book) Due(_ context.Context, lease outbox.EndpointLease, _ []string, _ []payment.EventType, _, places int) (outbox.DueEvents, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
-		return payment.DueEvents{}, errAway
+		return outbox.DueEvents{}, errAway
 	}
 	if lease.Epoch != b.epoch {
-		return payment.DueEvents{}, payment.ErrNotHeld
+		return outbox.DueEvents{}, outbox.ErrNotHeld
 	}
-	due := payment.DueEvents{Waiting: len(b.waiting), Notes: b.notes}
+	due := outbox.DueEvents{Waiting: len(b.waiting), Notes: b.notes}
 	var all []*waits
 	for _, w := range b.waiting {
 		all = append(all, w)
@@ -107,7 +108,7 @@ func (b *book) Due(_ context.Context, lease payment.EndpointLease, _ []string, _
 			blocked[w.OutboxID] = true
 		}
 		if !blocked[w.OutboxID] {
-			due.Events = append(due.Events, payment.DueEvent{Event: w.Event, Retry: true, Tries: w.Tries})
+			due.Events = append(due.Events, outbox.DueEvent{Event: w.Event, Retry: true, Tries: w.Tries})
 		}
 	}
 	end := min(b.place+places, len(b.feed))
@@ -116,20 +117,20 @@ func (b *book) Due(_ context.Context, lease payment.EndpointLease, _ []string, _
 	}
 	for n, e := range b.feed[b.place:end] {
 		behind := slices.ContainsFunc(all, func(w *waits) bool { return w.OutboxID == e.OutboxID })
-		due.Events = append(due.Events, payment.DueEvent{Event: e, Behind: behind, At: payment.Place{Xact: uint64(b.place + n + 1)}, Last: true})
+		due.Events = append(due.Events, outbox.DueEvent{Event: e, Behind: behind, At: outbox.Place{Xact: uint64(b.place + n + 1)}, Last: true})
 	}
-	due.Place, due.More = payment.Place{Xact: uint64(end)}, end < len(b.feed)
+	due.Place, due.More = outbox.Place{Xact: uint64(end)}, end < len(b.feed)
 	return due, nil
 }
 
-func (b *book) Note(_ context.Context, lease payment.EndpointLease, within time.Duration, note payment.DeliveryNote) error {
+func (b *book) Note(_ context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
 		return errAway
 	}
 	if lease.Epoch != b.epoch || note.Notes != b.notes {
-		return payment.ErrNotHeld
+		return outbox.ErrNotHeld
 	}
 	told := make(map[payment.EventKey]bool)
 	for _, w := range note.Waiting {
@@ -163,11 +164,11 @@ func (b *book) Note(_ context.Context, lease payment.EndpointLease, within time.
 	return nil
 }
 
-func (b *book) Pause(_ context.Context, lease payment.EndpointLease, _ string) error {
+func (b *book) Pause(_ context.Context, lease outbox.EndpointLease, _ string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lease.Epoch != b.epoch {
-		return payment.ErrNotHeld
+		return outbox.ErrNotHeld
 	}
 	b.paused = time.Now()
 	return nil

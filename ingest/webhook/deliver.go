@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ type round struct {
 // deliver sends what is due: the events of an instruction one after the other, those of
 // several at once. It begins none of them after half of the lease, and ends early where
 // the endpoint fails again and again; of one that is down, one event is tried.
-func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool) round {
+func (c *courier) deliver(ctx context.Context, due outbox.DueEvents, probe bool) round {
 	r := round{fates: make([]fate, len(due.Events)), probe: probe}
 	order := groupsOf(due.Events)
 	if probe {
@@ -144,7 +145,7 @@ func (c *courier) deliver(ctx context.Context, due payment.DueEvents, probe bool
 // probed is the group of which one event is tried: each time another one of those with something
 // new, so that none which the endpoint never takes stands before all others; or of those that are
 // tried again. With it come those that only wait behind others, of which nothing is tried.
-func probed(events []payment.DueEvent, order [][]int, turn int) [][]int {
+func probed(events []outbox.DueEvent, order [][]int, turn int) [][]int {
 	var fresh, again, waits [][]int
 	for _, group := range order {
 		switch first := events[group[0]]; {
@@ -167,7 +168,7 @@ func probed(events []payment.DueEvent, order [][]int, turn int) [][]int {
 
 // groupsOf has the indexes of what is due by instruction, in their order: those with something
 // new and those that are tried again by turns, so that neither waits for all of the others.
-func groupsOf(events []payment.DueEvent) [][]int {
+func groupsOf(events []outbox.DueEvent) [][]int {
 	place := make(map[payment.ID]int)
 	var all [][]int
 	for n, each := range events {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // note stores what a round has come to, where there is anything.
-func (c *courier) note(ctx context.Context, r round, due payment.DueEvents) (noted bool, err error) {
+func (c *courier) note(ctx context.Context, r round, due outbox.DueEvents) (noted bool, err error) {
 	note := c.noteOf(r, due)
 	if note.IsEmpty() {
 		return false, nil
@@ -45,8 +46,8 @@ func (c *courier) note(ctx context.Context, r round, due payment.DueEvents) (not
 // noteOf says what of a round is to be kept. Each event before the place is delivered or
 // waits, each behind it is in the feed: nothing is missed, and of an instruction nothing
 // overtakes.
-func (c *courier) noteOf(r round, due payment.DueEvents) payment.DeliveryNote {
-	note := payment.DeliveryNote{Notes: due.Notes, Done: due.Forgotten, Taken: r.taken, Again: r.again}
+func (c *courier) noteOf(r round, due outbox.DueEvents) outbox.DeliveryNote {
+	note := outbox.DeliveryNote{Notes: due.Notes, Done: due.Forgotten, Taken: r.taken, Again: r.again}
 	var fresh []int // of the feed
 	again := make(map[payment.EventKey]bool)
 	for n, each := range due.Events {
@@ -68,7 +69,7 @@ func (c *courier) noteOf(r round, due payment.DueEvents) payment.DeliveryNote {
 		note.Place = due.Events[fresh[cut-1]].At
 	}
 	if len(fresh) == 0 && note.Place == c.place {
-		note.Place = payment.Place{} // nothing has happened
+		note.Place = outbox.Place{} // nothing has happened
 	}
 	for _, n := range fresh[:cut] {
 		// What is in the feed again, and waits, has its fate.
@@ -82,7 +83,7 @@ func (c *courier) noteOf(r round, due payment.DueEvents) payment.DeliveryNote {
 // cutOf is how many of the events of the feed are behind the endpoint from now on. Those
 // that were not tried stay in the feed, where none after them was: what an endpoint does not
 // take while it is down does not pile up. A place of the feed is never cut through.
-func cutOf(r round, events []payment.DueEvent, fresh []int) int {
+func cutOf(r round, events []outbox.DueEvent, fresh []int) int {
 	settled := 0 // up to the first that was not tried
 	for settled < len(fresh) && r.fates[fresh[settled]].kind != untried {
 		settled++
@@ -99,8 +100,8 @@ func cutOf(r round, events []payment.DueEvent, fresh []int) int {
 }
 
 // waitingOf is an event that waits from now on, and until when.
-func waitingOf(e payment.DueEvent, f fate) payment.WaitingEvent {
-	w := payment.WaitingEvent{Event: e.Event, Tries: e.Tries, Status: f.status}
+func waitingOf(e outbox.DueEvent, f fate) outbox.WaitingEvent {
+	w := outbox.WaitingEvent{Event: e.Event, Tries: e.Tries, Status: f.status}
 	if f.kind != failed {
 		return w
 	}

@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Store is what the service needs of the database; ledger.Events is one.
 type Store interface {
-	Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (payment.EndpointLease, error)
-	Due(ctx context.Context, lease payment.EndpointLease, participants []string, types []payment.EventType, retries, places int) (payment.DueEvents, error)
-	Note(ctx context.Context, lease payment.EndpointLease, within time.Duration, note payment.DeliveryNote) error
-	Pause(ctx context.Context, lease payment.EndpointLease, reason string) error
+	Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (outbox.EndpointLease, error)
+	Due(ctx context.Context, lease outbox.EndpointLease, participants []string, types []payment.EventType, retries, places int) (outbox.DueEvents, error)
+	Note(ctx context.Context, lease outbox.EndpointLease, within time.Duration, note outbox.DeliveryNote) error
+	Pause(ctx context.Context, lease outbox.EndpointLease, reason string) error
 }
 
 // Observer hears what the service does; internal/metrics has one.

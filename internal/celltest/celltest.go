@@ -30,7 +30,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 )
 
@@ -182,7 +182,7 @@ func (c *Cell) ProfileInForce(railType string) int {
 
 // SetTimeBudget puts a time budget in force as the superuser. Its version is the
 // cell's to give.
-func (c *Cell) SetTimeBudget(budget payment.TimeBudget) {
+func (c *Cell) SetTimeBudget(budget outbox.TimeBudget) {
 	c.t.Helper()
 	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
 		budget.ClaimTimeout.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -25,11 +26,11 @@ type line struct {
 
 // EnqueueBatch takes many, each for itself, with one result for each in their order. Lines that no answer is known of, or that may be taken later,
 // are sent again; an error means that no answer came of some of them.
-func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	if len(all) > batchItemMax {
-		return nil, fmt.Errorf("a batch of %d: %w", len(all), &payment.Fault{SQLState: payment.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax), Hint: "Send it in parts."})
+		return nil, fmt.Errorf("a batch of %d: %w", len(all), &outbox.Fault{SQLState: outbox.StateTooLarge, Message: fmt.Sprintf("a batch holds more than %d items", batchItemMax), Hint: "Send it in parts."})
 	}
-	results := make([]payment.ReceiptOrFault, len(all))
+	results := make([]outbox.ReceiptOrFault, len(all))
 	var open []int
 	texts := make([][]byte, len(all))
 	for n, in := range all {
@@ -37,7 +38,7 @@ func (h *HTTP) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]p
 		body.IdempotencyKey = in.IdempotencyKey
 		var err error
 		if texts[n], err = json.Marshal(body); err != nil {
-			results[n].Fault, _ = errors.AsType[*payment.Fault](notJSON())
+			results[n].Fault, _ = errors.AsType[*outbox.Fault](notJSON())
 			continue
 		}
 		open = append(open, n)
@@ -87,7 +88,7 @@ const (
 
 // sendBatch sends the lines that are open. It reports what is said of each, and whether the
 // answer is for good.
-func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []payment.ReceiptOrFault) (all []lineSaid, done bool, err error) {
+func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, results []outbox.ReceiptOrFault) (all []lineSaid, done bool, err error) {
 	all = make([]lineSaid, len(open))
 	var body bytes.Buffer
 	for _, n := range open {
@@ -96,16 +97,16 @@ func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, result
 	}
 	trying, cancel := context.WithTimeout(ctx, h.config.Timeout+time.Duration(len(open))*20*time.Millisecond)
 	defer cancel()
-	err = fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
+	err = fmt.Errorf("%w: the answer was cut", outbox.ErrCommitUnknown)
 	response, sendErr := h.send(trying, http.MethodPost, "/v1/instructions/batch", http.Header{"Content-Type": {"application/x-ndjson"}}, &body)
 	if sendErr != nil {
-		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, sendErr)
+		return all, ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, sendErr)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, answerMax)) // what is no problem has the status alone
 		done, err = refusal(response, text)
-		if !errors.Is(err, payment.ErrCommitUnknown) {
+		if !errors.Is(err, outbox.ErrCommitUnknown) {
 			for at := range all {
 				all[at] = lineNone
 			}
@@ -121,16 +122,16 @@ func (h *HTTP) sendBatch(ctx context.Context, texts [][]byte, open []int, result
 		switch {
 		case said.Instruction != nil:
 			if receipt, idErr := said.Instruction.receipt(); idErr == nil {
-				all[at], results[open[at]] = lineTaken, payment.ReceiptOrFault{Receipt: receipt}
+				all[at], results[open[at]] = lineTaken, outbox.ReceiptOrFault{Receipt: receipt}
 			}
 		case said.Problem != nil && said.Status < 500 && said.Status != http.StatusTooManyRequests:
-			fault, ok := errors.AsType[*payment.Fault](said.Problem.errOf(said.Status))
+			fault, ok := errors.AsType[*outbox.Fault](said.Problem.errOf(said.Status))
 			if !ok {
-				fault = &payment.Fault{SQLState: payment.StateInvalid, Message: said.Problem.Title}
+				fault = &outbox.Fault{SQLState: outbox.StateInvalid, Message: said.Problem.Title}
 			}
-			all[at], results[open[at]] = lineRefused, payment.ReceiptOrFault{Fault: fault}
+			all[at], results[open[at]] = lineRefused, outbox.ReceiptOrFault{Fault: fault}
 		case said.Problem != nil:
-			if err = said.Problem.errOf(said.Status); !errors.Is(err, payment.ErrCommitUnknown) {
+			if err = said.Problem.errOf(said.Status); !errors.Is(err, outbox.ErrCommitUnknown) {
 				all[at] = lineNone
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -73,7 +74,7 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
 	token, _, err := ledger.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, ledger.NewToken{
-		Name: "a test", Participants: []string{"p1"}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
+		Name: "a test", Participants: []string{"p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,14 +114,14 @@ func TestBothWays(t *testing.T) {
 			state string
 			field string
 		}{
-			"other content":  {instruction(id, key, `{"amount": "9", "currency": "EUR"}`), payment.ErrConflict, payment.StateConflict, "idempotency_key"},
-			"a second key":   {instruction(id, key+"-2", valid), payment.ErrInvalid, payment.StateSecondKey, "idempotency_key"},
-			"decimals":       {instruction(id+"-2", key+"-2", `{"amount": "9.999", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, "payload.amount"},
-			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), payment.ErrInvalid, payment.StateInvalid, ""},
-			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), payment.ErrInvalid, payment.StateInvalid, ""},
+			"other content":  {instruction(id, key, `{"amount": "9", "currency": "EUR"}`), outbox.ErrConflict, outbox.StateConflict, "idempotency_key"},
+			"a second key":   {instruction(id, key+"-2", valid), outbox.ErrInvalid, outbox.StateSecondKey, "idempotency_key"},
+			"decimals":       {instruction(id+"-2", key+"-2", `{"amount": "9.999", "currency": "EUR"}`), outbox.ErrInvalid, outbox.StateInvalid, "payload.amount"},
+			"a name twice":   {instruction(id+"-2", key+"-2", `{"amount": "9", "amount": "8", "currency": "EUR"}`), outbox.ErrInvalid, outbox.StateInvalid, ""},
+			"no JSON at all": {instruction(id+"-2", key+"-2", `{`), outbox.ErrInvalid, outbox.StateInvalid, ""},
 		} {
 			_, err := both[way].Enqueue(t.Context(), c.in)
-			fault, ok := errors.AsType[*payment.Fault](err)
+			fault, ok := errors.AsType[*outbox.Fault](err)
 			if !ok || !errors.Is(err, c.want) || fault.SQLState != c.state || c.field != "" && fault.Field != c.field {
 				t.Errorf("%s: %s: %v (%+v)", way, what, err, fault)
 			}
@@ -129,7 +130,7 @@ func TestBothWays(t *testing.T) {
 		if err != nil || status.OutboxID != first.OutboxID || status.Certainty != "NOT_SENT" {
 			t.Errorf("%s: status %+v, %v", way, status, err)
 		}
-		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err, payment.ErrNotFound) {
+		if _, err := c.Status(t.Context(), payment.Key{InstructionID: "none", IdempotencyKey: "none"}); !errors.Is(err, outbox.ErrNotFound) {
 			t.Errorf("%s: status of none: %v", way, err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -199,7 +200,7 @@ func TestNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := over.Enqueue(t.Context(), instruction("i", "k", valid)); !errors.Is(err, payment.ErrCommitUnknown) {
+	if _, err := over.Enqueue(t.Context(), instruction("i", "k", valid)); !errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("%v", err)
 	}
 	for _, bad := range []httpclient.Config{{}, {BaseURL: "ftp://x", Token: func(context.Context) (string, error) { return "", nil }}, {BaseURL: "https://x"}} {
@@ -240,18 +241,18 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 		says  []func(http.ResponseWriter) // the last one again and again
 		want  error
 	}{
-		"away from the beginning":                {false, []func(http.ResponseWriter){none}, payment.ErrBusy},
-		"no token from the beginning":            {false, []func(http.ResponseWriter){expired}, payment.ErrToken},
-		"away, then no token":                    {false, []func(http.ResponseWriter){none, expired}, payment.ErrToken},
-		"cut, then away":                         {false, []func(http.ResponseWriter){cut, none}, payment.ErrCommitUnknown},
-		"unknown, then away":                     {false, []func(http.ResponseWriter){none, unknown, none}, payment.ErrCommitUnknown},
-		"unknown, then no token":                 {false, []func(http.ResponseWriter){unknown, expired}, payment.ErrCommitUnknown},
-		"batch: away from the beginning":         {true, []func(http.ResponseWriter){none}, payment.ErrBusy},
-		"batch: a line not stored":               {true, []func(http.ResponseWriter){line(503, "none")}, payment.ErrBusy},
-		"batch: no line, then away":              {true, []func(http.ResponseWriter){nothing, none}, payment.ErrCommitUnknown},
-		"batch: no line, then no token":          {true, []func(http.ResponseWriter){nothing, expired}, payment.ErrCommitUnknown},
-		"batch: unknown, then not stored":        {true, []func(http.ResponseWriter){line(503, "unknown"), line(503, "none")}, payment.ErrCommitUnknown},
-		"batch: unknown, then the line is wrong": {true, []func(http.ResponseWriter){unknown, line(422, "")}, payment.ErrCommitUnknown},
+		"away from the beginning":                {false, []func(http.ResponseWriter){none}, outbox.ErrBusy},
+		"no token from the beginning":            {false, []func(http.ResponseWriter){expired}, outbox.ErrToken},
+		"away, then no token":                    {false, []func(http.ResponseWriter){none, expired}, outbox.ErrToken},
+		"cut, then away":                         {false, []func(http.ResponseWriter){cut, none}, outbox.ErrCommitUnknown},
+		"unknown, then away":                     {false, []func(http.ResponseWriter){none, unknown, none}, outbox.ErrCommitUnknown},
+		"unknown, then no token":                 {false, []func(http.ResponseWriter){unknown, expired}, outbox.ErrCommitUnknown},
+		"batch: away from the beginning":         {true, []func(http.ResponseWriter){none}, outbox.ErrBusy},
+		"batch: a line not stored":               {true, []func(http.ResponseWriter){line(503, "none")}, outbox.ErrBusy},
+		"batch: no line, then away":              {true, []func(http.ResponseWriter){nothing, none}, outbox.ErrCommitUnknown},
+		"batch: no line, then no token":          {true, []func(http.ResponseWriter){nothing, expired}, outbox.ErrCommitUnknown},
+		"batch: unknown, then not stored":        {true, []func(http.ResponseWriter){line(503, "unknown"), line(503, "none")}, outbox.ErrCommitUnknown},
+		"batch: unknown, then the line is wrong": {true, []func(http.ResponseWriter){unknown, line(422, "")}, outbox.ErrCommitUnknown},
 		"batch: the line is wrong":               {true, []func(http.ResponseWriter){line(422, "")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,8 +277,8 @@ func TestAnEarlierAttemptMayHaveStored(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
-			for _, definite := range []error{payment.ErrBusy, payment.ErrToken, payment.ErrInvalid} {
-				if test.want == payment.ErrCommitUnknown && errors.Is(err, definite) {
+			for _, definite := range []error{outbox.ErrBusy, outbox.ErrToken, outbox.ErrInvalid} {
+				if test.want == outbox.ErrCommitUnknown && errors.Is(err, definite) {
 					t.Errorf("says for certain: %v", err)
 				}
 			}

@@ -6,13 +6,14 @@ package httpclient
 import (
 	"context"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Client is what HTTP and ledger.Ingest have in common, and what railhead.Outbox is in the types of payment.
 type Client interface {
 	Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error)
-	EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]payment.ReceiptOrFault, error)
+	EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error)
 	Status(ctx context.Context, key payment.Key) (payment.Status, error)
 	Await(ctx context.Context, key payment.Key) (payment.Status, error)
 }

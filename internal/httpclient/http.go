@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -134,22 +135,22 @@ type problem struct {
 
 // errOf is the error that ledger.Ingest has for the same refusal.
 func (p problem) errOf(status int) error {
-	fault := &payment.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field, Rule: p.Rule}
+	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field, Rule: p.Rule}
 	switch {
 	case p.Code != "":
 		return fault
 	case status == http.StatusUnauthorized:
-		fault.SQLState = payment.StateToken
+		fault.SQLState = outbox.StateToken
 	case status == http.StatusForbidden:
-		fault.SQLState = payment.StateForbidden
+		fault.SQLState = outbox.StateForbidden
 	case status == http.StatusNotFound:
-		return payment.ErrNotFound
+		return outbox.ErrNotFound
 	case status == http.StatusTooManyRequests || p.Commit == "none":
-		return fmt.Errorf("%w: %s", payment.ErrBusy, p.Title)
+		return fmt.Errorf("%w: %s", outbox.ErrBusy, p.Title)
 	case status >= 500:
-		return fmt.Errorf("%w: %s", payment.ErrCommitUnknown, cmp.Or(p.Title, strconv.Itoa(status)))
+		return fmt.Errorf("%w: %s", outbox.ErrCommitUnknown, cmp.Or(p.Title, strconv.Itoa(status)))
 	default:
-		fault.SQLState = payment.StateInvalid
+		fault.SQLState = outbox.StateInvalid
 	}
 	return fault
 }
@@ -173,13 +174,13 @@ func (h *HTTP) Enqueue(ctx context.Context, in payment.Instruction) (payment.Rec
 	}
 	receipt, err := answer.receipt()
 	if err != nil {
-		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID, payment.ErrCommitUnknown)
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w: the answer can't be read", in.InstructionID, outbox.ErrCommitUnknown)
 	}
 	return receipt, nil
 }
 
 func notJSON() error {
-	return &payment.Fault{SQLState: payment.StateInvalid, Message: "payload: it is not JSON", Field: "payload", Rule: "OBJECT"}
+	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: "payload: it is not JSON", Field: "payload", Rule: "OBJECT"}
 }
 
 // Status says what became of an instruction of Config.ParticipantID that was enqueued over HTTP.
@@ -193,7 +194,7 @@ func (h *HTTP) Status(ctx context.Context, key payment.Key) (payment.Status, err
 	case err != nil:
 		return payment.Status{}, fmt.Errorf("status of instruction %q: %w", key.InstructionID, err)
 	case len(page.Items) == 0:
-		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, payment.ErrNotFound)
+		return payment.Status{}, fmt.Errorf("instruction %q with key %q: %w", key.InstructionID, key.IdempotencyKey, outbox.ErrNotFound)
 	default:
 		return page.Items[0].status()
 	}
@@ -233,7 +234,7 @@ func (h *HTTP) call(ctx context.Context, method, path string, headers http.Heade
 		if err == nil {
 			return nil
 		}
-		doubt = doubt || method == http.MethodPost && errors.Is(err, payment.ErrCommitUnknown)
+		doubt = doubt || method == http.MethodPost && errors.Is(err, outbox.ErrCommitUnknown)
 		if done {
 			return inDoubt(doubt, err)
 		}
@@ -245,10 +246,10 @@ func (h *HTTP) call(ctx context.Context, method, path string, headers http.Heade
 // inDoubt is how a call ends by an error: what one attempt did not do, another may have done that was
 // not answered. The last word is said, and is no error to be branched on then.
 func inDoubt(doubt bool, last error) error {
-	if !doubt || errors.Is(last, payment.ErrCommitUnknown) {
+	if !doubt || errors.Is(last, outbox.ErrCommitUnknown) {
 		return last
 	}
-	return fmt.Errorf("%w: an attempt was not answered; the last one says: %v", payment.ErrCommitUnknown, last) //nolint:errorlint // on purpose
+	return fmt.Errorf("%w: an attempt was not answered; the last one says: %v", outbox.ErrCommitUnknown, last) //nolint:errorlint // on purpose
 }
 
 // later is an error that may be over after a while.
@@ -265,7 +266,7 @@ func (h *HTTP) once(ctx context.Context, method, path string, headers http.Heade
 	defer cancel()
 	response, err := h.send(trying, method, path, headers, bytes.NewReader(body))
 	if err != nil {
-		return ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", payment.ErrCommitUnknown, err)
+		return ctx.Err() != nil, fmt.Errorf("%w: no answer: %w", outbox.ErrCommitUnknown, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
@@ -275,7 +276,7 @@ func (h *HTTP) once(ctx context.Context, method, path string, headers http.Heade
 			err = json.Unmarshal(text, into)
 		}
 		if err != nil {
-			return false, fmt.Errorf("%w: the answer was cut", payment.ErrCommitUnknown)
+			return false, fmt.Errorf("%w: the answer was cut", outbox.ErrCommitUnknown)
 		}
 		return true, nil
 	default:

@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Database is the name of a private server's database.
@@ -89,7 +89,7 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 
 // SetTimeBudget changes the time budget of a cell, as an operator does with
 // railhead settings set. Spans that are 0 stay as they are.
-func SetTimeBudget(ctx context.Context, admin, cell string, budget payment.TimeBudget, reason string) error {
+func SetTimeBudget(ctx context.Context, admin, cell string, budget outbox.TimeBudget, reason string) error {
 	conn, err := pgx.Connect(ctx, admin)
 	if err != nil {
 		return fmt.Errorf("connecting as administrator: %w", err)

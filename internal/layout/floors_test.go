@@ -14,6 +14,7 @@ var floors = [][]string{
 		"internal/faultpoint", "internal/guarded", "internal/heap", "internal/jsonlines", "internal/linger", "internal/pgserver",
 		"internal/reach", "internal/yamlstrict", "bench/figures", "bench/slowflush",
 	},
+	{"outbox"}, // what services and the store say to each other
 	{ // what needs the vocabulary
 		"migrations", "schedule", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
 		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/twin",

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -27,7 +28,10 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 		l.server.StartedAt = noon.Add(-2 * time.Hour)
 		l.server.AcceptedAt = noon.Add(-24 * time.Hour)
 		if test.suspension {
-			l.server.Suspensions = []payment.Suspension{{ID: payment.NewID(), KnownUntil: noon.Add(-111 * time.Minute), OpenedAt: noon.Add(-110 * time.Minute), AcceptedAt: noon.Add(test.accepted)}}
+			l.server.Suspensions = []outbox.Suspension{{
+				Suspension: payment.Suspension{KnownUntil: noon.Add(-111 * time.Minute), OpenedAt: noon.Add(-110 * time.Minute), AcceptedAt: noon.Add(test.accepted)},
+				ID:         payment.NewID(),
+			}}
 		} else {
 			l.server.AcceptedAt = noon.Add(test.accepted)
 		}
@@ -38,12 +42,12 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 		// The snapshot: the log ends before, the heartbeats are gone, the server was started again.
 		l.restart(test.later)
 		l.server.LogPosition = 50
-		l.recall = payment.Recall{Known: true}
+		l.recall = outbox.Recall{Known: true}
 		look(t, g)
 		// Its key window is an hour; by the date of the acceptance what was sent since may be told what was forgotten two hours ago.
 		is(t, test.name+": snapshot", g, false, test.later < time.Hour && !test.suspension, false)
 		// By what it remembers, and not because it remembers nothing any more.
-		if len(l.opened) != 1 || l.opened[0] != payment.CauseLogWentBack {
+		if len(l.opened) != 1 || l.opened[0] != outbox.CauseLogWentBack {
 			t.Errorf("%s: suspensions were opened for %v", test.name, l.opened)
 		}
 	}
@@ -58,7 +62,7 @@ func TestAcceptedOnAnEarlierStart(t *testing.T) {
 		l := newLedger()
 		g := guard(t, l, keep(t, remembered(l)))
 		look(t, g)
-		l.suspend(payment.CauseLogWentBack, "another noticed")
+		l.suspend(outbox.CauseLogWentBack, "another noticed")
 		look(t, g)
 		is(t, "suspended", g, false, true, false)
 		l.server.Now = l.server.Now.Add(time.Minute)
@@ -80,7 +84,7 @@ func TestAcceptedAheadByAnEarlierStart(t *testing.T) {
 	t.Parallel()
 	for _, here := range []bool{false, true} {
 		l := newLedger()
-		l.suspend(payment.CauseNoMemory, "another noticed")
+		l.suspend(outbox.CauseNoMemory, "another noticed")
 		l.server.Now = l.server.Now.Add(time.Hour) // the clock of the earlier start
 		l.accept()
 		l.server.Now = noon

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // finding is what a look amounts to: a cause to suspend, a reason to wait for
 // others, or neither.
 type finding struct {
-	cause  payment.SuspensionCause
+	cause  outbox.SuspensionCause
 	detail string
 	wait   string
 }
@@ -18,7 +18,7 @@ type finding struct {
 // suspends says what to suspend for. Where this guard misses nothing itself, and waits for no
 // other, it takes over what is open: that may have been opened on another start of the server,
 // and an operator can accept only what was compared on this one. It is never accepted otherwise.
-func (f finding) suspends(open payment.Suspension, suspended bool) (cause payment.SuspensionCause, detail string) {
+func (f finding) suspends(open outbox.Suspension, suspended bool) (cause outbox.SuspensionCause, detail string) {
 	if f.cause == "" && f.wait == "" && suspended {
 		return open.Cause, open.Detail
 	}
@@ -36,27 +36,27 @@ type look struct {
 // examine weighs the facts. Memory is empty where there is none, or where an
 // operator has compared since it was made. One that is outdated may show what is
 // missing, but proves nothing by missing nothing.
-func examine(server payment.Server, memory payment.Remembered, recall payment.Recall, look look) finding {
+func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recall, look look) finding {
 	was := fmt.Sprintf("the server was %s on timeline %d", memory.SystemIdentifier, memory.Timeline)
 	is := fmt.Sprintf("it is %s on timeline %d", server.SystemIdentifier, server.Timeline)
 	switch {
 	case server.AcceptedAt.IsZero() && memory.SystemIdentifier == "":
-		return finding{cause: payment.CauseNewTimeline, detail: "the server is " + server.SystemIdentifier +
+		return finding{cause: outbox.CauseNewTimeline, detail: "the server is " + server.SystemIdentifier +
 			fmt.Sprintf(" on timeline %d, which was never accepted", server.Timeline)}
 	case memory.SystemIdentifier != "" && memory.SystemIdentifier != server.SystemIdentifier:
-		return finding{cause: payment.CauseNewServer, detail: was + " and " + is}
+		return finding{cause: outbox.CauseNewServer, detail: was + " and " + is}
 	case memory.SystemIdentifier != "" && memory.Timeline != server.Timeline, server.AcceptedAt.IsZero():
-		return finding{cause: payment.CauseNewTimeline, detail: was + " and " + is}
+		return finding{cause: outbox.CauseNewTimeline, detail: was + " and " + is}
 	case memory.LogPosition > server.LogPosition:
-		return finding{cause: payment.CauseLogWentBack, detail: fmt.Sprintf(
+		return finding{cause: outbox.CauseLogWentBack, detail: fmt.Sprintf(
 			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}
 	case look.vanished:
-		return finding{cause: payment.CauseRowsMissing, detail: "a suspension that no operator has ended is not there any more"}
+		return finding{cause: outbox.CauseRowsMissing, detail: "a suspension that no operator has ended is not there any more"}
 	case recall.BeatsMissing:
-		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
+		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
 			"%d heartbeats of %s were confirmed and are not there", memory.Beats, memory.Name)}
 	case recall.ClaimMissing:
-		return finding{cause: payment.CauseRowsMissing, detail: fmt.Sprintf(
+		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
 			"the claim in row %d of %s was confirmed and is not there", memory.AttemptNo, memory.OutboxID)}
 	case look.compared, recall.Vouched:
 		return finding{}
@@ -67,7 +67,7 @@ func examine(server payment.Server, memory payment.Remembered, recall payment.Re
 	case look.met < recall.AwaitedFor+recall.Patience:
 		return finding{wait: "the server was started, and nothing here remembers it from before: one that does may vouch for it"}
 	default:
-		return finding{cause: payment.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +
+		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +
 			"it from before (RAILHEAD_STATE_DIR keeps that): a plain start can't be told from a snapshot that was put back"}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // facts is one cell of the truth table: what a look may find, each by itself.
@@ -21,13 +21,13 @@ const (
 )
 
 func (f facts) examine() finding {
-	server := payment.Server{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33}
+	server := outbox.Server{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33}
 	if f.accepted {
 		server.AcceptedAt = time.Unix(1, 0)
 	}
-	var memory payment.Remembered
+	var memory outbox.Remembered
 	if f.memory {
-		memory = payment.Remembered{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33, Name: "relayer-1", Beats: 7, AttemptNo: 1}
+		memory = outbox.Remembered{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33, Name: "relayer-1", Beats: 7, AttemptNo: 1}
 		if f.otherSystem {
 			memory.SystemIdentifier = "70"
 		}
@@ -38,7 +38,7 @@ func (f facts) examine() finding {
 			memory.LogPosition++
 		}
 	}
-	recall := payment.Recall{Patience: patience, BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched, Known: f.known, Outdated: f.outdated}
+	recall := outbox.Recall{Patience: patience, BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched, Known: f.known, Outdated: f.outdated}
 	if f.awaited {
 		recall.Awaited, recall.AwaitedFor = []string{"relayer-2", "relayer-3"}, awaitedFor
 	}
@@ -47,7 +47,7 @@ func (f facts) examine() finding {
 
 // expected says what must be found. It goes from the weakest reason to the
 // strongest, and the last one that holds is it.
-func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
+func (f facts) expected() (cause outbox.SuspensionCause, waits bool) {
 	proven := f.compared || f.vouched
 	knows := f.memory && !f.outdated
 	var silence time.Duration
@@ -55,7 +55,7 @@ func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
 		silence = awaitedFor
 	}
 	if !proven && !knows && f.known {
-		cause = payment.CauseNoMemory
+		cause = outbox.CauseNoMemory
 		if f.met < silence+patience {
 			cause, waits = "", true
 		}
@@ -65,12 +65,12 @@ func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
 	}
 	for _, each := range []struct {
 		found bool
-		cause payment.SuspensionCause
+		cause outbox.SuspensionCause
 	}{
-		{f.claim || f.beats || f.vanished, payment.CauseRowsMissing},
-		{f.memory && f.longerLog, payment.CauseLogWentBack},
-		{!f.accepted || f.memory && f.otherTimeline, payment.CauseNewTimeline},
-		{f.memory && f.otherSystem, payment.CauseNewServer},
+		{f.claim || f.beats || f.vanished, outbox.CauseRowsMissing},
+		{f.memory && f.longerLog, outbox.CauseLogWentBack},
+		{!f.accepted || f.memory && f.otherTimeline, outbox.CauseNewTimeline},
+		{f.memory && f.otherSystem, outbox.CauseNewServer},
 	} {
 		if each.found {
 			cause, waits = each.cause, false
@@ -83,7 +83,7 @@ func (f facts) expected() (cause payment.SuspensionCause, waits bool) {
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	const bits = 13
-	found := make(map[payment.SuspensionCause]int)
+	found := make(map[outbox.SuspensionCause]int)
 	for n := range 1 << bits {
 		is := func(bit int) bool { return n>>bit&1 == 1 }
 		for _, met := range []time.Duration{0, patience, awaitedFor, awaitedFor + patience - 1, awaitedFor + patience} {
@@ -99,8 +99,8 @@ func TestExamine(t *testing.T) {
 			found[cause]++
 		}
 	}
-	for _, cause := range []payment.SuspensionCause{
-		"", payment.CauseNewServer, payment.CauseNewTimeline, payment.CauseLogWentBack, payment.CauseRowsMissing, payment.CauseNoMemory,
+	for _, cause := range []outbox.SuspensionCause{
+		"", outbox.CauseNewServer, outbox.CauseNewTimeline, outbox.CauseLogWentBack, outbox.CauseRowsMissing, outbox.CauseNoMemory,
 	} {
 		if found[cause] == 0 {
 			t.Errorf("no cell of the table finds %q", cause)

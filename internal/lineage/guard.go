@@ -20,17 +20,18 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/clock"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Store is what a Guard needs of the ledger.
 type Store interface {
 	// CheckServer reads the server's facts and the latest suspensions.
-	CheckServer(ctx context.Context) (payment.Server, error)
+	CheckServer(ctx context.Context) (outbox.Server, error)
 	// Recall asks for what is remembered, and who else vouches for the server.
-	Recall(ctx context.Context, name string, memory payment.Remembered) (payment.Recall, error)
+	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
 	// Suspend opens a suspension, if none is open for this start of the server.
-	Suspend(ctx context.Context, name string, cause payment.SuspensionCause, detail string, lookedAt time.Time) error
+	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 }
 
 // Config says whose guard it is.
@@ -47,18 +48,18 @@ type Guard struct {
 	log    *slog.Logger
 
 	mu         sync.Mutex
-	memory     payment.Remembered // what is known to be committed
-	fresh      bool               // memory is of this process, or was read from the file
-	own        payment.Remembered // heartbeats and the last claim of this process
-	server     payment.Server     // that was looked at last, and may be claimed on
-	looked     clock.Moment       // when that was
-	passed     bool               // nothing was found missing on that server, in that start of it
-	open       *payment.Suspension
-	said       payment.Server // the start of the server on which this guard has opened it, or taken it over
-	met        payment.Server // the start of the server that was looked at last
-	metAt      clock.Moment   // and when it was first
-	beatenAt   clock.Moment   // when a heartbeat was confirmed last
-	wait       string         // why nothing is claimed although no suspension is open; empty: it is
+	memory     outbox.Remembered // what is known to be committed
+	fresh      bool              // memory is of this process, or was read from the file
+	own        outbox.Remembered // heartbeats and the last claim of this process
+	server     outbox.Server     // that was looked at last, and may be claimed on
+	looked     clock.Moment      // when that was
+	passed     bool              // nothing was found missing on that server, in that start of it
+	open       *outbox.Suspension
+	said       outbox.Server // the start of the server on which this guard has opened it, or taken it over
+	met        outbox.Server // the start of the server that was looked at last
+	metAt      clock.Moment  // and when it was first
+	beatenAt   clock.Moment  // when a heartbeat was confirmed last
+	wait       string        // why nothing is claimed although no suspension is open; empty: it is
 	saved      time.Time
 	savedClaim time.Time // when a claim was saved last
 	unsaid     bool      // the last save failed
@@ -85,7 +86,7 @@ const forgottenAfter = 30 * time.Minute
 // Look compares the server with the memory, and opens a suspension where rows may
 // be missing. Until it has been called on the present start of the server, nothing
 // may be claimed. An error means that the server could not be asked, or may not be
-// trusted with money (payment.ErrUnsafeServer).
+// trusted with money (outbox.ErrUnsafeServer).
 func (g *Guard) Look(ctx context.Context) error {
 	server, err := g.store.CheckServer(ctx)
 	if err != nil {
@@ -103,7 +104,7 @@ func (g *Guard) Look(ctx context.Context) error {
 	vanished := g.open != nil && !server.Has(g.open.ID) && !acceptedSince(server, g.open.OpenedAt, memory)
 	if accepted || remembers && acceptedSince(server, memory.SeenAt, memory) {
 		// An operator has compared since: it proves nothing any more.
-		memory, g.own, remembers = payment.Remembered{}, payment.Remembered{}, false
+		memory, g.own, remembers = outbox.Remembered{}, outbox.Remembered{}, false
 	}
 	if g.own.Name != "" {
 		memory.Name, memory.Beats = g.own.Name, g.own.Beats
@@ -142,13 +143,13 @@ func (g *Guard) Look(ctx context.Context) error {
 
 // told reports whether this guard has opened the suspension that is open on this start of
 // the server, or has taken it over: what it found is said already.
-func (g *Guard) told(open payment.Suspension, server payment.Server) bool {
+func (g *Guard) told(open outbox.Suspension, server outbox.Server) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open != nil && g.open.ID == open.ID && g.said.Same(server)
 }
 
-func (g *Guard) say(server payment.Server) {
+func (g *Guard) say(server outbox.Server) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.said = server
@@ -161,7 +162,7 @@ func (g *Guard) hold(why string) {
 }
 
 // settle takes over what a look has found.
-func (g *Guard) settle(ctx context.Context, server payment.Server, open payment.Suspension, suspended bool, finding finding) {
+func (g *Guard) settle(ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.open
@@ -190,27 +191,27 @@ func (g *Guard) settle(ctx context.Context, server payment.Server, open payment.
 // acceptedSince reports whether an operator has compared and accepted the server
 // after a moment, or the cell was made after it. An acceptance that was known before, or
 // whose time is yet to come, may be of before it: a clock that was ahead has dated it.
-func acceptedSince(server payment.Server, at time.Time, known payment.Remembered) bool {
+func acceptedSince(server outbox.Server, at time.Time, known outbox.Remembered) bool {
 	since := func(accepted time.Time) bool { return accepted.After(at) && !accepted.After(server.Now) }
 	if since(server.AcceptedAt) && !server.AcceptedAt.Equal(known.AcceptedAt) {
 		return true
 	}
-	return slices.ContainsFunc(server.Suspensions, func(s payment.Suspension) bool {
+	return slices.ContainsFunc(server.Suspensions, func(s outbox.Suspension) bool {
 		return since(s.AcceptedAt) && !slices.Contains(known.Accepted, s.ID)
 	})
 }
 
 // acceptedHere reports whether an operator has accepted what was suspended on this start of
 // the server. The times of acceptances do not tell: an earlier start's clock may have been ahead.
-func acceptedHere(server payment.Server) bool {
-	return slices.ContainsFunc(server.Suspensions, func(s payment.Suspension) bool {
+func acceptedHere(server outbox.Server) bool {
+	return slices.ContainsFunc(server.Suspensions, func(s outbox.Suspension) bool {
 		return !s.Open() && s.ServerStartedAt.Equal(server.StartedAt) && s.Timeline == server.Timeline
 	})
 }
 
 // Beat is the heartbeat that the service may send now: one on a start of the
 // server that was not looked at is refused, so that it can't hide a missing one.
-func (g *Guard) Beat(beat payment.Heartbeat) payment.Heartbeat {
+func (g *Guard) Beat(beat outbox.Heartbeat) outbox.Heartbeat {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	beat.Looked, beat.Vouched = g.server.StartedAt, g.wait == "" && g.open == nil
@@ -250,7 +251,7 @@ func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
 }
 
 // Server is the one that was looked at, and that claims are for.
-func (g *Guard) Server() payment.Server {
+func (g *Guard) Server() outbox.Server {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.server
@@ -272,7 +273,7 @@ func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules, write ti
 	default:
 		// As the oldest payment that a send of may be forgotten.
 		oldest := payment.Claim{Action: payment.ActionSend, ClaimedAt: g.server.Now.Add(g.looked.Age()), SentUnder: rules}
-		goesOn = policy.MayLeave(oldest.Weigh(g.server.Suspensions), 0, write)
+		goesOn = policy.MayLeave(g.server.Weigh(oldest), 0, write)
 		return goesOn, goesOn
 	}
 }
@@ -281,7 +282,7 @@ func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules, write ti
 func (g *Guard) Weigh(claim payment.Claim) payment.Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return claim.Weigh(g.server.Suspensions)
+	return g.server.Weigh(claim)
 }
 
 // Suspended reports whether nothing may be ended: a suspension is open, or the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/lineage"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -19,13 +20,13 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // ledger is a store whose answers a test sets, and that fails before or after a call.
 type ledger struct {
-	server payment.Server
-	recall payment.Recall
-	asked  payment.Remembered        // what Recall was asked for last
-	opened []payment.SuspensionCause // anew, or taken over
-	openOn payment.Server            // the start of the server on which the last one was
-	before string                    // the call that fails before it has an effect
-	after  string                    // the call that fails after it
+	server outbox.Server
+	recall outbox.Recall
+	asked  outbox.Remembered        // what Recall was asked for last
+	opened []outbox.SuspensionCause // anew, or taken over
+	openOn outbox.Server            // the start of the server on which the last one was
+	before string                   // the call that fails before it has an effect
+	after  string                   // the call that fails after it
 	calls  int
 }
 
@@ -43,21 +44,21 @@ func (l *ledger) fails(call string, do func()) error {
 	return nil
 }
 
-func (l *ledger) CheckServer(context.Context) (server payment.Server, err error) {
+func (l *ledger) CheckServer(context.Context) (server outbox.Server, err error) {
 	err = l.fails("CheckServer", func() {
 		server = l.server
-		server.Suspensions = append([]payment.Suspension(nil), l.server.Suspensions...)
+		server.Suspensions = append([]outbox.Suspension(nil), l.server.Suspensions...)
 	})
 	return server, err
 }
 
-func (l *ledger) Recall(_ context.Context, _ string, memory payment.Remembered) (recall payment.Recall, err error) {
+func (l *ledger) Recall(_ context.Context, _ string, memory outbox.Remembered) (recall outbox.Recall, err error) {
 	err = l.fails("Recall", func() { l.asked, recall = memory, l.recall })
 	return recall, err
 }
 
 // Suspend opens a suspension, unless one is open; one of another start is taken over.
-func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCause, detail string, _ time.Time) error {
+func (l *ledger) Suspend(_ context.Context, _ string, cause outbox.SuspensionCause, detail string, _ time.Time) error {
 	return l.fails("Suspend", func() {
 		_, open := l.server.OpenSuspension()
 		if open && l.openOn.Same(l.server) {
@@ -72,10 +73,11 @@ func (l *ledger) Suspend(_ context.Context, _ string, cause payment.SuspensionCa
 	})
 }
 
-func (l *ledger) suspend(cause payment.SuspensionCause, detail string) {
+func (l *ledger) suspend(cause outbox.SuspensionCause, detail string) {
 	l.openOn = l.server
-	l.server.Suspensions = append([]payment.Suspension{{
-		ID: payment.NewID(), Cause: cause, Detail: detail, KnownUntil: noon.Add(-time.Minute), OpenedAt: l.server.Now,
+	l.server.Suspensions = append([]outbox.Suspension{{
+		Suspension: payment.Suspension{KnownUntil: noon.Add(-time.Minute), OpenedAt: l.server.Now},
+		ID:         payment.NewID(), Cause: cause, Detail: detail,
 		ServerStartedAt: l.server.StartedAt, Timeline: l.server.Timeline,
 	}}, l.server.Suspensions...)
 }
@@ -100,7 +102,7 @@ func (l *ledger) restart(after time.Duration) {
 }
 
 func newLedger() *ledger {
-	return &ledger{server: payment.Server{
+	return &ledger{server: outbox.Server{
 		SystemIdentifier: "71", Timeline: 1, LogPosition: 100,
 		StartedAt: noon.Add(-time.Hour), Now: noon, AcceptedAt: noon.Add(-30 * 24 * time.Hour),
 	}}
@@ -131,7 +133,7 @@ func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool)
 	if claimed != never || goesOn != keyed {
 		t.Errorf("%s: claimed %t and with keys %t, want %t and %t (%s)", what, claimed, goesOn, never, keyed, g.Reason())
 	}
-	if got := g.Beat(payment.Heartbeat{}).Vouched; got != vouched {
+	if got := g.Beat(outbox.Heartbeat{}).Vouched; got != vouched {
 		t.Errorf("%s: vouches %t, want %t", what, got, vouched)
 	}
 	if g.Suspended() == never || g.Suspended() != (g.Reason() != "") {
@@ -139,14 +141,14 @@ func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool)
 	}
 }
 
-func remembered(l *ledger) payment.Remembered {
-	return payment.Remembered{
+func remembered(l *ledger) outbox.Remembered {
+	return outbox.Remembered{
 		SystemIdentifier: l.server.SystemIdentifier, Timeline: l.server.Timeline, LogPosition: l.server.LogPosition, SeenAt: l.server.Now,
 		Name: "relayer-0", Beats: 9,
 	}
 }
 
-func keep(t *testing.T, memory payment.Remembered) string {
+func keep(t *testing.T, memory outbox.Remembered) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "server.json")
 	text, err := json.Marshal(memory)
@@ -185,7 +187,7 @@ func TestFirstStart(t *testing.T) {
 	g = guard(t, l, "")
 	look(t, g)
 	is(t, "never accepted", g, false, true, false)
-	if len(l.opened) != 1 || l.opened[0] != payment.CauseNewTimeline {
+	if len(l.opened) != 1 || l.opened[0] != outbox.CauseNewTimeline {
 		t.Errorf("opened %v", l.opened)
 	}
 }
@@ -198,7 +200,7 @@ func TestNoFile(t *testing.T) {
 	g := guard(t, l, "")
 	look(t, g)
 	is(t, "no memory", g, false, true, false)
-	if len(l.opened) != 1 || l.opened[0] != payment.CauseNoMemory {
+	if len(l.opened) != 1 || l.opened[0] != outbox.CauseNoMemory {
 		t.Errorf("opened %v", l.opened)
 	}
 	look(t, g)
@@ -240,15 +242,15 @@ func TestMemoryFromAFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*ledger)
-		cause  payment.SuspensionCause
+		cause  outbox.SuspensionCause
 	}{
 		"a plain restart":        {func(l *ledger) { l.restart(time.Minute) }, ""},
-		"another server":         {func(l *ledger) { l.server.SystemIdentifier = "72" }, payment.CauseNewServer},
-		"another timeline":       {func(l *ledger) { l.server.Timeline = 2 }, payment.CauseNewTimeline},
-		"the log is shorter":     {func(l *ledger) { l.server.LogPosition-- }, payment.CauseLogWentBack},
-		"a heartbeat is missing": {func(l *ledger) { l.recall.BeatsMissing = true }, payment.CauseRowsMissing},
-		"a claim is missing":     {func(l *ledger) { l.recall.ClaimMissing = true }, payment.CauseRowsMissing},
-		"an outdated memory":     {func(l *ledger) { l.recall.Known, l.recall.Outdated = true, true }, payment.CauseNoMemory},
+		"another server":         {func(l *ledger) { l.server.SystemIdentifier = "72" }, outbox.CauseNewServer},
+		"another timeline":       {func(l *ledger) { l.server.Timeline = 2 }, outbox.CauseNewTimeline},
+		"the log is shorter":     {func(l *ledger) { l.server.LogPosition-- }, outbox.CauseLogWentBack},
+		"a heartbeat is missing": {func(l *ledger) { l.recall.BeatsMissing = true }, outbox.CauseRowsMissing},
+		"a claim is missing":     {func(l *ledger) { l.recall.ClaimMissing = true }, outbox.CauseRowsMissing},
+		"an outdated memory":     {func(l *ledger) { l.recall.Known, l.recall.Outdated = true, true }, outbox.CauseNoMemory},
 		"accepted since": {func(l *ledger) {
 			l.server.Timeline = 2
 			l.server.AcceptedAt, l.server.Now = noon.Add(time.Second), noon.Add(2*time.Second)
@@ -257,7 +259,7 @@ func TestMemoryFromAFile(t *testing.T) {
 			l.server.Timeline, l.recall.Known = 2, true
 			l.server.AcceptedAt, l.server.Now = noon.Add(time.Second), noon.Add(time.Second)
 			l.restart(time.Minute)
-		}, payment.CauseNoMemory},
+		}, outbox.CauseNoMemory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -281,7 +283,7 @@ func TestSuspendedByAnother(t *testing.T) {
 	l := newLedger()
 	g := guard(t, l, "")
 	look(t, g)
-	l.suspend(payment.CauseLogWentBack, "in a test")
+	l.suspend(outbox.CauseLogWentBack, "in a test")
 	look(t, g)
 	is(t, "suspended by another", g, false, true, false)
 	if len(l.opened) != 0 {
@@ -308,7 +310,7 @@ func TestTakenOver(t *testing.T) {
 	l := newLedger()
 	g := guard(t, l, keep(t, remembered(l)))
 	look(t, g)
-	l.suspend(payment.CauseLogWentBack, "another noticed")
+	l.suspend(outbox.CauseLogWentBack, "another noticed")
 	look(t, g)
 	l.restart(time.Minute)
 	l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor = true, []string{"relayer-2"}, time.Hour
@@ -320,7 +322,7 @@ func TestTakenOver(t *testing.T) {
 	for range 2 {
 		look(t, g)
 		is(t, "started again", g, false, true, false)
-		if len(l.opened) != 1 || l.opened[0] != payment.CauseLogWentBack {
+		if len(l.opened) != 1 || l.opened[0] != outbox.CauseLogWentBack {
 			t.Errorf("started again: opened %v", l.opened)
 		}
 	}
@@ -374,13 +376,13 @@ func TestSuspensionVanishes(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
 	g := guard(t, l, keep(t, remembered(l)))
-	l.suspend(payment.CauseLogWentBack, "another noticed")
+	l.suspend(outbox.CauseLogWentBack, "another noticed")
 	look(t, g)
 	is(t, "suspended", g, false, true, false)
 	l.server.Suspensions = nil
 	look(t, g)
 	is(t, "forgotten, and not ended", g, false, true, false)
-	if len(l.opened) != 1 || l.opened[0] != payment.CauseRowsMissing {
+	if len(l.opened) != 1 || l.opened[0] != outbox.CauseRowsMissing {
 		t.Errorf("opened %v", l.opened)
 	}
 	l.server.Suspensions = nil
@@ -492,7 +494,7 @@ func TestDamagedFile(t *testing.T) {
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
-	l.suspend(payment.CauseNewTimeline, "in a test")
+	l.suspend(outbox.CauseNewTimeline, "in a test")
 	l.server.Suspensions[0].KnownUntil = noon.Add(-30 * time.Minute)
 	g := guard(t, l, "")
 	look(t, g)
@@ -522,11 +524,14 @@ func TestWindowOverTwoRestores(t *testing.T) {
 		"by the shorter one of then":     {5 * time.Hour, 4 * time.Hour, []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Minute)}}, false},
 	} {
 		l := newLedger()
-		l.suspend(payment.CauseNewTimeline, "in a test")
+		l.suspend(outbox.CauseNewTimeline, "in a test")
 		l.server.Suspensions[0].KnownUntil = noon.Add(-5 * time.Minute)
-		l.server.Suspensions = append(l.server.Suspensions, payment.Suspension{
-			ID: payment.NewID(), KnownUntil: noon.Add(-test.known), OpenedAt: noon.Add(-test.opened),
-			AcceptedAt: noon.Add(-test.opened + time.Minute), DoubtedUntil: noon.Add(24 * time.Hour),
+		l.server.Suspensions = append(l.server.Suspensions, outbox.Suspension{
+			Suspension: payment.Suspension{
+				KnownUntil: noon.Add(-test.known), OpenedAt: noon.Add(-test.opened),
+				AcceptedAt: noon.Add(-test.opened + time.Minute), DoubtedUntil: noon.Add(24 * time.Hour),
+			},
+			ID: payment.NewID(),
 		})
 		g := guard(t, l, "")
 		look(t, g)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // How much of what was confirmed the file can lack: of claims, which are saved before
@@ -21,7 +21,7 @@ const (
 )
 
 // load reads a memory; found is false where there is none yet.
-func load(file string) (memory payment.Remembered, found bool, err error) {
+func load(file string) (memory outbox.Remembered, found bool, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return memory, false, nil
@@ -34,7 +34,7 @@ func load(file string) (memory payment.Remembered, found bool, err error) {
 		err = errors.New("it names no server")
 	}
 	if err != nil {
-		return payment.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, "+
+		return outbox.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, "+
 			"and comparing with the rails, remove the file", errBadMemory, file, err)
 	}
 	return memory, true, nil
@@ -59,7 +59,7 @@ func writable(file string) error {
 // remember takes the present server and what is confirmed over, in the process
 // and, now and then, in the file. A file that can't be written is reported and
 // stops nothing: answers in hand have to be recorded. It is called with mu held.
-func (g *Guard) remember(ctx context.Context, server payment.Server) {
+func (g *Guard) remember(ctx context.Context, server outbox.Server) {
 	changed := !g.fresh || g.memory.SystemIdentifier != server.SystemIdentifier || g.memory.Timeline != server.Timeline
 	g.memory, g.fresh = g.own, true
 	g.memory.SystemIdentifier, g.memory.Timeline = server.SystemIdentifier, server.Timeline
@@ -90,7 +90,7 @@ func (g *Guard) keep(ctx context.Context) {
 	g.unsaid, g.saved = err != nil, time.Now()
 }
 
-func save(file string, memory payment.Remembered) error {
+func save(file string, memory outbox.Remembered) error {
 	text, err := json.Marshal(memory)
 	if err != nil {
 		return fmt.Errorf("writing the remembered server: %w", err)

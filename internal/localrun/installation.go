@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // installation is what has been started so far, in that order.
@@ -37,7 +37,7 @@ type installation struct {
 }
 
 // timeBudget is that of the cell of a local run.
-var timeBudget = payment.TimeBudget{
+var timeBudget = outbox.TimeBudget{
 	ClaimTimeout: 30 * time.Second, StartWithin: time.Second, RecordWithin: 5 * time.Second, Drain: 10 * time.Second, HeartbeatStale: 3 * time.Second,
 }
 
@@ -183,7 +183,7 @@ func (i *installation) token(ctx context.Context) (string, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	token, _, err := ledger.CreateToken(ctx, conn, i.Cell, ledger.NewToken{
-		Name: "make run", Participants: []string{"participant-01", "p1"}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead, payment.VerbCancel},
+		Name: "make run", Participants: []string{"participant-01", "p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 		ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "printed by a local run",
 	})
 	return token, err

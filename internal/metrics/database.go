@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -261,7 +262,7 @@ func collectLetters(ch chan<- prometheus.Metric, g *ledger.Gauges) {
 }
 
 func collectComponents(ch chan<- prometheus.Metric, all []ledger.ComponentGauge) {
-	for _, kind := range payment.ComponentKinds() {
+	for _, kind := range outbox.ComponentKinds() {
 		youngest := math.Inf(1)
 		counts := map[ledger.Freshness]int64{ledger.Fresh: 0, ledger.Warning: 0, ledger.Stale: 0}
 		for _, each := range all {

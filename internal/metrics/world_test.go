@@ -22,6 +22,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/noop"
@@ -58,7 +59,7 @@ func newWorld(t *testing.T) *world {
 		})
 	}
 
-	budget := payment.DefaultTimeBudget()
+	budget := outbox.DefaultTimeBudget()
 	budget.ClaimTimeout, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
 	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // BeatEvery is the time between two heartbeats: what is configured, but at most a third of the cell's
@@ -39,7 +39,7 @@ const farewell = 5 * time.Second
 // HeartConfig says whose heartbeats they are.
 type HeartConfig struct {
 	Name    string // the service's worker id
-	Kind    string // one of payment.ComponentKinds
+	Kind    string // one of outbox.ComponentKinds
 	Host    string
 	Version string
 	// Every is the time between heartbeats; BeatEvery says when it is less. 0: 2 s.
@@ -48,7 +48,7 @@ type HeartConfig struct {
 	Within time.Duration
 	// Asserted is the part of the time budget that the service was configured with: each span of it that is not 0
 	// must be the cell's.
-	Asserted payment.TimeBudget
+	Asserted outbox.TimeBudget
 	// OtherLogin is said where the database denies a heartbeat: which login it takes.
 	OtherLogin string
 }
@@ -57,17 +57,17 @@ type HeartConfig struct {
 // time budget of the cell is. It is safe for use by many goroutines; beats are sent by one at a time.
 type Heart struct {
 	config HeartConfig
-	send   func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error)
+	send   func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
 	log    *slog.Logger
 	last   Last
-	budget atomic.Pointer[payment.TimeBudget] // of the last heartbeat
+	budget atomic.Pointer[outbox.TimeBudget] // of the last heartbeat
 }
 
 // NewHeart makes one that sends by the function given.
-func NewHeart(config HeartConfig, send func(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error), log *slog.Logger) *Heart {
+func NewHeart(config HeartConfig, send func(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error), log *slog.Logger) *Heart {
 	Fill(&config.Every, 2*time.Second)
 	h := &Heart{config: config, send: send, log: log}
-	h.budget.Store(new(payment.DefaultTimeBudget()))
+	h.budget.Store(new(outbox.DefaultTimeBudget()))
 	return h
 }
 
@@ -81,7 +81,7 @@ func (h *Heart) Beat(ctx context.Context, status string) error {
 	}
 	one, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	pulse, err := h.send(one, payment.Heartbeat{
+	pulse, err := h.send(one, outbox.Heartbeat{
 		Name: h.config.Name, Kind: h.config.Kind, Host: h.config.Host, Version: h.config.Version, Status: status, Budget: budget,
 	})
 	switch {
@@ -118,7 +118,7 @@ func (h *Heart) Stopped(ctx context.Context) {
 func (h *Heart) Every() time.Duration { return BeatEvery(h.config.Every, h.Budget().HeartbeatStale) }
 
 // Budget is the time budget of the cell as the last heartbeat brought it; before the first, the default.
-func (h *Heart) Budget() payment.TimeBudget { return *h.budget.Load() }
+func (h *Heart) Budget() outbox.TimeBudget { return *h.budget.Load() }
 
 // Ready returns an error where no heartbeat went in for so long that the service counts as dead.
 func (h *Heart) Ready() error {
@@ -130,4 +130,4 @@ func (h *Heart) Ready() error {
 
 // Fatal reports whether an error of the database ends a service: the server may not be trusted with money, another
 // build has migrated the cell, the time budget is not the one asserted, or the login is another role's.
-func Fatal(err error) bool { return Denied(err) || payment.Unfit(err) }
+func Fatal(err error) bool { return Denied(err) || outbox.Unfit(err) }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // TestTogether: an error of one part ends the others, and no error is lost.
@@ -63,14 +63,14 @@ func TestHeart(t *testing.T) {
 	for within, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second, time.Minute: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			hangs := false
-			send := func(ctx context.Context, _ payment.Heartbeat) (payment.Pulse, error) {
+			send := func(ctx context.Context, _ outbox.Heartbeat) (outbox.Pulse, error) {
 				if hangs {
 					<-ctx.Done()
-					return payment.Pulse{}, ctx.Err()
+					return outbox.Pulse{}, ctx.Err()
 				}
-				budget := payment.DefaultTimeBudget()
+				budget := outbox.DefaultTimeBudget()
 				budget.HeartbeatStale = 6 * time.Second
-				return payment.Pulse{Budget: budget}, nil
+				return outbox.Pulse{Budget: budget}, nil
 			}
 			heart := service.NewHeart(service.HeartConfig{Every: time.Minute, Within: within}, send, slog.New(slog.DiscardHandler))
 			if heart.Ready() == nil {
@@ -108,8 +108,8 @@ func (denied) SQLState() string { return "42501" }
 func TestOtherLogin(t *testing.T) {
 	t.Parallel()
 	heart := service.NewHeart(service.HeartConfig{OtherLogin: "it takes a member of railhead_callbacks"},
-		func(context.Context, payment.Heartbeat) (payment.Pulse, error) {
-			return payment.Pulse{}, denied{errors.New("permission denied")}
+		func(context.Context, outbox.Heartbeat) (outbox.Pulse, error) {
+			return outbox.Pulse{}, denied{errors.New("permission denied")}
 		}, slog.New(slog.DiscardHandler))
 	err := heart.Beat(t.Context(), "running")
 	if !service.Fatal(err) || err.Error() != "it takes a member of railhead_callbacks: permission denied" {
@@ -181,9 +181,9 @@ func TestEndpointThatCantServe(t *testing.T) {
 func TestLastBeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hang := func(ctx context.Context, _ payment.Heartbeat) (payment.Pulse, error) {
+		hang := func(ctx context.Context, _ outbox.Heartbeat) (outbox.Pulse, error) {
 			<-ctx.Done()
-			return payment.Pulse{}, ctx.Err()
+			return outbox.Pulse{}, ctx.Err()
 		}
 		heart := service.NewHeart(service.HeartConfig{}, hang, slog.New(slog.DiscardHandler))
 		stopped := func(ctx context.Context, want time.Duration) {

@@ -25,6 +25,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -289,14 +290,14 @@ func TestRepairIsLinked(t *testing.T) {
 	w := newWorld(t)
 	w.cell.ApplyProfile(celltest.Bank, `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME",
 		"timeouts": {"connect": "50ms", "tls": "50ms", "write": "50ms", "response_header": "50ms", "body": "50ms"}}`)
-	w.cell.SetTimeBudget(payment.TimeBudget{
+	w.cell.SetTimeBudget(outbox.TimeBudget{
 		ClaimTimeout: 5 * time.Second, StartWithin: 100 * time.Millisecond, RecordWithin: 100 * time.Millisecond, Drain: 100 * time.Millisecond,
 		HeartbeatStale: time.Second,
 	})
 	id, caller := w.called("lost", celltest.Bank)
 	store := w.executor()
-	_, err := store.Turn(t.Context(), payment.Turn{Claim: payment.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "dead",
-		Lanes: []payment.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}}}})
+	_, err := store.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: "dead",
+		Lanes: []outbox.Lane{{RailType: celltest.Bank, Free: 1, Oldest: 1, ProfileVersion: w.cell.ProfileInForce(celltest.Bank), RenderVersion: "r1"}}}})
 	w.must(err)
 	one, err := reaper.New(reaper.Config{
 		WorkerID: "reaper-1", Every: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Tracer: w.traces.Tracer(),

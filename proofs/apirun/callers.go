@@ -17,6 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -51,7 +52,7 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	make1 := func(participant string, n int) (*caller, error) {
 		token, _, err := ledger.CreateToken(ctx, conn, migrations.DefaultCell, ledger.NewToken{
-			Name: participant, Participants: []string{participant}, Verbs: []string{payment.VerbEnqueue, payment.VerbRead, payment.VerbCancel},
+			Name: participant, Participants: []string{participant}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 			ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "a run of make api",
 		})
 		if err != nil {
@@ -166,10 +167,10 @@ func (c *callers) accepted(ctx context.Context, one *caller, in payment.Instruct
 			c.told[name] = receipt
 			return nil
 		}
-		if fault, refused := errors.AsType[*payment.Fault](err); refused {
+		if fault, refused := errors.AsType[*outbox.Fault](err); refused {
 			return fmt.Errorf("participant %s: refused: %w", one.participant, fault)
 		}
-		if errors.Is(err, payment.ErrCommitUnknown) {
+		if errors.Is(err, outbox.ErrCommitUnknown) {
 			c.unknown.Add(1)
 		}
 		timer := time.NewTimer(20 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 //go:embed rails.yaml.tmpl
@@ -72,7 +72,7 @@ func (w *world) startDatabase(ctx context.Context) (err error) {
 	if _, err := install.Prepare(ctx, w.admin, migrations.DefaultCell, func(string) string { return "" }); err != nil {
 		return err
 	}
-	return install.SetTimeBudget(ctx, w.admin, migrations.DefaultCell, payment.TimeBudget{
+	return install.SetTimeBudget(ctx, w.admin, migrations.DefaultCell, outbox.TimeBudget{
 		ClaimTimeout: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second, HeartbeatStale: 2 * time.Second,
 	}, "a run of make api")
 }

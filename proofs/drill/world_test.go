@@ -20,6 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -95,7 +96,7 @@ func newWorld(t *testing.T) *world {
 	if _, err := install.Prepare(t.Context(), admin, "railhead", func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
-	budget := payment.TimeBudget{StartWithin: time.Second, HeartbeatStale: 3 * time.Second}
+	budget := outbox.TimeBudget{StartWithin: time.Second, HeartbeatStale: 3 * time.Second}
 	if err := install.SetTimeBudget(t.Context(), admin, "railhead", budget, "a drill"); err != nil {
 		t.Fatal(err)
 	}

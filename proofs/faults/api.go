@@ -10,7 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // apiFaults break the HTTP API while callers use it and others enqueue by SQL.
@@ -44,7 +44,7 @@ func (w *World) admit(ctx context.Context) error {
 	}
 	defer conn.Release()
 	made := ledger.NewToken{
-		Name: "callers", Verbs: []string{payment.VerbEnqueue, payment.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "fault run",
+		Name: "callers", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "fault run",
 	}
 	for n := range w.Options.Participants {
 		made.Participants = append(made.Participants, participantID(n))
@@ -199,7 +199,7 @@ func (w *World) byBoth(ctx context.Context, one order, journal *Journal, doors .
 				taken[n%len(doors)] = true
 				mu.Unlock()
 				err = acknowledged(journal, one, receipt, "")
-			case ledger.SQLState(err) == payment.StateSecondKey: // told so: no second instruction
+			case ledger.SQLState(err) == outbox.StateSecondKey: // told so: no second instruction
 				err = nil
 			default:
 				err = fmt.Errorf("%s at door %d: %w", one.InstructionID, n%len(doors), err)

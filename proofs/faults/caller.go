@@ -16,6 +16,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -152,7 +153,7 @@ func (c Caller) enqueue(ctx context.Context, call enqueueCall, journal *Journal,
 				Kind: Ack, InstructionID: o.InstructionID, OutboxID: receipt.OutboxID.String(),
 				SequenceID: receipt.SequenceID, Replayed: receipt.Replayed,
 			})
-		case errors.Is(err, payment.ErrInvalid) || errors.Is(err, payment.ErrConflict):
+		case errors.Is(err, outbox.ErrInvalid) || errors.Is(err, outbox.ErrConflict):
 			return journal.Write(Entry{Kind: Refusal, InstructionID: o.InstructionID, Error: err.Error()})
 		}
 		if err := journal.Write(Entry{Kind: Trouble, InstructionID: o.InstructionID, Error: err.Error()}); err != nil {
@@ -199,7 +200,7 @@ func (c Caller) enqueueTogether(ctx context.Context, ingest *ledger.Ingest, jour
 	return nil
 }
 
-func (c Caller) callTogether(ctx context.Context, ingest *ledger.Ingest, all []payment.Instruction) ([]payment.ReceiptOrFault, error) {
+func (c Caller) callTogether(ctx context.Context, ingest *ledger.Ingest, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()
 	return ingest.EnqueueBatch(ctx, all)

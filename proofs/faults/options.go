@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -138,8 +139,8 @@ func (o Options) environment() []string {
 }
 
 // timeBudget is that of the cell.
-func (o Options) timeBudget() payment.TimeBudget {
-	return payment.TimeBudget{
+func (o Options) timeBudget() outbox.TimeBudget {
+	return outbox.TimeBudget{
 		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/railhead-pay/railhead/ledger"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // act is an operator's. What may not be done makes no state.
@@ -28,7 +28,7 @@ func (w *world) act(ctx context.Context, p *life, s step) (err error) {
 	default:
 		return fmt.Errorf("there is no step %q", s.kind)
 	}
-	if errors.Is(err, payment.ErrNotAllowed) {
+	if errors.Is(err, outbox.ErrNotAllowed) {
 		return errNoState
 	}
 	return err
@@ -80,8 +80,8 @@ func (w *world) resolveSilently(ctx context.Context, p *life) error {
 		}
 		return nil
 	})
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == payment.StateNotAllowed {
-		return fmt.Errorf("%w: %s", payment.ErrNotAllowed, refused.Message)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == outbox.StateNotAllowed {
+		return fmt.Errorf("%w: %s", outbox.ErrNotAllowed, refused.Message)
 	}
 	return err
 }
@@ -121,11 +121,11 @@ func (w *world) endAll(ctx context.Context, lives []*life) error {
 func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 	switch letter := p.view.letter; {
 	case letter == "FAILED" || letter == "EXPIRED":
-		err = payment.ErrNotAllowed
+		err = outbox.ErrNotAllowed
 		if even {
 			err = w.replay(ctx, p)
 		}
-		if errors.Is(err, payment.ErrNotAllowed) {
+		if errors.Is(err, outbox.ErrNotAllowed) {
 			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
 		}
 	case letter == "TAMPERED" && p.view.state == "DISPATCHED":
@@ -135,12 +135,12 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 	default:
 		wasExecuted := p.facts.isPaid() || p.facts.inDoubt() && even
 		err = w.resolve(ctx, p, wasExecuted)
-		if errors.Is(err, payment.ErrNotAllowed) && !wasExecuted && strings.Contains(err.Error(), "the rail reported that it executed the payment") {
+		if errors.Is(err, outbox.ErrNotAllowed) && !wasExecuted && strings.Contains(err.Error(), "the rail reported that it executed the payment") {
 			// Evidence that it was not does not stand against the rail's word of these minutes.
 			wasExecuted = true
 			err = w.resolve(ctx, p, wasExecuted)
 		}
-		if errors.Is(err, payment.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "revoked it") {
+		if errors.Is(err, outbox.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "revoked it") {
 			// The books are put right elsewhere, and the conflict stays.
 			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Escalate, "a proof")
 			p.escalated = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -69,9 +70,9 @@ func (w *world) claim(ctx context.Context, lives []*life, when string) error {
 		for n, p := range part {
 			only[n] = p.id
 		}
-		claims, err := w.executor.ClaimOnly(ctx, payment.ClaimRequest{
+		claims, err := w.executor.ClaimOnly(ctx, outbox.ClaimRequest{
 			ClaimID: payment.NewID(), WorkerID: worker,
-			Lanes: []payment.Lane{{RailType: part[0].rail.name, Free: len(part), ProfileVersion: 1, RenderVersion: render}},
+			Lanes: []outbox.Lane{{RailType: part[0].rail.name, Free: len(part), ProfileVersion: 1, RenderVersion: render}},
 		}, only)
 		if err != nil {
 			return err
@@ -188,7 +189,7 @@ func (p *life) named(reference string) string {
 // record goes the way of a worker's turn: what lost its number goes by the slow path.
 func (w *world) record(ctx context.Context, all []spoken, when string) error {
 	for part := range slices.Chunk(all, batchMax) {
-		turn := payment.Turn{Outcomes: make([]payment.Outcome, len(part))}
+		turn := outbox.Turn{Outcomes: make([]payment.Outcome, len(part))}
 		byAttempt := make(map[payment.ID]spoken, len(part))
 		for n, s := range part {
 			turn.Outcomes[n] = s.outcome
@@ -232,11 +233,11 @@ func (w *world) lose(ctx context.Context, lives []*life) (int, error) {
 		return 0, nil
 	}
 	byID := index(lives)
-	stale, err := w.executor.StaleClaims(ctx, payment.StaleQuery{Limit: 1_000_000})
+	stale, err := w.executor.StaleClaims(ctx, outbox.StaleQuery{Limit: 1_000_000})
 	if err != nil {
 		return 0, err
 	}
-	var turn payment.Turn
+	var turn outbox.Turn
 	for _, found := range stale {
 		p := byID[found.Claim.OutboxID]
 		if p == nil || p.held == nil || p.held.AttemptNo != found.Claim.AttemptNo {
@@ -257,7 +258,7 @@ func (w *world) lose(ctx context.Context, lives []*life) (int, error) {
 		p.held = nil
 	}
 	for part := range slices.Chunk(turn.Outcomes, batchMax) {
-		result, err := w.executor.Turn(ctx, payment.Turn{Outcomes: part})
+		result, err := w.executor.Turn(ctx, outbox.Turn{Outcomes: part})
 		if err != nil {
 			return 0, err
 		}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -113,7 +114,7 @@ func (w *world) settle(t *rapid.T) {
 
 // reap takes every open claim for one of a dead worker, whichever worker still holds it.
 func (w *world) reap(t *rapid.T) {
-	stale, err := w.executor.StaleClaims(w.ctx(), payment.StaleQuery{Limit: 1000})
+	stale, err := w.executor.StaleClaims(w.ctx(), outbox.StaleQuery{Limit: 1000})
 	must(t, err)
 	var outcomes []payment.Outcome
 	open := 0

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -106,7 +107,7 @@ func (w *world) restore(t *rapid.T) {
 
 	var now time.Time
 	must(t, w.looker.QueryRow(w.ctx(), `SELECT clock_timestamp()`).Scan(&now))
-	must(t, w.executor.Suspend(w.ctx(), w.workerID(0), payment.CauseRowsMissing, "a restore", now))
+	must(t, w.executor.Suspend(w.ctx(), w.workerID(0), outbox.CauseRowsMissing, "a restore", now))
 	// The server was not started again, so that no heartbeat says what the data knows.
 	_, err := w.looker.Exec(w.ctx(), `UPDATE railhead.payment_outbox_suspensions SET known_until = $1
 		WHERE accepted_at IS NULL AND (known_until = '-infinity' OR known_until > $1)`, w.backup.taken)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 )
@@ -104,15 +105,15 @@ func (w *world) claim(t *rapid.T) {
 	w.take(t, n, w.request(t, n))
 }
 
-func (w *world) request(t *rapid.T, n int) payment.ClaimRequest {
+func (w *world) request(t *rapid.T, n int) outbox.ClaimRequest {
 	free := rapid.IntRange(1, 3).Draw(t, "free")
-	return payment.ClaimRequest{
+	return outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: w.workerID(n),
-		Lanes: []payment.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1", GoesOn: w.goesOn()}},
+		Lanes: []outbox.Lane{{RailType: w.name, Free: free, Oldest: free / 2, ProfileVersion: 1, RenderVersion: "r1", GoesOn: w.goesOn()}},
 	}
 }
 
-func (w *world) take(t *rapid.T, n int, request payment.ClaimRequest) []*job {
+func (w *world) take(t *rapid.T, n int, request outbox.ClaimRequest) []*job {
 	due := 0
 	for _, each := range w.all {
 		if w.suspended && !request.Lanes[0].GoesOn {
@@ -122,7 +123,7 @@ func (w *world) take(t *rapid.T, n int, request payment.ClaimRequest) []*job {
 			due++
 		}
 	}
-	result, err := w.executor.Turn(w.ctx(), payment.Turn{Claim: request})
+	result, err := w.executor.Turn(w.ctx(), outbox.Turn{Claim: request})
 	must(t, err)
 	if want := min(due, request.Lanes[0].Free); len(result.Claims) != want {
 		t.Fatalf("claimed %d of %d due, want %d", len(result.Claims), due, want)
@@ -184,7 +185,7 @@ func (w *world) record(t *rapid.T) {
 
 // recordTurn records, compares who lost the fence, and tells the model of the rest.
 func (w *world) recordTurn(t *rapid.T, outcomes []payment.Outcome) []payment.Outcome {
-	result, err := w.executor.Turn(w.ctx(), payment.Turn{Outcomes: outcomes})
+	result, err := w.executor.Turn(w.ctx(), outbox.Turn{Outcomes: outcomes})
 	must(t, err)
 	for _, o := range outcomes {
 		one := w.byID(o.Claim.OutboxID)
@@ -227,7 +228,7 @@ func (w *world) slow(t *rapid.T, o payment.Outcome) payment.Verdict {
 	one := w.byID(o.Claim.OutboxID)
 	got, err := w.byTwo(t, w.executor).RecordLate(w.ctx(), o)
 	if one == nil { // a restore has forgotten it
-		if !errors.Is(err, payment.ErrNotFound) {
+		if !errors.Is(err, outbox.ErrNotFound) {
 			t.Fatalf("%s of %s, which is forgotten: %s, %v", o.Result, o.Claim.OutboxID, got, err)
 		}
 		return payment.VerdictRepeated

@@ -18,6 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -35,7 +36,7 @@ var speed = simrail.Speed{
 	Retry: 400 * time.Millisecond, Sends: 5, Concurrency: 64,
 }
 
-var timeBudget = payment.TimeBudget{
+var timeBudget = outbox.TimeBudget{
 	ClaimTimeout: time.Minute, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 3 * time.Second,
 }
 
@@ -225,7 +226,7 @@ type patient struct {
 // report ends the instruction.
 const longAfter = time.Minute
 
-func (p patient) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (p patient) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	turn.Outcomes = slices.Clone(turn.Outcomes)
 	for n, o := range turn.Outcomes {
 		if p.instructions[o.Claim.InstructionID] && o.Decision.Requeue {
@@ -244,9 +245,9 @@ type doomed struct {
 
 var errCutOff = errors.New("the worker is cut off from its store")
 
-func (d *doomed) Turn(ctx context.Context, turn payment.Turn) (payment.TurnResult, error) {
+func (d *doomed) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	if d.dead.Load() || len(turn.Outcomes) > 0 {
-		return payment.TurnResult{}, errCutOff
+		return outbox.TurnResult{}, errCutOff
 	}
 	return d.Store.Turn(ctx, turn)
 }
@@ -255,9 +256,9 @@ func (d *doomed) RecordLate(context.Context, payment.Outcome) (payment.Verdict, 
 	return "", errCutOff
 }
 
-func (d *doomed) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (d *doomed) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	if d.dead.Load() {
-		return payment.Pulse{}, errCutOff
+		return outbox.Pulse{}, errCutOff
 	}
 	return d.Store.Heartbeat(ctx, beat)
 }

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Subject is a service under the contract. It is made anew for each clause.
 type Subject struct {
 	// New makes the service on the database, with a configuration that asserts a time budget and has defaults
 	// otherwise.
-	New func(t *testing.T, database *Database, asserted payment.TimeBudget) (service.Service, error)
+	New func(t *testing.T, database *Database, asserted outbox.TimeBudget) (service.Service, error)
 	// OutOfBounds makes one whose configuration has several faults, and Faults are the texts that name each.
 	OutOfBounds func(t *testing.T, database *Database) (service.Service, error)
 	Faults      []string
@@ -51,17 +51,17 @@ func Contract(t *testing.T, subject Subject) {
 		"Run outlives a database that is away":     func(r *trial) { r.outlives(away) },
 		"Run outlives a database that hangs":       func(r *trial) { r.outlives(hangs) },
 		"Run outlives heartbeats that are refused": func(r *trial) { r.outlives(mute) },
-		"Run begins on no unsafe server":           func(r *trial) { r.database.is(unsafe); r.run(); r.refuses(payment.ErrUnsafeServer) },
+		"Run begins on no unsafe server":           func(r *trial) { r.database.is(unsafe); r.run(); r.refuses(outbox.ErrUnsafeServer) },
 		"Run ends on a server that becomes unsafe": func(r *trial) {
 			r.run()
 			r.awaitReady()
 			r.database.is(unsafe)
-			r.refuses(payment.ErrUnsafeServer)
+			r.refuses(outbox.ErrUnsafeServer)
 		},
 		"Run refuses another time budget": func(r *trial) {
-			r.make(payment.TimeBudget{HeartbeatStale: 17 * time.Second})
+			r.make(outbox.TimeBudget{HeartbeatStale: 17 * time.Second})
 			r.run()
-			r.refuses(payment.ErrOtherBudget)
+			r.refuses(outbox.ErrOtherBudget)
 		},
 		"Run is called once": func(r *trial) {
 			r.run()
@@ -74,7 +74,7 @@ func Contract(t *testing.T, subject Subject) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &trial{t: t, subject: subject, database: newDatabase(there)}
-				r.make(payment.TimeBudget{})
+				r.make(outbox.TimeBudget{})
 				clause(r)
 			})
 		})
@@ -106,7 +106,7 @@ type trial struct {
 	err      error         // of Run, once it has ended
 }
 
-func (r *trial) make(asserted payment.TimeBudget) {
+func (r *trial) make(asserted outbox.TimeBudget) {
 	r.t.Helper()
 	one, err := r.subject.New(r.t, r.database, asserted)
 	if err != nil {

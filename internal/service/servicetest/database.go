@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/outbox"
 )
 
 // Database stands for the server that a service works on. The fakes of a service are made of it: each of their
@@ -70,39 +70,39 @@ func (d *Database) lastStatus() string {
 }
 
 // CheckServer is one of a server that was accepted and has run for an hour.
-func (d *Database) CheckServer(ctx context.Context) (payment.Server, error) {
+func (d *Database) CheckServer(ctx context.Context) (outbox.Server, error) {
 	if err := d.Reach(ctx); err != nil {
-		return payment.Server{}, err
+		return outbox.Server{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state == unsafe {
-		return payment.Server{}, fmt.Errorf("%w: in a test", payment.ErrUnsafeServer)
+		return outbox.Server{}, fmt.Errorf("%w: in a test", outbox.ErrUnsafeServer)
 	}
-	return payment.Server{SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now()}, nil
+	return outbox.Server{SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now()}, nil
 }
 
 // Recall finds nothing missing.
-func (d *Database) Recall(ctx context.Context, _ string, _ payment.Remembered) (payment.Recall, error) {
-	return payment.Recall{}, d.Reach(ctx)
+func (d *Database) Recall(ctx context.Context, _ string, _ outbox.Remembered) (outbox.Recall, error) {
+	return outbox.Recall{}, d.Reach(ctx)
 }
 
 // Suspend does nothing.
-func (d *Database) Suspend(ctx context.Context, _ string, _ payment.SuspensionCause, _ string, _ time.Time) error {
+func (d *Database) Suspend(ctx context.Context, _ string, _ outbox.SuspensionCause, _ string, _ time.Time) error {
 	return d.Reach(ctx)
 }
 
 // Heartbeat counts, and answers with the default time budget.
-func (d *Database) Heartbeat(ctx context.Context, beat payment.Heartbeat) (payment.Pulse, error) {
+func (d *Database) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	if err := d.Reach(ctx); err != nil {
-		return payment.Pulse{}, err
+		return outbox.Pulse{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state == mute {
-		return payment.Pulse{}, errAway
+		return outbox.Pulse{}, errAway
 	}
 	d.beats++
 	d.status = beat.Status
-	return payment.Pulse{Beats: d.beats, Budget: payment.DefaultTimeBudget()}, nil
+	return outbox.Pulse{Beats: d.beats, Budget: outbox.DefaultTimeBudget()}, nil
 }

@@ -1,10 +1,12 @@
-package payment
+package outbox
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // TimeBudget says by when a claim is over. It is a setting of the cell
@@ -87,7 +89,7 @@ func (b TimeBudget) Validate() error {
 	for _, s := range b.Settings() {
 		if s.Value < s.Low || s.Value > s.High || s.Value%time.Millisecond != 0 {
 			all = append(all, fmt.Errorf("%w: %s is %s, must be whole milliseconds from %s to %s",
-				ErrBadBudget, s.Name, Duration(s.Value), Duration(s.Low), Duration(s.High)))
+				ErrBadBudget, s.Name, payment.Duration(s.Value), payment.Duration(s.Low), payment.Duration(s.High)))
 		}
 	}
 	return errors.Join(append(all, b.Holds(0))...)
@@ -105,7 +107,7 @@ func (b TimeBudget) Holds(call time.Duration) error {
 	}
 	return fmt.Errorf("%w: start_within %s + call %s + record_within %s + drain %s = %s, must be less than claim_timeout %s, "+
 		"or the reaper takes a claim from a worker that still talks to the rail", ErrBadBudget,
-		Duration(b.StartWithin), Duration(call), Duration(b.RecordWithin), Duration(b.Drain), Duration(sum), Duration(b.ClaimTimeout))
+		payment.Duration(b.StartWithin), payment.Duration(call), payment.Duration(b.RecordWithin), payment.Duration(b.Drain), payment.Duration(sum), payment.Duration(b.ClaimTimeout))
 }
 
 // Longest is the longer one of each span, and the older version.
@@ -129,8 +131,8 @@ func (b TimeBudget) Agrees(configured TimeBudget) error {
 	for n, want := range configured.Settings() {
 		if want.Value != 0 && want.Value != has[n].Value {
 			all = append(all, fmt.Errorf("%w: %s is %s here and %s in the cell: remove RAILHEAD_%s from the configuration, "+
-				"or run railhead settings set %s %s --reason WHY", ErrOtherBudget, want.Name, Duration(want.Value), Duration(has[n].Value),
-				strings.ToUpper(want.Name), want.Name, Duration(want.Value)))
+				"or run railhead settings set %s %s --reason WHY", ErrOtherBudget, want.Name, payment.Duration(want.Value), payment.Duration(has[n].Value),
+				strings.ToUpper(want.Name), want.Name, payment.Duration(want.Value)))
 		}
 	}
 	return errors.Join(all...)

@@ -1,8 +1,10 @@
-package payment
+package outbox
 
 import (
 	"crypto/sha256"
 	"time"
+
+	"github.com/railhead-pay/railhead/payment"
 )
 
 // The acts that a token of the HTTP API is for.
@@ -36,13 +38,13 @@ type Token struct {
 
 // Entrusted is an instruction, and the principal that a bearer enqueues it for.
 type Entrusted struct {
-	Instruction
+	payment.Instruction
 	OnBehalfOf string // empty: the bearer acts for itself
 }
 
 // Tracked is what a bearer learns about an instruction of one of its participants.
 type Tracked struct {
-	Status
+	payment.Status
 	InstructionID  string
 	ParticipantID  string
 	IdempotencyKey string // the caller's own

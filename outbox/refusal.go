@@ -1,6 +1,8 @@
-package payment
+package outbox
 
-import "slices"
+import (
+	"slices"
+)
 
 // The SQLSTATEs that enqueue, claims and the operator functions refuse with.
 const (
@@ -72,4 +74,23 @@ func SentinelOf(sqlState string) error {
 		}
 	}
 	return nil
+}
+
+// CodePutBack is the code of a dead letter whose row was put back in pending.
+const CodePutBack = "PUT_BACK"
+
+// SetAsideCode is the error code of the dead letter of an instruction that is set
+// aside, by the SQLSTATE that its row was refused with.
+func SetAsideCode(sqlState string) string {
+	if IsPutBack(sqlState) {
+		return CodePutBack
+	}
+	return "SQLSTATE_" + sqlState
+}
+
+// IsPutBack reports whether a claim or an expiry of one row, refused with this
+// SQLSTATE, says that it was put back in pending: it is told, or the number of the
+// instruction's next row is taken (unique_violation), as of one that claims to be new.
+func IsPutBack(sqlState string) bool {
+	return sqlState == StatePutBack || sqlState == "23505"
 }

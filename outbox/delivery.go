@@ -1,13 +1,10 @@
-package payment
+package outbox
 
 import (
-	"errors"
 	"time"
-)
 
-// ErrNotHeld is returned where another worker has the endpoint, or an operator has asked that
-// it be begun anew: what this one had in hand is not noted.
-var ErrNotHeld = errors.New("the endpoint is not this worker's any more, or not as it was looked at")
+	"github.com/railhead-pay/railhead/payment"
+)
 
 // EndpointLease is one worker's right to deliver events to an endpoint.
 type EndpointLease struct {
@@ -21,18 +18,9 @@ type EndpointLease struct {
 	PauseReason string
 }
 
-// EventKey names an event in the archive.
-type EventKey struct {
-	OutboxID  ID
-	AttemptNo int
-}
-
-// Key is the event's.
-func (e Event) Key() EventKey { return EventKey{e.OutboxID, e.AttemptNo} }
-
 // DueEvent is an event that is to be delivered to an endpoint.
 type DueEvent struct {
-	Event
+	payment.Event
 	// Retry is set where it waits in the endpoint's row of what was not taken; Tries are
 	// how often it was tried.
 	Retry bool
@@ -51,7 +39,7 @@ type DueEvents struct {
 	Events []DueEvent
 	// Forgotten waited to be tried again, and is told no more: it is not in the archive any
 	// more, or not of the participants and types that were asked for.
-	Forgotten []EventKey
+	Forgotten []payment.EventKey
 	// Place is where the next look goes on once all of Events are delivered or wait.
 	Place Place
 	// More is set where the look ended before the feed did.
@@ -69,7 +57,7 @@ type DueEvents struct {
 
 // WaitingEvent is an event that an endpoint has not taken, or that waits behind such a one.
 type WaitingEvent struct {
-	Event
+	payment.Event
 	Tries  int
 	Status string // why the last try failed, in a word; empty: it only waits
 	// Wait is until it is tried again. GivenUp: it is not, until an operator asks.
@@ -79,12 +67,12 @@ type WaitingEvent struct {
 
 // DeliveryNote is what a worker notes of the events that were due.
 type DeliveryNote struct {
-	Notes   int64          // of the look at what was due
-	Place   Place          // the endpoint's from now on; zero: as it was
-	Done    []EventKey     // waited, and wait no more
-	Waiting []WaitingEvent // wait from now on
-	Taken   bool           // the endpoint took something
-	Again   bool           // what waits is due now but for what was given up, because the endpoint answers again
+	Notes   int64              // of the look at what was due
+	Place   Place              // the endpoint's from now on; zero: as it was
+	Done    []payment.EventKey // waited, and wait no more
+	Waiting []WaitingEvent     // wait from now on
+	Taken   bool               // the endpoint took something
+	Again   bool               // what waits is due now but for what was given up, because the endpoint answers again
 }
 
 // IsEmpty reports whether there is nothing to note.
