@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -41,7 +42,7 @@ type Config struct {
 }
 
 // Client enqueues by SQL. It is safe for concurrent use.
-type Client struct{ ingest *ledger.Ingest }
+type Client struct{ ingest *ingest.Ingest }
 
 // Open returns a client. It connects with the first call, and so succeeds while the server is away; an error is about config.
 // Close it when done.
@@ -49,7 +50,7 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 	if config.MaxConns < 0 || config.MaxConns > 100 {
 		return nil, fmt.Errorf("MaxConns is %d: use 1 to 100, or 0 for 4", config.MaxConns)
 	}
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{
+	ingest, err := ingest.Open(ctx, ledger.Config{
 		URL: config.URL, Cell: cmp.Or(config.Cell, "railhead"), Name: config.ApplicationName,
 		MaxConns: int32(config.MaxConns), ConnectTimeout: config.ConnectTimeout,
 	})

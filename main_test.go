@@ -17,6 +17,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -38,20 +41,20 @@ func TestMain(m *testing.M) {
 
 func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 	quiet := slog.New(slog.DiscardHandler)
-	executor, err := ledger.OpenExecutor(ctx, ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell})
+	worker, err := executor.Open(ctx, ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell})
 	if err != nil {
 		return nil, err
 	}
-	bell, err := ledger.NewBell(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell, Name: "examples-bell"}, executor, quiet)
+	bell, err := executor.NewBell(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell, Name: "examples-bell"}, worker, quiet)
 	if err != nil {
 		return nil, err
 	}
 	open := func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }
-	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, executor, bell, open, relayer.Silent{}, quiet)
+	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, worker, bell, open, relayer.Silent{}, quiet)
 	if err != nil {
 		return nil, err
 	}
-	door, err := ledger.OpenDoor(ctx, ledger.Config{URL: db.URL(celltest.API), Cell: migrations.DefaultCell})
+	door, err := door.Open(ctx, ledger.Config{URL: db.URL(celltest.API), Cell: migrations.DefaultCell})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 	return func() error {
 		stop()
 		err := services.Wait()
-		executor.Close()
+		worker.Close()
 		door.Close()
 		return err
 	}, nil
@@ -93,7 +96,7 @@ func newToken(ctx context.Context, db *pgtest.DB) (token string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
-	token, _, err = ledger.CreateToken(ctx, admin, migrations.DefaultCell, ledger.NewToken{
+	token, _, err = operator.CreateToken(ctx, admin, migrations.DefaultCell, operator.NewToken{
 		Name: "examples", Participants: []string{"merchant-7"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead},
 		ExpiresAt: time.Now().Add(time.Hour), Reason: "the examples",
 	})

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // stated is evidence of an execution.
-func stated(reference string) ledger.Evidence {
-	return ledger.Evidence{Executed: true, RailReference: reference, Date: time.Now(), Document: "statement 1", Reason: why}
+func stated(reference string) operator.Evidence {
+	return operator.Evidence{Executed: true, RailReference: reference, Date: time.Now(), Document: "statement 1", Reason: why}
 }
 
 // TestTwoReferences: two executions with two references are two payments, wherever they
@@ -74,7 +75,7 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	settled := func(what string, id payment.ID) {
 		t.Helper()
 		same(t, what, strings.HasPrefix(d.letter(id), "CONFLICT"), false)
-		same(t, what, d.certainty(id), ledger.RailAccepted)
+		same(t, what, d.certainty(id), reader.RailAccepted)
 	}
 
 	// While it waits for the next send, as two reports.

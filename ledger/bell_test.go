@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -73,15 +74,15 @@ func ringing(t *testing.T, c *celltest.Cell) (rung func()) {
 	}
 }
 
-func newBell(t *testing.T, c *celltest.Cell) *ledger.Bell {
+func newBell(t *testing.T, c *celltest.Cell) *executor.Bell {
 	t.Helper()
 	config := ledger.Config{URL: c.URL(celltest.Relayer), Cell: c.Schema}
-	ringer, err := ledger.OpenExecutor(t.Context(), config)
+	ringer, err := executor.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(ringer.Close)
-	bell, err := ledger.NewBell(config, ringer, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	bell, err := executor.NewBell(config, ringer, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -23,32 +24,32 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		held string // what the open transaction has done
-		act  func(d *desk, o *ledger.Operator, id payment.ID) error
+		act  func(d *desk, o *operator.Operator, id payment.ID) error
 	}{
-		"pause a rail": {`SELECT railhead.resume_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
+		"pause a rail": {`SELECT railhead.resume_rail('bank', 'left open')`, func(d *desk, o *operator.Operator, _ payment.ID) error {
 			_, err := o.PauseRail(d.t.Context(), "bank", why, time.Time{})
 			return err
 		}},
-		"resume a rail": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
+		"resume a rail": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *operator.Operator, _ payment.ID) error {
 			_, err := o.ResumeRail(d.t.Context(), "bank", why)
 			return err
 		}},
-		"pause everything": {`SELECT railhead.resume_rail('*', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
-			_, err := o.PauseRail(d.t.Context(), ledger.Everything, why, time.Time{})
+		"pause everything": {`SELECT railhead.resume_rail('*', 'left open')`, func(d *desk, o *operator.Operator, _ payment.ID) error {
+			_, err := o.PauseRail(d.t.Context(), operator.Everything, why, time.Time{})
 			return err
 		}},
-		"apply a profile": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
+		"apply a profile": {`SELECT railhead.pause_rail('bank', 'left open')`, func(d *desk, o *operator.Operator, _ payment.ID) error {
 			_, _, err := o.ApplyRailProfile(d.t.Context(), "bank", []byte(`{}`), why)
 			return err
 		}},
-		"pause a participant": {`SELECT railhead.pause_participant('participant', 'left open')`, func(d *desk, o *ledger.Operator, _ payment.ID) error {
+		"pause a participant": {`SELECT railhead.pause_participant('participant', 'left open')`, func(d *desk, o *operator.Operator, _ payment.ID) error {
 			_, err := o.PauseParticipant(d.t.Context(), "participant", why, time.Time{})
 			return err
 		}},
-		"cancel": {`SELECT railhead.cancel_payment($1, 'left open')`, func(d *desk, o *ledger.Operator, id payment.ID) error {
+		"cancel": {`SELECT railhead.cancel_payment($1, 'left open')`, func(d *desk, o *operator.Operator, id payment.ID) error {
 			return hands[0].do(o, d.t, id)
 		}},
-		"replay": {`SELECT railhead.triage_dead_letter($1, 'acknowledged', 'left open')`, func(d *desk, o *ledger.Operator, id payment.ID) error {
+		"replay": {`SELECT railhead.triage_dead_letter($1, 'acknowledged', 'left open')`, func(d *desk, o *operator.Operator, id payment.ID) error {
 			return hands[4].do(o, d.t, id)
 		}},
 	} {
@@ -78,7 +79,7 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 			if took := time.Since(begun); took > 7*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			blocked, ok := errors.AsType[*ledger.BlockedError](err)
+			blocked, ok := errors.AsType[*operator.BlockedError](err)
 			if !ok || !errors.Is(err, outbox.ErrLockTimeout) || ledger.SQLState(err) != "55P03" {
 				t.Fatalf("got %v, want a lock timeout that names the session", err)
 			}
@@ -121,7 +122,7 @@ func TestBlockerOfAnotherLogin(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	_, err = d.operatorWhoLooks().PauseRail(t.Context(), "bank", why, time.Time{})
-	blocked, ok := errors.AsType[*ledger.BlockedError](err)
+	blocked, ok := errors.AsType[*operator.BlockedError](err)
 	if !ok || len(blocked.Blockers) != 1 {
 		t.Fatalf("got %v, want one session", err)
 	}
@@ -157,9 +158,9 @@ func TestOperatorFunctionsBoundTheirWaits(t *testing.T) {
 }
 
 // operatorWhoLooks has a second connection, by which it sees what it waits for.
-func (d *desk) operatorWhoLooks() *ledger.Operator {
+func (d *desk) operatorWhoLooks() *operator.Operator {
 	d.t.Helper()
-	o, err := ledger.OpenOperator(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 2})
+	o, err := operator.Open(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 2})
 	d.must(err)
 	d.t.Cleanup(o.Close)
 	return o

@@ -7,13 +7,14 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func openCallbacks(t *testing.T, cell *celltest.Cell) *ledger.Callbacks {
+func openCallbacks(t *testing.T, cell *celltest.Cell) *callbacks.Callbacks {
 	t.Helper()
-	callbacks, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema})
+	callbacks, err := callbacks.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,15 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func openIngest(t testing.TB, cell *celltest.Cell, maxConns int32) *ledger.Ingest {
+func openIngest(t testing.TB, cell *celltest.Cell, maxConns int32) *ingest.Ingest {
 	t.Helper()
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
+	ingest, err := ingest.Open(t.Context(), ledger.Config{
 		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, Name: "ingest of a test", MaxConns: maxConns,
 	})
 	if err != nil {
@@ -30,9 +32,9 @@ func order(n int) payment.Instruction {
 	}
 }
 
-func openExecutor(t testing.TB, cell *celltest.Cell) *ledger.Executor {
+func openExecutor(t testing.TB, cell *celltest.Cell) *executor.Executor {
 	t.Helper()
-	executor, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema, Name: "relayer of a test"})
+	executor, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema, Name: "relayer of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func openExecutor(t testing.TB, cell *celltest.Cell) *ledger.Executor {
 }
 
 // claimAll claims what is due on the bank's lane, up to a hundred.
-func claimAll(t testing.TB, executor *ledger.Executor) []payment.Claim {
+func claimAll(t testing.TB, executor *executor.Executor) []payment.Claim {
 	t.Helper()
 	result, err := executor.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "worker-of-a-test",

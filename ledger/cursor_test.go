@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -169,7 +168,7 @@ func TestHeldSnapshotDoesNotSlowTheClaim(t *testing.T) {
 func (d *desk) read(since string, free int) int {
 	d.t.Helper()
 	conn := d.Conn(d.t, celltest.Relayer)
-	text, err := ledger.Statement("railhead", "claim")
+	text, err := statementText("railhead", "claim")
 	if err != nil {
 		d.t.Fatal(err)
 	}

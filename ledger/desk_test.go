@@ -10,6 +10,8 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -20,10 +22,10 @@ import (
 type desk struct {
 	*celltest.Cell
 	t      *testing.T
-	exec   *ledger.Executor
+	exec   *executor.Executor
 	ingest *pgx.Conn
 	super  *pgx.Conn
-	person *ledger.Operator // once there is one: see operator
+	person *operator.Operator // once there is one: see operator
 	n      int
 }
 
@@ -31,7 +33,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{Cell: celltest.New(t), t: t}
 	var err error
-	d.exec, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema})
+	d.exec, err = executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -21,14 +24,14 @@ import (
 // doorDesk is a desk and the door of its cell.
 type doorDesk struct {
 	*desk
-	door *ledger.Door
+	door *door.Door
 }
 
 func newDoorDesk(t *testing.T) *doorDesk {
 	t.Helper()
 	d := &doorDesk{desk: newDesk(t)}
 	var err error
-	d.door, err = ledger.OpenDoor(t.Context(), ledger.Config{URL: d.URL(celltest.API), Cell: d.Schema, MaxConns: 8})
+	d.door, err = door.Open(t.Context(), ledger.Config{URL: d.URL(celltest.API), Cell: d.Schema, MaxConns: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +42,15 @@ func newDoorDesk(t *testing.T) *doorDesk {
 var everyVerb = []string{"ENQUEUE", "READ", "CANCEL"}
 
 // token makes a token for participants, and for every verb unless the change says otherwise.
-func (d *doorDesk) token(change func(*ledger.NewToken), participants ...string) outbox.Bearer {
+func (d *doorDesk) token(change func(*operator.NewToken), participants ...string) outbox.Bearer {
 	d.t.Helper()
-	made := ledger.NewToken{
+	made := operator.NewToken{
 		Name: "a test", Participants: participants, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	}
 	if change != nil {
 		change(&made)
 	}
-	token, _, err := ledger.CreateToken(d.t.Context(), d.super, d.Schema, made)
+	token, _, err := operator.CreateToken(d.t.Context(), d.super, d.Schema, made)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -197,7 +200,7 @@ func TestRefusedUsesNoKey(t *testing.T) {
 	d := newDoorDesk(t)
 	api := d.Conn(t, celltest.API)
 	owner, other := d.token(nil, "p1"), d.token(nil, "p2")
-	reader := d.token(func(n *ledger.NewToken) { n.Verbs = []string{"READ"} }, "p1")
+	reader := d.token(func(n *operator.NewToken) { n.Verbs = []string{"READ"} }, "p1")
 	for n, c := range []struct {
 		what, behalf, want string
 		before             outbox.Bearer
@@ -235,13 +238,13 @@ func TestDoorIsClosed(t *testing.T) {
 	revoked := d.token(nil, "p1")
 	outer = sha256.Sum256(revoked.Token[:])
 	d.do(`SELECT railhead.revoke_api_token($1, 'a test')`, fmt.Sprintf("%x", outer)[:16])
-	bound := d.token(func(n *ledger.NewToken) { n.Certificate = key[:] }, "p1")
+	bound := d.token(func(n *operator.NewToken) { n.Certificate = key[:] }, "p1")
 	otherKey := bound
 	otherKey.Certificate = make([]byte, 32)
 	withKey := bound
 	withKey.Certificate = key[:]
 	verb := func(verbs ...string) outbox.Bearer {
-		return d.token(func(n *ledger.NewToken) { n.Verbs = verbs }, "p1")
+		return d.token(func(n *operator.NewToken) { n.Verbs = verbs }, "p1")
 	}
 	for _, c := range []struct {
 		name                  string
@@ -340,7 +343,7 @@ func TestDoorAndSQL(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
 	who := d.token(nil, "participant")
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: d.URL(celltest.Ingest), Cell: d.Schema})
+	ingest, err := ingest.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Ingest), Cell: d.Schema})
 	d.must(err)
 	t.Cleanup(ingest.Close)
 	for n := range 20 {
@@ -435,39 +438,39 @@ func TestTokensAreKept(t *testing.T) {
 			t.Errorf("%s: %v", change, err)
 		}
 	}
-	operator, err := ledger.OpenOperator(t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema})
+	op, err := operator.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema})
 	d.must(err)
-	t.Cleanup(operator.Close)
-	listed, err := operator.Reader().Tokens(t.Context())
+	t.Cleanup(op.Close)
+	listed, err := op.Reader().Tokens(t.Context())
 	d.must(err)
 	if len(listed) != 1 || !listed[0].RevokedAt.IsZero() || !slices.Equal(listed[0].Participants, []string{"p1"}) {
 		t.Fatalf("listed %+v", listed)
 	}
 	for n, want := range []bool{true, false} {
-		was, err := operator.RevokeToken(t.Context(), listed[0].ID, "a test")
+		was, err := op.RevokeToken(t.Context(), listed[0].ID, "a test")
 		d.must(err)
 		same(t, fmt.Sprintf("revocation %d", n+1), was, want)
 	}
 	d.do(`DO $$ BEGIN UPDATE railhead.payment_api_tokens SET revoked_at = NULL; EXCEPTION WHEN raise_exception THEN NULL; END $$`)
 	_, err = d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", "i-2", "k-2")})
 	refusedBy(t, "after the revocation", err, outbox.StateToken)
-	if _, err := operator.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, outbox.ErrNotFound) {
+	if _, err := op.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("revoking none: %v", err)
 	}
-	made := ledger.NewToken{Name: "n", Participants: []string{"p"}, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "r"}
-	for what, spoil := range map[string]func(*ledger.NewToken){
-		"no participant":  func(n *ledger.NewToken) { n.Participants = []string{} },
-		"an unknown verb": func(n *ledger.NewToken) { n.Verbs = []string{"PAY"} },
-		"no expiry soon":  func(n *ledger.NewToken) { n.ExpiresAt = time.Now().Add(500 * 24 * time.Hour) },
-		"expired already": func(n *ledger.NewToken) { n.ExpiresAt = time.Now().Add(-time.Hour) },
-		"no reason":       func(n *ledger.NewToken) { n.Reason = " " },
-		"no name":         func(n *ledger.NewToken) { n.Name = "" },
-		"a short key":     func(n *ledger.NewToken) { n.Certificate = []byte("short") },
-		"a quota below 1": func(n *ledger.NewToken) { n.RequestsPerMinute = -1 },
+	made := operator.NewToken{Name: "n", Participants: []string{"p"}, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "r"}
+	for what, spoil := range map[string]func(*operator.NewToken){
+		"no participant":  func(n *operator.NewToken) { n.Participants = []string{} },
+		"an unknown verb": func(n *operator.NewToken) { n.Verbs = []string{"PAY"} },
+		"no expiry soon":  func(n *operator.NewToken) { n.ExpiresAt = time.Now().Add(500 * 24 * time.Hour) },
+		"expired already": func(n *operator.NewToken) { n.ExpiresAt = time.Now().Add(-time.Hour) },
+		"no reason":       func(n *operator.NewToken) { n.Reason = " " },
+		"no name":         func(n *operator.NewToken) { n.Name = "" },
+		"a short key":     func(n *operator.NewToken) { n.Certificate = []byte("short") },
+		"a quota below 1": func(n *operator.NewToken) { n.RequestsPerMinute = -1 },
 	} {
 		bad := made
 		spoil(&bad)
-		_, _, err := ledger.CreateToken(t.Context(), d.super, d.Schema, bad)
+		_, _, err := operator.CreateToken(t.Context(), d.super, d.Schema, bad)
 		refusedBy(t, what, err, outbox.StateInvalid)
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // certainty is what `payment show` says about the money.
-func (d *desk) certainty(id payment.ID) ledger.Certainty {
+func (d *desk) certainty(id payment.ID) reader.Certainty {
 	d.t.Helper()
 	line, err := openReader(d.t, d.Cell).Timeline(d.t.Context(), id)
 	d.must(err)
@@ -56,15 +58,15 @@ func TestDoubtOfLateRows(t *testing.T) {
 		},
 	} {
 		id := bring()
-		same(t, name+": before", d.certainty(id), ledger.OutcomeUnknown)
+		same(t, name+": before", d.certainty(id), reader.OutcomeUnknown)
 		same(t, name+": a refusal of another send", d.late(evidence(sameKey, another(id), "refused", "")), payment.VerdictLate)
-		same(t, name+": after", d.certainty(id), ledger.OutcomeUnknown)
+		same(t, name+": after", d.certainty(id), reader.OutcomeUnknown)
 	}
 	expired := plights["EXPIRED"](d)
 	same(t, "unknown after EXPIRED", d.late(evidence(sameKey, forgotten(expired), "unknown", "")), payment.VerdictConflict)
-	_, err := d.operator().ResolvePayment(t.Context(), expired, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why})
+	_, err := d.operator().ResolvePayment(t.Context(), expired, operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
 	d.must(err)
-	same(t, "by a person's evidence", d.certainty(expired), ledger.NotExecutedByEvidence)
+	same(t, "by a person's evidence", d.certainty(expired), reader.NotExecutedByEvidence)
 }
 
 // TestDeadlineOfAForgottenAcceptance: what a rail took for now by a send that a
@@ -170,7 +172,7 @@ func TestOlderCopyBeforeTheFirstClaim(t *testing.T) {
 	d.must(d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)))
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "was put back in pending")
-	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why})
+	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
 	d.must(err)
 	same(t, "rows", d.rows(id), "LATE_OUTCOME FAILED")
 	same(t, "waiting", d.waiting(id), "")
@@ -189,9 +191,9 @@ func TestRowLostInPending(t *testing.T) {
 	_, err := o.ReplayPayment(t.Context(), never, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "has no row in pending")
 	same(t, "letter", d.letter(never), "UNCLAIMABLE pending")
-	_, err = o.TriageDeadLetter(t.Context(), never, ledger.Close, why)
+	_, err = o.TriageDeadLetter(t.Context(), never, operator.Close, why)
 	d.must(err)
-	_, err = o.ResolvePayment(t.Context(), sent, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why})
+	_, err = o.ResolvePayment(t.Context(), sent, operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
 	d.must(err)
 	same(t, "rows", d.rows(sent), "DISPATCHING ZOMBIE_REQUEUE(1) FAILED")
 	same(t, "letter of the lost one", d.letter(sent), "FAILED acknowledged")
@@ -206,7 +208,7 @@ func TestProofAgainAfterAReplay(t *testing.T) {
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
 	id := plights["CONFLICT after FAILED"](d)
 	o := d.operator()
-	_, err := o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: why, RailSilent: true})
+	_, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: why, RailSilent: true})
 	d.must(err)
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "contradicts that")
@@ -233,6 +235,6 @@ func TestLettersThatStay(t *testing.T) {
 	same(t, "letter", d.letter(forged), "TAMPERED pending")
 	failed := plights["FAILED"](d)
 	d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)
-	_, err := d.operator().TriageDeadLetter(t.Context(), failed, ledger.Close, why)
+	_, err := d.operator().TriageDeadLetter(t.Context(), failed, operator.Close, why)
 	refusedWith(t, "close", err, "RH020", "closing a dead letter")
 }

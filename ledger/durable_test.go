@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -51,7 +52,7 @@ func cancelledWaits(t *testing.T, cell *celltest.Cell, super *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ingest, exec := openIngest(t, cell, 1), openExecutor(t, cell)
-	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema})
+	operator, err := operator.Open(ctx, ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/events"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -16,14 +17,14 @@ import (
 // courierDesk delivers to one endpoint by hand.
 type courierDesk struct {
 	*doorDesk
-	events *ledger.Events
+	events *events.Events
 	lease  outbox.EndpointLease
 }
 
 func newCourierDesk(t *testing.T, beginning bool) *courierDesk {
 	d := newDoorDesk(t)
 	c := &courierDesk{doorDesk: d}
-	events, err := ledger.OpenEvents(t.Context(), ledger.Config{URL: d.URL(celltest.Events), Cell: d.Schema})
+	events, err := events.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Events), Cell: d.Schema})
 	d.must(err)
 	t.Cleanup(events.Close)
 	c.events = events
@@ -175,7 +176,7 @@ func TestNewEndpointBeginsNow(t *testing.T) {
 	defer held.Rollback(t.Context())
 	_, err = held.Exec(t.Context(), appended, [16]byte(second), 1, "DISPATCHED", "", false)
 	d.must(err)
-	events, err := ledger.OpenEvents(t.Context(), ledger.Config{URL: d.URL(celltest.Events), Cell: d.Schema})
+	events, err := events.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Events), Cell: d.Schema})
 	d.must(err)
 	defer events.Close()
 	c := &courierDesk{doorDesk: d, events: events}

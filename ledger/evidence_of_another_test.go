@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -19,7 +19,7 @@ func TestEvidenceOfAnother(t *testing.T) {
 	old.Date = time.Now().AddDate(0, 0, -3)
 	_, err := o.ResolvePayment(t.Context(), id, old)
 	refusedWith(t, "of three days before the send", err, "RH020", "the last send began at")
-	executed := ledger.Evidence{Executed: true, RailReference: "ref", Date: old.Date, Document: "statement 1", Reason: why}
+	executed := operator.Evidence{Executed: true, RailReference: "ref", Date: old.Date, Document: "statement 1", Reason: why}
 	_, err = o.ResolvePayment(t.Context(), id, executed)
 	refusedWith(t, "of three days before it was enqueued", err, "RH020", "the payment was enqueued at")
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
@@ -49,7 +49,7 @@ func TestReportedAfterNothingLeft(t *testing.T) {
 		d.record(told(asksInVain, d.claimOne(id), payment.ResultUnknown, "")) // which the rail executes
 		asked := d.claimOne(id)
 		d.tell(told(asksInVain, asked, payment.ResultRefused, "")) // of the first one
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+		if word := d.certainty(id); word != reader.OutcomeUnknown {
 			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", nothing, got, before, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
@@ -71,7 +71,7 @@ func TestReportedWhileOutThenNothingLeft(t *testing.T) {
 		asked := d.claimOne(id)
 		d.record(lost(asksInVain, asked)) // the reaper
 		got := d.late(told(asksInVain, asked, payment.ResultRefused, ""))
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+		if word := d.certainty(id); word != reader.OutcomeUnknown {
 			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", nothing, got, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
@@ -98,7 +98,7 @@ func TestReportedAfterAReplay(t *testing.T) {
 		} else {
 			d.tell(told(asksInVain, asked, payment.ResultRefused, ""))
 		}
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+		if word := d.certainty(id); word != reader.OutcomeUnknown {
 			t.Errorf("slow %v: %s; one send: %v, certainty %s, letter %s: %s", slow, got, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}

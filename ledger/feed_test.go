@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -212,7 +212,7 @@ func TestSubscriptions(t *testing.T) {
 	d := newDoorDesk(t)
 	all := d.token(nil, "p1", "p2", "p3")
 	first, second := d.token(nil, "p1"), d.token(nil, "p2", "p3")
-	writes := d.token(func(n *ledger.NewToken) { n.Verbs = []string{"ENQUEUE"} }, "p1")
+	writes := d.token(func(n *operator.NewToken) { n.Verbs = []string{"ENQUEUE"} }, "p1")
 	for n, participant := range []string{"p1", "p2", "p3"} {
 		d.do(appended, [16]byte(d.order(all, participant, fmt.Sprint("i", n+1))), 1, "DISPATCHED", "", false)
 	}

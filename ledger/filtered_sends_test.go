@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/codes"
 )
@@ -37,7 +37,7 @@ func afterFilter(t *testing.T, profile string, policy payment.Policy) (*desk, pa
 // doubted fails where what may have been executed is called anything else.
 func doubted(t *testing.T, d *desk, id payment.ID, what string) {
 	t.Helper()
-	if word := d.certainty(id); word != ledger.OutcomeUnknown {
+	if word := d.certainty(id); word != reader.OutcomeUnknown {
 		t.Errorf("%s: certainty %s, letter %q: %s", what, word, d.letter(id), d.rows(id))
 	}
 }

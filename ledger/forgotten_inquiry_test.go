@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // notExecuted is evidence that a payment was not executed, of a rail that is silent where it can be asked.
-func notExecuted() ledger.Evidence {
-	return ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: why, RailSilent: true}
+func notExecuted() operator.Evidence {
+	return operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: why, RailSilent: true}
 }
 
 // forgottenInquiry is a claim that a restore forgot, with the send that it asks about.
@@ -56,7 +57,7 @@ func TestForgottenInquiry(t *testing.T) {
 			if _, err := d.operator().CancelPayment(t.Context(), id, why); err == nil {
 				t.Errorf("cancelled: %s", d.rows(id))
 			}
-			same(t, "certainty", d.certainty(id), ledger.OutcomeUnknown)
+			same(t, "certainty", d.certainty(id), reader.OutcomeUnknown)
 
 			// The send of another is out: its refusal does not speak for the forgotten one.
 			d = newDesk(t) // of which no suspension says that sends may be forgotten
@@ -129,7 +130,7 @@ func TestTakenAfterEvidence(t *testing.T) {
 	_, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 	same(t, "verdict", d.late(evidence(never, claim, "accepted for now", "B1")), payment.VerdictConflict)
-	if _, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, ledger.Close, why); err == nil {
+	if _, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, why); err == nil {
 		t.Errorf("closed by a word: %s", d.rows(claim.OutboxID))
 	}
 }
@@ -202,5 +203,5 @@ func TestRefusedWithAForgottenInquiry(t *testing.T) {
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), one.OutboxID)
 	d.must(err)
 	word, _ := line.Certainty()
-	same(t, d.rows(one.OutboxID), word, ledger.OutcomeUnknown)
+	same(t, d.rows(one.OutboxID), word, reader.OutcomeUnknown)
 }

@@ -13,18 +13,21 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 var (
-	theCell = ledger.Gate{Scope: ledger.GateCell, Name: ledger.Everything}
-	theBank = ledger.Gate{Scope: ledger.GateRail, Name: "bank"}
-	theP1   = ledger.Gate{Scope: ledger.GateParticipant, Name: "p1"}
+	theCell = reader.Gate{Scope: reader.GateCell, Name: operator.Everything}
+	theBank = reader.Gate{Scope: reader.GateRail, Name: "bank"}
+	theP1   = reader.Gate{Scope: reader.GateParticipant, Name: "p1"}
 )
 
 // gated is a desk on which p1 and p2 have enqueued once, order(1) and order(2).
-func gated(t *testing.T) (*desk, *ledger.Ingest, *ledger.Operator) {
+func gated(t *testing.T) (*desk, *ingest.Ingest, *operator.Operator) {
 	t.Helper()
 	d := newDesk(t)
 	ingest := openIngest(t, d.Cell, 4)
@@ -63,7 +66,7 @@ func wantClosed(t *testing.T, what string, err error, field, message string) {
 func TestClosedGate(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		gate    ledger.Gate
+		gate    reader.Gate
 		field   string
 		refused map[string]bool // by participant and rail
 	}{
@@ -156,7 +159,7 @@ func TestSeveralClosedGates(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
-	closeAs := func(gate ledger.Gate, reason string, until time.Time, want bool) {
+	closeAs := func(gate reader.Gate, reason string, until time.Time, want bool) {
 		t.Helper()
 		wasOpen, err := o.CloseEnqueue(t.Context(), gate, reason, until)
 		d.must(err)
@@ -202,7 +205,7 @@ func TestSeveralClosedGates(t *testing.T) {
 	status, err := o.Reader().Status(t.Context())
 	d.must(err)
 	same(t, "gates of the status", fmt.Sprint(status.ClosedGates), fmt.Sprint(all))
-	for _, gate := range []ledger.Gate{theP1, theCell} {
+	for _, gate := range []reader.Gate{theP1, theCell} {
 		_, err := o.OpenEnqueue(t.Context(), gate, why)
 		d.must(err)
 	}
@@ -233,7 +236,7 @@ func TestGateOfNothing(t *testing.T) {
 	t.Parallel()
 	d, ingest, o := gated(t)
 	for name, test := range map[string]struct {
-		gate         ledger.Gate
+		gate         reader.Gate
 		reason       string
 		until        time.Time
 		state, wants string
@@ -241,11 +244,11 @@ func TestGateOfNothing(t *testing.T) {
 		"no reason":       {theBank, " ", time.Time{}, "RH002", "a reason of"},
 		"an end that was": {theBank, why, time.Now().Add(-time.Second), "RH002", "must be in the future"},
 		"an end too far":  {theBank, why, time.Now().Add(367 * 24 * time.Hour), "RH002", "366 days"},
-		"no scope":        {ledger.Gate{Scope: "lane", Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},
-		"part of a cell":  {ledger.Gate{Scope: ledger.GateCell, Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},
-		"no rail":         {ledger.Gate{Scope: ledger.GateRail, Name: "bnak"}, why, time.Time{}, "RH003", "rail 'bnak' is not known"},
-		"all rails":       {ledger.Gate{Scope: ledger.GateRail, Name: "*"}, why, time.Time{}, "RH003", "rail '*' is not known"},
-		"no participant":  {ledger.Gate{Scope: ledger.GateParticipant, Name: "p11"}, why, time.Time{}, "RH010", "never enqueued"},
+		"no scope":        {reader.Gate{Scope: "lane", Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},
+		"part of a cell":  {reader.Gate{Scope: reader.GateCell, Name: "bank"}, why, time.Time{}, "RH002", "no such gate"},
+		"no rail":         {reader.Gate{Scope: reader.GateRail, Name: "bnak"}, why, time.Time{}, "RH003", "rail 'bnak' is not known"},
+		"all rails":       {reader.Gate{Scope: reader.GateRail, Name: "*"}, why, time.Time{}, "RH003", "rail '*' is not known"},
+		"no participant":  {reader.Gate{Scope: reader.GateParticipant, Name: "p11"}, why, time.Time{}, "RH010", "never enqueued"},
 	} {
 		_, err := o.CloseEnqueue(t.Context(), test.gate, test.reason, test.until)
 		refusedWith(t, name, err, test.state, test.wants)
@@ -266,7 +269,7 @@ func TestGateOfNothing(t *testing.T) {
 	_, err = ingest.EnqueueBatch(t.Context(), many)
 	d.must(err)
 	for n, in := range many {
-		_, err := o.CloseEnqueue(t.Context(), ledger.Gate{Scope: ledger.GateParticipant, Name: in.ParticipantID}, why, time.Time{})
+		_, err := o.CloseEnqueue(t.Context(), reader.Gate{Scope: reader.GateParticipant, Name: in.ParticipantID}, why, time.Time{})
 		if n < 100 {
 			d.must(err)
 		} else {
@@ -311,11 +314,11 @@ func TestEndOfAGate(t *testing.T) {
 		}
 	}
 	soon := time.Now().Add(time.Hour)
-	for _, gate := range []ledger.Gate{theP1, theBank, theCell} {
+	for _, gate := range []reader.Gate{theP1, theBank, theCell} {
 		_, err := o.CloseEnqueue(t.Context(), gate, why, soon)
 		d.must(err)
 	}
-	_, err := o.CloseEnqueue(t.Context(), ledger.Gate{Scope: ledger.GateParticipant, Name: "p2"}, why, time.Time{})
+	_, err := o.CloseEnqueue(t.Context(), reader.Gate{Scope: reader.GateParticipant, Name: "p2"}, why, time.Time{})
 	d.must(err)
 	end()
 	_, err = ingest.Enqueue(t.Context(), of(10, "p1", "bank"))

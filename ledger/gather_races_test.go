@@ -15,12 +15,13 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // hold opens a transaction that enqueues in for its participant and stays open.
-func hold(t *testing.T, cell *celltest.Cell, ingest *ledger.Ingest, in payment.Instruction) pgx.Tx {
+func hold(t *testing.T, cell *celltest.Cell, ingest *ingest.Ingest, in payment.Instruction) pgx.Tx {
 	t.Helper()
 	tx, err := cell.Conn(t, celltest.Ingest).Begin(t.Context())
 	if err != nil {
@@ -32,7 +33,7 @@ func hold(t *testing.T, cell *celltest.Cell, ingest *ledger.Ingest, in payment.I
 	return tx
 }
 
-func know(t *testing.T, ingest *ledger.Ingest, n int, participants ...string) {
+func know(t *testing.T, ingest *ingest.Ingest, n int, participants ...string) {
 	t.Helper()
 	for i, p := range participants {
 		if _, err := ingest.Enqueue(t.Context(), of(n+i, p, celltest.Bank)); err != nil {
@@ -43,7 +44,7 @@ func know(t *testing.T, ingest *ledger.Ingest, n int, participants ...string) {
 
 // pile starts one lone call of a held participant, and, within its patience, the others, in their order unless the
 // machine is too slow for that.
-func pile(t *testing.T, ingest *ledger.Ingest, lone func(), others ...func()) {
+func pile(t *testing.T, ingest *ingest.Ingest, lone func(), others ...func()) {
 	t.Helper()
 	go lone()
 	time.Sleep(700 * time.Microsecond)
@@ -444,7 +445,7 @@ func TestGatheredInEveryMode(t *testing.T) {
 			} else {
 				url += join + "default_query_exec_mode=" + mode
 			}
-			ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: url, Cell: cell.Schema, MaxConns: 4})
+			ingest, err := ingest.Open(t.Context(), ledger.Config{URL: url, Cell: cell.Schema, MaxConns: 4})
 			if err != nil {
 				t.Fatal(err)
 			}

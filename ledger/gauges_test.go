@@ -8,15 +8,16 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-var gaugeQuery = ledger.GaugeQuery{}
+var gaugeQuery = reader.GaugeQuery{}
 
 // gaugesAs reads the gauges with a login.
-func gaugesAs(t *testing.T, cell *celltest.Cell, login string) ledger.Gauges {
+func gaugesAs(t *testing.T, cell *celltest.Cell, login string) reader.Gauges {
 	t.Helper()
-	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: cell.URL(login), Cell: cell.Schema, MaxConns: 1})
+	reader, err := reader.Open(t.Context(), ledger.Config{URL: cell.URL(login), Cell: cell.Schema, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestGauges(t *testing.T) {
 				t.Errorf("as %s: %s is %v, want %v", login, what, got[what], want)
 			}
 		}
-		if len(g.Letters) != 1 || g.Letters[0] != (ledger.LetterGauge{RailType: "bank", Reason: payment.DeadFailed, Open: 1}) {
+		if len(g.Letters) != 1 || g.Letters[0] != (reader.LetterGauge{RailType: "bank", Reason: payment.DeadFailed, Open: 1}) {
 			t.Errorf("as %s: letters %v", login, g.Letters)
 		}
 		if g.ClockOffset.Abs() > time.Second || g.DatabaseBytes < 1<<20 {
@@ -162,7 +163,7 @@ func TestGaugesSeeAHeldSnapshot(t *testing.T) {
 	if err := holding.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 		t.Fatal(err)
 	}
-	held := func() (found ledger.Holder) {
+	held := func() (found reader.Holder) {
 		for _, each := range gaugesAs(t, cell, celltest.Relayer).Holders {
 			if each.Holder == fmt.Sprintf("session %d", pid) {
 				found = each

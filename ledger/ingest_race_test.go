@@ -13,6 +13,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -43,7 +44,7 @@ func TestOneKeyFiftyCallers(t *testing.T) {
 
 // fiftyCallers take their snapshots first and enqueue when all have one. One that
 // loses to another begins a new transaction, as its contract says.
-func fiftyCallers(t *testing.T, ingest *ledger.Ingest, level pgx.TxIsoLevel) map[payment.ID]bool {
+func fiftyCallers(t *testing.T, ingest *ingest.Ingest, level pgx.TxIsoLevel) map[payment.ID]bool {
 	const callers, tries = 50, 60
 	var mu sync.Mutex
 	ids := make(map[payment.ID]bool)
@@ -98,10 +99,10 @@ func (l *lostRaces) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.Trace
 }
 
 // openRacing opens the ingest of a cell, and counts what its calls lose.
-func openRacing(t *testing.T, cell *celltest.Cell, conns int32) (*ledger.Ingest, *lostRaces) {
+func openRacing(t *testing.T, cell *celltest.Cell, conns int32) (*ingest.Ingest, *lostRaces) {
 	t.Helper()
 	lost := new(lostRaces)
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{
+	ingest, err := ingest.Open(t.Context(), ledger.Config{
 		URL: cell.URL(celltest.Ingest), Cell: cell.Schema, MaxConns: conns, Tracer: lost,
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -120,7 +120,7 @@ func TestInquireIsRefused(t *testing.T) {
 	refusedWith(t, "no reason", err, "RH002", "a reason")
 	id := parked(d)
 	for what, toggle := range map[string][2]func() (bool, error){
-		"everything": {func() (bool, error) { return o.PauseRail(t.Context(), ledger.Everything, why, time.Time{}) }, func() (bool, error) { return o.ResumeRail(t.Context(), ledger.Everything, why) }},
+		"everything": {func() (bool, error) { return o.PauseRail(t.Context(), operator.Everything, why, time.Time{}) }, func() (bool, error) { return o.ResumeRail(t.Context(), operator.Everything, why) }},
 		"rail bank":  {func() (bool, error) { return o.PauseRail(t.Context(), "bank", why, time.Time{}) }, func() (bool, error) { return o.ResumeRail(t.Context(), "bank", why) }},
 		"participant participant": {func() (bool, error) { return o.PauseParticipant(t.Context(), "participant", why, time.Time{}) },
 			func() (bool, error) { return o.ResumeParticipant(t.Context(), "participant", why) }},
@@ -143,7 +143,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.askable()
 	o := d.operator()
 	resolve := func(id payment.ID, silent bool) error {
-		_, err := o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: silent})
+		_, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: silent})
 		return err
 	}
 	both := func(what string, id payment.ID, without, with string) {
@@ -214,7 +214,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(resolve(id, true))
 	same(t, "late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	both("executed", id, "reported that it executed the payment (row 9)", "reported that it executed the payment (row 9)")
-	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
+	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
 	// Nor is it where a later inquiry was told nothing.
@@ -229,7 +229,7 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	same(t, "the first comes late", d.late(told(asks, claims[0], payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	same(t, "and the second", d.late(told(asks, claims[1], payment.ResultUnavailable, "")), payment.VerdictLate)
 	both("executed, then silence", id, "reported that it executed the payment (row 13)", "reported that it executed the payment (row 13)")
-	_, err = o.ResolvePayment(t.Context(), id, ledger.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
+	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
 	// Where the rail can't be asked the evidence is all there is.

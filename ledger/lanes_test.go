@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -14,30 +14,30 @@ import (
 func TestWhyNotClaimed(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 9, 0, 5, 0, time.UTC)
-	free := ledger.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED"}
-	busy := ledger.Lane{Slots: 64, Calls: 64, Breaker: "CLOSED"}
-	open := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at}
-	later := ledger.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at.Add(time.Minute)}
-	suspended := ledger.Lane{Slots: 64, Breaker: "OPEN", Suspended: "lanes are suspended since then"}
-	behind := ledger.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED", ProfileVersion: 3, ProfileInForce: 4}
-	stopped := ledger.Lane{Slots: 64, Breaker: "CLOSED", StoppedUntil: at}
+	free := reader.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED"}
+	busy := reader.Lane{Slots: 64, Calls: 64, Breaker: "CLOSED"}
+	open := reader.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at}
+	later := reader.Lane{Slots: 64, Breaker: "OPEN", BreakerOpenUntil: at.Add(time.Minute)}
+	suspended := reader.Lane{Slots: 64, Breaker: "OPEN", Suspended: "lanes are suspended since then"}
+	behind := reader.Lane{Slots: 64, Calls: 3, Breaker: "CLOSED", ProfileVersion: 3, ProfileInForce: 4}
+	stopped := reader.Lane{Slots: 64, Breaker: "CLOSED", StoppedUntil: at}
 	for _, test := range []struct {
-		lanes []ledger.Lane
+		lanes []reader.Lane
 		want  string
 	}{
 		{nil, "no running relayer serves rail wire"},
-		{[]ledger.Lane{free}, ""},
-		{[]ledger.Lane{open, free, busy}, ""},
-		{[]ledger.Lane{busy}, "all 64 slots of rail wire are busy on its only relayer"},
-		{[]ledger.Lane{busy, busy}, "all 128 slots of rail wire are busy on 2 of 2 relayers"},
-		{[]ledger.Lane{later, open}, "breaker of rail wire is open on 2 of 2 relayers until 09:00:05"},
-		{[]ledger.Lane{open, busy}, "breaker of rail wire is open on 1 of 2 relayers until 09:00:05; all 64 slots of rail wire are busy on 1 of 2 relayers"},
-		{[]ledger.Lane{suspended}, "rail wire is not claimed on its only relayer: lanes are suspended since then"},
-		{[]ledger.Lane{behind}, "rail wire is not claimed on its only relayer, for want of version 4 of its profile, which is in force: if that lasts, the relayer's log says why"},
-		{[]ledger.Lane{behind, free}, ""},
-		{[]ledger.Lane{stopped}, "rows of rail wire could not be claimed on its only relayer, which tries again at 09:00:05: its log says why"},
+		{[]reader.Lane{free}, ""},
+		{[]reader.Lane{open, free, busy}, ""},
+		{[]reader.Lane{busy}, "all 64 slots of rail wire are busy on its only relayer"},
+		{[]reader.Lane{busy, busy}, "all 128 slots of rail wire are busy on 2 of 2 relayers"},
+		{[]reader.Lane{later, open}, "breaker of rail wire is open on 2 of 2 relayers until 09:00:05"},
+		{[]reader.Lane{open, busy}, "breaker of rail wire is open on 1 of 2 relayers until 09:00:05; all 64 slots of rail wire are busy on 1 of 2 relayers"},
+		{[]reader.Lane{suspended}, "rail wire is not claimed on its only relayer: lanes are suspended since then"},
+		{[]reader.Lane{behind}, "rail wire is not claimed on its only relayer, for want of version 4 of its profile, which is in force: if that lasts, the relayer's log says why"},
+		{[]reader.Lane{behind, free}, ""},
+		{[]reader.Lane{stopped}, "rows of rail wire could not be claimed on its only relayer, which tries again at 09:00:05: its log says why"},
 	} {
-		same(t, "why", strings.Join(ledger.WhyNotClaimed("wire", test.lanes), "; "), test.want)
+		same(t, "why", strings.Join(reader.WhyNotClaimed("wire", test.lanes), "; "), test.want)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestLanes(t *testing.T) {
 
 func (d *desk) relayersOf(rail string) int {
 	d.t.Helper()
-	gauges, err := openReader(d.t, d.Cell).Gauges(d.t.Context(), ledger.GaugeQuery{})
+	gauges, err := openReader(d.t, d.Cell).Gauges(d.t.Context(), reader.GaugeQuery{})
 	d.must(err)
 	for _, each := range gauges.Rails {
 		if each.RailType == rail {

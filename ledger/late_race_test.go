@@ -15,6 +15,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -72,7 +73,7 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 	d := newDesk(t)
 	d.showDeadlocks()
 	seen := &refusals{}
-	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20, Tracer: seen})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20, Tracer: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 // crowd is all of them, and what they know of claims.
 type crowd struct {
 	t    *testing.T
-	exec *ledger.Executor
+	exec *executor.Executor
 
 	mu       sync.Mutex
 	claims   map[payment.ID][]payment.Claim

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -163,7 +164,7 @@ func TestCancelledIsDoneWith(t *testing.T) {
 	o := d.operator()
 	id := plights["CONFLICT after CANCELLED"](d)
 	before := d.rows(id)
-	verdict, err := o.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})
+	verdict, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})
 	d.must(err)
 	same(t, "verdict", string(verdict), "CANCELLED")
 	same(t, "rows", d.rows(id), before)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -15,8 +15,8 @@ func TestLetterFacts(t *testing.T) {
 	for what, plight := range plights {
 		d := newDesk(t)
 		id := plight(d)
-		reader := openReader(t, d.Cell)
-		line, err := reader.Timeline(t.Context(), id)
+		looker := openReader(t, d.Cell)
+		line, err := looker.Timeline(t.Context(), id)
 		d.must(err)
 		if line.DeadLetter == nil {
 			continue
@@ -45,7 +45,7 @@ func TestLetterFacts(t *testing.T) {
 		d.do(`SET session_replication_role = replica`)
 		d.do(`DROP TABLE railhead.payment_outbox_attempts CASCADE`)
 		d.do(`DELETE FROM railhead.payment_outbox_pending`)
-		letters, err := reader.DeadLetters(t.Context(), ledger.LetterFilter{Status: want.Status})
+		letters, err := looker.DeadLetters(t.Context(), reader.LetterFilter{Status: want.Status})
 		d.must(err)
 		if len(letters) != 1 || letters[0].DeadLetter != want {
 			t.Errorf("%s: without its rows the letter is %+v, want %+v", what, letters, want)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -14,22 +14,22 @@ import (
 func TestLogTail(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	o, reader := d.operator(), openReader(t, d.Cell)
+	o, looker := d.operator(), openReader(t, d.Cell)
 	pause := func(reason string) {
 		t.Helper()
 		_, err := o.PauseRail(t.Context(), "bank", reason, time.Time{})
 		d.must(err)
 	}
 	pause("one")
-	seen, cutShort, err := reader.OperatorLog(t.Context(), ledger.LogFilter{Limit: 1})
+	seen, cutShort, err := looker.OperatorLog(t.Context(), reader.LogFilter{Limit: 1})
 	d.must(err)
 	same(t, "older acts are left out", cutShort, true)
-	tail, err := reader.LogTail(t.Context(), ledger.LogFilter{}, seen)
+	tail, err := looker.LogTail(t.Context(), reader.LogFilter{}, seen)
 	d.must(err)
 	var told []string
 	look := func() {
 		t.Helper()
-		behind, err := tail.Look(t.Context(), func(act ledger.LoggedAct) error { told = append(told, act.Reason); return nil })
+		behind, err := tail.Look(t.Context(), func(act reader.LoggedAct) error { told = append(told, act.Reason); return nil })
 		d.must(err)
 		same(t, "fell behind", behind, false)
 	}
@@ -48,8 +48,8 @@ func TestLogTail(t *testing.T) {
 	if len(told) != 2 || told[0] != "two" || told[1] != "late" {
 		t.Errorf("told %v, want two and then late", told)
 	}
-	for _, wrong := range []ledger.LogFilter{{Limit: 10_001}, {Limit: -1}, {Since: -time.Second}} {
-		if _, _, err := reader.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrInvalid) {
+	for _, wrong := range []reader.LogFilter{{Limit: 10_001}, {Limit: -1}, {Since: -time.Second}} {
+		if _, _, err := looker.OperatorLog(t.Context(), wrong); !errors.Is(err, outbox.ErrInvalid) {
 			t.Errorf("%+v: %v, want %v", wrong, err, outbox.ErrInvalid)
 		}
 	}

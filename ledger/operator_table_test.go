@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -18,35 +19,35 @@ import (
 // of operatorTable.
 var hands = []struct {
 	name string
-	do   func(o *ledger.Operator, t *testing.T, id payment.ID) error
+	do   func(o *operator.Operator, t *testing.T, id payment.ID) error
 }{
-	{"cancel", func(o *ledger.Operator, t *testing.T, id payment.ID) error {
+	{"cancel", func(o *operator.Operator, t *testing.T, id payment.ID) error {
 		_, err := o.CancelPayment(t.Context(), id, why)
 		return err
 	}},
-	{"acknowledge", triage(ledger.Acknowledge)},
-	{"escalate", triage(ledger.Escalate)},
-	{"close", triage(ledger.Close)},
-	{"replay", func(o *ledger.Operator, t *testing.T, id payment.ID) error {
+	{"acknowledge", triage(operator.Acknowledge)},
+	{"escalate", triage(operator.Escalate)},
+	{"close", triage(operator.Close)},
+	{"replay", func(o *operator.Operator, t *testing.T, id payment.ID) error {
 		_, err := o.ReplayPayment(t.Context(), id, time.Time{}, why)
 		return err
 	}},
-	{"resolve executed", resolve(ledger.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why})},
-	{"resolve not executed", resolve(ledger.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})},
-	{"resolve not executed, the rail silent", resolve(ledger.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: true})},
+	{"resolve executed", resolve(operator.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why})},
+	{"resolve not executed", resolve(operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})},
+	{"resolve not executed, the rail silent", resolve(operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: true})},
 }
 
 const why = "asked by the participant"
 
-func triage(to ledger.Triage) func(*ledger.Operator, *testing.T, payment.ID) error {
-	return func(o *ledger.Operator, t *testing.T, id payment.ID) error {
+func triage(to operator.Triage) func(*operator.Operator, *testing.T, payment.ID) error {
+	return func(o *operator.Operator, t *testing.T, id payment.ID) error {
 		_, err := o.TriageDeadLetter(t.Context(), id, to, why)
 		return err
 	}
 }
 
-func resolve(evidence ledger.Evidence) func(*ledger.Operator, *testing.T, payment.ID) error {
-	return func(o *ledger.Operator, t *testing.T, id payment.ID) error {
+func resolve(evidence operator.Evidence) func(*operator.Operator, *testing.T, payment.ID) error {
+	return func(o *operator.Operator, t *testing.T, id payment.ID) error {
 		own := evidence
 		if own.Executed {
 			own.RailReference += id.String()
@@ -169,11 +170,11 @@ const inVain = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME",
 	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us", "not_found_until": "24h"}}`
 
 // operator is the ledger as a person opens it, with one connection for all that a test has them do.
-func (d *desk) operator() *ledger.Operator {
+func (d *desk) operator() *operator.Operator {
 	d.t.Helper()
 	if d.person == nil {
 		var err error
-		d.person, err = ledger.OpenOperator(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
+		d.person, err = operator.Open(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
 		d.must(err)
 		d.t.Cleanup(d.person.Close)
 	}
@@ -225,7 +226,7 @@ func TestOperatorActs(t *testing.T) {
 
 // acts does one act and tells what came of it: the rows that it appended, what
 // waits then, and the dead letter; or the refusal, which must have changed nothing.
-func (d *desk) acts(o *ledger.Operator, do func(*ledger.Operator, *testing.T, payment.ID) error, id payment.ID) string {
+func (d *desk) acts(o *operator.Operator, do func(*operator.Operator, *testing.T, payment.ID) error, id payment.ID) string {
 	d.t.Helper()
 	look := func() [3]string { return [3]string{d.rows(id), d.waiting(id), d.letter(id)} }
 	before, logged := look(), d.logged(id)

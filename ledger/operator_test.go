@@ -10,6 +10,8 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -127,16 +129,16 @@ func TestResolveIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	o := d.operator()
-	whole := ledger.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why}
-	for what, spoil := range map[string]func(*ledger.Evidence){
-		"no reference":     func(e *ledger.Evidence) { e.RailReference = " " },
-		"no date":          func(e *ledger.Evidence) { e.Date = time.Time{} },
-		"a date to come":   func(e *ledger.Evidence) { e.Date = time.Now().AddDate(0, 0, 3) },
-		"no document":      func(e *ledger.Evidence) { e.Document = "" },
-		"no reason":        func(e *ledger.Evidence) { e.Reason = " " },
-		"a long reference": func(e *ledger.Evidence) { e.RailReference = strings.Repeat("r", 257) },
-		"a long document":  func(e *ledger.Evidence) { e.Document = strings.Repeat("d", 501) },
-		"a long reason":    func(e *ledger.Evidence) { e.Reason = strings.Repeat("r", 2001) },
+	whole := operator.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why}
+	for what, spoil := range map[string]func(*operator.Evidence){
+		"no reference":     func(e *operator.Evidence) { e.RailReference = " " },
+		"no date":          func(e *operator.Evidence) { e.Date = time.Time{} },
+		"a date to come":   func(e *operator.Evidence) { e.Date = time.Now().AddDate(0, 0, 3) },
+		"no document":      func(e *operator.Evidence) { e.Document = "" },
+		"no reason":        func(e *operator.Evidence) { e.Reason = " " },
+		"a long reference": func(e *operator.Evidence) { e.RailReference = strings.Repeat("r", 257) },
+		"a long document":  func(e *operator.Evidence) { e.Document = strings.Repeat("d", 501) },
+		"a long reason":    func(e *operator.Evidence) { e.Reason = strings.Repeat("r", 2001) },
 	} {
 		spoilt := whole
 		spoil(&spoilt)
@@ -280,20 +282,20 @@ func TestDeadLetterList(t *testing.T) {
 	d.must(hands[3].do(o, t, closed))
 	d.must(hands[2].do(o, t, parked))
 	for _, c := range []struct {
-		filter ledger.LetterFilter
+		filter reader.LetterFilter
 		want   []payment.ID
 	}{
-		{ledger.LetterFilter{}, []payment.ID{failed, parked}},
-		{ledger.LetterFilter{Limit: 1}, []payment.ID{failed}},
-		{ledger.LetterFilter{Reason: payment.DeadOutcomeUnknown}, []payment.ID{parked}},
-		{ledger.LetterFilter{Reason: payment.DeadTampered}, nil},
-		{ledger.LetterFilter{RailType: "bank"}, []payment.ID{failed, parked}},
-		{ledger.LetterFilter{RailType: "another"}, nil},
-		{ledger.LetterFilter{Status: "escalated"}, []payment.ID{parked}},
-		{ledger.LetterFilter{Status: "pending"}, []payment.ID{failed}},
-		{ledger.LetterFilter{Status: "resolved"}, []payment.ID{closed}},
-		{ledger.LetterFilter{Status: "resolved", Reason: payment.DeadFailed}, nil},
-		{ledger.LetterFilter{Status: "manual_replay"}, nil},
+		{reader.LetterFilter{}, []payment.ID{failed, parked}},
+		{reader.LetterFilter{Limit: 1}, []payment.ID{failed}},
+		{reader.LetterFilter{Reason: payment.DeadOutcomeUnknown}, []payment.ID{parked}},
+		{reader.LetterFilter{Reason: payment.DeadTampered}, nil},
+		{reader.LetterFilter{RailType: "bank"}, []payment.ID{failed, parked}},
+		{reader.LetterFilter{RailType: "another"}, nil},
+		{reader.LetterFilter{Status: "escalated"}, []payment.ID{parked}},
+		{reader.LetterFilter{Status: "pending"}, []payment.ID{failed}},
+		{reader.LetterFilter{Status: "resolved"}, []payment.ID{closed}},
+		{reader.LetterFilter{Status: "resolved", Reason: payment.DeadFailed}, nil},
+		{reader.LetterFilter{Status: "manual_replay"}, nil},
 	} {
 		letters, err := o.Reader().DeadLetters(t.Context(), c.filter)
 		d.must(err)
@@ -303,12 +305,12 @@ func TestDeadLetterList(t *testing.T) {
 		}
 		same(t, fmt.Sprintf("%+v", c.filter), fmt.Sprint(got), fmt.Sprint(c.want))
 	}
-	letters, err := o.Reader().DeadLetters(t.Context(), ledger.LetterFilter{Status: "escalated"})
+	letters, err := o.Reader().DeadLetters(t.Context(), reader.LetterFilter{Status: "escalated"})
 	d.must(err)
 	same(t, "actor", letters[0].Actor, celltest.Operator)
 	same(t, "note", letters[0].Note, why)
 	same(t, "error", letters[0].ErrorCode, payment.CodeNoRecovery)
-	if _, err := o.Reader().DeadLetters(t.Context(), ledger.LetterFilter{Limit: ledger.LettersMax + 1}); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := o.Reader().DeadLetters(t.Context(), reader.LetterFilter{Limit: reader.LettersMax + 1}); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("too long a list: %v", err)
 	}
 }

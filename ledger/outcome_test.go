@@ -11,15 +11,16 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func (d *desk) keyOf(id payment.ID) ledger.Key {
+func (d *desk) keyOf(id payment.ID) ingest.Key {
 	d.t.Helper()
 	instruction, key, _ := strings.Cut(d.text(
 		`SELECT instruction_id || ' ' || idempotency_key FROM railhead.payment_outbox_keys WHERE outbox_id = $1`, [16]byte(id)), " ")
-	return ledger.Key{InstructionID: instruction, IdempotencyKey: key}
+	return ingest.Key{InstructionID: instruction, IdempotencyKey: key}
 }
 
 // TestStatusOfEveryPlight: a caller is told what the timeline of the payment says, in
@@ -121,23 +122,23 @@ func TestStatusIsForItsOwn(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	ingest := openIngest(t, d.Cell, 4)
+	client := openIngest(t, d.Cell, 4)
 	first, second := d.enqueue(), d.enqueue()
-	none := ledger.Key{InstructionID: "none", IdempotencyKey: "none"}
-	all, err := ingest.Statuses(t.Context(), []ledger.Key{d.keyOf(second), none, d.keyOf(first), d.keyOf(second)})
+	none := ingest.Key{InstructionID: "none", IdempotencyKey: "none"}
+	all, err := client.Statuses(t.Context(), []ingest.Key{d.keyOf(second), none, d.keyOf(first), d.keyOf(second)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if all[0].OutboxID != second || all[1] != nil || all[2].OutboxID != first || all[3].OutboxID != second {
 		t.Errorf("got %v", all)
 	}
-	if _, err := ingest.Status(t.Context(), none); !errors.Is(err, outbox.ErrNotFound) {
+	if _, err := client.Status(t.Context(), none); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
-	if all, err := ingest.Statuses(t.Context(), nil); err != nil || len(all) != 0 {
+	if all, err := client.Statuses(t.Context(), nil); err != nil || len(all) != 0 {
 		t.Errorf("of nothing: %v, %v", all, err)
 	}
-	if _, err := ingest.Statuses(t.Context(), make([]ledger.Key, ledger.StatusesMax+1)); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := client.Statuses(t.Context(), make([]ingest.Key, ingest.StatusesMax+1)); !errors.Is(err, outbox.ErrInvalid) {
 		t.Errorf("of too many: %v", err)
 	}
 	conn := d.Conn(t, celltest.Ingest)

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/railhead-pay/railhead/ledger"
 )
 
 // planned are the statements whose cost must not grow with pending or with the
@@ -17,8 +15,8 @@ var planned = map[string]string{
 	"claim": `(ARRAY['bank'], ARRAY[32], ARRAY[4], ARRAY[1], ARRAY['render/1'], 'worker', gen_random_uuid(), NULL::uuid[], ARRAY[24],
 		ARRAY[now() - interval '1 s'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz],
 		ARRAY[now() - interval '1 h'], ARRAY['-infinity'::timestamptz], ARRAY['-infinity'::timestamptz], ARRAY['bank'], ARRAY['p1'], ARRAY[false])`,
-	"record_done":  ledger.RecordNothing("record_done"),
-	"record":       ledger.RecordNothing("record"),
+	"record_done":  recordNothing("record_done"),
+	"record":       recordNothing("record"),
 	"stale_claims": `(120000, 15000, ARRAY['bank'], ARRAY[30000::bigint], 5000, 500)`,
 	"expire":       `('worker', 500, NULL::uuid[])`,
 	"expired_ids":  `(20)`,
@@ -80,7 +78,7 @@ func explainAll(t *testing.T, conn *pgx.Conn, when string) {
 	t.Helper()
 	leads := leadingColumns(t, conn)
 	for name, arguments := range planned {
-		text, err := ledger.Statement("railhead", name)
+		text, err := statementText("railhead", name)
 		if err != nil {
 			t.Fatal(err)
 		}

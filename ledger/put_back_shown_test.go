@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -50,11 +50,11 @@ func TestPutBackIsShown(t *testing.T) {
 func TestExpiredIsNotToBeClaimed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reader := openReader(t, d.Cell)
+	looker := openReader(t, d.Cell)
 	id := d.enqueue()
-	look := func() ledger.Timeline {
+	look := func() reader.Timeline {
 		t.Helper()
-		line, err := reader.Timeline(t.Context(), id)
+		line, err := looker.Timeline(t.Context(), id)
 		d.must(err)
 		return line
 	}

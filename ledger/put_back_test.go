@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -93,15 +94,15 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			same(t, "rows", d.rows(id), before)
 			same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 
-			operator := d.operator()
-			_, err = operator.CancelPayment(t.Context(), id, "a test")
+			op := d.operator()
+			_, err = op.CancelPayment(t.Context(), id, "a test")
 			refusedWith(t, "cancel", err, "RH020", "was put back in pending")
-			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
+			_, err = op.ReplayPayment(t.Context(), id, time.Time{}, "a test")
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
-			_, err = operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it")
+			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it")
 			if test.ended == "PARKED" {
 				refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
-				if _, err := operator.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
+				if _, err := op.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 					t.Fatal(err)
 				}
 				same(t, "resolved", d.letter(id), "FAILED acknowledged")
@@ -150,8 +151,8 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			same(t, "rows", d.rows(id), test.rows)
 			d.restore(copied)
 
-			operator := d.operator()
-			_, err := operator.CancelPayment(t.Context(), id, "a test")
+			op := d.operator()
+			_, err := op.CancelPayment(t.Context(), id, "a test")
 			refusedWith(t, "cancel", err, "RH020", "was put back in pending")
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = '2000-01-02'`)
 			if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
@@ -168,12 +169,12 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			if err := d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
-			_, err = operator.ReplayPayment(t.Context(), id, time.Time{}, "a test")
+			_, err = op.ReplayPayment(t.Context(), id, time.Time{}, "a test")
 			refusedWith(t, "replay", err, "RH020", "was put back in pending")
-			_, err = operator.TriageDeadLetter(t.Context(), id, ledger.Close, "a test")
+			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "a test")
 			refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
 			same(t, "rows before the act", d.rows(id), test.rows)
-			if _, err := operator.ResolvePayment(t.Context(), id, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
+			if _, err := op.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "rows", d.rows(id), test.rows+" FAILED")
@@ -214,7 +215,7 @@ func TestPutBackDuringAnOpenClaim(t *testing.T) {
 			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
 		}
 		d.must(d.setAside(claim.OutboxID, outbox.SetAsideCode(outbox.StatePutBack)))
-		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{
+		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, operator.Evidence{
 			Executed: true, RailReference: "b-" + claim.OutboxID.String(), Date: time.Now(), Document: "d", Reason: "a test",
 		}); err != nil {
 			t.Fatal(err)
@@ -228,7 +229,7 @@ func TestPutBackDuringAnOpenClaim(t *testing.T) {
 func TestPutBackWithAnOpenLetter(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	operator := d.operator()
+	op := d.operator()
 	aside := func(id payment.ID) {
 		t.Helper()
 		d.putBack(id)
@@ -238,7 +239,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	contradicted := plights["CONFLICT after FAILED"](d)
 	aside(contradicted)
 	same(t, "letter", d.letter(contradicted), "CONFLICT pending")
-	if _, err := operator.ResolvePayment(t.Context(), contradicted, ledger.Evidence{
+	if _, err := op.ResolvePayment(t.Context(), contradicted, operator.Evidence{
 		Executed: true, RailReference: "b-1", Date: time.Now(), Document: "d", Reason: "a test",
 	}); err != nil {
 		t.Fatal(err)
@@ -247,7 +248,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 
 	failed := plights["FAILED"](d)
 	d.putBack(failed)
-	if _, err := operator.TriageDeadLetter(t.Context(), failed, ledger.Close, "a test"); err != nil {
+	if _, err := op.TriageDeadLetter(t.Context(), failed, operator.Close, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "waiting after the close", d.waiting(failed), "")
@@ -255,7 +256,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
 	replayed := plights["FAILED"](d)
 	d.putBack(replayed)
-	if _, err := operator.ReplayPayment(t.Context(), replayed, time.Time{}, "a test"); err != nil {
+	if _, err := op.ReplayPayment(t.Context(), replayed, time.Time{}, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "waiting after the replay", d.waiting(replayed), "SEND sends=0 asked=0 count=3")
@@ -266,7 +267,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	d.record(told(never, claim, payment.ResultAccepted, "b-1"))
 	aside(claim.OutboxID)
 	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
-	_, err := operator.ResolvePayment(t.Context(), claim.OutboxID, ledger.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
+	_, err := op.ResolvePayment(t.Context(), claim.OutboxID, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
 	refusedWith(t, "not executed, of what was", err, "RH020", "there is nothing to resolve")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING DISPATCHED(1)")
 }
@@ -314,7 +315,7 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 		recorded <- err
 	}()
 	time.Sleep(500 * time.Millisecond)
-	_, closed := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, ledger.Close, "put back by a restore")
+	_, closed := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, "put back by a restore")
 	if err := <-recorded; err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -101,7 +102,7 @@ func TestOnlySendRefused(t *testing.T) {
 	for name, execute := range map[string]func(payment.ID){
 		"a callback": func(id payment.ID) { d.late(callback(id, payment.ResultExecuted, "ref")) },
 		"an operator": func(id payment.ID) {
-			e := ledger.Evidence{Executed: true, RailReference: "ref-2", Date: time.Now(), Document: "ticket 1", Reason: why}
+			e := operator.Evidence{Executed: true, RailReference: "ref-2", Date: time.Now(), Document: "ticket 1", Reason: why}
 			_, err := d.operator().ResolvePayment(t.Context(), id, e)
 			d.must(err)
 		},
@@ -144,7 +145,7 @@ func TestNotFoundEndsNothing(t *testing.T) {
 	for what, id := range map[string]payment.ID{"found nothing": foundNothing(d).OutboxID, "replayed": replayed()} {
 		_, err := o.CancelPayment(t.Context(), id, why)
 		refusedWith(t, what+": cancel", err, "RH020", "no trustworthy answer")
-		same(t, what+": certainty", d.certainty(id), ledger.OutcomeUnknown)
+		same(t, what+": certainty", d.certainty(id), reader.OutcomeUnknown)
 		d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(id))
 		ended, err := d.exec.Expire(t.Context(), "reaper", 10)
 		d.must(err)
@@ -175,7 +176,7 @@ func TestNotFoundEndsNothing(t *testing.T) {
 	d.record(lost(asks, second))
 	d.record(told(asks, d.claimOne(first.OutboxID), payment.ResultNotFound, ""))
 	d.late(told(again, first, payment.ResultRefusedFinal, ""))
-	same(t, "one of two, refused", d.certainty(first.OutboxID), ledger.OutcomeUnknown)
+	same(t, "one of two, refused", d.certainty(first.OutboxID), reader.OutcomeUnknown)
 }
 
 // TestReplayOnNoSuchPayment: where the rail knows no keys the one send is made that an
@@ -234,7 +235,7 @@ func TestWordAfterEvidence(t *testing.T) {
 		_, err = o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
 		d.must(err)
 		d.record(told(payment.Policy{IDAfterRefusal: payment.IDSame}, d.claimOne(id), result, ""))
-		same(t, string(result), d.certainty(id), ledger.NotExecutedByEvidence)
+		same(t, string(result), d.certainty(id), reader.NotExecutedByEvidence)
 	}
 
 	const vague = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "inquiry": {"max": 2, "intervals": ["1s"], "not_found": "INCONCLUSIVE"}}`
@@ -249,5 +250,5 @@ func TestWordAfterEvidence(t *testing.T) {
 	_, err = o.ReplayPayment(t.Context(), id, time.Now().Add(time.Hour), why)
 	d.must(err)
 	d.late(told(asksInVain, claim, payment.ResultNotFound, ""))
-	same(t, "a late no such payment", d.certainty(id), ledger.NotExecutedByEvidence)
+	same(t, "a late no such payment", d.certainty(id), reader.NotExecutedByEvidence)
 }

@@ -7,13 +7,16 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func openReader(t testing.TB, cell *celltest.Cell) *ledger.Reader {
+func openReader(t testing.TB, cell *celltest.Cell) *reader.Reader {
 	t.Helper()
-	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "reader of a test"})
+	reader, err := reader.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "reader of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,9 +24,9 @@ func openReader(t testing.TB, cell *celltest.Cell) *ledger.Reader {
 	return reader
 }
 
-func openOperator(t testing.TB, cell *celltest.Cell) *ledger.Operator {
+func openOperator(t testing.TB, cell *celltest.Cell) *operator.Operator {
 	t.Helper()
-	operator, err := ledger.OpenOperator(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema, Name: "operator of a test"})
+	operator, err := operator.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema, Name: "operator of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +43,7 @@ func policy() payment.Policy {
 
 // answer records what a rail said to each claim, and leaves the claim statement
 // open for its other members.
-func answer(t testing.TB, executor *ledger.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome) {
+func answer(t testing.TB, executor *executor.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome) {
 	t.Helper()
 	turn := outbox.Turn{}
 	for _, claim := range claims {
@@ -59,16 +62,16 @@ func answer(t testing.TB, executor *ledger.Executor, claims []payment.Claim, res
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	ingest, executor, reader := openIngest(t, cell, 1), openExecutor(t, cell), openReader(t, cell)
+	ingest, executor, looker := openIngest(t, cell, 1), openExecutor(t, cell), openReader(t, cell)
 	in := order(1)
 	in.Payload = []byte(`{"amount": "10.5", "currency": "EUR", "payee": "x"}`)
 	receipt, err := ingest.Enqueue(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(state string, rows int, want ledger.Certainty) ledger.Timeline {
+	look := func(state string, rows int, want reader.Certainty) reader.Timeline {
 		t.Helper()
-		line, err := reader.Timeline(t.Context(), receipt.OutboxID)
+		line, err := looker.Timeline(t.Context(), receipt.OutboxID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,16 +81,16 @@ func TestTimeline(t *testing.T) {
 		}
 		return line
 	}
-	waiting := look("PENDING", 0, ledger.NotSent)
+	waiting := look("PENDING", 0, reader.NotSent)
 	if waiting.Amount != "10.50" || waiting.Currency != "EUR" || waiting.RailKey != cell.RailKey(receipt.OutboxID) ||
 		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority == nil || *waiting.Priority != 1 || waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
 		t.Errorf("head %+v, pending %+v", waiting, waiting.Pending)
 	}
 
 	claims := claimAll(t, executor)
-	look("DISPATCHING", 1, ledger.OutcomeUnknown)
+	look("DISPATCHING", 1, reader.OutcomeUnknown)
 	answer(t, executor, claims, payment.ResultRefusedTransient, payment.Outcome{RailCode: "AM04", ErrorMessage: "no funds"})
-	refused := look("PENDING", 2, ledger.RailRefused)
+	refused := look("PENDING", 2, reader.RailRefused)
 	if row := refused.Attempts[1]; row.RailCode != "AM04" || row.AnswersAttemptNo != 1 || *row.LatencyMS != 7 || row.Actor != celltest.Relayer {
 		t.Errorf("outcome %+v", row)
 	}
@@ -97,10 +100,10 @@ func TestTimeline(t *testing.T) {
 
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
 	answer(t, executor, claimAll(t, executor), payment.ResultUnknown, payment.Outcome{})
-	look("UNKNOWN", 4, ledger.OutcomeUnknown)
+	look("UNKNOWN", 4, reader.OutcomeUnknown)
 
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
-	if paused := look("UNKNOWN", 4, ledger.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
+	if paused := look("UNKNOWN", 4, reader.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
 		t.Errorf("pause %+v", paused)
 	}
 	cell.Exec("UPDATE railhead.payment_rails SET paused = false WHERE rail_type = 'bank'")
@@ -108,7 +111,7 @@ func TestTimeline(t *testing.T) {
 	cell.Exec("UPDATE railhead.payment_outbox_pending SET next_attempt_at = now()")
 	answer(t, executor, claimAll(t, executor), payment.ResultAccepted, payment.Outcome{RailReference: "REF-1"})
 	cell.Exec("INSERT INTO railhead.payment_operator_log (act, subject, outbox_id, reason) VALUES ('NOTE', 'x', $1, 'called the bank')", receipt.OutboxID.String())
-	done := look("DISPATCHED", 6, ledger.RailAccepted)
+	done := look("DISPATCHED", 6, reader.RailAccepted)
 	if done.Pending != nil || done.DeadLetter != nil || len(done.Acts) != 1 || done.Acts[0].Reason != "called the bank" {
 		t.Errorf("at the end %+v", done)
 	}
@@ -117,7 +120,7 @@ func TestTimeline(t *testing.T) {
 		"rail_key":  cell.RailKey(receipt.OutboxID),
 		"outbox_id": receipt.OutboxID.String(), "instruction_id": in.InstructionID, "rail_reference": "REF-1",
 	} {
-		found, err := reader.Find(t.Context(), reference)
+		found, err := looker.Find(t.Context(), reference)
 		if err != nil || len(found) != 1 || found[0].OutboxID != receipt.OutboxID || found[0].FoundBy != by {
 			t.Errorf("by %s: %+v, %v", by, found, err)
 		}
@@ -239,7 +242,7 @@ func TestStatus(t *testing.T) {
 	if len(status.Participants) != 1 || status.Participants[0].What != "participant p9" {
 		t.Errorf("participants %+v", status.Participants)
 	}
-	want := map[string]ledger.Freshness{"a": ledger.Fresh, "b": ledger.Warning, "c": ledger.Stale, "d": ledger.Stopped}
+	want := map[string]reader.Freshness{"a": reader.Fresh, "b": reader.Warning, "c": reader.Stale, "d": reader.Stopped}
 	for _, beat := range status.Heartbeats {
 		if beat.Freshness != want[beat.Name] {
 			t.Errorf("%s is %s, want %s", beat.Name, beat.Freshness, want[beat.Name])
@@ -287,8 +290,8 @@ func TestOperator(t *testing.T) {
 func TestStatusCutShort(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	reader := openReader(t, cell)
-	status, err := reader.Status(t.Context())
+	looker := openReader(t, cell)
+	status, err := looker.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,12 +302,12 @@ func TestStatusCutShort(t *testing.T) {
 		FROM generate_series(1, 201) n`)
 	cell.Exec(`INSERT INTO railhead.payment_outbox_claims (claim_id, worker_id, claimed_at, outbox_ids, attempt_nos)
 		SELECT gen_random_uuid(), 'relayer-1', now(), array_agg(railhead.uuidv7()), array_agg(1) FROM generate_series(1, 20001)`)
-	if status, err = reader.Status(t.Context()); err != nil {
+	if status, err = looker.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for part, want := range map[ledger.Part]bool{
-		ledger.PartRails: false, ledger.PartDeadLetters: false,
-		ledger.PartParticipants: true, ledger.PartHeartbeats: true, ledger.PartLanes: true, ledger.PartInFlight: true,
+	for part, want := range map[reader.Part]bool{
+		reader.PartRails: false, reader.PartDeadLetters: false,
+		reader.PartParticipants: true, reader.PartHeartbeats: true, reader.PartLanes: true, reader.PartInFlight: true,
 	} {
 		same(t, string(part)+" is cut short", status.IsCutShort(part), want)
 	}

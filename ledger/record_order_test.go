@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -20,7 +21,7 @@ func TestTwoWritersOfTheSameRows(t *testing.T) {
 	d := newDesk(t)
 	d.showDeadlocks()
 	seen := &refusals{}
-	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: d.URL(celltest.Reaper), Cell: d.Schema, MaxConns: 4, Tracer: seen})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Reaper), Cell: d.Schema, MaxConns: 4, Tracer: seen})
 	if err != nil {
 		t.Fatal(err)
 	}

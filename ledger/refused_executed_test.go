@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -206,7 +206,7 @@ func TestRefusalAgreesWithTheOperator(t *testing.T) {
 	_, err := d.operator().ResolvePayment(t.Context(), only.OutboxID, notExecuted())
 	d.must(err)
 	same(t, "the rail agrees", d.late(callback(only.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
-	same(t, "the letter is closed", d.certainty(only.OutboxID), ledger.NotExecutedByEvidence)
+	same(t, "the letter is closed", d.certainty(only.OutboxID), reader.NotExecutedByEvidence)
 }
 
 // TestEvidenceAndARefusalOfOneSend: of two sends, what the rail refused is one at most:
@@ -222,7 +222,7 @@ func TestEvidenceAndARefusalOfOneSend(t *testing.T) {
 	same(t, "one was refused", d.late(callback(first.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
 	_, err = d.operator().ReplayPayment(t.Context(), first.OutboxID, time.Time{}, why)
 	d.must(err)
-	same(t, "by whose word", d.certainty(first.OutboxID), ledger.NotExecutedByEvidence)
+	same(t, "by whose word", d.certainty(first.OutboxID), reader.NotExecutedByEvidence)
 
 	only := d.claimOne(d.enqueue())
 	d.record(lost(never, only))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -54,10 +54,10 @@ func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 						d.must(err)
 						state = "CANCELLED"
 					}
-					want := ledger.OutcomeUnknown
+					want := reader.OutcomeUnknown
 					if !repeats {
-						if want = ledger.NotSent; word != "" {
-							want = ledger.RailRefused
+						if want = reader.NotSent; word != "" {
+							want = reader.RailRefused
 						}
 					}
 					line, err := openReader(t, d.Cell).Timeline(t.Context(), id)

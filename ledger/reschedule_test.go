@@ -6,6 +6,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -15,7 +16,7 @@ func TestReschedule(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	o := d.operator()
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: d.URL(celltest.Ingest), Cell: d.Schema})
+	ingest, err := ingest.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Ingest), Cell: d.Schema})
 	d.must(err)
 	t.Cleanup(ingest.Close)
 	in := payment.Instruction{

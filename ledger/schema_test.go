@@ -11,6 +11,10 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -29,22 +33,22 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 	cell.Exec(`DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('railhead.refusal_covers_all_sends'::regproc), 'SELECT', 'SELECT /* as it was */'); END $do$`)
 	works := func() map[string]error {
 		config := func(login string) ledger.Config { return ledger.Config{URL: cell.URL(login), Cell: cell.Schema} }
-		ingest, err := ledger.OpenIngest(t.Context(), config(celltest.Ingest))
+		ingest, err := ingest.Open(t.Context(), config(celltest.Ingest))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer ingest.Close()
-		operator, err := ledger.OpenOperator(t.Context(), config(celltest.Operator))
+		operator, err := operator.Open(t.Context(), config(celltest.Operator))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer operator.Close()
-		callbacks, err := ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+		callbacks, err := callbacks.Open(t.Context(), config(celltest.Callbacks))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer callbacks.Close()
-		reader, err := ledger.OpenReader(t.Context(), config(celltest.Readonly))
+		reader, err := reader.Open(t.Context(), config(celltest.Readonly))
 		if err != nil {
 			t.Fatal(err)
 		}

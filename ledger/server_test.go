@@ -15,6 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -24,7 +25,7 @@ func TestUnsafeServer(t *testing.T) {
 	t.Parallel()
 	_, cluster := pgtest.Server(t, pgserver.Options{Settings: map[string]string{"fsync": "off", "full_page_writes": "off"}})
 	cell := celltest.On(t, cluster)
-	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func serverChanges(t *testing.T, one, other *celltest.Cell) {
 	}
 
 	leadTo(one)
-	exec, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: through.String(), Cell: one.Schema})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: through.String(), Cell: one.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -240,8 +242,8 @@ var errWrong = errors.New("wrong")
 type life struct {
 	*hostile
 	prefix string
-	ingest *ledger.Ingest
-	exec   *ledger.Executor
+	ingest *ingest.Ingest
+	exec   *executor.Executor
 	caller *pgx.Conn
 	claims []payment.Claim
 }
@@ -250,10 +252,10 @@ func (l *life) open(ctx context.Context) (err error) {
 	config := func(login string) ledger.Config {
 		return ledger.Config{URL: l.URL(login), Cell: l.Schema, Name: "hostile", MaxConns: 1}
 	}
-	if l.ingest, err = ledger.OpenIngest(ctx, config(celltest.Ingest)); err != nil {
+	if l.ingest, err = ingest.Open(ctx, config(celltest.Ingest)); err != nil {
 		return err
 	}
-	if l.exec, err = ledger.OpenExecutor(ctx, config(celltest.Relayer)); err != nil {
+	if l.exec, err = executor.Open(ctx, config(celltest.Relayer)); err != nil {
 		return err
 	}
 	if _, err = l.exec.CheckServer(ctx); err != nil && !errors.Is(err, outbox.ErrUnsafeServer) {

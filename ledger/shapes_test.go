@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -19,7 +20,7 @@ func (d *desk) age() {
 	d.must(celltest.Age(d.t.Context(), d.URL("")))
 	d.ingest, d.super = d.Conn(d.t, celltest.Ingest), d.Conn(d.t, "")
 	var err error
-	d.exec, err = ledger.OpenExecutor(d.t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema})
+	d.exec, err = executor.Open(d.t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema})
 	d.must(err)
 	d.t.Cleanup(d.exec.Close)
 }

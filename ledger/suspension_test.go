@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -341,23 +341,23 @@ func TestShowWhileSuspended(t *testing.T) {
 	d := newDesk(t)
 	id := d.enqueue()
 	says := ""
-	show := func() (word ledger.Certainty) {
+	show := func() (word reader.Certainty) {
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
 		word, says = line.Certainty()
 		return word
 	}
-	same(t, "at first", show(), ledger.NotSent)
+	same(t, "at first", show(), reader.NotSent)
 	d.suspend()
-	same(t, "while suspended", show(), ledger.OutcomeUnknown)
+	same(t, "while suspended", show(), reader.OutcomeUnknown)
 	if !strings.Contains(says, "lanes are suspended since") {
 		t.Errorf("while suspended it says %q", says)
 	}
 	d.accept()
-	same(t, "after the acceptance, by data of no known time", show(), ledger.OutcomeUnknown)
+	same(t, "after the acceptance, by data of no known time", show(), reader.OutcomeUnknown)
 	d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
 	d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = opened_at`)
-	same(t, "after the acceptance", show(), ledger.NotSent)
+	same(t, "after the acceptance", show(), reader.NotSent)
 }
 
 // TestAcceptedMeanwhile: an operator accepts between the look of a service and what

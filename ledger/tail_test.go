@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -21,19 +22,19 @@ const tailRow = `
 func TestTailSeesLateCommits(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reader := d.reader()
-	tail, err := reader.Tail(ledger.TailFilter{Since: time.Hour})
+	looker := d.reader()
+	tail, err := looker.Tail(reader.TailFilter{Since: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	told := map[string]int{}
 	look := func() {
 		t.Helper()
-		looked, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+		looked, err := tail.Look(t.Context(), func(row reader.Happened) error {
 			told[row.InstructionID]++
 			return nil
 		})
-		if err != nil || looked != (ledger.Looked{}) {
+		if err != nil || looked != (reader.Looked{}) {
 			t.Fatalf("%+v, %v", looked, err)
 		}
 	}
@@ -68,13 +69,13 @@ func TestTailPages(t *testing.T) {
 		 created_at, outcome_unknown, provisional)
 		SELECT railhead.uuidv7(), railhead.uuidv7(), 'i' || n, 'p', n, 'k', 'bank', 1, 'RETRYABLE', now(), false, false
 		FROM generate_series(1, 5000) n`)
-	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour})
+	tail, err := d.reader().Tail(reader.TailFilter{Since: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for range 2 {
-		if _, err := tail.Look(t.Context(), func(ledger.Happened) error { n++; return nil }); err != nil {
+		if _, err := tail.Look(t.Context(), func(reader.Happened) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,13 +91,13 @@ func TestTailTellsOfWhatHangs(t *testing.T) {
 	id := d.enqueue()
 	d.claim(lane("bank", 1, 1))
 	d.do(`UPDATE railhead.payment_outbox_claims SET claimed_at = now() - interval '5 s'`)
-	tail, err := d.reader().Tail(ledger.TailFilter{})
+	tail, err := d.reader().Tail(reader.TailFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []ledger.Happened
+	var told []reader.Happened
 	for range 3 {
-		if _, err := tail.Look(t.Context(), func(row ledger.Happened) error { told = append(told, row); return nil }); err != nil {
+		if _, err := tail.Look(t.Context(), func(row reader.Happened) error { told = append(told, row); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,9 +106,9 @@ func TestTailTellsOfWhatHangs(t *testing.T) {
 	}
 }
 
-func (d *desk) reader() *ledger.Reader {
+func (d *desk) reader() *reader.Reader {
 	d.t.Helper()
-	reader, err := ledger.OpenReader(d.t.Context(), ledger.Config{URL: d.URL(celltest.Readonly), Cell: d.Schema})
+	reader, err := reader.Open(d.t.Context(), ledger.Config{URL: d.URL(celltest.Readonly), Cell: d.Schema})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -119,12 +120,12 @@ func (d *desk) reader() *ledger.Reader {
 func TestTailAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	tail, err := d.reader().Tail(ledger.TailFilter{Since: time.Hour})
+	tail, err := d.reader().Tail(reader.TailFilter{Since: time.Hour})
 	d.must(err)
 	var told []string
 	look := func() bool {
 		t.Helper()
-		looked, err := tail.Look(t.Context(), func(row ledger.Happened) error {
+		looked, err := tail.Look(t.Context(), func(row reader.Happened) error {
 			told = append(told, row.InstructionID)
 			return nil
 		})

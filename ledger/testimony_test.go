@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -17,15 +17,15 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
-	o, reader := d.operator(), openReader(t, d.Cell)
+	o, looker := d.operator(), openReader(t, d.Cell)
 	for name, bring := range plights {
 		for _, end := range []struct {
 			hand           int
-			want           ledger.Certainty
+			want           reader.Certainty
 			says, document string
 		}{
-			{5, ledger.ExecutedByEvidence, "EXECUTED", "statement 146"},
-			{7, ledger.NotExecutedByEvidence, "NOT_EXECUTED", "ticket 4711"},
+			{5, reader.ExecutedByEvidence, "EXECUTED", "statement 146"},
+			{7, reader.NotExecutedByEvidence, "NOT_EXECUTED", "ticket 4711"},
 		} {
 			id := bring(d)
 			wants := operatorTable[name]
@@ -34,8 +34,8 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 			}
 			what := name + ", " + hands[end.hand].name
 			d.must(hands[end.hand].do(o, t, id))
-			look := func() ledger.Timeline {
-				line, err := reader.Timeline(t.Context(), id)
+			look := func() reader.Timeline {
+				line, err := looker.Timeline(t.Context(), id)
 				d.must(err)
 				word, why := line.Certainty()
 				same(t, what+": certainty", word, end.want)
@@ -59,9 +59,9 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 		}
 	}
 	followed := []string{}
-	tail, err := reader.Tail(ledger.TailFilter{Since: 10 * 60e9})
+	tail, err := looker.Tail(reader.TailFilter{Since: 10 * 60e9})
 	d.must(err)
-	_, err = tail.Look(t.Context(), func(row ledger.Happened) error {
+	_, err = tail.Look(t.Context(), func(row reader.Happened) error {
 		if row.ErrorCode == payment.CodeResolved {
 			followed = append(followed, row.Result+row.Evidence)
 		}
@@ -77,11 +77,11 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 func TestReferenceOfEvidence(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	ingest, reader := openIngest(t, d.Cell, 1), openReader(t, d.Cell)
+	ingest, looker := openIngest(t, d.Cell, 1), openReader(t, d.Cell)
 	for _, proven := range []string{"ref-1", "ref-2", "ref-3"} { // the last is in no row
 		first, second := thenClaimed(d)
 		mine := func(reference string) string { return reference + "/" + first.OutboxID.String() }
-		look := func(certainty ledger.Certainty, reference string) {
+		look := func(certainty reader.Certainty, reference string) {
 			t.Helper()
 			status, err := ingest.Status(t.Context(), d.keyOf(first.OutboxID))
 			d.must(err)
@@ -89,13 +89,13 @@ func TestReferenceOfEvidence(t *testing.T) {
 			same(t, "reference", status.RailReference, mine(reference))
 		}
 		d.record(told(sameKey, second, payment.ResultAccepted, mine("ref-1")))
-		look(ledger.RailAccepted, "ref-1")
+		look(reader.RailAccepted, "ref-1")
 		same(t, "late", d.late(told(sameKey, first, payment.ResultAccepted, mine("ref-2"))), payment.VerdictConflict)
-		look(ledger.Contradicted, "ref-1")
+		look(reader.Contradicted, "ref-1")
 		_, err := d.operator().ResolvePayment(t.Context(), first.OutboxID, stated(mine(proven)))
 		d.must(err)
-		look(ledger.ExecutedByEvidence, proven)
-		line, err := reader.Timeline(t.Context(), first.OutboxID)
+		look(reader.ExecutedByEvidence, proven)
+		line, err := looker.Timeline(t.Context(), first.OutboxID)
 		d.must(err)
 		if _, why := line.Certainty(); !strings.HasSuffix(why, "reference "+mine(proven)+")") {
 			t.Errorf("an operator is shown %q, want %s", why, mine(proven))

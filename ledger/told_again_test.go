@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -73,7 +74,7 @@ func TestExecutedByAnotherWitness(t *testing.T) {
 	o := d.operator()
 	_, err := o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
-	_, err = o.TriageDeadLetter(t.Context(), claim.OutboxID, ledger.Close, why)
+	_, err = o.TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, why)
 	d.must(err)
 	if got := d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref")); got != payment.VerdictConflict {
 		t.Errorf("the rail's own report: %s, letter %q, certainty %s", got, d.letter(claim.OutboxID), d.certainty(claim.OutboxID))
@@ -92,7 +93,7 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	got := d.late(told(never, forgotten(id), payment.ResultRefusedFinal, ""))
 	d.accept()
 	word := d.certainty(id)
-	if word != ledger.RailRefused {
+	if word != reader.RailRefused {
 		t.Errorf("%s, certainty %s: %s", got, word, d.rows(id))
 	}
 	if _, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why); err == nil {
@@ -114,7 +115,7 @@ func TestForgottenRefusalIsOfASend(t *testing.T) {
 		d.record(told(asksInVain, d.claimOne(id), payment.ResultUnknown, "")) // which the rail executes
 		asked := d.claimOne(id)
 		d.record(told(asksInVain, asked, payment.ResultRefused, "")) // of the forgotten one
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+		if word := d.certainty(id); word != reader.OutcomeUnknown {
 			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", result, got, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
@@ -139,7 +140,7 @@ func TestReportedRefusalIsOfASend(t *testing.T) {
 		d.record(told(asksInVain, d.claimOne(id), payment.ResultUnknown, "")) // which the rail executes
 		asked := d.claimOne(id)
 		d.record(told(asksInVain, asked, payment.ResultRefused, "")) // of the first one
-		if word := d.certainty(id); word != ledger.OutcomeUnknown {
+		if word := d.certainty(id); word != reader.OutcomeUnknown {
 			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", name, got, before, asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
@@ -227,7 +228,7 @@ func TestLongReasonOfAnEnd(t *testing.T) {
 	d.must(err)
 	_, err = o.PauseParticipant(t.Context(), "participant", why, time.Now().Add(time.Second))
 	d.must(err)
-	_, err = o.CloseEnqueue(t.Context(), ledger.Gate{Scope: ledger.GateCell, Name: "*"}, why, time.Now().Add(time.Second))
+	_, err = o.CloseEnqueue(t.Context(), reader.Gate{Scope: reader.GateCell, Name: "*"}, why, time.Now().Add(time.Second))
 	d.must(err)
 	time.Sleep(1100 * time.Millisecond)
 	ended, err := d.exec.EndPauses(t.Context())
@@ -241,7 +242,7 @@ func TestReopenedLetterNamesNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	claim := answered(d, payment.ResultRefusedFinal)
-	_, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, ledger.Close, "the participant pays in another way")
+	_, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, "the participant pays in another way")
 	d.must(err)
 	time.Sleep(1100 * time.Millisecond)
 	same(t, "late", d.late(evidence(sameKey, claim, "executed", "ref")), payment.VerdictConflict)

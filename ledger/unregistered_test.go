@@ -3,7 +3,7 @@ package ledger_test
 import (
 	"testing"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -22,14 +22,14 @@ func (d *desk) forge() payment.ID {
 func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	operator := d.operator()
+	op := d.operator()
 
 	id := d.forge()
 	d.record(told(sameKey, d.claimOne(id), payment.ResultTampered, ""))
 	same(t, "rows", d.rows(id), "DISPATCHING PARKED(1)")
 	same(t, "letter", d.letter(id), "TAMPERED pending")
-	for _, want := range []ledger.Triage{ledger.Acknowledge, ledger.Escalate, ledger.Close} {
-		if _, err := operator.TriageDeadLetter(t.Context(), id, want, "found out who did it"); err != nil {
+	for _, want := range []operator.Triage{operator.Acknowledge, operator.Escalate, operator.Close} {
+		if _, err := op.TriageDeadLetter(t.Context(), id, want, "found out who did it"); err != nil {
 			t.Fatalf("%s: %v", want, err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 	id = d.forge()
 	d.must(d.setAside(id, "23514"))
 	same(t, "letter of the row that was set aside", d.letter(id), "UNCLAIMABLE pending")
-	if _, err := operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it"); err != nil {
+	if _, err := op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it"); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "what is left in pending", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(id)), "0")
@@ -52,10 +52,10 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 		id = d.forge()
 		d.must(d.setAside(id, "23514"))
 		end(d.claimOne(id))
-		_, err := operator.TriageDeadLetter(t.Context(), id, ledger.Close, "found out who did it")
+		_, err := op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it")
 		refusedWith(t, what, err, "RH020", "may have reached the rail")
 	}
 
-	_, err := operator.TriageDeadLetter(t.Context(), payment.NewID(), ledger.Close, "a test")
+	_, err := op.TriageDeadLetter(t.Context(), payment.NewID(), operator.Close, "a test")
 	refusedWith(t, "unknown", err, "RH010", "is not known to this cell")
 }

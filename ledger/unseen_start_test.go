@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -24,8 +25,8 @@ func TestShowBeforeItWasSeen(t *testing.T) {
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
 		word, says := line.Certainty()
-		same(t, what+": payment show says \""+says+"\"", word, ledger.OutcomeUnknown)
-		same(t, what+": callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(ledger.OutcomeUnknown))
+		same(t, what+": payment show says \""+says+"\"", word, reader.OutcomeUnknown)
+		same(t, what+": callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(reader.OutcomeUnknown))
 	}
 }
 
@@ -45,9 +46,9 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 	d.must(err)
 	word, _ := line.Certainty()
-	same(t, "payment show", word, ledger.OutcomeUnknown)
+	same(t, "payment show", word, reader.OutcomeUnknown)
 	same(t, "no suspension is open", line.Unconfirmed, true)
-	same(t, "callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(ledger.OutcomeUnknown))
+	same(t, "callers are told", d.text(`SELECT certainty FROM railhead.status_of_payments(ARRAY[$1::uuid])`, [16]byte(id)), string(reader.OutcomeUnknown))
 	expired := d.enqueue()
 	d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(expired))
 	_, err = d.exec.Expire(t.Context(), "reaper", 10)
@@ -146,7 +147,7 @@ func TestRefusedForNowAfterTheAcceptance(t *testing.T) {
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
 		word, says := line.Certainty()
-		same(t, end+": payment show says \""+says+"\" of "+d.rows(id), word, ledger.OutcomeUnknown)
+		same(t, end+": payment show says \""+says+"\" of "+d.rows(id), word, reader.OutcomeUnknown)
 	}
 }
 

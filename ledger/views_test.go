@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -65,11 +65,11 @@ func TestViews(t *testing.T) {
 		t.Errorf("the status does not count 2 of unknown outcome: %+v, %v", status.Rails, err)
 	}
 	// As the view has it: each by its own time, and not by that of who looks.
-	fresh := make(map[string]ledger.Freshness)
+	fresh := make(map[string]reader.Freshness)
 	for _, beat := range status.Heartbeats {
 		fresh[beat.Name] = beat.Freshness
 	}
-	if want := map[string]ledger.Freshness{"a": ledger.Fresh, "b": ledger.Warning, "c": ledger.Stopped}; !maps.Equal(fresh, want) {
+	if want := map[string]reader.Freshness{"a": reader.Fresh, "b": reader.Warning, "c": reader.Stopped}; !maps.Equal(fresh, want) {
 		t.Errorf("the status calls the components %v, want %v", fresh, want)
 	}
 	for _, login := range []string{celltest.Control, celltest.Readonly, celltest.Auditor, celltest.Operator} {

@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -65,7 +66,7 @@ var (
 // life makes instructions live. The first error stops all that follows.
 type life struct {
 	ctx                     context.Context
-	executor                *ledger.Executor
+	executor                *executor.Executor
 	super, ingest, operator *pgx.Conn
 	n                       int
 	err                     error
@@ -91,7 +92,7 @@ func live(ctx context.Context, adminURL string) (err error) {
 		defer func() { err = errors.Join(err, (*conn).Close(context.WithoutCancel(ctx))) }()
 	}
 	relayer := as(celltest.Relayer)
-	l.executor, err = ledger.OpenExecutor(ctx, ledger.Config{
+	l.executor, err = executor.Open(ctx, ledger.Config{
 		URL:  fmt.Sprintf("host=%s port=%d user=%s dbname=%s", relayer.Host, relayer.Port, relayer.User, relayer.Database),
 		Cell: "railhead",
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
@@ -34,7 +35,7 @@ const (
 type yard struct {
 	*celltest.Cell
 	t      *testing.T
-	exec   *ledger.Executor // the workers' and the reaper's: both are executors
+	exec   *executor.Executor // the workers' and the reaper's: both are executors
 	super  *pgx.Conn
 	ingest *pgx.Conn
 	n      int
@@ -51,9 +52,9 @@ func newYard(t *testing.T, profile string) *yard {
 	return y
 }
 
-func (y *yard) executor() *ledger.Executor {
+func (y *yard) executor() *executor.Executor {
 	y.t.Helper()
-	exec, err := ledger.OpenExecutor(y.t.Context(), ledger.Config{URL: y.URL(celltest.Reaper), Cell: y.Schema})
+	exec, err := executor.Open(y.t.Context(), ledger.Config{URL: y.URL(celltest.Reaper), Cell: y.Schema})
 	if err != nil {
 		y.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/relayer"
@@ -57,7 +58,7 @@ const slowest = 20 * time.Second
 func TestBellGivenBackByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	another, err := ledger.NewBell(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema}, w.store, w.log)
+	another, err := executor.NewBell(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}

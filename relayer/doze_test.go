@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -77,7 +78,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 		}
 		return err == nil
 	}
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 		t.Error("a relayer sleeps and the bell was not rung")
 	}
 	// A second one knows that the bell is rung, and that it is not its own.
-	second, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	second, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 func TestASleeperThatDiesGivesTheBellBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "sleeper"}, w.store, w.log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "sleeper"}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -32,7 +33,7 @@ type world struct {
 	cell   *celltest.Cell
 	bank   *railsim.Bank
 	url    string
-	store  *ledger.Executor
+	store  *executor.Executor
 	super  *pgx.Conn
 	ingest *pgx.Conn
 	seen   *witness
@@ -83,7 +84,7 @@ func newWorld(t *testing.T, profile string, banks ...func(*railsim.Config)) *wor
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", profile)
 	w.cell.SetTimeBudget(budget())
-	w.store, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func (w *world) run(config relayer.Config) *running {
 
 func (w *world) bell() relayer.Bell {
 	w.t.Helper()
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 )
 
 // TestTwoPhaseCommit: with railhead.notify at off a transaction that enqueues can be
@@ -18,7 +19,7 @@ import (
 func TestTwoPhaseCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}

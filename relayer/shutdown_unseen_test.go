@@ -12,6 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/railsim"
@@ -46,7 +47,7 @@ func TestRefusalInHandAtShutdown(t *testing.T) {
 	w.bank, w.url = bank, "http://"+listener.Addr().String()
 	w.cell.ApplyProfile("bank", fastProfile)
 	w.setBudget(func(b *outbox.TimeBudget) { b.Drain, b.RecordWithin = 10*time.Second, 5*time.Second })
-	w.store, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+	w.store, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -124,9 +125,9 @@ func (w *world) everybody() (stop func()) {
 }
 
 // executor is a store of its own, with its own connections.
-func (w *world) executor() *ledger.Executor {
+func (w *world) executor() *executor.Executor {
 	w.t.Helper()
-	exec, err := ledger.OpenExecutor(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema})
+	exec, err := executor.Open(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -26,7 +27,7 @@ import (
 func TestRestartedBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
-		between func(w *world, door *ledger.Executor) // on the restored server, before it is started again
+		between func(w *world, door *executor.Executor) // on the restored server, before it is started again
 		crash   bool
 		again   bool
 		standby bool
@@ -34,9 +35,9 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 		"started once": {},
 		"a relayer that waits for others, then a plain restart": {again: true},
 		"started twice, nothing between":                        {again: true},
-		"a caller, then a crash":                                {between: func(w *world, _ *ledger.Executor) { w.enqueue("meanwhile") }, crash: true, again: true},
-		"a caller, then a failover to a standby":                {between: func(w *world, _ *ledger.Executor) { w.enqueue("meanwhile") }, crash: true, again: true, standby: true},
-		"the API's heartbeat, then a plain restart": {again: true, between: func(w *world, store *ledger.Executor) {
+		"a caller, then a crash":                                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true},
+		"a caller, then a failover to a standby":                {between: func(w *world, _ *executor.Executor) { w.enqueue("meanwhile") }, crash: true, again: true, standby: true},
+		"the API's heartbeat, then a plain restart": {again: true, between: func(w *world, store *executor.Executor) {
 			_, err := store.Heartbeat(w.t.Context(), outbox.Heartbeat{Name: "api-1", Kind: "ingest", Host: "h", Version: "v", Status: "running"})
 			if err != nil {
 				w.t.Fatal(err)
@@ -61,9 +62,9 @@ func TestRestartedBeforeItWasSeen(t *testing.T) {
 			w.bank, w.url = bank, "http://"+listener.Addr().String()
 			w.cell.ApplyProfile("bank", profile(`"resend_on_unknown": "SAME_KEY", "key_window": "6s", "answer_covers_key": true, "id_after_refusal": "NEW"`))
 			w.cell.SetTimeBudget(budget())
-			open := func() *ledger.Executor {
+			open := func() *executor.Executor {
 				t.Helper()
-				store, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
+				store, err := executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "test-relayer"})
 				if err != nil {
 					t.Fatal(err)
 				}

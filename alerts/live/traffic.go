@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -92,7 +92,7 @@ func (w *world) revokedToken(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	token, id, err := ledger.CreateToken(ctx, conn.Conn(), cell, ledger.NewToken{
+	token, id, err := operator.CreateToken(ctx, conn.Conn(), cell, operator.NewToken{
 		Name: "run of the alerts", Participants: []string{"participant-1"}, Verbs: []string{outbox.VerbRead},
 		ExpiresAt: time.Now().Add(time.Hour), Reason: "run of the alerts",
 	})

@@ -13,6 +13,9 @@ import (
 
 	"github.com/railhead-pay/railhead/bench/server"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/reaper"
@@ -107,12 +110,12 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 	if !ok {
 		return nil, nil, errors.New("only Railhead has a reaper")
 	}
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: s.db.URL(relayerLogin), Cell: cell, MaxConns: 2})
+	store, err := executor.Open(ctx, ledger.Config{URL: s.db.URL(relayerLogin), Cell: cell, MaxConns: 2})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer store.Close()
-	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: s.db.URL(operatorLogin), Cell: cell})
+	operator, err := operator.Open(ctx, ledger.Config{URL: s.db.URL(operatorLogin), Cell: cell})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,7 +178,7 @@ func ReaperTurns(ctx context.Context, session Session, first, deaths int) (idle,
 
 // abandon claims DeadClaims payments, as a worker that then dies, and waits until
 // the reaper may take it.
-func abandon(ctx context.Context, store *ledger.Executor) error {
+func abandon(ctx context.Context, store *executor.Executor) error {
 	claimed, err := store.Turn(ctx, outbox.Turn{Claim: outbox.ClaimRequest{
 		ClaimID: payment.NewID(), WorkerID: "bench-dead",
 		Lanes: []outbox.Lane{{RailType: railType, Free: DeadClaims, ProfileVersion: 1, RenderVersion: "noop/1"}},
@@ -214,36 +217,36 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 	if !ok {
 		return all, errors.New("only Railhead is looked at")
 	}
-	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: s.db.URL(readerLogin), Cell: cell})
+	looker, err := reader.Open(ctx, ledger.Config{URL: s.db.URL(readerLogin), Cell: cell})
 	if err != nil {
 		return all, err
 	}
-	defer reader.Close()
+	defer looker.Close()
 	random := rand.New(rand.NewPCG(20, 26))
 	for n := range looks + 1 {
 		if n == 1 {
 			all = Looked{} // the first connects, and reads the catalogue
 		}
 		begun := time.Now()
-		if _, err := reader.Status(ctx); err != nil {
+		if _, err := looker.Status(ctx); err != nil {
 			return all, err
 		}
 		all.Status = append(all.Status, milliseconds(begun))
 
 		begun = time.Now()
-		if _, err := reader.Gauges(ctx, ledger.GaugeQuery{}); err != nil {
+		if _, err := looker.Gauges(ctx, reader.GaugeQuery{}); err != nil {
 			return all, err
 		}
 		all.Gauges = append(all.Gauges, milliseconds(begun))
 
 		recent := s.instruction(random.IntN(warmInstructions)).InstructionID
-		took, err := show(ctx, reader, recent)
+		took, err := show(ctx, looker, recent)
 		if err != nil {
 			return all, err
 		}
 		all.Recent = append(all.Recent, took)
 		if archive > 0 {
-			if took, err = show(ctx, reader, scattered(archiveBase+random.IntN(archive/rowsEach))); err != nil {
+			if took, err = show(ctx, looker, scattered(archiveBase+random.IntN(archive/rowsEach))); err != nil {
 				return all, err
 			}
 		}
@@ -253,7 +256,7 @@ func Looks(ctx context.Context, session Session, archive int) (Looked, error) {
 }
 
 // show looks one instruction up by its id and reads all of it, in milliseconds.
-func show(ctx context.Context, reader *ledger.Reader, id string) (float64, error) {
+func show(ctx context.Context, reader *reader.Reader, id string) (float64, error) {
 	begun := time.Now()
 	found, err := reader.Find(ctx, id)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -39,7 +41,7 @@ func ServeAPI(ctx context.Context) (bool, error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	store, err := ledger.OpenDoor(ctx, ledger.Config{URL: url, Cell: cell, Name: "bench-api", MaxConns: apiConns})
+	store, err := door.Open(ctx, ledger.Config{URL: url, Cell: cell, Name: "bench-api", MaxConns: apiConns})
 	if err != nil {
 		return true, err
 	}
@@ -74,12 +76,12 @@ type apiProcess struct {
 func openAPI(ctx context.Context, db server.Database, callers int) (_ *apiProcess, err error) {
 	var token string
 	err = db.Do(ctx, func(conn *pgx.Conn) error {
-		made := ledger.NewToken{Name: "bench", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
+		made := operator.NewToken{Name: "bench", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "benchmark"}
 		for n := range Participants {
 			made.Participants = append(made.Participants, Participant(n))
 		}
 		var err error
-		token, _, err = ledger.CreateToken(ctx, conn, cell, made)
+		token, _, err = operator.CreateToken(ctx, conn, cell, made)
 		return err
 	})
 	if err != nil {

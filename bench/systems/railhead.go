@@ -16,6 +16,8 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/bench/server"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -102,7 +104,7 @@ func (r Railhead) Install(ctx context.Context, db server.Database) error {
 }
 
 func applyRail(ctx context.Context, db server.Database, name string, profile []byte) error {
-	operator, err := ledger.OpenOperator(ctx, ledger.Config{URL: db.URL(operatorLogin), Cell: cell})
+	operator, err := operator.Open(ctx, ledger.Config{URL: db.URL(operatorLogin), Cell: cell})
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func applyRail(ctx context.Context, db server.Database, name string, profile []b
 
 // Open implements System.
 func (Railhead) Open(ctx context.Context, db server.Database, o Options) (Session, error) {
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{
+	ingest, err := ingest.Open(ctx, ledger.Config{
 		URL: db.URL(ingestLogin), Cell: cell, Name: "bench-ingest", MaxConns: int32(min(max(o.Producers, 1), ingestConnsMost)),
 	})
 	if err != nil {
@@ -148,7 +150,7 @@ const ingestConnsMost = 100
 
 type railheadSession struct {
 	db      server.Database
-	ingest  *ledger.Ingest
+	ingest  *ingest.Ingest
 	callers *pgxpool.Pool // what EnqueueTx's transactions are begun on; nil: they are not measured
 	api     *apiProcess   // nil: they call in this process
 	options Options

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/noop"
@@ -19,7 +20,7 @@ import (
 func (s *railheadSession) Work(ctx context.Context, watch Watch) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	var stores []*ledger.Executor
+	var stores []*executor.Executor
 	failed := make([]error, max(s.options.Workers, 1))
 	stop := func() error {
 		cancel()
@@ -66,13 +67,13 @@ func (s *railheadSession) hear(ctx context.Context, running *sync.WaitGroup) err
 	return nil
 }
 
-func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*ledger.Executor, *relayer.Relayer, error) {
+func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*executor.Executor, *relayer.Relayer, error) {
 	url, name := s.db.URL(relayerLogin), fmt.Sprintf("bench-relayer-%d", i+1)
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: cell, Name: name, MaxConns: relayerConns})
+	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: cell, Name: name, MaxConns: relayerConns})
 	if err != nil {
 		return nil, nil, err
 	}
-	bell, err := ledger.NewBell(ledger.Config{URL: url, Cell: cell, Name: name + "-bell"}, store, quiet())
+	bell, err := executor.NewBell(ledger.Config{URL: url, Cell: cell, Name: name + "-bell"}, store, quiet())
 	if err != nil {
 		store.Close()
 		return nil, nil, err

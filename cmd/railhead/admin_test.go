@@ -8,6 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -138,7 +139,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v: %s", arguments, got.out)
 		}
 	}
-	executor, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	executor, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestTimelineAccept(t *testing.T) {
 	if !strings.HasPrefix(got.out, "accepted: system ") {
 		t.Error(got.out)
 	}
-	executor, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	executor, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

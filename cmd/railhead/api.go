@@ -14,6 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails/secret"
 )
@@ -21,7 +22,7 @@ import (
 // apiService is the HTTP door to the enqueue, as a component.
 type apiService struct {
 	settings settings
-	store    *ledger.Door
+	store    *door.Door
 	api      *api.API
 	heart    *service.Heart
 	log      *slog.Logger
@@ -41,7 +42,7 @@ func newAPI(ctx context.Context, s settings, set *metrics.Set, log *slog.Logger)
 	if (files.Certificate == "") != (files.Key == "") || files.ClientCA != "" && files.Key == "" {
 		return nil, nil, usage(errors.New("RAILHEAD_API_CERT_FILE and RAILHEAD_API_KEY_FILE go together, and RAILHEAD_API_CLIENT_CA_FILE with them"))
 	}
-	store, err := ledger.OpenDoor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()})
+	store, err := door.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-api", MaxConns: s.APIConns, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

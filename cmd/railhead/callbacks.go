@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
 
@@ -30,7 +31,7 @@ func newCallbacks(ctx context.Context, s settings, set *metrics.Set, log *slog.L
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	store, err := ledger.OpenCallbacks(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
+	store, err := callbacks.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-callbacks", MaxConns: callback.Recordings + 2, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

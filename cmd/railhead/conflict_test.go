@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails/codes"
 )
@@ -22,7 +23,7 @@ func TestRefusedAfterItWasExecuted(t *testing.T) {
 		who.want(exitOK, "enqueue", "--instruction-id", id, "--participant-id", "p1", "--idempotency-key", id,
 			"--rail", celltest.Bank, "--amount", "10.50", "--currency", "USD")
 	}
-	callbacks, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema})
+	callbacks, err := callbacks.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

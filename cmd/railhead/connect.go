@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 // config is how a command's login reaches the cell. One command needs one
@@ -17,18 +20,18 @@ func (s settings) config(url string) ledger.Config {
 }
 
 // withIngest runs do as a member of railhead_ingest.
-func withIngest(ctx context.Context, do func(*ledger.Ingest) error) error {
-	return withLedger(ctx, "RAILHEAD_INGEST_URL", func(s settings) string { return s.IngestURL }, ledger.OpenIngest, do)
+func withIngest(ctx context.Context, do func(*ingest.Ingest) error) error {
+	return withLedger(ctx, "RAILHEAD_INGEST_URL", func(s settings) string { return s.IngestURL }, ingest.Open, do)
 }
 
 // withOperator runs do as a member of railhead_operator.
-func withOperator(ctx context.Context, do func(*ledger.Operator) error) error {
-	return withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL }, ledger.OpenOperator, do)
+func withOperator(ctx context.Context, do func(*operator.Operator) error) error {
+	return withLedger(ctx, "RAILHEAD_OPERATOR_URL", func(s settings) string { return s.OperatorURL }, operator.Open, do)
 }
 
 // withReader runs do as a member of railhead_readonly.
-func withReader(ctx context.Context, do func(*ledger.Reader) error) error {
-	return withLedger(ctx, "RAILHEAD_READER_URL", func(s settings) string { return s.ReaderURL }, ledger.OpenReader, do)
+func withReader(ctx context.Context, do func(*reader.Reader) error) error {
+	return withLedger(ctx, "RAILHEAD_READER_URL", func(s settings) string { return s.ReaderURL }, reader.Open, do)
 }
 
 func withLedger[T interface{ Close() }](ctx context.Context, variable string, own func(settings) string,

@@ -9,23 +9,24 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 func deadLetterCommand() *cobra.Command {
 	return group("dead-letter", "Work on the instructions that wait for a person",
 		letterListCommand(), letterShowCommand(),
-		letterTriageCommand("acknowledge", "acknowledged", ledger.Acknowledge, "Say that an operator works on a dead letter"),
-		letterTriageCommand("escalate", "escalated", ledger.Escalate, "Hand a dead letter on"),
-		letterTriageCommand("close", "closed", ledger.Close, "Close a dead letter of what was provably not paid"),
+		letterTriageCommand("acknowledge", "acknowledged", operator.Acknowledge, "Say that an operator works on a dead letter"),
+		letterTriageCommand("escalate", "escalated", operator.Escalate, "Hand a dead letter on"),
+		letterTriageCommand("close", "closed", operator.Close, "Close a dead letter of what was provably not paid"),
 		letterReplayCommand(), letterResolveCommand())
 }
 
 func letterListCommand() *cobra.Command {
 	var reason string
 	byCode := false
-	var filter ledger.LetterFilter
+	var filter reader.LetterFilter
 	command := &cobra.Command{
 		Use: "list", Short: "List dead letters, or count them by code",
 		Long: "List the dead letters that are open, the longest waiting first. With --status resolved or manual_replay\n" +
@@ -47,7 +48,7 @@ func letterListCommand() *cobra.Command {
 			if filter.OlderThan < 0 {
 				return usage(fmt.Errorf("--older-than is %s: use a span such as 24h", filter.OlderThan))
 			}
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				if byCode {
 					groups, cutShort, err := reader.LettersByCode(cmd.Context(), filter)
 					if err != nil {
@@ -71,13 +72,13 @@ func letterListCommand() *cobra.Command {
 	flags.StringVar(&filter.ParticipantID, "participant", "", "only of this participant")
 	flags.DurationVar(&filter.OlderThan, "older-than", 0, "only those that were opened longer ago than this, such as 24h")
 	flags.BoolVar(&byCode, "by-code", false, "count them by reason, code, rail and currency")
-	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", ledger.LettersMax))
+	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", reader.LettersMax))
 	return command
 }
 
-func writeLetterGroups(cmd *cobra.Command, groups []ledger.LetterGroup, cutShort bool) error {
+func writeLetterGroups(cmd *cobra.Command, groups []reader.LetterGroup, cutShort bool) error {
 	if cutShort {
-		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more dead letters: the first %d are counted\n", ledger.LettersMax)
+		fmt.Fprintf(cmd.ErrOrStderr(), "railhead: there are more dead letters: the first %d are counted\n", reader.LettersMax)
 	}
 	o := outputOf(cmd)
 	if o.json {
@@ -93,14 +94,14 @@ func writeLetterGroups(cmd *cobra.Command, groups []ledger.LetterGroup, cutShort
 	return o.table([]string{"REASON", "ERROR", "RAIL", "LETTERS", "OLDEST", "AMOUNT", "CURRENCY"}, rows)
 }
 
-func groupCells(g ledger.LetterGroup) []cell {
+func groupCells(g reader.LetterGroup) []cell {
 	return []cell{
 		{text: string(g.Reason), tone: toneOfReason(g.Reason)}, {text: orDash(oneLine(g.ErrorCode))}, {text: g.RailType},
 		{text: strconv.FormatInt(g.Letters, 10)}, {text: span(millis(g.OldestMS))}, {text: orDash(g.Amount)}, {text: orDash(oneLine(g.Currency))},
 	}
 }
 
-func letterCells(l ledger.Letter) []cell {
+func letterCells(l reader.Letter) []cell {
 	return []cell{
 		{text: l.OutboxID.String()}, {text: string(l.Reason), tone: toneOfReason(l.Reason)}, {text: orDash(oneLine(l.ErrorCode))},
 		{text: l.Status}, {text: l.RailType}, {text: l.InstructionID}, {text: span(millis(l.AgeMS))},
@@ -108,7 +109,7 @@ func letterCells(l ledger.Letter) []cell {
 	}
 }
 
-func writeLetters(o output, letters []ledger.Letter, limit int) error {
+func writeLetters(o output, letters []reader.Letter, limit int) error {
 	if o.json {
 		return o.document(letters)
 	}
@@ -150,7 +151,7 @@ func letterShowCommand() *cobra.Command {
 			"ID is an outbox id, a rail key, an instruction id or the rail's own reference. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				found, err := reader.Find(cmd.Context(), args[0])
 				if err != nil {
 					return err

@@ -7,20 +7,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func letterTriageCommand(word, done string, to ledger.Triage, short string) *cobra.Command {
+func letterTriageCommand(word, done string, to operator.Triage, short string) *cobra.Command {
 	var reason string
 	long := short + ". It changes nothing about the payment."
-	if to == ledger.Close {
+	if to == operator.Close {
 		long = short + ": FAILED and EXPIRED alone, and TAMPERED if it was\nproven executed since. What may have been paid is resolved, with evidence, and not closed by a word (exit code 9)."
 	}
 	command := &cobra.Command{
 		Use: word + " ID...", Short: short, Long: long + "\n\n" + severalHelp + word + " --reason WHY\n\n" + idHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayments(cmd, args, func(operator *ledger.Operator, id payment.ID) error {
+			return onPayments(cmd, args, func(operator *operator.Operator, id payment.ID) error {
 				before, err := operator.TriageDeadLetter(cmd.Context(), id, to, reason)
 				if err != nil {
 					return err
@@ -53,7 +53,7 @@ func letterReplayCommand() *cobra.Command {
 					return usage(fmt.Errorf("--expires-at is %q: write it as 2026-08-01T18:00:00Z", until))
 				}
 			}
-			return onPayments(cmd, args, func(operator *ledger.Operator, id payment.ID) error {
+			return onPayments(cmd, args, func(operator *operator.Operator, id payment.ID) error {
 				number, err := operator.ReplayPayment(cmd.Context(), id, expiresAt, reason)
 				if err != nil {
 					return err
@@ -69,7 +69,7 @@ func letterReplayCommand() *cobra.Command {
 }
 
 func letterResolveCommand() *cobra.Command {
-	var evidence ledger.Evidence
+	var evidence operator.Evidence
 	var executed, notExecuted bool
 	var date string
 	command := &cobra.Command{
@@ -101,7 +101,7 @@ func letterResolveCommand() *cobra.Command {
 				return usage(errors.New("--rail-silent is for --not-executed: proof of execution needs no word of the rail"))
 			}
 			evidence.Executed = executed
-			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
 				state, err := operator.ResolvePayment(cmd.Context(), id, evidence)
 				if err != nil {
 					return err

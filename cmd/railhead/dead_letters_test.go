@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -32,7 +32,7 @@ func TestLettersByCode(t *testing.T) {
 		"--participant p2": "INV-3 7 USD, INV-4 1.00 EUR", "--older-than 24h": "INV-2 0.25 EUR", "--code NO_SAFE_RECOVERY": "INV-4 1.00 EUR", "--code AC04 --participant p2": "INV-3 7 USD",
 		"--participant p1 --reason FAILED --older-than 1h": "INV-2 0.25 EUR", "--participant p3": "",
 	} {
-		var letters []ledger.Letter
+		var letters []reader.Letter
 		said := who.want(exitOK, append([]string{"dead-letter", "list", "-o", "json"}, strings.Fields(filter)...)...).out
 		if err := json.Unmarshal([]byte(said), &letters); err != nil {
 			t.Fatal(err)

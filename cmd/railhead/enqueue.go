@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -44,7 +44,7 @@ With -o json each result is one JSON object on a line. Connects by RAILHEAD_INGE
 			if err != nil {
 				return err
 			}
-			return withIngest(cmd.Context(), func(ingest *ledger.Ingest) error {
+			return withIngest(cmd.Context(), func(ingest *ingest.Ingest) error {
 				receipt, err := ingest.Enqueue(cmd.Context(), in)
 				if err != nil {
 					return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -31,7 +32,7 @@ func enqueueFile(cmd *cobra.Command, name string) error {
 		defer opened.Close()
 		from = opened
 	}
-	return withIngest(cmd.Context(), func(ingest *ledger.Ingest) error {
+	return withIngest(cmd.Context(), func(ingest *ingest.Ingest) error {
 		load := &fileLoad{ingest: ingest, out: outputOf(cmd), notes: cmd.ErrOrStderr(), lines: newLineReader(leaving{cmd.Context(), from}), said: time.Now()}
 		return load.run(cmd.Context())
 	})
@@ -66,7 +67,7 @@ func (l leaving) Read(p []byte) (int, error) {
 
 // fileLoad is a file on its way into the outbox.
 type fileLoad struct {
-	ingest *ledger.Ingest
+	ingest *ingest.Ingest
 	out    output
 	notes  io.Writer
 	lines  *lineReader

@@ -10,6 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/events"
 )
 
 // eventsService delivers events to callers' endpoints, as a component.
@@ -29,12 +30,12 @@ func newEvents(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 		return nil, nil, usage(fmt.Errorf("RAILHEAD_EVENTS_FILE: %w", err))
 	}
 	config := ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-events", MaxConns: int32(min(len(file.Endpoints), 8)), Tracer: s.traces.Postgres()}
-	store, err := ledger.OpenEvents(ctx, config)
+	store, err := events.Open(ctx, config)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
 	config.MaxConns = 1
-	beats, err := ledger.OpenEvents(ctx, config) // for heartbeats alone: deliveries may hold all connections
+	beats, err := events.Open(ctx, config) // for heartbeats alone: deliveries may hold all connections
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ingest/webhook"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -35,7 +36,7 @@ func endpointsCommand() *cobra.Command {
 			"RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				all, err := reader.Endpoints(cmd.Context())
 				if err != nil {
 					return err
@@ -84,7 +85,7 @@ func heldCommand() *cobra.Command {
 			"transaction. Rows are held for milliseconds all the time. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				held, err := reader.HeldEvents(cmd.Context())
 				if err != nil {
 					return err
@@ -100,7 +101,7 @@ func heldCommand() *cobra.Command {
 }
 
 // heldSentence says what holds events.
-func heldSentence(held ledger.HeldEvents) string {
+func heldSentence(held reader.HeldEvents) string {
 	if held.Since.IsZero() {
 		return "no row is held from callers"
 	}
@@ -132,7 +133,7 @@ func redeliverCommand() *cobra.Command {
 					return usage(errors.New("--since is a moment that is over, such as 2026-11-26T09:00:00Z"))
 				}
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				waited, err := operator.Redeliver(cmd.Context(), endpoint, from, reason)
 				if err != nil {
 					return err
@@ -162,7 +163,7 @@ func discardCommand() *cobra.Command {
 			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				discarded, err := operator.Discard(cmd.Context(), endpoint, reason)
 				if err != nil {
 					return err

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -129,7 +130,7 @@ func eachOnce(text string) string {
 // advice is the next step that an error of the server asks for, where the error
 // itself does not say.
 func advice(err error) string {
-	if blocked, ok := errors.AsType[*ledger.BlockedError](err); ok {
+	if blocked, ok := errors.AsType[*operator.BlockedError](err); ok {
 		return blockedAdvice(blocked)
 	}
 	switch state := ledger.SQLState(err); {
@@ -151,7 +152,7 @@ func advice(err error) string {
 }
 
 // blockedAdvice is how an operator gets past another session's open transaction.
-func blockedAdvice(blocked *ledger.BlockedError) string {
+func blockedAdvice(blocked *operator.BlockedError) string {
 	var end strings.Builder
 	end.WriteString("End its transaction")
 	for _, blocker := range blocked.Blockers {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -26,7 +28,7 @@ func intakeCloseCommand() *cobra.Command {
 			"With --for or --until the reaper opens the gate; without, an operator does. What is closed already keeps the\n"+
 			"first login, time and reason, and opens when the later of the two ends comes.\n"+
 			"Connects by RAILHEAD_OPERATOR_URL; the act, the login and the reason go to the operator log.",
-		func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error) {
+		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
@@ -46,7 +48,7 @@ func intakeOpenCommand() *cobra.Command {
 	return intakeSwitch("open", "Take new instructions again of what was closed",
 		"Take new instructions again of what railhead intake close has closed. Each gate is opened by itself: a rail\n"+
 			"that is closed stays so when everything is opened. Connects by RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error) {
+		func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error) {
 			changed, err := operator.OpenEnqueue(ctx, gate, reason)
 			if err != nil {
 				return act{}, "", err
@@ -57,10 +59,10 @@ func intakeOpenCommand() *cobra.Command {
 }
 
 // everythingGate is the one of the whole cell.
-var everythingGate = ledger.Gate{Scope: ledger.GateCell, Name: ledger.Everything}
+var everythingGate = reader.Gate{Scope: reader.GateCell, Name: operator.Everything}
 
 // intakeSwitch is one of the two commands; do returns the act and its sentence.
-func intakeSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, gate ledger.Gate, reason string) (act, string, error)) *cobra.Command {
+func intakeSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, gate reader.Gate, reason string) (act, string, error)) *cobra.Command {
 	var reason, participant string
 	everything := false
 	command := &cobra.Command{
@@ -70,12 +72,12 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 			"  railhead intake " + word + " --everything --reason 'move to another database'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var gates []ledger.Gate
+			var gates []reader.Gate
 			if len(args) == 1 {
-				gates = append(gates, ledger.Gate{Scope: ledger.GateRail, Name: args[0]})
+				gates = append(gates, reader.Gate{Scope: reader.GateRail, Name: args[0]})
 			}
 			if cmd.Flags().Changed("participant") {
-				gates = append(gates, ledger.Gate{Scope: ledger.GateParticipant, Name: participant})
+				gates = append(gates, reader.Gate{Scope: reader.GateParticipant, Name: participant})
 			}
 			if everything {
 				gates = append(gates, everythingGate)
@@ -83,7 +85,7 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 			if len(gates) != 1 {
 				return usage(errors.New("name one rail, or give --participant or --everything"))
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				done, said, err := do(cmd.Context(), operator, gates[0], reason)
 				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
@@ -92,9 +94,9 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 					return err
 				}
 				switch gates[0].Scope {
-				case ledger.GateParticipant:
+				case reader.GateParticipant:
 					done.ParticipantID = gates[0].Name
-				case ledger.GateRail, ledger.GateCell:
+				case reader.GateRail, reader.GateCell:
 					done.RailType = gates[0].Name
 				}
 				return done.write(cmd, said)
@@ -108,16 +110,16 @@ func intakeSwitch(word, short, long string, do func(ctx context.Context, operato
 }
 
 // gateClosed says what a closing did.
-func gateClosed(gate ledger.Gate, changed bool, closed *ledger.ClosedGate) string {
-	var inForce *ledger.Pause
+func gateClosed(gate reader.Gate, changed bool, closed *reader.ClosedGate) string {
+	var inForce *reader.Pause
 	if closed != nil {
-		inForce = &ledger.Pause{By: closed.By, At: closed.At, Reason: closed.Reason, Until: closed.Until}
+		inForce = &reader.Pause{By: closed.By, At: closed.At, Reason: closed.Reason, Until: closed.Until}
 	}
 	return stopped("enqueue for "+oneLine(gate.String()), "closed", "opens", changed, inForce)
 }
 
 // gateOpened says what an opening did, and what still refuses new instructions.
-func gateOpened(gate ledger.Gate, changed bool, everything *ledger.ClosedGate) string {
+func gateOpened(gate reader.Gate, changed bool, everything *reader.ClosedGate) string {
 	said := "enqueue for " + oneLine(gate.String()) + " was not closed"
 	if changed {
 		said = "enqueue for " + oneLine(gate.String()) + " opened"
@@ -135,7 +137,7 @@ func intakeListCommand() *cobra.Command {
 			"since when, by whom and why, and until when; what was closed last comes first. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				closed, err := reader.ClosedGates(cmd.Context())
 				if err != nil {
 					return err
@@ -154,7 +156,7 @@ func intakeListCommand() *cobra.Command {
 	}
 }
 
-func writeGates(o output, closed []ledger.ClosedGate) error {
+func writeGates(o output, closed []reader.ClosedGate) error {
 	rows := make([][]cell, 0, len(closed))
 	for _, gate := range closed {
 		rows = append(rows, []cell{{oneLine(gate.String()), alarm}, {text: clock(gate.At)}, {text: clock(gate.Until)}, {text: gate.By}, {text: oneLine(gate.Reason)}})

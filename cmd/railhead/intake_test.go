@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 // TestIntake: what is closed is refused with an exit code of its own, listed and shown by
@@ -65,11 +65,11 @@ func TestIntake(t *testing.T) {
 			t.Errorf("close %s for less: %q", test.of, said)
 		}
 	}
-	var listed []ledger.ClosedGate
+	var listed []reader.ClosedGate
 	if err := json.Unmarshal([]byte(who.want(exitOK, "intake", "list", "-o", "json").out), &listed); err != nil {
 		t.Fatal(err)
 	}
-	if len(listed) != 3 || listed[0].Scope != ledger.GateCell || listed[0].Name != "*" || listed[2].Scope != ledger.GateRail || listed[2].Name != "bank" {
+	if len(listed) != 3 || listed[0].Scope != reader.GateCell || listed[0].Name != "*" || listed[2].Scope != reader.GateRail || listed[2].Name != "bank" {
 		t.Errorf("listed %+v", listed)
 	}
 	if said := who.want(exitOK, "intake", "open", "bank", "--reason", "x").out; !strings.HasPrefix(said, "enqueue for rail bank opened; everything is closed by ") {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 func logCommand() *cobra.Command {
-	var filter ledger.LogFilter
+	var filter reader.LogFilter
 	var instruction string
 	var following bool
 	var every time.Duration
@@ -32,7 +32,7 @@ func logCommand() *cobra.Command {
 			if every < 100*time.Millisecond || every > time.Minute {
 				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
 			}
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				if instruction != "" {
 					found, err := reader.Find(cmd.Context(), instruction)
 					if err != nil {
@@ -59,9 +59,9 @@ func logCommand() *cobra.Command {
 	return command
 }
 
-func showLog(cmd *cobra.Command, reader *ledger.Reader, filter ledger.LogFilter, following bool, every time.Duration) error {
+func showLog(cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter, following bool, every time.Duration) error {
 	o := outputOf(cmd)
-	acts, cutShort, err := reader.OperatorLog(cmd.Context(), filter)
+	acts, cutShort, err := looker.OperatorLog(cmd.Context(), filter)
 	if err != nil {
 		return err
 	}
@@ -82,17 +82,17 @@ func showLog(cmd *cobra.Command, reader *ledger.Reader, filter ledger.LogFilter,
 	if !following {
 		return nil
 	}
-	tail, err := reader.LogTail(cmd.Context(), filter, acts)
+	tail, err := looker.LogTail(cmd.Context(), filter, acts)
 	if err != nil {
 		return err
 	}
 	return follow(cmd, every, false, "older acts", func(ctx context.Context) (bool, error) {
-		return tail.Look(ctx, func(act ledger.LoggedAct) error { return writeLogged(o, act) })
+		return tail.Look(ctx, func(act reader.LoggedAct) error { return writeLogged(o, act) })
 	})
 }
 
 // writeLogged is one act on one line, or one JSON value on a line.
-func writeLogged(o output, act ledger.LoggedAct) error {
+func writeLogged(o output, act reader.LoggedAct) error {
 	if o.json {
 		return o.line(act)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 // TestSendNow: what was enqueued for later is sent when an operator says so, and the log
@@ -72,7 +72,7 @@ func TestLog(t *testing.T) {
 		"--act pause-rail": "PAUSE_RAIL", "--subject INV-1": "CANCEL", "--payment INV-1": "CANCEL", "--limit 1": "RESUME_RAIL",
 		"--act RESUME_RAIL --actor railhead_operator_login --since 1h": "RESUME_RAIL",
 	} {
-		var acts []ledger.LoggedAct
+		var acts []reader.LoggedAct
 		said := who.want(exitOK, append([]string{"log", "-o", "json"}, strings.Fields(filter)...)...)
 		if err := json.Unmarshal([]byte(said.out), &acts); err != nil || len(acts) != 1 || acts[0].Act != want {
 			t.Errorf("log %s: %s, %v", filter, said.out, err)

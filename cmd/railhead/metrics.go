@@ -7,6 +7,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 // newDatabaseMetrics wires the reading of what only the database knows to a
@@ -23,7 +24,7 @@ func newDatabaseMetrics(ctx context.Context, s settings, kind string, set *metri
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-metrics", MaxConns: 1})
+	reader, err := reader.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-metrics", MaxConns: 1})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

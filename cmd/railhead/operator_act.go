@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -60,7 +60,7 @@ func putOut(id payment.ID, row int) string {
 	return fmt.Sprintf("put out for one inquiry: %s, row %d", id, row)
 }
 
-func dueChanged(id payment.ID, due ledger.DueChange) string {
+func dueChanged(id payment.ID, due operator.DueChange) string {
 	return fmt.Sprintf("due at %s: %s, was due at %s", clock(due.Is), id, clock(due.Was))
 }
 
@@ -71,11 +71,11 @@ func needReason(command *cobra.Command, into *string) {
 }
 
 // onPayment runs an act on the one instruction that a reference means.
-func onPayment(ctx context.Context, reference string, do func(*ledger.Operator, payment.ID) error) error {
-	return withOperator(ctx, func(operator *ledger.Operator) error { return onFound(ctx, operator, reference, do) })
+func onPayment(ctx context.Context, reference string, do func(*operator.Operator, payment.ID) error) error {
+	return withOperator(ctx, func(operator *operator.Operator) error { return onFound(ctx, operator, reference, do) })
 }
 
-func onFound(ctx context.Context, operator *ledger.Operator, reference string, do func(*ledger.Operator, payment.ID) error) error {
+func onFound(ctx context.Context, operator *operator.Operator, reference string, do func(*operator.Operator, payment.ID) error) error {
 	found, err := operator.Reader().Find(ctx, reference)
 	if err != nil {
 		return err
@@ -89,11 +89,11 @@ func onFound(ctx context.Context, operator *ledger.Operator, reference string, d
 // onPayments runs an act on each of several instructions, in a transaction of its own.
 // One that is refused stops no other; any other error ends the command, and what was
 // done until then stays.
-func onPayments(cmd *cobra.Command, references []string, do func(*ledger.Operator, payment.ID) error) error {
+func onPayments(cmd *cobra.Command, references []string, do func(*operator.Operator, payment.ID) error) error {
 	if len(references) == 1 {
 		return onPayment(cmd.Context(), references[0], do)
 	}
-	return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+	return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 		refused := 0
 		for _, reference := range references {
 			err := onFound(cmd.Context(), operator, reference, do)

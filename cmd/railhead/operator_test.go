@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -173,7 +173,7 @@ func TestDeadLetters(t *testing.T) {
 	if none := who.want(exitOK, "dead-letter", "list", "--rail", "another").out; none != "no dead letter\n" {
 		t.Errorf("a list of another rail: %q", none)
 	}
-	var letters []ledger.Letter
+	var letters []reader.Letter
 	read := func(args ...string) int {
 		t.Helper()
 		letters = nil

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -89,45 +89,45 @@ func TestTableFits(t *testing.T) {
 func TestNextStep(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	failed := []ledger.AttemptRow{{AttemptNo: 2, State: payment.Failed, RailCode: "AC04"}}
-	for want, line := range map[string]ledger.Timeline{
-		"SEND, due since 5.0s; never claimed before": {Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}},
+	failed := []reader.AttemptRow{{AttemptNo: 2, State: payment.Failed, RailCode: "AC04"}}
+	for want, line := range map[string]reader.Timeline{
+		"SEND, due since 5.0s; never claimed before": {Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}},
 		"SEND, due since 5.0s; never claimed before; no running relayer serves rail wire": {
-			Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
+			Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
-			Pending:  &ledger.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
-			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
-		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &ledger.PendingRow{SetAside: true}},
-		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":         {Pending: &ledger.PendingRow{Pause: &ledger.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
+			Pending:  &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
+			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
+		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &reader.PendingRow{SetAside: true}},
+		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":         {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
-			Now: now.Add(time.Second), ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", Pause: &ledger.Pause{What: "everything"}}},
+			Now: now.Add(time.Second), ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
-			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before a relayer has confirmed that nothing is missing since the server was started or promoted": {
-			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: now, Unconfirmed: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"the reaper parks it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
-			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000}},
+			Now: now, ExpiresAt: now, RepeatsSince: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000}},
 		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; it is due at 2026-11-21T09:00:00.000Z": {
-			Now: now, SuspendedAt: now, SendOnce: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
 		"waits until the suspension since 2026-11-21T09:00:00.000Z is ended: its caller wants one send alone, and a restore may have forgotten one; no running relayer serves rail wire": {
-			Now: now, SuspendedAt: now, SendOnce: true, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
+			Now: now, SuspendedAt: now, SendOnce: true, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND, due since 6.0s; never claimed before": { // nothing holds it
-			Now: now, SuspendedAt: now, Pending: &ledger.PendingRow{NextAction: "SEND", DueInMS: -6000}},
+			Now: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -6000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
-			Now: now, ExpiresAt: now, Pending: &ledger.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
+			Now: now, ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim sets it aside as UNCLAIMABLE; no running relayer serves rail wire": {
-			Attempts: failed, Pending: &ledger.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000}, NotClaimed: ledger.WhyNotClaimed("wire", nil)},
+			Attempts: failed, Pending: &reader.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
 		"SEND is not made: its row was put back in pending over a row RETRYABLE, and a claim at 2026-11-21T09:00:00.000Z sets it aside as UNCLAIMABLE": {
-			Attempts: []ledger.AttemptRow{{AttemptNo: 2, State: payment.Retryable}}, Pending: &ledger.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
+			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Retryable}}, Pending: &reader.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper sets it aside as UNCLAIMABLE": {
-			Now: now, ExpiresAt: now, Attempts: failed, Pending: &ledger.PendingRow{NextAction: "SEND"}},
+			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
 		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed sets it aside as UNCLAIMABLE": {
-			Attempts: failed, Pending: &ledger.PendingRow{NextAction: "SEND", Pause: &ledger.Pause{What: "rail wire"}}},
+			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
 		"in flight with w for 3.0s; a reaper takes over if it stays silent": {
-			Now: now.Add(3 * time.Second), Attempts: []ledger.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
+			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},
 		"nothing by itself: it waits for a person since 2026-11-21T09:00:00.000Z (FAILED)": {
-			Attempts: failed, DeadLetter: &ledger.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
-		"nothing: it has ended":         {Attempts: failed, DeadLetter: &ledger.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
+			Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "pending", OpenedAt: now}},
+		"nothing: it has ended":         {Attempts: failed, DeadLetter: &reader.DeadLetter{Reason: payment.DeadFailed, Status: "resolved"}},
 		"nothing: only its key is left": {},
 	} {
 		if got := nextStep(line); got != want {

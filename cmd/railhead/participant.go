@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
 func participantCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func participantPauseCommand() *cobra.Command {
 	command := participantSwitch("pause", "Stop claims of a participant's instructions",
 		"Stop claims of a participant's instructions, on every rail. It may go on enqueueing; what is in flight\n"+
 			"goes on.\n"+pauseHelp,
-		func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error) {
+		func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
@@ -37,23 +37,23 @@ func participantPauseCommand() *cobra.Command {
 func participantResumeCommand() *cobra.Command {
 	return participantSwitch("resume", "Let a participant's instructions be claimed again",
 		"Let a participant's instructions be claimed again. Connects by RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error) {
-			changed, err := operator.ResumeParticipant(ctx, id, reason)
+		func(ctx context.Context, op *operator.Operator, id, reason string) (act, string, error) {
+			changed, err := op.ResumeParticipant(ctx, id, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			everything, err := operator.Reader().RailPause(ctx, ledger.Everything)
+			everything, err := op.Reader().RailPause(ctx, operator.Everything)
 			said := resumed("participant "+oneLine(id), changed, everything)
 			return act{Act: "RESUME_PARTICIPANT", ParticipantID: id, Now: "running", Changed: changed}, said, err
 		})
 }
 
-func participantSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, id, reason string) (act, string, error)) *cobra.Command {
+func participantSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, id, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	command := &cobra.Command{
 		Use: word + " PARTICIPANT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				done, said, err := do(cmd.Context(), operator, args[0], reason)
 				if err != nil {
 					return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -29,7 +29,7 @@ func paymentShowCommand() *cobra.Command {
 			"when asked for. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				found, err := reader.Find(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -57,7 +57,7 @@ func paymentShowCommand() *cobra.Command {
 }
 
 // severalFound lists what an ID may mean; the caller says which.
-func severalFound(id string, found []ledger.Found) error {
+func severalFound(id string, found []reader.Found) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%q means %d instructions; name one by its outbox id:", bounded(id, 128), len(found))
 	for _, one := range found {
@@ -68,7 +68,7 @@ func severalFound(id string, found []ledger.Found) error {
 
 // shown is a timeline as JSON, with what it means.
 type shown struct {
-	ledger.Timeline
+	reader.Timeline
 	Money   moneyLine       `json:"money"`
 	Next    string          `json:"next"`
 	Remedy  string          `json:"remedy,omitempty"` // what a person has to do
@@ -78,12 +78,12 @@ type shown struct {
 }
 
 type moneyLine struct {
-	Certainty ledger.Certainty  `json:"certainty"`
+	Certainty reader.Certainty  `json:"certainty"`
 	Why       string            `json:"why"`
-	Evidence  *ledger.Testimony `json:"by_evidence,omitempty"` // of an operator; else it is not by evidence
+	Evidence  *reader.Testimony `json:"by_evidence,omitempty"` // of an operator; else it is not by evidence
 }
 
-func shownOf(line ledger.Timeline, withPayload bool) shown {
+func shownOf(line reader.Timeline, withPayload bool) shown {
 	word, why := line.Certainty()
 	s := shown{Timeline: line, Money: moneyLine{word, why, line.Testimony()}, Next: nextStep(line), Story: eventsOf(line)}
 	if line.DeadLetter.Open() {
@@ -96,7 +96,7 @@ func shownOf(line ledger.Timeline, withPayload bool) shown {
 }
 
 // nextStep says what happens next to an instruction, and why.
-func nextStep(line ledger.Timeline) string {
+func nextStep(line reader.Timeline) string {
 	last := lastRow(line)
 	switch p := line.Pending; {
 	case p != nil && p.SetAside:
@@ -153,7 +153,7 @@ func nextStep(line ledger.Timeline) string {
 }
 
 // putBackNext says what happens to a row that was put back in pending.
-func putBackNext(line ledger.Timeline) string {
+func putBackNext(line reader.Timeline) string {
 	by, p := "the next claim", line.Pending
 	switch {
 	case line.IsOver():
@@ -168,7 +168,7 @@ func putBackNext(line ledger.Timeline) string {
 }
 
 // rescheduled is the act of an operator that gave an instruction its due time, or nil.
-func rescheduled(line ledger.Timeline) *ledger.Act {
+func rescheduled(line reader.Timeline) *reader.Act {
 	for n := range line.Acts { // the newest first
 		var due struct {
 			To time.Time `json:"to"`
@@ -182,7 +182,7 @@ func rescheduled(line ledger.Timeline) *ledger.Act {
 }
 
 // sayPause is a pause in words, with its end if it has one.
-func sayPause(p ledger.Pause) string {
+func sayPause(p reader.Pause) string {
 	ends := ""
 	if !p.Until.IsZero() {
 		ends = " until " + clock(p.Until)
@@ -191,7 +191,7 @@ func sayPause(p ledger.Pause) string {
 }
 
 // waitingFor says why it is not due yet.
-func waitingFor(p *ledger.PendingRow) string {
+func waitingFor(p *reader.PendingRow) string {
 	switch {
 	case p.Provisional:
 		return "the rail's final word is waited for"
@@ -203,7 +203,7 @@ func waitingFor(p *ledger.PendingRow) string {
 }
 
 // because names the row that put an instruction back into pending.
-func because(last *ledger.AttemptRow) string {
+func because(last *reader.AttemptRow) string {
 	if last == nil {
 		return "; never claimed before"
 	}
@@ -219,7 +219,7 @@ func because(last *ledger.AttemptRow) string {
 	return fmt.Sprintf("; row %d was %s", last.AttemptNo, oneLine(said))
 }
 
-func lastRow(line ledger.Timeline) *ledger.AttemptRow {
+func lastRow(line reader.Timeline) *reader.AttemptRow {
 	for n := len(line.Attempts) - 1; n >= 0; n-- {
 		if line.Attempts[n].State != payment.LateOutcome {
 			return &line.Attempts[n]

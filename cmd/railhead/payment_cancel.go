@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -16,7 +16,7 @@ func paymentCancelCommand() *cobra.Command {
 			"answer, may have been paid and is refused (exit code 9).\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
 				number, err := operator.CancelPayment(cmd.Context(), id, reason)
 				if err != nil {
 					return err

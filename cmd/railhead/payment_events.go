@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -19,12 +19,12 @@ type event struct {
 	AttemptNo int       `json:"attempt_no,omitempty"` // 0: no row of the archive
 	What      string    `json:"what"`
 	By        string    `json:"by,omitempty"`
-	row       *ledger.AttemptRow
+	row       *reader.AttemptRow
 	note      string
 }
 
 // eventsOf are all of it in the order in which it happened.
-func eventsOf(line ledger.Timeline) []event {
+func eventsOf(line reader.Timeline) []event {
 	var all []event
 	if !line.Earlier && !line.NeverEnqueued {
 		all = append(all, event{At: line.EnqueuedAt, What: "enqueued", By: line.EnqueuedBy})
@@ -58,7 +58,7 @@ func eventsOf(line ledger.Timeline) []event {
 }
 
 // whatOf says in words what a row is.
-func whatOf(row *ledger.AttemptRow, answered payment.State) string {
+func whatOf(row *reader.AttemptRow, answered payment.State) string {
 	switch {
 	case row.State == payment.Dispatching:
 		return "claimed to be sent"
@@ -95,12 +95,12 @@ func whatOf(row *ledger.AttemptRow, answered payment.State) string {
 
 // isReport tells what the rail reported by itself from the answers to claims and from
 // operators' acts: these have the version of the profile that they went by, or no word of the rail.
-func isReport(row *ledger.AttemptRow) bool {
+func isReport(row *reader.AttemptRow) bool {
 	result := payment.Result(row.Result)
 	return row.ProfileVersion == 0 && (result == payment.ResultExecuted || result == payment.ResultRefused || result == payment.ResultAccepted)
 }
 
-func writeEvents(o output, line ledger.Timeline) error {
+func writeEvents(o output, line reader.Timeline) error {
 	if line.Earlier {
 		if err := o.text("\nrows before %d are left out here\n", line.Attempts[0].AttemptNo); err != nil {
 			return err

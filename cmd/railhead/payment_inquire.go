@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -18,7 +18,7 @@ func paymentInquireCommand() *cobra.Command {
 			"Refused (exit code 9) where the rail can't be asked, or while it, its participant or everything is paused.\n\n" + idHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onPayment(cmd.Context(), args[0], func(operator *ledger.Operator, id payment.ID) error {
+			return onPayment(cmd.Context(), args[0], func(operator *operator.Operator, id payment.ID) error {
 				number, err := operator.InquirePayment(cmd.Context(), id, reason)
 				if err != nil {
 					return err

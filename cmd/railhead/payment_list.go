@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 func paymentListCommand() *cobra.Command {
-	var filter ledger.ListFilter
+	var filter reader.ListFilter
 	var before, from, to string
 	command := &cobra.Command{
 		Use: "list", Short: "List instructions by state, rail, participant, code, age and amount",
@@ -29,7 +29,7 @@ func paymentListCommand() *cobra.Command {
 			if err := listFilter(&filter, before, from, to); err != nil {
 				return usage(err)
 			}
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				list, err := reader.List(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -48,13 +48,13 @@ func paymentListCommand() *cobra.Command {
 	flags.StringVar(&filter.Currency, "currency", "", "only in this currency")
 	flags.StringVar(&from, "amount-from", "", "only of this amount or more; needs --currency")
 	flags.StringVar(&to, "amount-to", "", "only of this amount or less; needs --currency")
-	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", ledger.ListMax))
+	flags.IntVar(&filter.Limit, "limit", 100, fmt.Sprintf("at most so many, 1 to %d", reader.ListMax))
 	flags.StringVar(&before, "before", "", "go on behind this outbox id, as the page before says")
 	return command
 }
 
 // listFilter reads what the flags say in words.
-func listFilter(filter *ledger.ListFilter, before, from, to string) error {
+func listFilter(filter *reader.ListFilter, before, from, to string) error {
 	filter.State = strings.ToUpper(filter.State)
 	known := append([]string{"PENDING", "CONFLICT"}, stateNames()...)
 	if filter.State != "" && !slices.Contains(known, filter.State) {
@@ -99,7 +99,7 @@ func stateNames() []string {
 	return names
 }
 
-func writeList(o output, list ledger.List) error {
+func writeList(o output, list reader.List) error {
 	if o.lines {
 		return o.document(list.Payments)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -125,13 +125,13 @@ func TestPaymentTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	next := func() (row ledger.Happened) {
+	next := func() (row reader.Happened) {
 		t.Helper()
-		for row = (ledger.Happened{}); row.State == "" || row.State.IsClaim(); { // on a slow machine claims are told of too
+		for row = (reader.Happened{}); row.State == "" || row.State.IsClaim(); { // on a slow machine claims are told of too
 			if !lines.Scan() {
 				t.Fatalf("it ended: %v", lines.Err())
 			}
-			row = ledger.Happened{}
+			row = reader.Happened{}
 			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -74,11 +74,11 @@ func dueTime(at string, in time.Duration) (time.Time, error) {
 // dueAct is an act that changed a due time, as data.
 type dueAct struct {
 	act
-	ledger.DueChange
+	operator.DueChange
 }
 
 func reschedule(cmd *cobra.Command, reference, name string, due time.Time, reason string) error {
-	return onPayment(cmd.Context(), reference, func(operator *ledger.Operator, id payment.ID) error {
+	return onPayment(cmd.Context(), reference, func(operator *operator.Operator, id payment.ID) error {
 		changed, err := operator.ReschedulePayment(cmd.Context(), id, due, reason)
 		if err != nil {
 			return err

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // writeTimeline writes a timeline for people: a head of names and values, then a
 // line a row of the archive, then what people did.
-func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
+func writeTimeline(o output, line reader.Timeline, withPayload bool) error {
 	word, why := line.Certainty()
 	head := [][2]string{
 		{"amount", fmt.Sprintf("%s %s on rail %s", orDash(line.Amount), line.Currency, orDash(line.RailType))},
@@ -49,14 +49,14 @@ func writeTimeline(o output, line ledger.Timeline, withPayload bool) error {
 }
 
 // enqueuedBy says when and by whom; of what the registry does not know, that it was not.
-func enqueuedBy(line ledger.Timeline) string {
+func enqueuedBy(line reader.Timeline) string {
 	if line.NeverEnqueued {
 		return "never: the registry has no row of it; its rows pretend " + clock(line.EnqueuedAt)
 	}
 	return fmt.Sprintf("%s by %s, %s ago", clock(line.EnqueuedAt), line.EnqueuedBy, span(millis(line.AgeMS)))
 }
 
-func letterLine(d *ledger.DeadLetter) string {
+func letterLine(d *reader.DeadLetter) string {
 	text := string(d.Reason)
 	if d.ErrorCode != "" {
 		text += " (" + oneLine(d.ErrorCode) + ")"
@@ -73,7 +73,7 @@ func letterLine(d *ledger.DeadLetter) string {
 }
 
 // openingLine is what the rows said when the letter was opened last.
-func openingLine(d *ledger.DeadLetter) string {
+func openingLine(d *reader.DeadLetter) string {
 	text := "never claimed"
 	switch {
 	case d.Attempts == 1:
@@ -91,24 +91,24 @@ func openingLine(d *ledger.DeadLetter) string {
 }
 
 // moneyWords are the words for people: "outcome unknown".
-func moneyWords(word ledger.Certainty) string {
+func moneyWords(word reader.Certainty) string {
 	switch word {
-	case ledger.OutcomeUnknown:
+	case reader.OutcomeUnknown:
 		return "outcome unknown"
-	case ledger.ExecutedByEvidence:
+	case reader.ExecutedByEvidence:
 		return "executed"
-	case ledger.NotExecutedByEvidence:
+	case reader.NotExecutedByEvidence:
 		return "not executed"
 	default:
 		return strings.ToLower(strings.ReplaceAll(string(word), "_", " "))
 	}
 }
 
-func toneOfMoney(word ledger.Certainty) tone {
+func toneOfMoney(word reader.Certainty) tone {
 	switch word {
-	case ledger.RailAccepted, ledger.ExecutedByEvidence:
+	case reader.RailAccepted, reader.ExecutedByEvidence:
 		return good
-	case ledger.OutcomeUnknown, ledger.Contradicted:
+	case reader.OutcomeUnknown, reader.Contradicted:
 		return alarm
 	default:
 		return warn

@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 func paymentTailCommand() *cobra.Command {
-	var filter ledger.TailFilter
+	var filter reader.TailFilter
 	var state string
 	var every time.Duration
 	var once bool
@@ -37,14 +38,14 @@ func paymentTailCommand() *cobra.Command {
 			if every < 100*time.Millisecond || every > time.Minute {
 				return usage(fmt.Errorf("--every is %s: use 100ms to 1m", every))
 			}
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
-				tail, err := reader.Tail(filter)
+			return withReader(cmd.Context(), func(looker *reader.Reader) error {
+				tail, err := looker.Tail(filter)
 				if err != nil {
 					return err
 				}
 				return follow(cmd, every, once, "rows", func(ctx context.Context) (bool, error) {
 					for {
-						looked, err := tail.Look(ctx, func(row ledger.Happened) error { return writeHappened(outputOf(cmd), row) })
+						looked, err := tail.Look(ctx, func(row reader.Happened) error { return writeHappened(outputOf(cmd), row) })
 						if looked.WentBack {
 							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has forgotten what was told here (a failover or a restore): some rows follow once more")
 						}
@@ -105,7 +106,7 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 	}
 }
 
-func writeHappened(o output, row ledger.Happened) error {
+func writeHappened(o output, row reader.Happened) error {
 	if o.json {
 		return o.line(row)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -26,7 +26,7 @@ func railListCommand() *cobra.Command {
 			"Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				found, err := reader.Rails(cmd.Context())
 				if err != nil {
 					return err
@@ -78,7 +78,7 @@ func railCodesCommand() *cobra.Command {
 			"the body of an answer, and HTTP's. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				found, err := reader.Rails(cmd.Context())
 				if err != nil {
 					return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 )
@@ -39,7 +39,7 @@ func railApplyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				return applyRails(cmd, s, operator, file, reason, dryRun)
 			})
 		},
@@ -65,7 +65,7 @@ type fieldChange struct {
 	To    string `json:"to"`
 }
 
-func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file railconfig.File, reason string, dryRun bool) error {
+func applyRails(cmd *cobra.Command, s settings, operator *operator.Operator, file railconfig.File, reason string, dryRun bool) error {
 	changes, err := planRails(cmd.Context(), operator, file)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func applyRails(cmd *cobra.Command, s settings, operator *ledger.Operator, file 
 	return nil
 }
 
-func (c *railChange) apply(cmd *cobra.Command, operator *ledger.Operator, reason string) error {
+func (c *railChange) apply(cmd *cobra.Command, operator *operator.Operator, reason string) error {
 	if !c.Changed {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (c *railChange) apply(cmd *cobra.Command, operator *ledger.Operator, reason
 }
 
 // planRails compares the file with what is in force.
-func planRails(ctx context.Context, operator *ledger.Operator, file railconfig.File) ([]railChange, error) {
+func planRails(ctx context.Context, operator *operator.Operator, file railconfig.File) ([]railChange, error) {
 	found, err := operator.Rails(ctx)
 	if err != nil {
 		return nil, err

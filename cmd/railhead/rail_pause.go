@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -22,7 +24,7 @@ func railPauseCommand() *cobra.Command {
 	command := railSwitch("pause", "Stop claims of a rail, or of everything",
 		"Stop claims of a rail, or of everything. What is in flight goes on and is recorded; what waits stays in\n"+
 			"pending and loses nothing. The reaper goes on: it repairs what dead workers left, and ends what expires.\n"+pauseHelp,
-		func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error) {
+		func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error) {
 			until, err := end.moment()
 			if err != nil {
 				return act{}, "", usage(err)
@@ -44,19 +46,19 @@ func railResumeCommand() *cobra.Command {
 		"Let a rail, or everything, be claimed again. A rail that is paused by itself stays so when everything is\n"+
 			"resumed. A rail that a relayer paused, because it refuses our credentials or our route, is resumed here\n"+
 			"once that is mended. Connects by RAILHEAD_OPERATOR_URL.",
-		func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error) {
-			changed, err := operator.ResumeRail(ctx, name, reason)
+		func(ctx context.Context, op *operator.Operator, name, reason string) (act, string, error) {
+			changed, err := op.ResumeRail(ctx, name, reason)
 			if err != nil {
 				return act{}, "", err
 			}
-			everything, err := operator.Reader().RailPause(ctx, ledger.Everything)
+			everything, err := op.Reader().RailPause(ctx, operator.Everything)
 			said := resumed(railWords(name), changed, everything)
 			return act{Act: "RESUME_RAIL", RailType: name, Now: "running", Changed: changed}, said, err
 		})
 }
 
 // railSwitch is one of the two commands; do returns the act and its sentence.
-func railSwitch(word, short, long string, do func(ctx context.Context, operator *ledger.Operator, name, reason string) (act, string, error)) *cobra.Command {
+func railSwitch(word, short, long string, do func(ctx context.Context, operator *operator.Operator, name, reason string) (act, string, error)) *cobra.Command {
 	var reason string
 	everything := false
 	command := &cobra.Command{
@@ -68,11 +70,11 @@ func railSwitch(word, short, long string, do func(ctx context.Context, operator 
 			if everything == (len(args) == 1) {
 				return usage(errors.New("name one rail, or give --everything"))
 			}
-			name := ledger.Everything
+			name := operator.Everything
 			if !everything {
 				name = args[0]
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				done, said, err := do(cmd.Context(), operator, name, reason)
 				if ledger.SQLState(err) == outbox.StateUnknownRail {
 					return withCode(exitNotFound, err)
@@ -90,7 +92,7 @@ func railSwitch(word, short, long string, do func(ctx context.Context, operator 
 }
 
 func railWords(name string) string {
-	if name == ledger.Everything {
+	if name == operator.Everything {
 		return "everything"
 	}
 	return "rail " + oneLine(name)
@@ -128,12 +130,12 @@ func (e *pauseEnd) moment() (time.Time, error) {
 }
 
 // paused says what a pause did.
-func paused(what string, changed bool, pause *ledger.Pause) string {
+func paused(what string, changed bool, pause *reader.Pause) string {
 	return stopped(what, "paused", "ends", changed, pause)
 }
 
 // stopped says what a pause or a closed gate did. The one in force is the first one, nil where it was ended meanwhile.
-func stopped(what, done, ends string, changed bool, inForce *ledger.Pause) string {
+func stopped(what, done, ends string, changed bool, inForce *reader.Pause) string {
 	switch {
 	case inForce == nil:
 		return what + " " + done
@@ -151,7 +153,7 @@ func stopped(what, done, ends string, changed bool, inForce *ledger.Pause) strin
 }
 
 // resumed says what a resumption did, and what still stops claims.
-func resumed(what string, changed bool, everything *ledger.Pause) string {
+func resumed(what string, changed bool, everything *reader.Pause) string {
 	said := what + " was not paused"
 	if changed {
 		said = what + " resumed"

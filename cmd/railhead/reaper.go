@@ -7,6 +7,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/reaper"
 )
 
@@ -16,7 +17,7 @@ func newReaper(ctx context.Context, s settings, set *metrics.Set, log *slog.Logg
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2, Tracer: s.traces.Postgres()})
+	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-reaper", MaxConns: 2, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/service"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
 	"github.com/railhead-pay/railhead/relayer"
@@ -27,11 +28,11 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	}
 	// One connection each for the turn, heartbeats and tests of the bell, and the
 	// pause of a rail in trouble.
-	store, err := ledger.OpenExecutor(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4, Tracer: s.traces.Postgres()})
+	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	bell, err := ledger.NewBell(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-bell"}, store, log)
+	bell, err := executor.NewBell(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-bell"}, store, log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // remedy says what ends a dead letter, with the commands, and with what has to be done or
 // waited for before they are taken.
-func remedy(line ledger.Timeline) string {
+func remedy(line reader.Timeline) string {
 	if !line.DeadLetter.Open() {
 		return "it is closed: nothing is left to do"
 	}
@@ -38,7 +38,7 @@ const unconfirmed = "no relayer has confirmed that nothing is missing since the 
 	"cancelled, closed or resolved as not executed. Start one, or wait some seconds, and look again\n"
 
 // remedyOnceSettled is the remedy where no suspension is open.
-func remedyOnceSettled(line ledger.Timeline) string {
+func remedyOnceSettled(line reader.Timeline) string {
 	letter, id := line.DeadLetter, line.OutboxID.String()
 	if line.NeverEnqueued {
 		return neverEnqueued(line)
@@ -47,7 +47,7 @@ func remedyOnceSettled(line ledger.Timeline) string {
 	case payment.DeadFailed, payment.DeadExpired:
 		return unpaid(line) + ". " + again(line) + "\nTo leave it unpaid: railhead dead-letter close " + id + " --reason WHY"
 	case payment.DeadOutcomeUnknown:
-		if word, why := line.Certainty(); word == ledger.NotSent || word == ledger.RailRefused {
+		if word, why := line.Certainty(); word == reader.NotSent || word == reader.RailRefused {
 			return "it is parked, and by its rows it was not paid: " + oneLine(why) + ".\nLook for " + line.RailKey + " on the rail's statement, then: " + resolve(line)
 		}
 		return "it may have been paid. " + mayBePaid(line)
@@ -61,10 +61,10 @@ func remedyOnceSettled(line ledger.Timeline) string {
 		return contradiction(line) + " Compare with the rail's statement, then: " + resolve(line)
 	case payment.DeadTampered:
 		switch word, _ := line.Certainty(); word {
-		case ledger.RailAccepted, ledger.ExecutedByEvidence:
+		case reader.RailAccepted, reader.ExecutedByEvidence:
 			return "a payload of it was not the one that was enqueued; the payment is DISPATCHED all the same. Find out who changed it\n" +
 				"(railhead prove), then: railhead dead-letter close " + id + " --reason WHY"
-		case ledger.OutcomeUnknown:
+		case reader.OutcomeUnknown:
 			return "its payload is not the one that was enqueued, and was not sent; an earlier send of it may have been executed.\n" +
 				"Find out who changed it (railhead prove). " + mayBePaid(line)
 		}
@@ -76,7 +76,7 @@ func remedyOnceSettled(line ledger.Timeline) string {
 }
 
 // resolve is the command that ends a payment with evidence, of an execution or against one.
-func resolve(line ledger.Timeline) string {
+func resolve(line reader.Timeline) string {
 	return "railhead dead-letter resolve " + line.OutboxID.String() +
 		"\n  --executed --rail-reference REFERENCE | --not-executed, --evidence-date DATE --document WHERE --reason WHY"
 }
@@ -85,7 +85,7 @@ func resolve(line ledger.Timeline) string {
 // regular on rails that settle first and check later: the FedNow Operating
 // Procedures 2.1 (p. 75 to 76) let RJCT follow ACWP, which settles with finality,
 // and the money comes back by a return of its own.
-func contradiction(line ledger.Timeline) string {
+func contradiction(line reader.Timeline) string {
 	executed := false
 	for _, row := range line.Attempts {
 		switch {
@@ -102,28 +102,28 @@ func contradiction(line ledger.Timeline) string {
 }
 
 // neverEnqueued is the remedy for what the registry does not know.
-func neverEnqueued(line ledger.Timeline) string {
+func neverEnqueued(line reader.Timeline) string {
 	what := "it was never enqueued here: its row was forged, or that of the registry was removed. Find out who did it (railhead prove run\n" +
 		"identity nothing-lost), then "
-	if word, _ := line.Certainty(); word != ledger.NotSent {
+	if word, _ := line.Certainty(); word != reader.NotSent {
 		return what + "escalate it, because it may have reached the rail: railhead dead-letter escalate " + line.OutboxID.String() + " --reason WHY"
 	}
 	return what + "close it: railhead dead-letter close " + line.OutboxID.String() + " --reason WHY"
 }
 
 // unpaid says of what FAILED or EXPIRED by whose word it was not paid.
-func unpaid(line ledger.Timeline) string {
+func unpaid(line reader.Timeline) string {
 	if by := line.Testimony(); by != nil {
 		return "it was not paid, " + oneLine(by.String())
 	}
-	if word, why := line.Certainty(); word == ledger.OutcomeUnknown {
+	if word, why := line.Certainty(); word == reader.OutcomeUnknown {
 		return "it was not paid as far as the rows show, but " + oneLine(why)
 	}
 	return "it was provably not paid"
 }
 
 // again says how what was not paid is tried again.
-func again(line ledger.Timeline) string {
+func again(line reader.Timeline) string {
 	because := ""
 	switch {
 	case line.WasDispatched():
@@ -143,10 +143,10 @@ func again(line ledger.Timeline) string {
 }
 
 // mayBePaid says what ends what may have been paid.
-func mayBePaid(line ledger.Timeline) string {
+func mayBePaid(line reader.Timeline) string {
 	last := lastRow(line)
 	if last == nil {
-		last = &ledger.AttemptRow{}
+		last = &reader.AttemptRow{}
 	}
 	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil && !line.Pending.SetAside
 	switch {
@@ -173,7 +173,7 @@ func mayBePaid(line ledger.Timeline) string {
 }
 
 // unclaimable says what ends a row that was set aside, whatever stands in pending by now.
-func unclaimable(line ledger.Timeline) string {
+func unclaimable(line reader.Timeline) string {
 	id, after := line.OutboxID.String(), line.PutBackAfter()
 	remove := "railhead dead-letter close " + id + " --reason WHY"
 	switch {

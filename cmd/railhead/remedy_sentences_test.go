@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -77,7 +78,7 @@ func (w *teller) forge() {
 	w.step(w.claim)
 	w.record(w.outcome(*w.held, payment.ResultTampered))
 	w.look("forged")
-	_, err := w.operator.ResolvePayment(w.Context(), w.id, ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	_, err := w.operator.ResolvePayment(w.Context(), w.id, operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
 	w.must(err)
 	w.look("resolved as not executed")
 }
@@ -113,7 +114,7 @@ func (w *teller) overtake() {
 
 // obey runs each command that a remedy names, by itself and after what it wants first,
 // and takes it back: none is refused. What it says is not replayed is refused.
-func (w *teller) obey(line ledger.Timeline) {
+func (w *teller) obey(line reader.Timeline) {
 	w.Helper()
 	said := remedy(line)
 	id := [16]byte(w.id)

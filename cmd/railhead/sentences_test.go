@@ -20,6 +20,11 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -145,11 +150,11 @@ type teller struct {
 	cell      *celltest.Cell
 	looker    *pgx.Conn
 	onCall    *pgx.Conn // of the operator's login
-	reader    *ledger.Reader
-	operator  *ledger.Operator
-	executor  *ledger.Executor
-	callbacks *ledger.Callbacks
-	ingest    *ledger.Ingest
+	reader    *reader.Reader
+	operator  *operator.Operator
+	executor  *executor.Executor
+	callbacks *callbacks.Callbacks
+	ingest    *ingest.Ingest
 	profile   rails.Profile
 	draw      *rand.Rand
 	id        payment.ID
@@ -219,15 +224,15 @@ func tellHistories(t *testing.T, b *book, name, profile string) {
 			t.Fatal(err)
 		}
 	}
-	w.reader, err = ledger.OpenReader(t.Context(), config(celltest.Readonly))
+	w.reader, err = reader.Open(t.Context(), config(celltest.Readonly))
 	opened()
-	w.operator, err = ledger.OpenOperator(t.Context(), config(celltest.Operator))
+	w.operator, err = operator.Open(t.Context(), config(celltest.Operator))
 	opened()
-	w.executor, err = ledger.OpenExecutor(t.Context(), config(celltest.Relayer))
+	w.executor, err = executor.Open(t.Context(), config(celltest.Relayer))
 	opened()
-	w.callbacks, err = ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+	w.callbacks, err = callbacks.Open(t.Context(), config(celltest.Callbacks))
 	opened()
-	w.ingest, err = ledger.OpenIngest(t.Context(), config(celltest.Ingest))
+	w.ingest, err = ingest.Open(t.Context(), config(celltest.Ingest))
 	opened()
 	t.Cleanup(func() {
 		w.reader.Close()
@@ -466,7 +471,7 @@ func (w *teller) askAgain() {
 		w.look("asked again: " + step())
 	}
 	w.lookAtStatus()
-	_, err := w.operator.ResolvePayment(w.Context(), w.id, ledger.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
+	_, err := w.operator.ResolvePayment(w.Context(), w.id, operator.Evidence{Date: time.Now(), Document: "ticket 1", Reason: "a test", RailSilent: true})
 	w.must(err)
 	_, err = w.executor.RecordLate(w.Context(), w.outcome(w.claims[len(w.claims)-1], payment.ResultInProgress))
 	w.must(err)
@@ -556,12 +561,12 @@ func (w *teller) replay() string {
 }
 
 func (w *teller) triage() string {
-	to, done := ledger.Acknowledge, "acknowledged"
+	to, done := operator.Acknowledge, "acknowledged"
 	switch w.draw.IntN(4) {
 	case 0:
-		to, done = ledger.Escalate, "escalated"
+		to, done = operator.Escalate, "escalated"
 	case 1, 2:
-		to, done = ledger.Close, "closed"
+		to, done = operator.Close, "closed"
 	}
 	before, err := w.operator.TriageDeadLetter(w.Context(), w.id, to, "a test")
 	return w.act(done, triaged(done, w.id, before), err)
@@ -573,7 +578,7 @@ func (w *teller) inquire() string {
 }
 
 func (w *teller) resolve() string {
-	e := ledger.Evidence{Date: time.Now(), Document: fmt.Sprintf("ticket %d", w.draw.IntN(1000)), Reason: "a test", RailSilent: true}
+	e := operator.Evidence{Date: time.Now(), Document: fmt.Sprintf("ticket %d", w.draw.IntN(1000)), Reason: "a test", RailSilent: true}
 	what := "not executed"
 	if w.draw.IntN(2) == 0 {
 		e.Executed, e.RailSilent, e.RailReference, what = true, false, w.reference(), "executed"
@@ -622,7 +627,7 @@ func (w *teller) pause() string {
 		w.hold("act", paused(words, changed, w.pauseOf(what)))
 	}
 	w.check()
-	gate := []ledger.Gate{{Scope: ledger.GateRail, Name: celltest.Bank}, {Scope: ledger.GateCell, Name: ledger.Everything}, {Scope: ledger.GateParticipant, Name: "p"}}[len(w.story)%3]
+	gate := []reader.Gate{{Scope: reader.GateRail, Name: celltest.Bank}, {Scope: reader.GateCell, Name: operator.Everything}, {Scope: reader.GateParticipant, Name: "p"}}[len(w.story)%3]
 	changed, err = w.operator.CloseEnqueue(w.Context(), gate, "a test", until)
 	w.must(err)
 	w.hold("act", gateClosed(gate, changed, w.closedGate(gate)))
@@ -643,7 +648,7 @@ func (w *teller) pause() string {
 }
 
 // pauseOf is the pause in force of what pause named.
-func (w *teller) pauseOf(what string) *ledger.Pause {
+func (w *teller) pauseOf(what string) *reader.Pause {
 	w.Helper()
 	find := w.reader.RailPause
 	if what == "p" {
@@ -654,7 +659,7 @@ func (w *teller) pauseOf(what string) *ledger.Pause {
 	return pause
 }
 
-func (w *teller) closedGate(gate ledger.Gate) *ledger.ClosedGate {
+func (w *teller) closedGate(gate reader.Gate) *reader.ClosedGate {
 	w.Helper()
 	closed, err := w.reader.ClosedGate(w.Context(), gate)
 	w.must(err)

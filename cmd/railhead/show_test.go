@@ -8,6 +8,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -16,12 +17,12 @@ import (
 type worker struct {
 	t        testing.TB
 	cell     *celltest.Cell
-	executor *ledger.Executor
+	executor *executor.Executor
 }
 
 func newWorker(t testing.TB, cell *celltest.Cell) worker {
 	t.Helper()
-	executor, err := ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
+	executor, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
 func statusCommand() *cobra.Command {
@@ -26,7 +26,7 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				status, err := reader.Status(cmd.Context())
 				if err != nil {
 					return err
@@ -54,11 +54,11 @@ func statusCommand() *cobra.Command {
 
 // statusAndMoney is the JSON of the command.
 type statusAndMoney struct {
-	ledger.Status
-	Money []ledger.Money `json:"money,omitempty"`
+	reader.Status
+	Money []reader.Money `json:"money,omitempty"`
 }
 
-func writeMoney(o output, all []ledger.Money) error {
+func writeMoney(o output, all []reader.Money) error {
 	if len(all) == 0 {
 		return o.text("\nno money waits\n")
 	}
@@ -83,7 +83,7 @@ func writeMoney(o output, all []ledger.Money) error {
 	return o.table([]string{"RAIL", "MONEY", "INSTRUCTIONS", "AMOUNT", "CURRENCY"}, rows)
 }
 
-func writeStatus(o output, name string, status ledger.Status) error {
+func writeStatus(o output, name string, status reader.Status) error {
 	if err := o.text("cell %s at %s\n\n", name, clock(status.Now)); err != nil {
 		return err
 	}
@@ -118,12 +118,12 @@ func writeStatus(o output, name string, status ledger.Status) error {
 }
 
 // writeCutShort says which lists are not whole; numbers that are not have a plus.
-func writeCutShort(o output, parts []ledger.Part) error {
-	lists := map[ledger.Part]string{
-		ledger.PartRails:        "there are more rails than the 1,000 that are listed",
-		ledger.PartParticipants: "more participants are paused than the 100 that are listed, those paused last",
-		ledger.PartGates:        "enqueue is closed for more than the 100 that are listed, those closed last",
-		ledger.PartHeartbeats:   "there are more components than the 200 that are listed, those that beat last",
+func writeCutShort(o output, parts []reader.Part) error {
+	lists := map[reader.Part]string{
+		reader.PartRails:        "there are more rails than the 1,000 that are listed",
+		reader.PartParticipants: "more participants are paused than the 100 that are listed, those paused last",
+		reader.PartGates:        "enqueue is closed for more than the 100 that are listed, those closed last",
+		reader.PartHeartbeats:   "there are more components than the 200 that are listed, those that beat last",
 	}
 	for _, part := range parts {
 		if words := lists[part]; words != "" {
@@ -135,11 +135,11 @@ func writeCutShort(o output, parts []ledger.Part) error {
 	return nil
 }
 
-func writeRailStatus(o output, status ledger.Status) error {
+func writeRailStatus(o output, status reader.Status) error {
 	if len(status.Rails) == 0 {
 		return o.text("no rails yet: railhead rail apply FILE\n")
 	}
-	flights, letters := status.IsCutShort(ledger.PartInFlight), status.IsCutShort(ledger.PartDeadLetters)
+	flights, letters := status.IsCutShort(reader.PartInFlight), status.IsCutShort(reader.PartDeadLetters)
 	rows := make([][]cell, 0, len(status.Rails))
 	for _, rail := range status.Rails {
 		more := plus(rail.Capped)
@@ -151,7 +151,7 @@ func writeRailStatus(o output, status ledger.Status) error {
 			{text: rail.RailType}, pausedCell(rail.Pause, status.Everything),
 			{text: strconv.FormatInt(rail.Pending, 10) + more}, {text: strconv.FormatInt(rail.Due, 10) + more},
 			{text: ageOf(rail.OldestDueMS)}, {text: strconv.FormatInt(rail.InFlight, 10) + plus(flights)}, {text: ageOf(rail.OldestClaimMS)},
-			unknown, lettersCell(rail.DeadLetters, plus(letters)), lanesCell(rail, plus(status.IsCutShort(ledger.PartLanes))),
+			unknown, lettersCell(rail.DeadLetters, plus(letters)), lanesCell(rail, plus(status.IsCutShort(reader.PartLanes))),
 		})
 	}
 	return o.table([]string{"RAIL", "PAUSED", "PENDING", "DUE", "OLDEST DUE", "IN FLIGHT", "OLDEST CLAIM", "UNKNOWN", "DEAD LETTERS", "RELAYERS"}, rows)
@@ -166,7 +166,7 @@ func plus(more bool) string {
 }
 
 // lanesCell counts the running relayers that serve a rail, in red where none can claim.
-func lanesCell(rail ledger.RailStatus, more string) cell {
+func lanesCell(rail reader.RailStatus, more string) cell {
 	shown := cell{text: strconv.Itoa(len(rail.Lanes)) + more}
 	if len(rail.NotClaimed) > 0 {
 		shown.tone = alarm
@@ -182,7 +182,7 @@ func ageOf(ms int64) string {
 }
 
 // pausedCell tells a rail's own pause from the one of everything.
-func pausedCell(own, everything *ledger.Pause) cell {
+func pausedCell(own, everything *reader.Pause) cell {
 	switch {
 	case own != nil:
 		return cell{"yes", alarm}
@@ -193,7 +193,7 @@ func pausedCell(own, everything *ledger.Pause) cell {
 	}
 }
 
-func lettersCell(letters []ledger.LetterCount, more string) cell {
+func lettersCell(letters []reader.LetterCount, more string) cell {
 	if len(letters) == 0 {
 		return cell{text: "0" + more}
 	}
@@ -204,8 +204,8 @@ func lettersCell(letters []ledger.LetterCount, more string) cell {
 	return cell{strings.Join(texts, ", "), alarm}
 }
 
-func writePauses(o output, status ledger.Status) error {
-	var pauses []ledger.Pause
+func writePauses(o output, status reader.Status) error {
+	var pauses []reader.Pause
 	if status.Everything != nil {
 		pauses = append(pauses, *status.Everything)
 	}
@@ -228,11 +228,11 @@ func writePauses(o output, status ledger.Status) error {
 	return o.table([]string{"PAUSED", "SINCE", "UNTIL", "BY", "REASON"}, rows)
 }
 
-func writeHeartbeats(o output, beats []ledger.Beat) error {
+func writeHeartbeats(o output, beats []reader.Beat) error {
 	if len(beats) == 0 {
 		return o.text("\nno relayer and no reaper has run here within a day\n")
 	}
-	tones := map[ledger.Freshness]tone{ledger.Fresh: good, ledger.Warning: warn, ledger.Stale: alarm}
+	tones := map[reader.Freshness]tone{reader.Fresh: good, reader.Warning: warn, reader.Stale: alarm}
 	rows := make([][]cell, 0, len(beats))
 	for _, beat := range beats {
 		rows = append(rows, []cell{

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // lookAtStory holds the head of payment show to the rows, but for what look holds by itself,
 // and each line of its table.
-func (w *teller) lookAtStory(line ledger.Timeline) {
+func (w *teller) lookAtStory(line reader.Timeline) {
 	w.Helper()
 	var text bytes.Buffer
 	w.must(writeTimeline(output{w: &text}, line, false))
@@ -39,13 +39,13 @@ func (w *teller) lookAtStory(line ledger.Timeline) {
 func (w *teller) lookAtLetters() {
 	w.Helper()
 	for _, status := range []string{"", string(payment.LetterResolved)} {
-		letters, err := w.reader.DeadLetters(w.Context(), ledger.LetterFilter{Status: status, Limit: 5})
+		letters, err := w.reader.DeadLetters(w.Context(), reader.LetterFilter{Status: status, Limit: 5})
 		w.must(err)
 		for _, letter := range letters {
 			w.hold("letters", said(letterCells(letter)))
 		}
 	}
-	groups, _, err := w.reader.LettersByCode(w.Context(), ledger.LetterFilter{Limit: ledger.LettersMax})
+	groups, _, err := w.reader.LettersByCode(w.Context(), reader.LetterFilter{Limit: reader.LettersMax})
 	w.must(err)
 	for _, group := range groups {
 		w.hold("by code", said(groupCells(group)))

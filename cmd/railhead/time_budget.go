@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -26,7 +27,7 @@ func settingsShowCommand() *cobra.Command {
 			"Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				budget, err := reader.TimeBudget(cmd.Context())
 				if err != nil {
 					return err
@@ -42,10 +43,10 @@ func settingsShowCommand() *cobra.Command {
 }
 
 // behind are the running components that do not run by the present version alone.
-func behind(budget outbox.TimeBudget, beats []ledger.Beat) []ledger.Beat {
-	found := []ledger.Beat{}
+func behind(budget outbox.TimeBudget, beats []reader.Beat) []reader.Beat {
+	found := []reader.Beat{}
 	for _, beat := range beats {
-		if beat.Status != "stopped" && beat.Freshness != ledger.Stale && beat.BudgetVersion != budget.Version {
+		if beat.Status != "stopped" && beat.Freshness != reader.Stale && beat.BudgetVersion != budget.Version {
 			found = append(found, beat)
 		}
 	}
@@ -61,7 +62,7 @@ type shownSetting struct {
 	Meaning string `json:"meaning"`
 }
 
-func writeBudget(o output, budget outbox.TimeBudget, behind []ledger.Beat) error {
+func writeBudget(o output, budget outbox.TimeBudget, behind []reader.Beat) error {
 	if o.json {
 		shown := []shownSetting{}
 		for _, s := range budget.Settings() {
@@ -70,7 +71,7 @@ func writeBudget(o output, budget outbox.TimeBudget, behind []ledger.Beat) error
 		return o.document(struct {
 			Version  int            `json:"version"`
 			Settings []shownSetting `json:"settings"`
-			Behind   []ledger.Beat  `json:"behind"`
+			Behind   []reader.Beat  `json:"behind"`
 		}{budget.Version, shown, behind})
 	}
 	rows := [][]cell{}
@@ -111,7 +112,7 @@ func settingsSetCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				version, changed, err := operator.SetTimeBudget(cmd.Context(), changes, reason)
 				if err != nil {
 					return err

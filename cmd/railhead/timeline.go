@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -34,7 +34,7 @@ func timelineAcceptCommand() *cobra.Command {
 					return usage(fmt.Errorf("--since %q is no time: write it as it is said since when lanes are suspended, as in 2026-11-25T10:11:12Z", since))
 				}
 			}
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				server, err := operator.AcceptTimeline(cmd.Context(), opened, reason)
 				if err != nil {
 					return err

@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/migrations"
 )
 
@@ -23,7 +24,7 @@ func tokenCommand() *cobra.Command {
 }
 
 func tokenCreateCommand() *cobra.Command {
-	var made ledger.NewToken
+	var made operator.NewToken
 	var within time.Duration
 	var certificate string
 	command := &cobra.Command{
@@ -52,7 +53,7 @@ func tokenCreateCommand() *cobra.Command {
 				if _, err := conn.Exec(cmd.Context(), "SET ROLE "+migrations.OwnerRole); err != nil {
 					return fmt.Errorf("becoming %s: %w", migrations.OwnerRole, err)
 				}
-				token, id, err := ledger.CreateToken(cmd.Context(), conn, cell, made)
+				token, id, err := operator.CreateToken(cmd.Context(), conn, cell, made)
 				if err != nil {
 					return err
 				}
@@ -102,7 +103,7 @@ func tokenListCommand() *cobra.Command {
 			"how often they were used, and how often while they were not in force. Connects by RAILHEAD_READER_URL.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withReader(cmd.Context(), func(reader *ledger.Reader) error {
+			return withReader(cmd.Context(), func(reader *reader.Reader) error {
 				all, err := reader.Tokens(cmd.Context())
 				if err != nil {
 					return err
@@ -121,7 +122,7 @@ func tokenListCommand() *cobra.Command {
 	}
 }
 
-func writeTokens(o output, all []ledger.ListedToken) error {
+func writeTokens(o output, all []reader.ListedToken) error {
 	rows := make([][]cell, 0, len(all))
 	for _, t := range all {
 		end := cell{text: clock(t.ExpiresAt)}
@@ -148,7 +149,7 @@ func tokenRevokeCommand() *cobra.Command {
 			"go to the operator log.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withOperator(cmd.Context(), func(operator *ledger.Operator) error {
+			return withOperator(cmd.Context(), func(operator *operator.Operator) error {
 				was, err := operator.RevokeToken(cmd.Context(), args[0], reason)
 				if err != nil {
 					return err

@@ -17,6 +17,8 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -35,7 +37,7 @@ func TestToken(t *testing.T) {
 	if !strings.HasPrefix(token, "rht_") || len(token) != 47 || strings.Contains(made.errors, token) {
 		t.Fatalf("made %q, and said %s", made.out, made.errors)
 	}
-	door, err := ledger.OpenDoor(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
+	door, err := door.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestToken(t *testing.T) {
 	if known, err = door.Token(t.Context(), outbox.TokenDigest(token)); err != nil || known.InForce {
 		t.Errorf("after the revocation: %+v, %v", known, err)
 	}
-	var listed []ledger.ListedToken
+	var listed []reader.ListedToken
 	if err := json.Unmarshal([]byte(who.want(exitOK, "token", "list", "-o", "json").out), &listed); err != nil || len(listed) != 1 || listed[0].RevokedAt.IsZero() {
 		t.Errorf("listed %+v, %v", listed, err)
 	}

@@ -28,8 +28,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
-// door is an API over a fake ledger.
-type door struct {
+// fakeDoor is an API over a fake ledger.
+type fakeDoor struct {
 	t     *testing.T
 	fake  *fakeStore
 	api   *api.API
@@ -54,9 +54,9 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-func newDoor(t *testing.T, config api.Config) *door {
+func newDoor(t *testing.T, config api.Config) *fakeDoor {
 	t.Helper()
-	d := &door{t: t, fake: newFake(), log: &syncBuffer{}}
+	d := &fakeDoor{t: t, fake: newFake(), log: &syncBuffer{}}
 	var err error
 	d.api, err = api.New(config, d.fake, nil, slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
@@ -83,7 +83,7 @@ func (a answer) field(name string) string {
 }
 
 // call sends a request with the token; headers are pairs, and "-" takes one away.
-func (d *door) call(method, path, body string, headers ...string) answer {
+func (d *fakeDoor) call(method, path, body string, headers ...string) answer {
 	d.t.Helper()
 	request, err := http.NewRequestWithContext(d.t.Context(), method, d.serve.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -116,12 +116,12 @@ func (d *door) call(method, path, body string, headers ...string) answer {
 
 const valid = `{"instruction_id": "i-1", "participant_id": "p1", "rail_type": "bank", "payload": {"amount": "10.50", "currency": "EUR"}}`
 
-func (d *door) post(body, key string, headers ...string) answer {
+func (d *fakeDoor) post(body, key string, headers ...string) answer {
 	d.t.Helper()
 	return d.call("POST", "/v1/instructions", body, append([]string{"Idempotency-Key", key}, headers...)...)
 }
 
-func (d *door) want(what string, got answer, status int, fields ...string) {
+func (d *fakeDoor) want(what string, got answer, status int, fields ...string) {
 	d.t.Helper()
 	if got.status != status {
 		d.t.Errorf("%s: %d, want %d: %s", what, got.status, status, got.text)
@@ -466,7 +466,7 @@ func TestBatch(t *testing.T) {
 }
 
 // served runs the API on a listener of its own.
-func served(t *testing.T, d *door) (addr string, stop func() error) {
+func served(t *testing.T, d *fakeDoor) (addr string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -28,7 +28,7 @@ type listener struct {
 }
 
 // listen opens a stream; headers are pairs.
-func (d *door) listen(address string, headers ...string) *listener {
+func (d *fakeDoor) listen(address string, headers ...string) *listener {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
 	request, err := http.NewRequestWithContext(ctx, "GET", address, nil)
@@ -94,7 +94,7 @@ func (l *listener) wants(e payment.Event) (cursor string) {
 	return id
 }
 
-func (d *door) events(query string) (names []string, page answer) {
+func (d *fakeDoor) events(query string) (names []string, page answer) {
 	d.t.Helper()
 	page = d.call("GET", "/v1/events"+query, "")
 	items, _ := page.fields["items"].([]any)
@@ -461,7 +461,7 @@ func TestEventTokens(t *testing.T) {
 	made := create(`{"expires_in": 60, "participants": ["p1"], "types": ["payment.failed"]}`)
 	d.want("a token", made, 201)
 	token := made.field("token")
-	read := func(d *door, token, query string, headers ...string) ([]string, answer) {
+	read := func(d *fakeDoor, token, query string, headers ...string) ([]string, answer) {
 		t.Helper()
 		got := d.call("GET", "/v1/events?access_token="+url.QueryEscape(token)+query, "", append([]string{"Authorization", "-"}, headers...)...)
 		var names []string

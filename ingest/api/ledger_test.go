@@ -26,6 +26,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -38,12 +41,12 @@ func TestOverTheLedger(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
 	config := func(login string) ledger.Config { return ledger.Config{URL: cell.URL(login), Cell: cell.Schema} }
-	store, err := ledger.OpenDoor(t.Context(), config(celltest.API))
+	store, err := door.Open(t.Context(), config(celltest.API))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	exec, err := ledger.OpenExecutor(t.Context(), config(celltest.Relayer))
+	exec, err := executor.Open(t.Context(), config(celltest.Relayer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,19 +59,19 @@ func TestOverTheLedger(t *testing.T) {
 	t.Cleanup(server.Close)
 	admin := cell.Conn(t, "")
 	caller := func(participant string) func(method, path, body string, headers ...string) answer {
-		token, _, err := ledger.CreateToken(t.Context(), admin, cell.Schema, ledger.NewToken{
+		token, _, err := operator.CreateToken(t.Context(), admin, cell.Schema, operator.NewToken{
 			Name: participant, Participants: []string{participant}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &door{t: t, serve: server}
+		d := &fakeDoor{t: t, serve: server}
 		return func(method, path, body string, headers ...string) answer {
 			return d.call(method, path, body, append(headers, "Authorization", "Bearer "+token)...)
 		}
 	}
 	one, two := caller("p1"), caller("p2")
-	want := &door{t: t}
+	want := &fakeDoor{t: t}
 
 	var waited answer
 	var all sync.WaitGroup
@@ -110,7 +113,7 @@ func TestOverTheLedger(t *testing.T) {
 }
 
 // claimed claims the one instruction as soon as it is there.
-func claimed(t *testing.T, exec *ledger.Executor) payment.Claim {
+func claimed(t *testing.T, exec *executor.Executor) payment.Claim {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		result, err := exec.Turn(t.Context(), outbox.Turn{Claim: outbox.ClaimRequest{

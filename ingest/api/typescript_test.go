@@ -13,6 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/ingest/api"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/operator"
 )
 
 // TestTypeScriptClient builds clients/typescript, compares its types with the committed
@@ -40,7 +42,7 @@ func testPackage(t *testing.T, name string) {
 		t.Skipf("%v: run scripts/install-clients.sh", err)
 	}
 	cell := celltest.New(t)
-	store, err := ledger.OpenDoor(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
+	store, err := door.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func testPackage(t *testing.T, name string) {
 	}
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
-	token, _, err := ledger.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, ledger.NewToken{
+	token, _, err := operator.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, operator.NewToken{
 		Name: name, Participants: []string{"p1"}, Verbs: []string{"ENQUEUE", "READ", "CANCEL"}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/rails/callback"
 )
 
-// Ledger is what the service needs of the database; ledger.Callbacks is one.
+// Ledger is what the service needs of the database; callbacks.Callbacks of the ledger is one.
 type Ledger interface {
 	Store
 	lineage.Store

@@ -20,6 +20,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -34,7 +37,7 @@ var shape = simrail.Shape{Acceptance: payment.AcceptanceProvisional, Resend: pay
 type world struct {
 	t      *testing.T
 	cell   *celltest.Cell
-	exec   *ledger.Executor
+	exec   *executor.Executor
 	store  *switched
 	bank   *simrail.Bank
 	rail   string
@@ -78,13 +81,13 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cell: celltest.New(t), rail: shape.RailType(), heard: make(chan string, 100)}
 	var err error
-	w.exec, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema})
+	w.exec, err = executor.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema})
 	w.must(err)
 	t.Cleanup(w.exec.Close)
-	there, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema})
+	there, err := callbacks.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema})
 	w.must(err)
 	t.Cleanup(there.Close)
-	nowhere, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: "postgres://x@127.0.0.1:1/x", Cell: w.cell.Schema})
+	nowhere, err := callbacks.Open(t.Context(), ledger.Config{URL: "postgres://x@127.0.0.1:1/x", Cell: w.cell.Schema})
 	w.must(err)
 	t.Cleanup(nowhere.Close)
 	w.store = &switched{there: there, away: nowhere}
@@ -132,7 +135,7 @@ func (w *world) enqueue() payment.ID {
 
 func (w *world) enqueueAs(name string) payment.Receipt {
 	w.t.Helper()
-	ingest, err := ledger.OpenIngest(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema})
+	ingest, err := ingest.Open(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema})
 	w.must(err)
 	defer ingest.Close()
 	receipt, err := ingest.Enqueue(w.t.Context(), payment.Instruction{

@@ -18,7 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Store is what the service needs of the database; ledger.Events is one.
+// Store is what the service needs of the database; events.Events of the ledger is one.
 type Store interface {
 	Take(ctx context.Context, endpoint, worker string, lease time.Duration, since time.Time) (outbox.EndpointLease, error)
 	Due(ctx context.Context, lease outbox.EndpointLease, participants []string, types []payment.EventType, retries, places int) (outbox.DueEvents, error)

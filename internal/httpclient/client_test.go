@@ -19,6 +19,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/door"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -28,7 +31,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // Both ways are one interface.
 var (
 	_ httpclient.Client = (*httpclient.HTTP)(nil)
-	_ httpclient.Client = (*ledger.Ingest)(nil)
+	_ httpclient.Client = (*ingest.Ingest)(nil)
 )
 
 // losing makes each call, and loses two of three answers.
@@ -57,12 +60,12 @@ func (l *losing) RoundTrip(request *http.Request) (*http.Response, error) {
 func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[string]httpclient.Client) {
 	t.Helper()
 	cell := celltest.New(t)
-	ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+	ingest, err := ingest.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(ingest.Close)
-	door, err := ledger.OpenDoor(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
+	door, err := door.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.API), Cell: cell.Schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,7 @@ func clients(t *testing.T, transport http.RoundTripper) (*celltest.Cell, map[str
 	}
 	server := httptest.NewServer(made.Handler())
 	t.Cleanup(server.Close)
-	token, _, err := ledger.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, ledger.NewToken{
+	token, _, err := operator.CreateToken(t.Context(), cell.Conn(t, ""), cell.Schema, operator.NewToken{
 		Name: "a test", Participants: []string{"p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(time.Hour), Reason: "a test",
 	})
 	if err != nil {

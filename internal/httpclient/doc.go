@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Client is what HTTP and ledger.Ingest have in common, and what railhead.Outbox is in the types of payment.
+// Client is what HTTP and ingest.Ingest have in common, and what railhead.Outbox is in the types of payment.
 type Client interface {
 	Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error)
 	EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error)

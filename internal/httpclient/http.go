@@ -133,7 +133,7 @@ type problem struct {
 	Commit string `json:"commit"`
 }
 
-// errOf is the error that ledger.Ingest has for the same refusal.
+// errOf is the error that ingest.Ingest has for the same refusal.
 func (p problem) errOf(status int) error {
 	fault := &outbox.Fault{SQLState: p.Code, Message: cmp.Or(p.Detail, p.Title), Hint: p.Hint, Field: p.Field, Rule: p.Rule}
 	switch {

@@ -12,17 +12,19 @@ var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/guarded", "internal/heap", "internal/jsonlines", "internal/linger", "internal/pgserver",
-		"internal/reach", "internal/yamlstrict", "bench/figures", "bench/slowflush",
+		"internal/reach", "internal/yamlstrict", "ledger/sql", "bench/figures", "bench/slowflush",
 	},
 	{"outbox"}, // what services and the store say to each other
 	{ // what needs the vocabulary
-		"migrations", "schedule", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
+		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
 		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/twin",
 	},
-	{ // the store, the contract of rails, and what services have in common
-		"ledger", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
+	{ // what the roles of the store have in common, the contract of rails, and what services have in common
+		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
 		"internal/install", "bench/against", "proofs/mutants", "migrations/next",
 	},
+	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"}, // the roles of the store,
+	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator"},                                   // and those that rest on them
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
 		"internal/celltest", "internal/localrun", "internal/service/servicetest", "alerts/live", "proofs/apirun", "proofs/faults", "proofs/mutantsrun",

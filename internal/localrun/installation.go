@@ -15,6 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -31,7 +33,7 @@ type installation struct {
 	reaper    *process
 	api       *process
 	apiAddr   string
-	reader    *ledger.Reader
+	reader    *reader.Reader
 	// passwords of the logins, on the server of DATABASE_URL.
 	passwords map[string]string
 }
@@ -85,7 +87,7 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 		return err
 	}
 	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(install.Logins()))
-	reader, err := ledger.OpenReader(ctx, ledger.Config{URL: i.loginURL("railhead_readonly_login"), Cell: i.Cell, Name: "railhead-run"})
+	reader, err := reader.Open(ctx, ledger.Config{URL: i.loginURL("railhead_readonly_login"), Cell: i.Cell, Name: "railhead-run"})
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (i *installation) token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("connecting as administrator: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	token, _, err := ledger.CreateToken(ctx, conn, i.Cell, ledger.NewToken{
+	token, _, err := operator.CreateToken(ctx, conn, i.Cell, operator.NewToken{
 		Name: "make run", Participants: []string{"participant-01", "p1"}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 		ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "printed by a local run",
 	})

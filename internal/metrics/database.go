@@ -10,14 +10,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // Source reads the database.
 type Source interface {
-	Gauges(ctx context.Context, query ledger.GaugeQuery) (ledger.Gauges, error)
+	Gauges(ctx context.Context, query reader.GaugeQuery) (reader.Gauges, error)
 }
 
 // DatabaseConfig says how the database is read.
@@ -25,7 +25,7 @@ type DatabaseConfig struct {
 	Every     time.Duration // between readings, at least 10 ms; 0 is 5 s
 	Timeout   time.Duration // of one reading; 0 is 5 s
 	SizeLimit int64         // bytes that the disk can hold; 0: not known
-	Query     ledger.GaugeQuery
+	Query     reader.GaugeQuery
 }
 
 // Database keeps what the last reading of the database said. Run reads.
@@ -36,7 +36,7 @@ type Database struct {
 	begun  time.Time
 
 	mu      sync.Mutex
-	last    *ledger.Gauges // nil: none has worked yet
+	last    *reader.Gauges // nil: none has worked yet
 	readAt  time.Time
 	up      bool
 	holders map[holder]time.Time // first seen
@@ -100,7 +100,7 @@ func (d *Database) read(ctx context.Context) {
 
 // follow remembers since when each holder of old rows has been there: the server
 // tells a plain role whose snapshot is how old, but not since when.
-func (d *Database) follow(now []ledger.Holder, at time.Time) {
+func (d *Database) follow(now []reader.Holder, at time.Time) {
 	seen := make(map[holder]time.Time, len(now))
 	for _, each := range now {
 		key := holder{each.Holder, each.XID}
@@ -182,14 +182,14 @@ func (d *Database) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, defaultRows, float64(g.DefaultRows))
 	gauge(ch, size, float64(g.DatabaseBytes))
 	collectRails(ch, g.Rails)
-	for _, scope := range ledger.GateScopes() {
+	for _, scope := range reader.GateScopes() {
 		gauge(ch, closedGates, float64(g.ClosedGates[scope]), string(scope))
 	}
 	collectLetters(ch, g)
 	collectComponents(ch, g.Components)
 }
 
-func collectRails(ch chan<- prometheus.Metric, all []ledger.RailGauges) {
+func collectRails(ch chan<- prometheus.Metric, all []reader.RailGauges) {
 	for _, rail := range boundRails(all) {
 		gauge(ch, paused, flag(rail.Paused && !rail.PausedByItself), rail.RailType, "person")
 		gauge(ch, paused, flag(rail.PausedByItself), rail.RailType, "itself")
@@ -204,16 +204,16 @@ func collectRails(ch chan<- prometheus.Metric, all []ledger.RailGauges) {
 }
 
 // boundRails adds up what is beyond the bound of rails.
-func boundRails(all []ledger.RailGauges) []ledger.RailGauges {
-	var bounded []ledger.RailGauges
-	var rest *ledger.RailGauges
+func boundRails(all []reader.RailGauges) []reader.RailGauges {
+	var bounded []reader.RailGauges
+	var rest *reader.RailGauges
 	for _, rail := range all {
 		if rail.RailType == everyRail || len(bounded) < railsMax && rail.RailType != otherRail && railShape.MatchString(rail.RailType) {
 			bounded = append(bounded, rail)
 			continue
 		}
 		if rest == nil {
-			rest = &ledger.RailGauges{RailType: otherRail}
+			rest = &reader.RailGauges{RailType: otherRail}
 		}
 		rest.Depth += rail.Depth
 		rest.Unknown += rail.Unknown
@@ -227,7 +227,7 @@ func boundRails(all []ledger.RailGauges) []ledger.RailGauges {
 	return bounded
 }
 
-func collectLetters(ch chan<- prometheus.Metric, g *ledger.Gauges) {
+func collectLetters(ch chan<- prometheus.Metric, g *reader.Gauges) {
 	type key struct {
 		rail   string
 		reason payment.DeadReason
@@ -261,10 +261,10 @@ func collectLetters(ch chan<- prometheus.Metric, g *ledger.Gauges) {
 	gauge(ch, conflicts, float64(byReason[payment.DeadConflict]))
 }
 
-func collectComponents(ch chan<- prometheus.Metric, all []ledger.ComponentGauge) {
+func collectComponents(ch chan<- prometheus.Metric, all []reader.ComponentGauge) {
 	for _, kind := range outbox.ComponentKinds() {
 		youngest := math.Inf(1)
-		counts := map[ledger.Freshness]int64{ledger.Fresh: 0, ledger.Warning: 0, ledger.Stale: 0}
+		counts := map[reader.Freshness]int64{reader.Fresh: 0, reader.Warning: 0, reader.Stale: 0}
 		for _, each := range all {
 			if each.Kind == kind {
 				counts[each.Status] += each.Count

@@ -10,23 +10,23 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/metrics"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 )
 
 // source is a database that says what a test tells it to.
 type source struct {
-	say func(ctx context.Context, n int) (ledger.Gauges, error) // n counts readings from 1
+	say func(ctx context.Context, n int) (reader.Gauges, error) // n counts readings from 1
 	n   int
 }
 
-func (s *source) Gauges(ctx context.Context, _ ledger.GaugeQuery) (ledger.Gauges, error) {
+func (s *source) Gauges(ctx context.Context, _ reader.GaugeQuery) (reader.Gauges, error) {
 	s.n++
 	return s.say(ctx, s.n)
 }
 
 // reading starts to read a source every 5 s, for as long as the test lasts.
-func reading(t *testing.T, say func(context.Context, int) (ledger.Gauges, error)) *metrics.Set {
+func reading(t *testing.T, say func(context.Context, int) (reader.Gauges, error)) *metrics.Set {
 	t.Helper()
 	set := metrics.New("v1", "reaper")
 	database, err := set.Database(metrics.DatabaseConfig{}, &source{say: say}, slog.New(slog.DiscardHandler))
@@ -46,10 +46,10 @@ func reading(t *testing.T, say func(context.Context, int) (ledger.Gauges, error)
 	return set
 }
 
-func someGauges() ledger.Gauges {
-	return ledger.Gauges{
-		Rails:   []ledger.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true, PausedByItself: true}},
-		Letters: []ledger.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2}, {RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
+func someGauges() reader.Gauges {
+	return reader.Gauges{
+		Rails:   []reader.RailGauges{{RailType: "*"}, {RailType: "bank", Depth: 7, Relayers: 2, Paused: true, PausedByItself: true}},
+		Letters: []reader.LetterGauge{{RailType: "bank", Reason: payment.DeadConflict, Open: 2}, {RailType: "gone", Reason: payment.DeadConflict, Open: 1}},
 	}
 }
 
@@ -57,9 +57,9 @@ func someGauges() ledger.Gauges {
 func TestReadingFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		set := reading(t, func(_ context.Context, n int) (ledger.Gauges, error) {
+		set := reading(t, func(_ context.Context, n int) (reader.Gauges, error) {
 			if n > 2 {
-				return ledger.Gauges{}, errors.New("away")
+				return reader.Gauges{}, errors.New("away")
 			}
 			return someGauges(), nil
 		})
@@ -90,10 +90,10 @@ func TestScrapeDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Int64
-		set := reading(t, func(ctx context.Context, _ int) (ledger.Gauges, error) {
+		set := reading(t, func(ctx context.Context, _ int) (reader.Gauges, error) {
 			<-ctx.Done()
 			ended.Add(1)
-			return ledger.Gauges{}, ctx.Err()
+			return reader.Gauges{}, ctx.Err()
 		})
 		time.Sleep(2 * time.Second)
 		begun := time.Now()
@@ -118,18 +118,18 @@ func TestScrapeDoesNotWait(t *testing.T) {
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var held atomic.Pointer[[]ledger.Holder]
-		held.Store(new([]ledger.Holder))
-		set := reading(t, func(context.Context, int) (ledger.Gauges, error) { return ledger.Gauges{Holders: *held.Load()}, nil })
+		var held atomic.Pointer[[]reader.Holder]
+		held.Store(new([]reader.Holder))
+		set := reading(t, func(context.Context, int) (reader.Gauges, error) { return reader.Gauges{Holders: *held.Load()}, nil })
 		time.Sleep(time.Second) // readings are at 0, 5, 10 s and so on
 		for n, step := range []struct {
-			holders []ledger.Holder
+			holders []reader.Holder
 			want    float64 // after two readings
 		}{
-			{[]ledger.Holder{{Holder: "session 1", XID: "700"}}, 5},
-			{[]ledger.Holder{{Holder: "session 1", XID: "700"}}, 15},
-			{[]ledger.Holder{{Holder: "session 1", XID: "701"}}, 5},
-			{[]ledger.Holder{{Holder: "prepared x", XID: "9", Known: time.Hour}, {Holder: "session 1", XID: "701"}}, 3605},
+			{[]reader.Holder{{Holder: "session 1", XID: "700"}}, 5},
+			{[]reader.Holder{{Holder: "session 1", XID: "700"}}, 15},
+			{[]reader.Holder{{Holder: "session 1", XID: "701"}}, 5},
+			{[]reader.Holder{{Holder: "prepared x", XID: "9", Known: time.Hour}, {Holder: "session 1", XID: "701"}}, 3605},
 			{nil, 0},
 		} {
 			held.Store(&step.holders)

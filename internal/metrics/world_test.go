@@ -22,6 +22,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/metrics"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -63,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	budget.ClaimTimeout, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
 	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	var _ callback.Observer = set.Callbacks([]string{celltest.Bank})
 	var _ api.Observer = set.API()
 	var _ webhook.Observer = set.Webhooks(webhook.File{Endpoints: []webhook.Endpoint{{ID: "shop"}}})
-	reader, err := ledger.OpenReader(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 1})
+	reader, err := reader.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +106,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) executor(login string) *ledger.Executor {
+func (w *world) executor(login string) *executor.Executor {
 	w.t.Helper()
-	one, err := ledger.OpenExecutor(w.t.Context(), ledger.Config{URL: w.cell.URL(login), Cell: w.cell.Schema})
+	one, err := executor.Open(w.t.Context(), ledger.Config{URL: w.cell.URL(login), Cell: w.cell.Schema})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -115,7 +118,7 @@ func (w *world) executor(login string) *ledger.Executor {
 
 func (w *world) enqueue(n int) {
 	w.t.Helper()
-	ingest, err := ledger.OpenIngest(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema})
+	ingest, err := ingest.Open(w.t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema})
 	if err != nil {
 		w.t.Fatal(err)
 	}

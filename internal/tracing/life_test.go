@@ -25,6 +25,9 @@ import (
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -46,7 +49,7 @@ type world struct {
 	spans  *tracetest.InMemoryExporter
 	traces *export.Traces
 	bank   *simrail.Bank
-	ingest *ledger.Ingest
+	ingest *ingest.Ingest
 	log    *slog.Logger
 }
 
@@ -71,30 +74,30 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	readers, err := simrail.Callbacks(file)
 	w.must(err)
-	reports, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
+	reports, err := callbacks.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Callbacks), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
 	w.must(err)
 	t.Cleanup(reports.Close)
 	receiver, err := callback.NewReceiver(readers, reports, "callbacks-1", 5*time.Second, nil, w.log)
 	w.must(err)
 	receiver.Tracer = w.traces.Tracer()
 	receiver.Register(mux)
-	w.ingest, err = ledger.OpenIngest(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
+	w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.cell.URL(celltest.Ingest), Cell: w.cell.Schema, Tracer: w.traces.Postgres()})
 	w.must(err)
 	t.Cleanup(w.ingest.Close)
 	w.relay(store, file)
 	return w
 }
 
-func (w *world) executor() *ledger.Executor {
+func (w *world) executor() *executor.Executor {
 	w.t.Helper()
-	store, err := ledger.OpenExecutor(w.t.Context(), ledger.Config{
+	store, err := executor.Open(w.t.Context(), ledger.Config{
 		URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, MaxConns: 8, Tracer: w.traces.Postgres()})
 	w.must(err)
 	w.t.Cleanup(store.Close)
 	return store
 }
 
-func (w *world) relay(store *ledger.Executor, file railconfig.File) {
+func (w *world) relay(store *executor.Executor, file railconfig.File) {
 	w.t.Helper()
 	open := func(profile rails.Profile) (rails.Rail, error) {
 		if profile.RailType != shape.RailType() {
@@ -102,7 +105,7 @@ func (w *world) relay(store *ledger.Executor, file railconfig.File) {
 		}
 		return railconfig.Open(file.Rails[0], profile)
 	}
-	bell, err := ledger.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
+	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
 	w.must(err)
 	one, err := relayer.New(relayer.Config{
 		WorkerID: "relayer-1", Poll: 50 * time.Millisecond,

@@ -2,7 +2,7 @@
 -- follows for those that were appended. An outcome whose number is taken is not appended; it is
 -- LATE, and takes the slow path, record_late_outcome.
 --
--- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/columns.go defines, as arrays
+-- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/internal/store/columns.go defines, as arrays
 --
 -- One worker may answer two claims of one instruction at once, an old one that was recovered from
 -- it and the one that followed. What follows therefore depends on the row that was appended,

@@ -7,7 +7,7 @@
 -- errors: 23505 if the number of one is taken, or its instruction's execution is
 -- recorded already. Nothing has happened then: record.sql tells which ones are late.
 --
--- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/columns.go defines, as arrays
+-- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/internal/store/columns.go defines, as arrays
 --
 -- The claims in flight are deleted here if every answer was appended; otherwise the caller closes
 -- them one by one.

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/internal/httpclient"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
@@ -51,7 +51,7 @@ func newCallers(ctx context.Context, w *world) (*callers, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	make1 := func(participant string, n int) (*caller, error) {
-		token, _, err := ledger.CreateToken(ctx, conn, migrations.DefaultCell, ledger.NewToken{
+		token, _, err := operator.CreateToken(ctx, conn, migrations.DefaultCell, operator.NewToken{
 			Name: participant, Participants: []string{participant}, Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead, outbox.VerbCancel},
 			ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "a run of make api",
 		})

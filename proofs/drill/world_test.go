@@ -20,6 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/install"
 	"github.com/railhead-pay/railhead/internal/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
@@ -70,7 +71,7 @@ type world struct {
 	dir       string
 	server    *pgserver.Server
 	banks     map[string]*railsim.Bank
-	ingest    *ledger.Ingest
+	ingest    *ingest.Ingest
 	statement string
 	terminals map[string]*terminal
 }
@@ -102,7 +103,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.openBanks()
 	w.openTerminals(w.build())
-	if w.ingest, err = ledger.OpenIngest(t.Context(), ledger.Config{URL: w.url("railhead_ingest_login"), Cell: "railhead"}); err != nil {
+	if w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.url("railhead_ingest_login"), Cell: "railhead"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.ingest.Close)

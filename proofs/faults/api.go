@@ -10,6 +10,8 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/httpclient"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -43,13 +45,13 @@ func (w *World) admit(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	made := ledger.NewToken{
+	made := operator.NewToken{
 		Name: "callers", Verbs: []string{outbox.VerbEnqueue, outbox.VerbRead}, ExpiresAt: time.Now().Add(24 * time.Hour), Reason: "fault run",
 	}
 	for n := range w.Options.Participants {
 		made.Participants = append(made.Participants, participantID(n))
 	}
-	w.token, _, err = ledger.CreateToken(ctx, conn.Conn(), cell, made)
+	w.token, _, err = operator.CreateToken(ctx, conn.Conn(), cell, made)
 	return err
 }
 
@@ -156,7 +158,7 @@ func crashUnderAPI(ctx context.Context, w *World) error {
 // under a key and over HTTP under the same one is known under two: the registry has a
 // digest of the second. One of them goes in, and the other door refuses.
 func bothDoors(ctx context.Context, w *World) error {
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: w.url(loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: fifty / 2})
+	ingest, err := ingest.Open(ctx, ledger.Config{URL: w.url(loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: fifty / 2})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -92,7 +93,7 @@ func (c Caller) Run(ctx context.Context) error {
 			return over.Enqueue(ctx, o.instruction())
 		}), journal.Close())
 	}
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller", MaxConns: int32(c.Callers)})
+	ingest, err := ingest.Open(ctx, ledger.Config{URL: c.URL, Cell: c.Cell, Name: "railhead-caller", MaxConns: int32(c.Callers)})
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (c Caller) enqueue(ctx context.Context, call enqueueCall, journal *Journal,
 }
 
 // enqueueTogether tries a plan as one batch, as often as enqueue tries an instruction.
-func (c Caller) enqueueTogether(ctx context.Context, ingest *ledger.Ingest, journal *Journal, orders []order) error {
+func (c Caller) enqueueTogether(ctx context.Context, ingest *ingest.Ingest, journal *Journal, orders []order) error {
 	all := make([]payment.Instruction, len(orders))
 	for n, o := range orders {
 		all[n] = o.instruction()
@@ -200,7 +201,7 @@ func (c Caller) enqueueTogether(ctx context.Context, ingest *ledger.Ingest, jour
 	return nil
 }
 
-func (c Caller) callTogether(ctx context.Context, ingest *ledger.Ingest, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
+func (c Caller) callTogether(ctx context.Context, ingest *ingest.Ingest, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()
 	return ingest.EnqueueBatch(ctx, all)
@@ -208,7 +209,7 @@ func (c Caller) callTogether(ctx context.Context, ingest *ledger.Ingest, all []p
 
 // call enqueues in a transaction of the caller's own, as an ingest API does
 // whose own row has to stand or fall with the instruction.
-func (c Caller) call(ctx context.Context, ingest *ledger.Ingest, o order) (payment.Receipt, error) {
+func (c Caller) call(ctx context.Context, ingest *ingest.Ingest, o order) (payment.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallWithin)
 	defer cancel()
 	var receipt payment.Receipt

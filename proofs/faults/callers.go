@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -27,7 +28,7 @@ const fifty = 50
 var isolations = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
 
 func fiftyCallers(ctx context.Context, w *World) error {
-	ingest, err := ledger.OpenIngest(ctx, ledger.Config{
+	ingest, err := ingest.Open(ctx, ledger.Config{
 		URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: fifty,
 	})
 	if err != nil {
@@ -54,7 +55,7 @@ func fiftyCallers(ctx context.Context, w *World) error {
 	return nil
 }
 
-func (w *World) repeat(ctx context.Context, ingest *ledger.Ingest, journal *Journal, one order, lookFirst bool) error {
+func (w *World) repeat(ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, lookFirst bool) error {
 	looked, call := make(chan error, fifty), make(chan struct{})
 	results := make(chan error, fifty)
 	var callers sync.WaitGroup
@@ -88,7 +89,7 @@ func (w *World) repeat(ctx context.Context, ingest *ledger.Ingest, journal *Jour
 
 // first enqueues apart from the fifty and waits until it is dispatched.
 func (w *World) first(ctx context.Context, journal *Journal, one order) error {
-	conn, err := ledger.OpenIngest(ctx, ledger.Config{URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: 1})
+	conn, err := ingest.Open(ctx, ledger.Config{URL: w.Lane.Server.URL(w.database, loginIngest), Cell: cell, Name: "railhead-caller", MaxConns: 1})
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func acknowledged(journal *Journal, one order, receipt payment.Receipt, isolatio
 }
 
 // repeatOnce opens a transaction, takes its snapshot, and enqueues when told to.
-func repeatOnce(ctx context.Context, ingest *ledger.Ingest, journal *Journal, one order, level pgx.TxIsoLevel, looked chan<- error, call <-chan struct{}) error {
+func repeatOnce(ctx context.Context, ingest *ingest.Ingest, journal *Journal, one order, level pgx.TxIsoLevel, looked chan<- error, call <-chan struct{}) error {
 	told := false
 	tell := func(err error) {
 		if !told {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 )
 
@@ -22,7 +22,7 @@ func (w *world) act(ctx context.Context, p *life, s step) (err error) {
 	case doReplay:
 		err = w.replay(ctx, p)
 	case doClose:
-		_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+		_, err = w.operator.TriageDeadLetter(ctx, p.id, operator.Close, "a proof")
 	case doResolve:
 		err = w.resolve(ctx, p, s.executed)
 	default:
@@ -53,7 +53,7 @@ func (w *world) replay(ctx context.Context, p *life) error {
 func (w *world) resolve(ctx context.Context, p *life, wasExecuted bool) error {
 	var err error
 	if wasExecuted {
-		_, err = w.operator.ResolvePayment(ctx, p.id, ledger.Evidence{
+		_, err = w.operator.ResolvePayment(ctx, p.id, operator.Evidence{
 			Executed: true, RailReference: p.named(referenceA), Date: time.Now(), Document: "statement", Reason: "a proof",
 		})
 	} else {
@@ -126,10 +126,10 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 			err = w.replay(ctx, p)
 		}
 		if errors.Is(err, outbox.ErrNotAllowed) {
-			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+			_, err = w.operator.TriageDeadLetter(ctx, p.id, operator.Close, "a proof")
 		}
 	case letter == "TAMPERED" && p.view.state == "DISPATCHED":
-		_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Close, "a proof")
+		_, err = w.operator.TriageDeadLetter(ctx, p.id, operator.Close, "a proof")
 	case letter == "UNCLAIMABLE" && !p.view.waitsUnknown:
 		err = w.replay(ctx, p)
 	default:
@@ -142,7 +142,7 @@ func (w *world) end(ctx context.Context, p *life, even bool) (err error) {
 		}
 		if errors.Is(err, outbox.ErrNotAllowed) && wasExecuted && strings.Contains(err.Error(), "revoked it") {
 			// The books are put right elsewhere, and the conflict stays.
-			_, err = w.operator.TriageDeadLetter(ctx, p.id, ledger.Escalate, "a proof")
+			_, err = w.operator.TriageDeadLetter(ctx, p.id, operator.Escalate, "a proof")
 			p.escalated = true
 		}
 	}

@@ -22,6 +22,10 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/proofs/twin"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"
@@ -34,11 +38,11 @@ import (
 type world struct {
 	t         *testing.T
 	cell      *celltest.Cell
-	ingest    *ledger.Ingest
-	executor  *ledger.Executor
+	ingest    *ingest.Ingest
+	executor  *executor.Executor
 	slow      *twin.Recorder // by the executor
 	reports   reporter
-	operator  *ledger.Operator
+	operator  *operator.Operator
 	looker    *pgxpool.Pool // a superuser, who looks, and makes time pass
 	callbacks http.Handler
 	rails     []rail
@@ -46,7 +50,7 @@ type world struct {
 
 // reporter is the callbacks' ledger, whose reports are held to the rule as well.
 type reporter struct {
-	*ledger.Callbacks
+	*callbacks.Callbacks
 	slow *twin.Recorder
 }
 
@@ -64,16 +68,16 @@ func newWorld(t *testing.T) *world {
 		return ledger.Config{URL: w.cell.URL(login), Cell: w.cell.Schema, MaxConns: lanes + 1}
 	}
 	var err error
-	w.ingest, err = ledger.OpenIngest(t.Context(), config(celltest.Ingest))
+	w.ingest, err = ingest.Open(t.Context(), config(celltest.Ingest))
 	w.must(err)
 	t.Cleanup(w.ingest.Close)
-	w.executor, err = ledger.OpenExecutor(t.Context(), config(celltest.Relayer))
+	w.executor, err = executor.Open(t.Context(), config(celltest.Relayer))
 	w.must(err)
 	t.Cleanup(w.executor.Close)
-	w.reports.Callbacks, err = ledger.OpenCallbacks(t.Context(), config(celltest.Callbacks))
+	w.reports.Callbacks, err = callbacks.Open(t.Context(), config(celltest.Callbacks))
 	w.must(err)
 	t.Cleanup(w.reports.Close)
-	w.operator, err = ledger.OpenOperator(t.Context(), config(celltest.Operator))
+	w.operator, err = operator.Open(t.Context(), config(celltest.Operator))
 	w.must(err)
 	t.Cleanup(w.operator.Close)
 	w.looker = w.cell.Pool(t, "")

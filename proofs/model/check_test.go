@@ -15,6 +15,10 @@ import (
 	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -71,19 +75,19 @@ func install(t *testing.T) *installation {
 	cell := celltest.New(t)
 	i := &installation{cell: cell}
 	var err error
-	if i.ingest, err = ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema}); err != nil {
+	if i.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.ingest.Close)
-	if i.executor, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema}); err != nil {
+	if i.executor, err = executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.executor.Close)
-	if i.reports, err = ledger.OpenCallbacks(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema}); err != nil {
+	if i.reports, err = callbacks.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Callbacks), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.reports.Close)
-	if i.operator, err = ledger.OpenOperator(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema}); err != nil {
+	if i.operator, err = operator.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.operator.Close)

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -196,7 +196,7 @@ func (w *world) askAbout(t *rapid.T) {
 func (w *world) resolve(t *rapid.T) {
 	one := w.pick(t, func(i *instruction) bool { return i.letter != "" && !w.onItsWay(i) })
 	executed := one.rail.executed > 0
-	evidence := ledger.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof", RailSilent: !executed}
+	evidence := operator.Evidence{Executed: executed, Date: time.Now(), Document: "statement", Reason: "a proof", RailSilent: !executed}
 	want, reference, result := payment.Failed, "", payment.ResultRefused
 	switch {
 	case executed:

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 )
@@ -191,7 +191,7 @@ func (w *world) accept(t *rapid.T) {
 			continue
 		}
 		reference := one.rail.reference(payment.ResultExecuted)
-		_, err := w.operator.ResolvePayment(w.ctx(), one.id, ledger.Evidence{
+		_, err := w.operator.ResolvePayment(w.ctx(), one.id, operator.Evidence{
 			Executed: true, RailReference: reference, Date: time.Now(), Document: "statement", Reason: "a proof",
 		})
 		must(t, err)

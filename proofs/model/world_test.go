@@ -9,7 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -32,10 +35,10 @@ const asked = `{"intervals": ["1s"], "max": 6, "not_found": "NOT_EXECUTED", "not
 // installation is the cell that all histories of a test share.
 type installation struct {
 	cell     *celltest.Cell
-	ingest   *ledger.Ingest
-	executor *ledger.Executor
-	reports  *ledger.Callbacks
-	operator *ledger.Operator
+	ingest   *ingest.Ingest
+	executor *executor.Executor
+	reports  *callbacks.Callbacks
+	operator *operator.Operator
 	looker   *pgx.Conn // a superuser, who looks
 	rails    atomic.Int64
 }

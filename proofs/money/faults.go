@@ -17,7 +17,7 @@ func faultsOf(shape simrail.Shape, share float64) []railsim.Fault {
 	rules := spread(share, payments())
 	if shape.Provisional() {
 		rules = append(rules, spread(share, settlements())...)
-		rules = append(rules, spread(share, callbacks())...)
+		rules = append(rules, spread(share, callbackFaults())...)
 	}
 	if shape.Asked() {
 		rules = append(rules, spread(share, inquiries(shape))...)
@@ -77,7 +77,7 @@ func settlements() []railsim.Fault {
 	return []railsim.Fault{{Kind: railsim.DelaySettle, DelayMS: 700}, {Kind: railsim.RefuseSettle, Code: "AC04"}}
 }
 
-func callbacks() []railsim.Fault {
+func callbackFaults() []railsim.Fault {
 	return []railsim.Fault{
 		{Kind: railsim.CallbackLate, DelayMS: 1000}, {Kind: railsim.CallbackNever}, {Kind: railsim.CallbackDuplicate, Times: 2},
 		{Kind: railsim.CallbackConflict}, {Kind: railsim.CallbackWrongReference}, {Kind: railsim.CallbackBadSignature},

@@ -11,6 +11,11 @@ import (
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -24,9 +29,9 @@ type world struct {
 	db       Database
 	banks    []*simrail.Bank
 	rails    map[string]railconfig.RailConfig
-	ingest   *ledger.Ingest
-	reader   *ledger.Reader
-	operator *ledger.Operator
+	ingest   *ingest.Ingest
+	reader   *reader.Reader
+	operator *operator.Operator
 	enqueued map[payment.ID]enqueued // every instruction of the run
 
 	running []func() error // in the order of their start
@@ -64,23 +69,23 @@ func (w *world) config(login, name string, conns int32) ledger.Config {
 }
 
 func (w *world) openLedgers(ctx context.Context) (err error) {
-	if w.ingest, err = ledger.OpenIngest(ctx, w.config(w.db.Ingest, "money-ingest", 2)); err != nil {
+	if w.ingest, err = ingest.Open(ctx, w.config(w.db.Ingest, "money-ingest", 2)); err != nil {
 		return err
 	}
 	w.closeLater(w.ingest.Close)
-	if w.reader, err = ledger.OpenReader(ctx, w.config(w.db.Reader, "money-reader", 2)); err != nil {
+	if w.reader, err = reader.Open(ctx, w.config(w.db.Reader, "money-reader", 2)); err != nil {
 		return err
 	}
 	w.closeLater(w.reader.Close)
-	if w.operator, err = ledger.OpenOperator(ctx, w.config(w.db.Operator, "money-operator", 2)); err != nil {
+	if w.operator, err = operator.Open(ctx, w.config(w.db.Operator, "money-operator", 2)); err != nil {
 		return err
 	}
 	w.closeLater(w.operator.Close)
 	return nil
 }
 
-func (w *world) executor(ctx context.Context, login, name string, conns int32) (*ledger.Executor, error) {
-	store, err := ledger.OpenExecutor(ctx, w.config(login, name, conns))
+func (w *world) executor(ctx context.Context, login, name string, conns int32) (*executor.Executor, error) {
+	store, err := executor.Open(ctx, w.config(login, name, conns))
 	if err == nil {
 		w.closeLater(store.Close)
 	}
@@ -146,7 +151,7 @@ func (w *world) startReceiver(ctx context.Context, listener net.Listener) error 
 	if err != nil || len(readers) == 0 {
 		return err
 	}
-	store, err := ledger.OpenCallbacks(ctx, w.config(w.db.Callbacks, "money-callbacks", callback.Recordings+2))
+	store, err := callbacks.Open(ctx, w.config(w.db.Callbacks, "money-callbacks", callback.Recordings+2))
 	if err != nil {
 		return err
 	}
@@ -182,7 +187,7 @@ func (w *world) startWorkers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		bell, err := ledger.NewBell(w.config(w.db.Relayer, "money-bell", 1), store, w.Log)
+		bell, err := executor.NewBell(w.config(w.db.Relayer, "money-bell", 1), store, w.Log)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/simrail"
-	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -176,7 +176,7 @@ func (s *stage) compareBanks(all []cell) {
 // fails, and about nothing else.
 func (s *stage) compareLetters(all []cell) {
 	s.t.Helper()
-	letters, err := s.reader.DeadLetters(s.t.Context(), ledger.LetterFilter{Limit: ledger.LettersMax})
+	letters, err := s.reader.DeadLetters(s.t.Context(), reader.LetterFilter{Limit: reader.LettersMax})
 	s.must(err)
 	open := make(map[string]payment.DeadReason)
 	for _, letter := range letters {

@@ -18,6 +18,11 @@ import (
 	"github.com/railhead-pay/railhead/internal/pgtest"
 	"github.com/railhead-pay/railhead/internal/simrail"
 	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/callbacks"
+	"github.com/railhead-pay/railhead/ledger/executor"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/ledger/operator"
+	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
@@ -47,8 +52,8 @@ type stage struct {
 	banks   map[simrail.Shape]*simrail.Bank
 	rails   map[string]railconfig.RailConfig
 	meddler *meddler
-	store   *ledger.Executor
-	reader  *ledger.Reader
+	store   *executor.Executor
+	reader  *reader.Reader
 	log     *slog.Logger
 }
 
@@ -79,16 +84,16 @@ func newStage(t *testing.T, all []cell, speed simrail.Speed) *stage {
 	for _, rail := range file.Rails {
 		s.rails[rail.RailType] = rail
 	}
-	s.store, err = ledger.OpenExecutor(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema, MaxConns: 10})
+	s.store, err = executor.Open(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema, MaxConns: 10})
 	s.must(err)
 	t.Cleanup(s.store.Close)
-	s.reader, err = ledger.OpenReader(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Readonly), Cell: s.cell.Schema})
+	s.reader, err = reader.Open(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Readonly), Cell: s.cell.Schema})
 	s.must(err)
 	t.Cleanup(s.reader.Close)
 	readers, err := simrail.Callbacks(file)
 	s.must(err)
 	if len(readers) > 0 {
-		reports, err := ledger.OpenCallbacks(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Callbacks), Cell: s.cell.Schema})
+		reports, err := callbacks.Open(t.Context(), ledger.Config{URL: s.cell.URL(celltest.Callbacks), Cell: s.cell.Schema})
 		s.must(err)
 		t.Cleanup(reports.Close)
 		taker, err := callback.NewReceiver(readers, reports, "callbacks-1", 5*time.Second, nil, s.log)
@@ -116,7 +121,7 @@ func (s *stage) faults(all []cell) {
 // enqueue takes an instruction for each cell and returns the ids by name.
 func (s *stage) enqueue(all []cell) map[string]payment.ID {
 	s.t.Helper()
-	ingest, err := ledger.OpenIngest(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Ingest), Cell: s.cell.Schema})
+	ingest, err := ingest.Open(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Ingest), Cell: s.cell.Schema})
 	s.must(err)
 	defer ingest.Close()
 	batch := make([]payment.Instruction, 0, len(all))
@@ -153,7 +158,7 @@ func (s *stage) open(profile rails.Profile) (rails.Rail, error) {
 // relay runs a relayer until stop is called or the test ends.
 func (s *stage) relay(store relayer.Store) (stop func()) {
 	s.t.Helper()
-	bell, err := ledger.NewBell(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
+	bell, err := executor.NewBell(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
 	s.must(err)
 	config := relayer.Config{
 		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond,
@@ -190,7 +195,7 @@ func (s *stage) background(what string, run func(context.Context) error) (stop f
 // resume does what a person does about a rail that was paused because it refused
 // us as a whole, as soon as it is paused.
 func (s *stage) resume() {
-	operator, err := ledger.OpenOperator(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Operator), Cell: s.cell.Schema})
+	operator, err := operator.Open(s.t.Context(), ledger.Config{URL: s.cell.URL(celltest.Operator), Cell: s.cell.Schema})
 	s.must(err)
 	s.t.Cleanup(operator.Close)
 	s.background("operator", func(ctx context.Context) error {

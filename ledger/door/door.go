@@ -1,0 +1,202 @@
+// Package door is the ledger of the HTTP API: it does for the bearer of a token what ingest
+// does for a login, as a member of railhead_api.
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/await"
+	"github.com/railhead-pay/railhead/ledger/internal/enqueue"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Door takes instructions of callers over HTTP and says what became of them, as a member
+// of railhead_api. It may execute functions that ask for a digest of a token, and reaches
+// no table: each call does what the token that the caller has shown is for, and no more.
+//
+// A call by a token that is not in force is outbox.ErrToken, and one that is not for the
+// act or the participant outbox.ErrForbidden.
+type Door struct {
+	db       *store.DB
+	outcomes *await.Outcomes
+	sender   sender
+	gatherer *enqueue.Gatherer
+}
+
+// sender sends what callers of Enqueue have asked for.
+type sender struct{ db *store.DB }
+
+// Open connects lazily: it succeeds while the server is away.
+func Open(ctx context.Context, config ledger.Config) (*Door, error) {
+	db, err := store.Open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{db: db, sender: sender{db}, outcomes: await.NewOutcomes(db)}
+	d.gatherer = enqueue.NewGatherer(d.sender, int(db.Pool.Config().MaxConns))
+	return d, nil
+}
+
+// Close ends every connection.
+func (d *Door) Close() {
+	d.outcomes.Close()
+	d.db.Pool.Close()
+}
+
+// Gathering says what Enqueue has sent together, and what waits.
+func (d *Door) Gathering() ledger.Gathering { return d.gatherer.Stats() }
+
+// Token says what a token is for, whether it is in force or not. None is outbox.ErrToken.
+func (d *Door) Token(ctx context.Context, digest [32]byte) (outbox.Token, error) {
+	var t outbox.Token
+	var quota pgtype.Int4
+	err := d.db.Pool.QueryRow(ctx, d.db.SQL["door_token"], digest[:]).
+		Scan(&t.ID, &t.Name, &t.Participants, &t.Verbs, &t.ExpiresAt, &quota, &t.Certificate, &t.InForce)
+	t.RequestsPerMinute = int(quota.Int32)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return outbox.Token{}, outbox.ErrToken
+	}
+	if err != nil {
+		return outbox.Token{}, fmt.Errorf("asking what a token is for: %w", err)
+	}
+	return t, nil
+}
+
+// Enqueue is Ingest.Enqueue for an instruction of one of the bearer's participants. The
+// registry has a digest of its idempotency key, under its participant; the caller's own is
+// kept along with it, and so are the token and the principal that the call is made for.
+func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error) {
+	a, err := enqueue.Arrive(ctx, in.Instruction)
+	var receipt payment.Receipt
+	if err == nil {
+		a.Bearer, a.Behalf = who, in.OnBehalfOf
+		receipt, err = d.gatherer.Enqueue(ctx, a)
+	}
+	if err != nil {
+		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
+	}
+	return receipt, nil
+}
+
+// EnqueueBatch takes many instructions of the bearer's participants, at most the cell's
+// batch_items_max, and returns one result for each in the same order. Each is refused for
+// itself. After an error some may have gone in: the same call may be repeated.
+func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
+	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
+	for n, in := range all {
+		item, err := enqueue.Arrive(ctx, in.Instruction)
+		if err != nil {
+			b.Results[n].Fault = enqueue.FaultOf(err)
+			continue
+		}
+		item.Bearer, item.Behalf = who, in.OnBehalfOf
+		b.Items, b.From = append(b.Items, item), append(b.From, n)
+	}
+	stored, err := d.send(ctx, b.Items, b.From, b.Results)
+	switch {
+	case err == nil:
+		return b.Results, nil
+	case stored && !errors.Is(err, outbox.ErrCommitUnknown):
+		// What is said of the part that failed does not hold for all.
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest met: %v", len(all), outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose
+	default:
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), store.Refusal(err))
+	}
+}
+
+// send sends a batch, by halves where the server can't read one of it. It reports whether a
+// part was sent that is stored.
+func (d *Door) send(ctx context.Context, items []enqueue.Arriving, from []int, results []outbox.ReceiptOrFault) (stored bool, err error) {
+	if len(items) == 0 {
+		return false, nil
+	}
+	answers, err := d.sender.EnqueueArrays(ctx, true, func() []enqueue.Arriving { return items })
+	switch {
+	case err == nil:
+		for n, answer := range answers {
+			results[from[n]] = answer
+		}
+		return true, nil
+	case !enqueue.Unreadable(err):
+		return false, err
+	case len(items) == 1:
+		results[from[0]].Fault = enqueue.FaultOf(store.Refusal(err))
+		return false, nil
+	}
+	half := len(items) / 2
+	if stored, err = d.send(ctx, items[:half], from[:half], results); err != nil {
+		return stored, err
+	}
+	also, err := d.send(ctx, items[half:], from[half:], results)
+	return stored || also, err
+}
+
+// EnqueueAlone sends one, waiting for its participant.
+func (s sender) EnqueueAlone(ctx context.Context, a enqueue.Arriving, departs func() bool) (payment.Receipt, error) {
+	left := false
+	answers, err := s.EnqueueArrays(ctx, true, func() []enqueue.Arriving {
+		if left = !departs(); left {
+			return nil
+		}
+		return []enqueue.Arriving{a}
+	})
+	switch {
+	case err != nil:
+		return payment.Receipt{}, store.Refusal(err)
+	case left:
+		return payment.Receipt{}, enqueue.ErrLeft
+	case answers[0].Fault != nil:
+		return payment.Receipt{}, answers[0].Fault
+	default:
+		return answers[0].Receipt, nil
+	}
+}
+
+// EnqueueArrays sends several in a transaction of their own, each item by the token of its
+// bearer.
+func (s sender) EnqueueArrays(ctx context.Context, waits bool, depart func() []enqueue.Arriving) ([]outbox.ReceiptOrFault, error) {
+	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Arriving) (pgx.Rows, error) {
+		tokens, certificates, behalf := make([][]byte, len(items)), make([][]byte, len(items)), make([]pgtype.Text, len(items))
+		for n := range items {
+			tokens[n], certificates[n], behalf[n] = items[n].Bearer.Token[:], items[n].Bearer.Certificate, store.Text(items[n].Behalf)
+		}
+		arguments := append([]any{tokens, certificates}, enqueue.ArgumentsOf(items)...)
+		return conn.Query(ctx, s.db.SQL["door_enqueue"], append(arguments, behalf, waits)...)
+	})
+}
+
+// CheckKeys refuses a cell that allows second keys, with outbox.ErrSecondKeys: there the
+// same key by SQL and over HTTP would be two payments.
+func (d *Door) CheckKeys(ctx context.Context) error {
+	none, texts, moments := [][]byte{}, []string{}, []pgtype.Timestamptz{}
+	_, err := d.db.Pool.Exec(ctx, d.db.SQL["door_enqueue"], none, none, texts, texts, texts, texts, texts, moments, moments, []int32{}, texts, []bool{}, texts, false)
+	if err != nil {
+		return fmt.Errorf("asking whether the cell allows second keys: %w", store.Refusal(err))
+	}
+	return nil
+}
+
+// NoteUses adds to the counters of tokens in the database.
+func (d *Door) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []int64) error {
+	digests := make([][]byte, len(tokens))
+	for n := range tokens {
+		digests[n] = tokens[n][:]
+	}
+	if _, err := d.db.Pool.Exec(ctx, d.db.SQL["door_note_uses"], digests, uses, refused); err != nil {
+		return fmt.Errorf("noting the uses of %d tokens: %w", len(tokens), err)
+	}
+	return nil
+}
+
+// Heartbeat is Executor.Heartbeat, for beats of kind "ingest" alone. It vouches for nothing.
+func (d *Door) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
+	return d.db.BeatWithoutMemory(ctx, "door_heartbeat", beat)
+}

@@ -1,0 +1,106 @@
+package door
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/await"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Status says what became of an instruction. One that is not there, or another
+// participant's, is outbox.ErrNotFound.
+func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
+	found, err := d.payments(ctx, "door_payments", who.Token[:], who.Certificate, []pgtype.UUID{store.UUID(id)})
+	switch {
+	case err != nil:
+		return outbox.Tracked{}, fmt.Errorf("asking for the status of %s: %w", id, err)
+	case len(found) == 0:
+		return outbox.Tracked{}, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
+	default:
+		return found[0], nil
+	}
+}
+
+// Await waits until an instruction rests, as Ingest.Await does. All that wait share one
+// session that hears outcomes.
+func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
+	last, err := d.Status(ctx, who, id)
+	if err != nil || last.Rests() {
+		return last, err
+	}
+	_, err = d.outcomes.Await(ctx, last.Status, func(ctx context.Context) (payment.Status, error) {
+		next, err := d.Status(ctx, who, id)
+		if err == nil {
+			last = next
+		}
+		return next.Status, err
+	})
+	return last, err
+}
+
+// List shows instructions of one participant in the order of their numbers.
+func (d *Door) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
+	found, err := d.payments(ctx, "door_list", who.Token[:], who.Certificate, page.ParticipantID, page.After, page.Most,
+		store.Text(page.InstructionID), store.Text(page.IdempotencyKey))
+	if err != nil {
+		return nil, fmt.Errorf("listing instructions: %w", err)
+	}
+	return found, nil
+}
+
+func (d *Door) payments(ctx context.Context, statement string, arguments ...any) ([]outbox.Tracked, error) {
+	rows, err := d.db.Pool.Query(ctx, d.db.SQL[statement], arguments...)
+	if err != nil {
+		return nil, store.Refusal(err)
+	}
+	var found []outbox.Tracked
+	var instruction, participant, key, behalf pgtype.Text
+	err = await.EachStatus(rows, func(_ int, status payment.Status) {
+		found = append(found, outbox.Tracked{
+			Status: status, InstructionID: instruction.String, ParticipantID: participant.String, IdempotencyKey: key.String, OnBehalfOf: behalf.String,
+		})
+	}, &instruction, &participant, &key, &behalf)
+	return found, store.Refusal(err)
+}
+
+// Attempts shows the rows of the archive about an instruction, from the one after that
+// number, at most so many.
+func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error) {
+	rows, err := d.db.Pool.Query(ctx, d.db.SQL["door_attempts"], who.Token[:], who.Certificate, store.UUID(id), after, most)
+	if err != nil {
+		return nil, fmt.Errorf("attempts of %s: %w", id, store.Refusal(err))
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.ArchiveRow, error) {
+		var a outbox.ArchiveRow
+		var claimed, completed pgtype.Timestamptz
+		var answers, latency pgtype.Int4
+		var result, reference, railCode, errorCode pgtype.Text
+		err := row.Scan(&a.AttemptNo, &a.State, &a.CreatedAt, &claimed, &completed, &answers, &result, &reference, &railCode, &errorCode, &latency)
+		a.ClaimedAt, a.CompletedAt, a.AnswersAttemptNo, a.LatencyMS = store.OrZero(claimed), store.OrZero(completed), int(answers.Int32), int(latency.Int32)
+		a.Result, a.RailReference, a.RailCode, a.ErrorCode = result.String, reference.String, railCode.String, errorCode.String
+		return a, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("attempts of %s: %w", id, store.Refusal(err))
+	}
+	return all, nil
+}
+
+// Cancel ends an instruction that waits and of which no send can have been executed. It
+// is atomic against the claim; where it comes too late, or may have been sent, the error
+// is outbox.ErrNotAllowed.
+func (d *Door) Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error) {
+	err = d.db.Alone(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason).Scan(&attemptNo)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cancelling %s: %w", id, store.Refusal(err))
+	}
+	return attemptNo, nil
+}

@@ -1,0 +1,92 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// StaleClaims reads the claims that are due for repair, oldest first.
+func (e *Executor) StaleClaims(ctx context.Context, query outbox.StaleQuery) ([]outbox.StaleClaim, error) {
+	rails, calls := make([]string, 0, len(query.Calls)), make([]int64, 0, len(query.Calls))
+	for rail, call := range query.Calls {
+		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
+	}
+	b := query.Budget
+	stale, err := store.ReadRows(ctx, e.db, scanStale, e.db.SQL["stale_claims"], b.ClaimTimeout.Milliseconds(), b.HeartbeatStale.Milliseconds(),
+		rails, calls, b.StartWithin.Milliseconds(), query.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for stale claims: %w", err)
+	}
+	return stale, nil
+}
+
+func scanStale(row pgx.CollectableRow) (outbox.StaleClaim, error) {
+	var targets claimTargets
+	var ageMs int64
+	var version pgtype.Int4
+	var found outbox.StaleClaim
+	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID, &version)...); err != nil {
+		return outbox.StaleClaim{}, err
+	}
+	found.Claim, found.Age, found.ProfileVersion = targets.value(), time.Duration(ageMs)*time.Millisecond, int(version.Int32)
+	return found, nil
+}
+
+// Expire ends at most limit instructions that have expired with nothing unknown.
+func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
+	return e.expire(ctx, workerID, limit, nil)
+}
+
+// ExpireOnly ends one, if Expire would.
+func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error) {
+	return e.expire(ctx, workerID, 1, store.UUIDs([]payment.ID{id}))
+}
+
+func (e *Executor) expire(ctx context.Context, workerID string, limit int, only any) ([]payment.ID, error) {
+	ended, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["expire"], workerID, limit, only)
+	if err != nil {
+		return nil, fmt.Errorf("expiring: %w", err)
+	}
+	return ended, nil
+}
+
+// ExpiredIDs names the instructions that Expire takes first.
+func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error) {
+	ids, err := store.ReadRows(ctx, e.db, store.ScanID, e.db.SQL["expired_ids"], limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what has expired: %w", err)
+	}
+	return ids, nil
+}
+
+// EnsurePartitions makes the archive's partitions for the months ahead and
+// returns the names of those it made.
+func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
+	rows, err := e.db.Pool.Query(ctx, e.db.SQL["ensure_partitions"], monthsAhead)
+	if err != nil {
+		return nil, fmt.Errorf("making partitions: %w", err)
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("making partitions: %w", err)
+	}
+	return made, nil
+}
+
+// ForgetHeartbeats removes components that have been silent for so long and hold
+// no claim, at most a thousand of them.
+func (e *Executor) ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error) {
+	tag, err := e.db.Pool.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), 1000)
+	if err != nil {
+		return 0, fmt.Errorf("forgetting heartbeats: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

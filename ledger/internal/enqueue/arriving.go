@@ -1,0 +1,149 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/internal/tracing"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Arriving is an instruction as it is sent. Of in.Payload, which is the caller's, nothing is read after the call.
+type Arriving struct {
+	In      payment.Instruction
+	Payload *string       // nil: none
+	Headers string        // as JSON
+	Bearer  outbox.Bearer // who shows a token, over HTTP
+	Behalf  string        // the principal behind the bearer; empty: none
+}
+
+// Arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
+func Arrive(ctx context.Context, in payment.Instruction) (Arriving, error) {
+	if err := checkPayload(in); err != nil {
+		return Arriving{}, err
+	}
+	a := Arriving{In: in, Headers: "{}"}
+	if in.Payload != nil {
+		a.Payload, a.In.Payload = new(string(in.Payload)), nil
+	}
+	headers := tracing.Carry(ctx, in.Headers)
+	if len(headers) == 0 {
+		return a, nil
+	}
+	text, err := json.Marshal(headers)
+	a.Headers = string(text)
+	return a, err
+}
+
+// checkPayload refuses what the server would read in its own way.
+func checkPayload(in payment.Instruction) error {
+	if in.Payload == nil {
+		return nil // the database says what is missing
+	}
+	if err := payment.CheckJSON(in.Payload); err != nil {
+		return &outbox.Fault{
+			SQLState: outbox.StateInvalid, Message: "payload: " + err.Error(),
+			Hint: "Send one JSON object in which no key is given twice.",
+		}
+	}
+	return nil
+}
+
+// FaultOf is the fault of an instruction that was refused before it was sent.
+func FaultOf(err error) *outbox.Fault {
+	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
+		return fault
+	}
+	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: err.Error()}
+}
+
+// Unreadable reports whether the server refused the text and not an instruction.
+func Unreadable(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && store.Refuses(pgErr.Code) && !strings.HasPrefix(pgErr.Code, "RH")
+}
+
+// ArgumentsOf gives the arguments of the enqueue over arrays.
+func ArgumentsOf(items []Arriving) []any {
+	n := len(items)
+	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)
+	rails, payloads, headers := make([]string, n), make([]*string, n), make([]string, n)
+	notBefore, expiresAt, priorities := make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n), make([]int32, n)
+	once := make([]bool, n)
+	for at, item := range items {
+		in := item.In
+		instructions[at], participants[at], keys[at], rails[at] = in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType
+		payloads[at], notBefore[at], expiresAt[at] = item.Payload, store.Timestamp(in.NotBefore), store.Timestamp(in.ExpiresAt)
+		priorities[at], headers[at], once[at] = int32(in.Priority.Number()), item.Headers, in.SendOnce
+	}
+	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers, once}
+}
+
+// Arrays sends several in a transaction of their own, by the statement that query sends:
+// see Sender.
+func Arrays(ctx context.Context, db *store.DB, depart func() []Arriving,
+	query func(*pgx.Conn, []Arriving) (pgx.Rows, error)) ([]outbox.ReceiptOrFault, error) {
+	var answers []outbox.ReceiptOrFault
+	err := db.Alone(ctx, func(conn *pgx.Conn) error {
+		items := depart()
+		answers = make([]outbox.ReceiptOrFault, len(items))
+		if len(items) == 0 {
+			return nil
+		}
+		rows, err := query(conn, items)
+		if err != nil {
+			return err
+		}
+		seen, err := readAnswers(rows, answers)
+		if err == nil && seen != len(items) {
+			err = fmt.Errorf("%d answers to %d instructions", seen, len(items))
+		}
+		return err
+	})
+	return answers, err
+}
+
+// readAnswers reads a row for each item to its place, and counts them.
+func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
+	var n, seen int
+	var id pgtype.UUID
+	var sequence pgtype.Int8
+	var created pgtype.Timestamptz
+	var state, code, message, hint, field, rule, detail pgtype.Text
+	var replayed pgtype.Bool
+	var differs []string
+	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
+		if n < 1 || n > len(into) {
+			return fmt.Errorf("an answer to item %d of %d", n, len(into))
+		}
+		if !code.Valid && !id.Valid {
+			return fmt.Errorf("no answer to item %d of %d", n, len(into))
+		}
+		seen++
+		if code.Valid {
+			into[n-1] = outbox.ReceiptOrFault{Fault: &outbox.Fault{
+				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
+			}}
+			return nil
+		}
+		into[n-1] = outbox.ReceiptOrFault{Receipt: payment.Receipt{
+			OutboxID: payment.ID(id.Bytes), SequenceID: sequence.Int64, CreatedAt: created.Time,
+			State: state.String, Replayed: replayed.Bool, Differs: slices.Clone(differs),
+		}}
+		return nil
+	})
+	return seen, err
+}
+
+// ErrLeft is of a caller who left before the instruction was sent.
+var ErrLeft = errors.New("the caller left")

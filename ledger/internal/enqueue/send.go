@@ -1,0 +1,263 @@
+package enqueue
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// take takes from the lanes that are ready, one of each in turn. With nothing to take the stream ends.
+func (g *Gatherer) take() (context.Context, []*enqueueing) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	of := &call{cancel: cancel}
+	var taken []*enqueueing
+	bytes := 0
+	room := func() bool { return len(taken) < gatherItemsMax && bytes < gatherBytesMax }
+	first := func(l *lane) {
+		e := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		g.counted(e, -1)
+		e.call = of
+		taken, bytes = append(taken, e), bytes+e.size()
+	}
+	var mine []*lane
+	for len(g.ready) > 0 && room() {
+		l := g.ready[0]
+		g.ready = g.ready[1:]
+		if l.ready = false; len(l.waiting) == 0 { // its callers left
+			delete(g.lanes, l.participant)
+			continue
+		}
+		l.onItsWay = true
+		mine = append(mine, l)
+		first(l)
+	}
+	for len(mine) > 0 && room() {
+		mine = slices.DeleteFunc(mine, func(l *lane) bool { return len(l.waiting) == 0 })
+		for _, l := range mine {
+			if room() {
+				first(l)
+			}
+		}
+	}
+	of.callers = len(taken)
+	g.returns.Taken(len(taken), g.count.Waiting)
+	if len(taken) == 0 {
+		cancel()
+		g.streams--
+		g.out--
+	}
+	return ctx, taken
+}
+
+// send sends what was taken and answers its callers. It reports whether the stream goes on: where the call took too
+// long, another one has taken its place.
+func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
+	defer taken[0].call.cancel()
+	patience := gatherPatience
+	alone := len(taken) == 1 && g.slot()
+	if alone {
+		patience = lonePatience
+	}
+	g.sends(len(taken), alone)
+	late, sent := false, false
+	timer := time.AfterFunc(patience, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if late = !sent; late {
+			g.streams--
+			g.start()
+		}
+	})
+	defer timer.Stop()
+	var busy []*enqueueing
+	if alone {
+		g.sendAlone(taken[0])
+		<-g.apart
+	} else {
+		busy = g.together(ctx, taken)
+	}
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent = true
+	g.count.Busy += int64(len(busy))
+	// In their order before what came since. Nothing of them is stored.
+	for _, e := range slices.Backward(busy) {
+		if !e.left {
+			e.call, e.sent = nil, false
+			e.lane.waiting = slices.Insert(e.lane.waiting, 0, e)
+			g.counted(e, 1)
+		}
+	}
+	for n, e := range taken {
+		switch {
+		case slices.ContainsFunc(taken[:n], func(other *enqueueing) bool { return other.lane == e.lane }): // seen to
+		case slices.ContainsFunc(busy, func(other *enqueueing) bool { return other.lane == e.lane }):
+			g.waitFor(e.lane)
+		default:
+			e.lane.onItsWay = false
+			g.offer(e.lane)
+		}
+	}
+	if late {
+		g.out--
+		g.start()
+	}
+	return !late
+}
+
+// sends counts a call before it is made, so that a caller that has its answer finds it counted.
+func (g *Gatherer) sends(items int, alone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if alone {
+		g.count.Alone++
+		return
+	}
+	g.count.Together++
+	g.count.Items += int64(items)
+}
+
+// slot takes one of the slots for calls that may wait, if there is any.
+func (g *Gatherer) slot() bool {
+	select {
+	case g.apart <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// sendAlone sends one by a call of its own, and answers its caller.
+func (g *Gatherer) sendAlone(e *enqueueing) {
+	receipt, err := g.to.EnqueueAlone(e.ctx, e.Arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 })
+	g.expects(e.call, 1)
+	e.answer(receipt, err)
+}
+
+// expects notes, before the callers of a call are answered, how many may be waiting soon after that.
+func (g *Gatherer) expects(of *call, callers int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	of.expected = callers + g.count.Waiting
+}
+
+// waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
+// wait with, be sent with the others again a little later. The mutex is held.
+func (g *Gatherer) waitFor(l *lane) {
+	if g.slot() {
+		go g.waitApart(l)
+		return
+	}
+	time.AfterFunc(backOff, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		l.onItsWay = false
+		g.offer(l)
+	})
+}
+
+// waitApart enqueues the first of a lane by a call of its own. After that the others go with all again.
+func (g *Gatherer) waitApart(l *lane) {
+	g.mu.Lock()
+	var first *enqueueing
+	if len(l.waiting) > 0 {
+		first = l.waiting[0]
+		l.waiting = l.waiting[1:]
+		first.call = &call{callers: 1, cancel: func() {}}
+		g.counted(first, -1)
+		g.count.Alone++
+	}
+	g.mu.Unlock()
+	if first != nil {
+		g.sendAlone(first)
+	}
+	<-g.apart
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.onItsWay = false
+	g.offer(l)
+}
+
+// together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
+// their participant. Where the call is refused because of one of them, it is made again by halves; what comes after
+// one that is returned, of the same participant, is returned as well.
+func (g *Gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
+	var sent []*enqueueing
+	answers, err := g.to.EnqueueArrays(ctx, false, func() []Arriving {
+		sent = g.depart(some)
+		all := make([]Arriving, len(sent))
+		for n, e := range sent {
+			all[n] = e.Arriving
+		}
+		return all
+	})
+	switch {
+	case err == nil:
+		g.expects(some[0].call, len(sent))
+		return g.deliver(sent, answers)
+	case blames(err) && len(sent) > 1:
+		half := len(sent) / 2
+		busy := g.together(ctx, sent[:half])
+		var others []*enqueueing
+		for _, e := range sent[half:] {
+			if slices.ContainsFunc(busy, func(b *enqueueing) bool { return b.lane == e.lane }) {
+				busy = append(busy, e)
+			} else {
+				others = append(others, e)
+			}
+		}
+		if len(others) > 0 {
+			busy = append(busy, g.together(ctx, others)...)
+		}
+		return busy
+	case ledger.SQLState(err) == store.StateLockTimeout:
+		return sent
+	default:
+		g.expects(some[0].call, len(some))
+		for _, e := range some {
+			g.answered(e, payment.Receipt{}, store.Refusal(err))
+		}
+		return nil
+	}
+}
+
+// answered answers one of a call.
+func (g *Gatherer) answered(e *enqueueing, receipt payment.Receipt, err error) {
+	e.answer(receipt, err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !e.left {
+		e.call.less()
+	}
+}
+
+// blames reports whether a refusal of several may be about one of them.
+func blames(err error) bool {
+	state := ledger.SQLState(err)
+	return store.Refused(err) && (store.Refuses(state) || store.Transient(err) || state == store.StateLockTimeout || strings.HasPrefix(state, "23"))
+}
+
+func (g *Gatherer) deliver(some []*enqueueing, answers []outbox.ReceiptOrFault) []*enqueueing {
+	var busy []*enqueueing
+	for n, e := range some {
+		switch fault := answers[n].Fault; {
+		case fault == nil:
+			g.answered(e, answers[n].Receipt, nil)
+		case fault.SQLState == outbox.StateBusy:
+			busy = append(busy, e)
+		default:
+			g.answered(e, payment.Receipt{}, fault)
+		}
+	}
+	return busy
+}

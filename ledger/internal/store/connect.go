@@ -1,0 +1,138 @@
+// Package store is what the roles of the ledger have in common: connections to a cell, the
+// text of its statements, transactions and how they end, errors, and rows.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// warningKey finds a connection's count of warnings in its custom data.
+const warningKey = "railhead.warnings"
+
+// sessionSettings are what the text between a process and the server is read by,
+// whatever the login has set: a payload in another encoding is another payload, and
+// its fingerprint does not fit. A pooler keeps just these for each of its clients.
+var sessionSettings = map[string]string{
+	"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on",
+}
+
+// DB is the connections of one role to one cell, with the statements of that cell.
+type DB struct {
+	Pool   *pgxpool.Pool
+	SQL    Statements
+	Server atomic.Pointer[outbox.Server] // the one that Executor.CheckServer saw last
+	pooled bool                          // the connection string allows for a pooler
+}
+
+// Open makes a pool that talks to the writable server only, and to no cell that
+// another build has migrated (outbox.ErrOtherSchema). It counts the warnings on
+// each connection: PostgreSQL reports a cancelled wait for
+// synchronous replication as success with a warning, which means that the
+// commit may be lost in a failover.
+func Open(ctx context.Context, config ledger.Config) (*DB, error) {
+	loaded, err := LoadStatements(config.Cell)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.ParseConfig(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the connection string of %s: %w", config.Name, err)
+	}
+	if config.MaxConns < 0 || config.MaxConns > 100 {
+		return nil, fmt.Errorf("a pool of %d connections: must be 1 to 100", config.MaxConns)
+	}
+	pool.MaxConns = config.MaxConns
+	if pool.MaxConns == 0 {
+		pool.MaxConns = 4
+	}
+	pool.MaxConnLifetime = time.Hour
+	pool.MaxConnIdleTime = 10 * time.Minute
+	conn := pool.ConnConfig
+	conn.ConnectTimeout = config.ConnectTimeout
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = 5 * time.Second
+	}
+	if config.Name != "" {
+		conn.RuntimeParams["application_name"] = config.Name
+	}
+	maps.Copy(conn.RuntimeParams, sessionSettings)
+	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	conn.OnNotice = countWarning
+	conn.Tracer = config.Tracer
+	conn.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
+		c.CustomData()[warningKey] = new(atomic.Int64)
+		return nil
+	}
+	schema := &SchemaCheck{Cell: config.Cell}
+	pool.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := schema.On(ctx, c); err != nil {
+			return err
+		}
+		return checkCollations(ctx, c, loaded)
+	}
+	opened, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
+	}
+	// Statements kept by name need one session throughout: who asks for another
+	// mode may have a transaction pooler between.
+	pooled := conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+	return &DB{Pool: opened, SQL: loaded, pooled: pooled}, nil
+}
+
+// Prefer puts the statements whose names begin so in the place of those that have the
+// rest of their name.
+func (db *DB) Prefer(prefix string) {
+	own := make(Statements, len(db.SQL))
+	for name, text := range db.SQL {
+		if _, there := db.SQL[prefix+name]; !there {
+			own[strings.TrimPrefix(name, prefix)] = text
+		}
+	}
+	db.SQL = own
+}
+
+// checkCollations refuses a cell in which an index sorts keys by a rule of the
+// server's libraries instead of by their bytes, with ErrUnsafeServer. What a newer
+// library sorts otherwise, such an index does not find, and a repeated call makes a
+// second payment.
+func checkCollations(ctx context.Context, conn *pgx.Conn, loaded Statements) error {
+	var index, table, collation string
+	switch err := conn.QueryRow(ctx, loaded["collations"]).Scan(&index, &table, &collation); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the collations of the keys: %w", err)
+	}
+	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, so that it misses keys that are there: "+
+		`give its columns COLLATE "C" as docs/operations.md says`, outbox.ErrUnsafeServer, index, table, collation)
+}
+
+func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {
+	if notice.SeverityUnlocalized != "WARNING" {
+		return
+	}
+	if counter, ok := c.CustomData()[warningKey].(*atomic.Int64); ok {
+		counter.Add(1)
+	}
+}
+
+func warningsOn(conn *pgx.Conn) int64 {
+	if counter, ok := conn.PgConn().CustomData()[warningKey].(*atomic.Int64); ok {
+		return counter.Load()
+	}
+	return 0
+}

@@ -1,0 +1,9 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/railhead-pay/railhead/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/railhead-pay/railhead/ledger/sql"
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+var cellShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+
+// Statements are the SQL texts of one cell by file name, without ending.
+type Statements map[string]string
+
+// LoadStatements makes the statements of a cell.
+func LoadStatements(cell string) (Statements, error) {
+	if !cellShape.MatchString(cell) {
+		return nil, fmt.Errorf("%q can't name a cell: use 1 to 40 lower-case letters, digits and underscores", cell)
+	}
+	entries, err := sql.Files.ReadDir(".")
+	if err != nil {
+		return nil, fmt.Errorf("reading the embedded statements: %w", err)
+	}
+	loaded := make(Statements, len(entries))
+	for _, entry := range entries {
+		text, err := sql.Files.ReadFile(entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading statement %s: %w", entry.Name(), err)
+		}
+		name := strings.TrimSuffix(entry.Name(), ".sql")
+		statement := string(text)
+		if columns, records := Recorded[name]; records {
+			statement = columns.in(statement)
+		}
+		if loaded[name], err = migrations.Statement(statement, cell); err != nil {
+			return nil, fmt.Errorf("statement %s: %w", name, err)
+		}
+	}
+	return loaded, nil
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// Transact runs one transaction of as many round trips as do makes. It returns ErrCommitUnknown where the commit's
+// answer was lost, or came with a warning; see settle.
+func (db *DB) Transact(ctx context.Context, do func(pgx.Tx) error) error {
+	return db.Again(func() error { return db.transactOnce(ctx, do) })
+}
+
+func (db *DB) transactOnce(ctx context.Context, do func(pgx.Tx) error) error {
+	conn, err := db.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("getting a connection: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginQuery})
+	if err != nil {
+		return fmt.Errorf("beginning: %w", err)
+	}
+	if err := do(tx); err != nil {
+		// The connection is closed by pgx if this fails; nothing was committed.
+		return errors.Join(err, IgnoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
+	}
+	return settle(ctx, conn.Conn(), tx.Commit)
+}
+
+// IgnoreClosed is the error of a rollback, as far as it matters: a transaction that is over
+// already, or whose connection is gone, is rolled back.
+func IgnoreClosed(err error) error {
+	if err == nil || errors.Is(err, pgx.ErrTxClosed) {
+		return nil
+	}
+	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return err
+	}
+	return nil // the connection is gone, and the transaction with it
+}
+
+// settle commits, and says what its answer means: ErrCommitUnknown where it was
+// lost, or came with a warning (a cancelled wait for synchronous replication
+// reports success that way).
+func settle(ctx context.Context, conn *pgx.Conn, commit func(context.Context) error) error {
+	before := warningsOn(conn)
+	if err := commit(ctx); err != nil {
+		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" {
+			return fmt.Errorf("committing: %w", err)
+		}
+		if errors.Is(err, pgx.ErrTxCommitRollback) {
+			return fmt.Errorf("committing: %w", err)
+		}
+		return fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, err)
+	}
+	if warningsOn(conn) != before {
+		return fmt.Errorf("%w: the server warned that the commit may not be on its standby", outbox.ErrCommitUnknown)
+	}
+	return nil
+}

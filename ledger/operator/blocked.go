@@ -1,0 +1,158 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+// Blocker is a session whose lock an operator's act waited for. PostgreSQL shows
+// the last three fields only to a login that has the rights of the session's own,
+// a superuser, or a member of pg_read_all_stats; they are empty otherwise.
+type Blocker struct {
+	PID         int32 // 0: a prepared transaction, which has no session
+	Login       string
+	Application string // its application_name
+	State       string // as in pg_stat_activity
+	Open        time.Duration
+	Statement   string // the beginning of its latest, up to the first literal
+}
+
+func (b Blocker) String() string {
+	if b.PID == 0 {
+		return "a prepared transaction, see pg_prepared_xacts"
+	}
+	facts := []string{"login " + cmp.Or(b.Login, "unknown"), "application " + strconv.Quote(b.Application)}
+	if b.State == "" {
+		facts = append(facts, "its state is not shown to this login")
+	} else {
+		facts = append(facts, b.State, "transaction open for "+b.Open.Round(time.Second).String(), "latest statement: "+b.Statement)
+	}
+	return fmt.Sprintf("pid %d (%s)", b.PID, strings.Join(facts, ", "))
+}
+
+// BlockedError is an operator's act that waited for a lock for as long as it may, 5 s,
+// and did nothing. It is outbox.ErrLockTimeout.
+type BlockedError struct {
+	// Blockers are the sessions that held the lock when it was looked at last, at
+	// most five; none where they could not be seen.
+	Blockers []Blocker
+	err      error
+}
+
+func (e *BlockedError) Error() string {
+	if len(e.Blockers) == 0 {
+		return "nothing was done: " + e.err.Error()
+	}
+	names := make([]string, len(e.Blockers))
+	for n, blocker := range e.Blockers {
+		names[n] = blocker.String()
+	}
+	return "nothing was done: the lock is held by " + strings.Join(names, "; ")
+}
+
+// Unwrap gives the server's refusal.
+func (e *BlockedError) Unwrap() error { return e.err }
+
+// Is reports whether the target is outbox.ErrLockTimeout.
+func (e *BlockedError) Is(target error) bool { return target == outbox.ErrLockTimeout }
+
+// blockersEvery is how often the blockers of an act that waits are read. After the
+// wait the server does not know them any more.
+const blockersEvery = 500 * time.Millisecond
+
+// decide runs a function of the schema in a transaction of its own. The function
+// bounds its wait for each lock; a *BlockedError says which session held it.
+func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
+	return o.db.Transact(ctx, func(tx pgx.Tx) error {
+		var pid int32
+		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			return fmt.Errorf("asking for the session's number: %w", err)
+		}
+		stop := o.watchBlockers(ctx, pid)
+		err := call(tx)
+		blockers := stop()
+		if ledger.SQLState(err) == store.StateLockTimeout {
+			return &BlockedError{Blockers: blockers, err: err}
+		}
+		return err
+	})
+}
+
+// watchBlockers reads on another connection who keeps a session waiting, until the
+// function that it returns is called, which gives those that were seen last.
+func (o *Operator) watchBlockers(ctx context.Context, pid int32) (stop func() []Blocker) {
+	ctx, cancel := context.WithCancel(ctx)
+	last := make(chan []Blocker, 1)
+	go func() {
+		var seen []Blocker
+		defer func() { last <- seen }()
+		tick := time.NewTicker(blockersEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			// An error leaves what was seen before: the act itself says what is wrong.
+			if found, err := o.blockers(ctx, pid); err == nil && len(found) > 0 {
+				seen = found
+			}
+		}
+	}()
+	return func() []Blocker {
+		cancel()
+		return <-last
+	}
+}
+
+func (o *Operator) blockers(ctx context.Context, pid int32) ([]Blocker, error) {
+	rows, err := o.db.Pool.Query(ctx, o.db.SQL["blockers"], pid)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Blocker, error) {
+		var b Blocker
+		var open float64
+		err := row.Scan(&b.PID, &b.Login, &b.Application, &b.State, &open, &b.Statement)
+		b.Open, b.Statement = time.Duration(open*float64(time.Second)), statementHead(b.Statement)
+		return b, err
+	})
+}
+
+// statementHeadMax bounds what is shown of a statement, in runes.
+const statementHeadMax = 100
+
+// statementHead is the beginning of a statement on one line, up to its first
+// literal or comment: those may hold amounts, accounts and keys.
+func statementHead(sql string) string {
+	var head []rune
+	before := ' '
+	for n, r := range sql {
+		rest := sql[n:]
+		digit := unicode.IsDigit(r) && !unicode.IsLetter(before) && !unicode.IsDigit(before) && before != '_' && before != '$'
+		dollar := r == '$' && (len(rest) < 2 || rest[1] < '1' || rest[1] > '9')
+		if r == '\'' || digit || dollar || strings.HasPrefix(rest, "--") || strings.HasPrefix(rest, "/*") || len(head) == statementHeadMax {
+			return strings.TrimSpace(string(head)) + "..."
+		}
+		if unicode.IsSpace(r) {
+			r = ' '
+		}
+		if r != ' ' || before != ' ' {
+			head = append(head, r)
+		}
+		before = r
+	}
+	return strings.TrimSpace(string(head))
+}

@@ -1,0 +1,235 @@
+package reader
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Gauges is what the database says of a cell every few seconds. Reading it costs
+// the same with an empty archive and with a hundred million rows, and with ten
+// thousand instructions pending and with ten million.
+type Gauges struct {
+	Now         time.Time     // database clock
+	ClockOffset time.Duration // the database's clock minus this host's
+	// Rails holds the row "*" too, which only says whether everything is paused.
+	Rails      []RailGauges
+	Letters    []LetterGauge
+	Components []ComponentGauge
+	Holders    []Holder
+	// ClosedGates counts the gates that are closed; a scope that is not there has none.
+	ClosedGates map[GateScope]int64
+	Stuck       int64 // claimed, unanswered, older than the claim timeout; ends at StuckMax
+	// ExpiringSoon are pending, certain, and expire within 15 minutes; ends at DepthMax.
+	ExpiringSoon      int64
+	PendingDeadTuples int64
+	DatabaseBytes     int64
+	DefaultRows       int64 // estimate of what the archive's DEFAULT partition holds
+	Suspended         bool  // a suspension is open
+	// EventsHeld is the age of the oldest row that callers are not told of yet, because a
+	// transaction that began before it is under way in the server; 0: there is none.
+	EventsHeld  time.Duration
+	MonthsAhead int // months after this one that have a partition, without a gap
+}
+
+// RailGauges is what waits for one rail.
+type RailGauges struct {
+	RailType       string
+	Depth          int64 // exact up to DepthMax, above it an estimate
+	Unknown        int64 // ends at DepthMax
+	OldestDue      time.Duration
+	Paused         bool
+	PausedByItself bool
+	Relayers       int // running ones that serve it
+}
+
+// LetterGauge counts the open dead letters of a rail and reason.
+type LetterGauge struct {
+	RailType string
+	Reason   payment.DeadReason
+	Open     int64
+}
+
+// ComponentGauge counts the running components of a kind whose heartbeats are
+// alike.
+type ComponentGauge struct {
+	Kind     string
+	Status   Freshness
+	Count    int64
+	Youngest time.Duration // age of the youngest heartbeat among them
+}
+
+// Holder is what keeps vacuum from removing dead rows. Known is how long it has
+// done so, as far as this role may see; the same Holder and XID in a later
+// reading means that it still does.
+type Holder struct {
+	Holder, XID string
+	Known       time.Duration
+}
+
+// GaugeQuery says how to judge ages.
+type GaugeQuery struct {
+	Timeout time.Duration // ends each statement; 0 is 2 s
+}
+
+// Where counts of Gauges end.
+const (
+	DepthMax       = 10_000  // instructions of a rail
+	OpenLettersMax = 100_000 // open dead letters of a reason
+	StuckMax       = 5_000   // members of old claims
+)
+
+const (
+	gaugeRailsMax      = 1001
+	gaugeComponentsMax = 10_000
+	gaugeHoldersMax    = 50
+	gaugeTimeout       = 2 * time.Second
+)
+
+// Gauges reads them in one snapshot, by index and in bounded numbers.
+func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
+	g, err := r.clock(ctx)
+	if err != nil {
+		return Gauges{}, fmt.Errorf("reading the database's clock: %w", err)
+	}
+	timeout := query.Timeout
+	if timeout == 0 {
+		timeout = gaugeTimeout
+	}
+	reasons := make([]string, 0, 6)
+	for _, reason := range payment.DeadReasons() {
+		reasons = append(reasons, string(reason))
+	}
+	g.ClosedGates = make(map[GateScope]int64)
+	var live int64
+	var attempts, instructions []string // the bounds of their partitions
+	err = r.lookWithin(ctx, timeout, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["gauges_rails"], DepthMax, gaugeRailsMax).Query(store.Collect(&g.Rails, scanRailGauges))
+		batch.Queue(r.db.SQL["gauges_letters"], reasons, OpenLettersMax).Query(store.Collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
+		batch.Queue(r.db.SQL["gauges_gates"]).Query(store.Each(func(row pgx.CollectableRow) error {
+			var scope GateScope
+			var closed int64
+			err := row.Scan(&scope, &closed)
+			g.ClosedGates[scope] = closed
+			return err
+		}))
+		batch.Queue(r.db.SQL["gauges_components"], gaugeComponentsMax).
+			Query(store.Collect(&g.Components, scanComponentGauge))
+		batch.Queue(r.db.SQL["gauges_stuck"], StuckMax).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
+		batch.Queue(r.db.SQL["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
+			var heldMS int64
+			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &heldMS, &attempts, &instructions)
+			g.EventsHeld = max(time.Duration(heldMS)*time.Millisecond, 0)
+			return err
+		})
+		batch.Queue(r.db.SQL["gauges_holders"], gaugeHoldersMax).Query(store.Collect(&g.Holders, scanHolder))
+	})
+	if err != nil {
+		return Gauges{}, fmt.Errorf("reading gauges: %w", err)
+	}
+	estimateDepths(g.Rails, live)
+	g.MonthsAhead = min(monthsAhead(attempts, g.Now), monthsAhead(instructions, g.Now))
+	return g, nil
+}
+
+// clock compares the two clocks. The database's is read halfway between the two
+// readings of ours, as nearly as can be told.
+func (r *Reader) clock(ctx context.Context) (Gauges, error) {
+	conn, err := r.db.Pool.Acquire(ctx)
+	if err != nil {
+		return Gauges{}, err
+	}
+	defer conn.Release()
+	var g Gauges
+	before := time.Now()
+	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&g.Now); err != nil {
+		return Gauges{}, err
+	}
+	g.ClockOffset = g.Now.Sub(before.Add(time.Since(before) / 2).Round(0))
+	return g, nil
+}
+
+// estimateDepths shares what the server's statistics know of beyond the counts
+// among the rails whose count ended.
+func estimateDepths(rails []RailGauges, live int64) {
+	capped := int64(0)
+	for _, rail := range rails {
+		live -= rail.Depth
+		if rail.Depth >= DepthMax {
+			capped++
+		}
+	}
+	for n := range rails {
+		if rails[n].Depth >= DepthMax && live > 0 {
+			rails[n].Depth += live / capped
+		}
+	}
+}
+
+var boundShape = regexp.MustCompile(`FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)`)
+
+// monthsAhead counts the months after the one of now that the partitions hold.
+// Their bounds are the UUIDv7 of the first moment of a month.
+func monthsAhead(bounds []string, now time.Time) int {
+	type span struct{ from, to time.Time }
+	var spans []span
+	for _, bound := range bounds {
+		if parts := boundShape.FindStringSubmatch(bound); parts != nil {
+			spans = append(spans, span{uuidTime(parts[1]), uuidTime(parts[2])})
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	now = now.UTC()
+	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	until := month
+	for _, each := range spans {
+		if !each.from.After(until) && each.to.After(until) {
+			until = each.to
+		}
+	}
+	return max((until.Year()-month.Year())*12+int(until.Month()-month.Month())-1, 0)
+}
+
+// uuidTime is the moment inside a UUIDv7.
+func uuidTime(text string) time.Time {
+	var millis [8]byte
+	if _, err := hex.Decode(millis[2:], []byte(strings.ReplaceAll(text, "-", "")[:12])); err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(millis[:]))).UTC()
+}
+
+func scanRailGauges(row pgx.CollectableRow) (RailGauges, error) {
+	var g RailGauges
+	var oldestMS int64
+	err := row.Scan(&g.RailType, &g.Paused, &g.PausedByItself, &g.Depth, &g.Unknown, &oldestMS, &g.Relayers)
+	g.OldestDue = time.Duration(oldestMS) * time.Millisecond
+	return g, err
+}
+
+func scanComponentGauge(row pgx.CollectableRow) (ComponentGauge, error) {
+	var g ComponentGauge
+	var youngestMS int64
+	err := row.Scan(&g.Kind, &g.Status, &g.Count, &youngestMS)
+	g.Youngest = time.Duration(youngestMS) * time.Millisecond
+	return g, err
+}
+
+func scanHolder(row pgx.CollectableRow) (Holder, error) {
+	var h Holder
+	var knownMS int64
+	err := row.Scan(&h.Holder, &h.XID, &knownMS)
+	h.Known = time.Duration(knownMS) * time.Millisecond
+	return h, err
+}

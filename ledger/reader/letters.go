@@ -1,0 +1,151 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Letter is one dead letter in a list.
+type Letter struct {
+	OutboxID      payment.ID `json:"outbox_id"`
+	InstructionID string     `json:"instruction_id"`
+	ParticipantID string     `json:"participant_id"`
+	RailType      string     `json:"rail_type"`
+	AgeMS         int64      `json:"age_ms"` // since it was opened
+	DeadLetter
+}
+
+// LetterFilter narrows a list of dead letters. Its zero value is all that are open.
+type LetterFilter struct {
+	Reason   payment.DeadReason
+	RailType string
+	// Status is one of pending, acknowledged and escalated, which are open, or of
+	// manual_replay and resolved.
+	Status        string
+	ErrorCode     string
+	ParticipantID string
+	OlderThan     time.Duration // since it was opened, by the database clock; 0: of any age
+	Limit         int           // 1 to LettersMax; 0 is 100
+}
+
+// LetterGroup is how many dead letters there are of one reason, code, rail and currency.
+type LetterGroup struct {
+	Reason    payment.DeadReason `json:"reason"`
+	ErrorCode string             `json:"error_code,omitempty"`
+	RailType  string             `json:"rail_type"`
+	Currency  string             `json:"currency,omitempty"` // empty: the payloads name none
+	Letters   int64              `json:"letters"`
+	OldestMS  int64              `json:"oldest_ms"`        // since the first of them was opened
+	Amount    string             `json:"amount,omitempty"` // a decimal number, the sum of them
+}
+
+// LettersMax bounds a list of dead letters.
+const LettersMax = 10_000
+
+// DeadLetters lists dead letters: open ones with the longest waiting first,
+// closed ones with the latest first.
+func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter, error) {
+	limit := filter.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	if limit < 1 || limit > LettersMax {
+		return nil, fmt.Errorf("%w: a list of %d dead letters: ask for 1 to %d", outbox.ErrInvalid, limit, LettersMax)
+	}
+	statement := "letters_open"
+	if closed := (&DeadLetter{Status: filter.Status}); !closed.Open() {
+		statement = "letters_closed"
+	}
+	letters := []Letter{}
+	arguments, err := r.lettersOf(ctx, filter, limit)
+	if err == nil {
+		err = r.look(ctx, func(batch *pgx.Batch) {
+			batch.Queue(r.db.SQL[statement], arguments...).Query(store.Collect(&letters, scanListed))
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing dead letters: %w", err)
+	}
+	return letters, nil
+}
+
+// lettersOf are the arguments of a statement that lists dead letters.
+func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
+	var before time.Time
+	if filter.OlderThan < 0 {
+		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative", outbox.ErrInvalid, filter.OlderThan)
+	}
+	if filter.OlderThan > 0 {
+		now, err := r.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before = now.Add(-filter.OlderThan)
+	}
+	return []any{
+		store.Text(string(filter.Reason)), store.Text(filter.RailType), store.Text(filter.Status), limit,
+		store.Text(filter.ErrorCode), store.Text(filter.ParticipantID), store.Timestamp(before),
+	}, nil
+}
+
+// LettersByCode counts dead letters and their money, the largest group first: those that
+// are open, or of the filter's status. It looks at LettersMax of them at most, those that
+// were opened first, whatever the filter's limit is, and reports whether there are more.
+func (r *Reader) LettersByCode(ctx context.Context, filter LetterFilter) (groups []LetterGroup, cutShort bool, err error) {
+	groups = []LetterGroup{}
+	var lookedAt int64
+	arguments, err := r.lettersOf(ctx, filter, LettersMax+1)
+	if err == nil {
+		err = r.look(ctx, func(batch *pgx.Batch) {
+			batch.Queue(r.db.SQL["letters_by_code"], arguments...).Query(store.Collect(&groups, func(row pgx.CollectableRow) (LetterGroup, error) {
+				var code, currency, amount pgtype.Text
+				var g LetterGroup
+				err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &amount, &lookedAt)
+				g.ErrorCode, g.Currency, g.Amount = code.String, currency.String, amount.String
+				return g, err
+			}))
+		})
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("counting dead letters: %w", err)
+	}
+	return groups, lookedAt > LettersMax, nil
+}
+
+func scanListed(row pgx.CollectableRow) (Letter, error) {
+	var id pgtype.UUID
+	var l Letter
+	into, set := l.columns()
+	err := row.Scan(slices.Concat([]any{&id, &l.InstructionID, &l.ParticipantID, &l.RailType}, into, []any{&l.AgeMS})...)
+	set()
+	l.OutboxID = payment.ID(id.Bytes)
+	return l, err
+}
+
+// columns are what to scan a dead letter into, from reason to error_message, and what to
+// call once that is done.
+func (d *DeadLetter) columns() (into []any, set func()) {
+	var code, note, actor, amount, currency, railCode, message pgtype.Text
+	var first, last pgtype.Timestamptz
+	into = []any{
+		&d.Reason, &code, &d.Status, &note, &actor, &d.OpenedAt, &d.UpdatedAt,
+		&amount, &currency, &d.Attempts, &first, &last, &railCode, &message,
+	}
+	return into, func() {
+		d.ErrorCode = code.String
+		if d.Status != string(payment.LetterPending) { // of one that was reopened they are of its end
+			d.Note, d.Actor = note.String, actor.String
+		}
+		d.Amount, d.Currency, d.RailCode, d.ErrorMessage = amount.String, currency.String, railCode.String, message.String
+		d.FirstAttemptAt, d.LastAttemptAt = first.Time, last.Time
+	}
+}

@@ -1,0 +1,158 @@
+package reader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// LoggedAct is one row of the operator log: an act of an operator, or a pause that a
+// relayer made by itself.
+type LoggedAct struct {
+	ActID    payment.ID      `json:"act_id"`
+	At       time.Time       `json:"at"`
+	Actor    string          `json:"actor"` // the login
+	Act      string          `json:"act"`
+	Subject  string          `json:"subject"` // an instruction, a rail, a participant, a setting
+	OutboxID payment.ID      `json:"outbox_id,omitzero"`
+	Reason   string          `json:"reason"`
+	Detail   json.RawMessage `json:"detail"`
+}
+
+// LogFilter narrows the operator log; the zero value is all of it.
+type LogFilter struct {
+	Actor    string
+	Act      string
+	Subject  string
+	OutboxID payment.ID
+	// Since is how far back to look by the database clock; 0: to the beginning.
+	Since time.Duration
+	// Limit is the number of acts, the newest; 0 is 100, at most 10,000.
+	Limit int
+}
+
+// Bounds of one look at the operator log.
+const (
+	logLimitDefault = 100
+	logLimitMax     = 10_000
+)
+
+// OperatorLog reads the newest acts, the oldest of them first. It reports whether older
+// ones were left out by the limit.
+func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []LoggedAct, cutShort bool, err error) {
+	if filter.Limit == 0 {
+		filter.Limit = logLimitDefault
+	}
+	if filter.Limit < 0 || filter.Limit > logLimitMax || filter.Since < 0 {
+		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative", outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
+	}
+	var from payment.ID
+	if filter.Since > 0 {
+		now, err := r.now(ctx)
+		if err != nil {
+			return nil, false, fmt.Errorf("reading the operator log: %w", err)
+		}
+		from = payment.FloorID(now.Add(-filter.Since))
+	}
+	acts, err = r.logged(ctx, filter, from, filter.Limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if cutShort = len(acts) > filter.Limit; cutShort {
+		acts = acts[1:]
+	}
+	return acts, cutShort, nil
+}
+
+func (r *Reader) logged(ctx context.Context, filter LogFilter, from payment.ID, limit int) ([]LoggedAct, error) {
+	var acts []LoggedAct
+	outboxID := pgtype.UUID{Bytes: filter.OutboxID, Valid: !filter.OutboxID.IsZero()}
+	err := r.look(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["operator_log"], pgtype.UUID{Bytes: from, Valid: true}, store.Text(filter.Actor), store.Text(filter.Act), store.Text(filter.Subject), outboxID, limit).
+			Query(store.Collect(&acts, scanLoggedAct))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the operator log: %w", err)
+	}
+	slices.Reverse(acts)
+	return acts, nil
+}
+
+func scanLoggedAct(row pgx.CollectableRow) (LoggedAct, error) {
+	var id, outboxID pgtype.UUID
+	var detail string
+	var a LoggedAct
+	err := row.Scan(&id, &a.At, &a.Actor, &a.Act, &a.Subject, &outboxID, &a.Reason, &detail)
+	a.ActID, a.OutboxID, a.Detail = payment.ID(id.Bytes), payment.ID(outboxID.Bytes), json.RawMessage(detail)
+	return a, err
+}
+
+// logSettle is how long an act may be under way and still be told.
+const logSettle = 15 * time.Second
+
+// LogTail follows the operator log. An act becomes visible when it commits, and has its
+// number from before that: each look reads the last logSettle once more and leaves out
+// what it told before.
+type LogTail struct {
+	reader *Reader
+	filter LogFilter
+	from   payment.ID
+	told   map[payment.ID]bool
+}
+
+// LogTail begins to follow after these acts, which the caller has seen.
+func (r *Reader) LogTail(ctx context.Context, filter LogFilter, seen []LoggedAct) (*LogTail, error) {
+	now, err := r.now(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("following the operator log: %w", err)
+	}
+	t := &LogTail{reader: r, filter: filter, from: payment.FloorID(now.Add(-logSettle)), told: make(map[payment.ID]bool)}
+	for _, act := range seen {
+		t.told[act.ActID] = true
+	}
+	// What the limit left out is not told now.
+	if len(seen) > 0 && slices.Compare(seen[0].ActID[:], t.from[:]) > 0 {
+		t.from = seen[0].ActID
+	}
+	return t, nil
+}
+
+// Look tells the acts that have become visible since the last look, in the order of
+// their numbers. Of more than 10,000 in one look it tells the newest, and reports that.
+func (t *LogTail) Look(ctx context.Context, tell func(LoggedAct) error) (fellBehind bool, err error) {
+	now, err := t.reader.now(ctx)
+	if err != nil {
+		return false, fmt.Errorf("following the operator log: %w", err)
+	}
+	acts, err := t.reader.logged(ctx, t.filter, t.from, logLimitMax)
+	if err != nil {
+		return false, err
+	}
+	for _, act := range acts {
+		if t.told[act.ActID] {
+			continue
+		}
+		t.told[act.ActID] = true
+		if err := tell(act); err != nil {
+			return false, err
+		}
+	}
+	if from := payment.FloorID(now.Add(-logSettle)); slices.Compare(from[:], t.from[:]) > 0 {
+		t.from = from
+		for id := range t.told {
+			if slices.Compare(id[:], from[:]) < 0 {
+				delete(t.told, id)
+			}
+		}
+	}
+	return len(acts) == logLimitMax, nil
+}
