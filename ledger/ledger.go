@@ -1,4 +1,5 @@
-// Package ledger is the root of the only packages through which running services speak SQL.
+// Package ledger has what the roles of the ledger are opened by, and what a refusal is
+// called. The packages below it are the only ones through which running services speak SQL.
 //
 // There is one package per database role, each with a type whose connection is allowed
 // what its role is and no more: ingest takes instructions, door takes them over HTTP,
@@ -11,8 +12,6 @@
 // internal: store has connections, statements and transactions, enqueue sends
 // instructions together, and await hears of outcomes.
 //
-// This package has what all of them are opened by, and what a refusal is called.
-//
 // The life of an instruction, in call order:
 //
 //	Ingest.Enqueue      the instruction waits in pending
@@ -23,6 +22,18 @@
 //	Executor.StaleClaims, Executor.Expire
 //	                    what a dead worker left, and what came too late
 package ledger
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed sql/*.sql
+var files embed.FS
+
+// SQL has the statements of all roles, a file each in its folder sql. What they leave open,
+// package store puts in.
+func SQL() fs.FS { return files }
 
 // BellChannel is the channel that an insert into a cell's pending rings.
 func BellChannel(cell string) string { return cell + ".outbox_pending" }

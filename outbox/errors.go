@@ -1,8 +1,6 @@
 package outbox
 
-import (
-	"errors"
-)
+import "errors"
 
 // Errors that a caller of the ledger branches on.
 var (

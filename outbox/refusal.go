@@ -1,8 +1,6 @@
 package outbox
 
-import (
-	"slices"
-)
+import "slices"
 
 // The SQLSTATEs that enqueue, claims and the operator functions refuse with.
 const (

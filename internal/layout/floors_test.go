@@ -12,7 +12,7 @@ var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/guarded", "internal/heap", "internal/jsonlines", "internal/linger", "internal/pgserver",
-		"internal/reach", "internal/yamlstrict", "ledger/sql", "bench/figures", "bench/slowflush",
+		"internal/reach", "internal/yamlstrict", "bench/figures", "bench/slowflush",
 	},
 	{"outbox"}, // what services and the store say to each other
 	{ // what needs the vocabulary

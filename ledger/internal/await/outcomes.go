@@ -23,7 +23,8 @@ const (
 	awaitLinger  = 10 * time.Second
 )
 
-// Await looks again after each word about an instruction, and every while, until it rests.
+// Await waits until an instruction rests: it looks again after each word about it, and
+// every while.
 func (o *Outcomes) Await(ctx context.Context, status payment.Status, look func(context.Context) (payment.Status, error)) (payment.Status, error) {
 	told, stop := o.subscribe(status.OutboxID)
 	defer stop()
@@ -124,7 +125,7 @@ func (o *Outcomes) hears() bool {
 	return o.holding
 }
 
-// Close ends the session, and every wait falls back to asking.
+// Close ends the session, for good. An Await that still runs asks by itself.
 func (o *Outcomes) Close() {
 	o.mu.Lock()
 	o.finished = true

@@ -18,7 +18,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Arriving is an instruction as it is sent. Of in.Payload, which is the caller's, nothing is read after the call.
+// Arriving is an instruction as it is sent. In has no payload: that one is the caller's, and
+// nothing is read of it after the call.
 type Arriving struct {
 	In      payment.Instruction
 	Payload *string       // nil: none
@@ -73,7 +74,7 @@ func Unreadable(err error) bool {
 	return ok && store.Refuses(pgErr.Code) && !strings.HasPrefix(pgErr.Code, "RH")
 }
 
-// ArgumentsOf gives the arguments of the enqueue over arrays.
+// ArgumentsOf are instructions as the arrays that the statements of several take.
 func ArgumentsOf(items []Arriving) []any {
 	n := len(items)
 	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)

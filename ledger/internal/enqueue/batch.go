@@ -1,8 +1,6 @@
 package enqueue
 
-import (
-	"github.com/railhead-pay/railhead/outbox"
-)
+import "github.com/railhead-pay/railhead/outbox"
 
 // Batch is a batch on its way: the items that are sent, where each came from,
 // and what became of all.

@@ -19,7 +19,7 @@ func (b *BudgetTargets) Columns() []any {
 	return []any{&b.version, &b.claimTimeoutMS, &b.startWithinMS, &b.recordWithinMS, &b.drainMS, &b.staleMS}
 }
 
-// Value is what was read.
+// Value is the budget that was read.
 func (b *BudgetTargets) Value() outbox.TimeBudget {
 	span := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 	return outbox.TimeBudget{
@@ -37,7 +37,8 @@ func ReadBudget(ctx context.Context, db *DB) (outbox.TimeBudget, error) {
 	return budget.Value(), nil
 }
 
-// BeatWithoutMemory is a heartbeat of a service that remembers nothing of the server.
+// BeatWithoutMemory is the heartbeat of a service that remembers nothing of the server, by
+// the statement of its role.
 func (db *DB) BeatWithoutMemory(ctx context.Context, statement string, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	var pulse outbox.Pulse
 	var budget BudgetTargets

@@ -107,7 +107,7 @@ var followColumns = OutcomeColumns{
 // railTypeColumn is read by the slow path alone, which has callbacks to check.
 var railTypeColumn = column("rail_type", "text", func(o *payment.Outcome) pgtype.Text { return Text(o.Claim.RailType) })
 
-// LateColumns are all of them, as record_late_outcome takes them.
+// LateColumns are all columns of an outcome, as record_late_outcome takes them.
 var LateColumns = slices.Concat(OutcomeColumns{claimNoColumn, railTypeColumn}, answerColumns, followColumns)
 
 // Recorded has the columns of each statement that records outcomes.
@@ -145,7 +145,7 @@ func (columns OutcomeColumns) in(statement string) string {
 	})
 }
 
-// Arguments are those of $2 and on.
+// Arguments are the outcomes as the arrays that record and record_done take, from $2 on.
 func (columns OutcomeColumns) Arguments(outcomes []*payment.Outcome) []any {
 	arguments := make([]any, len(columns))
 	for n, c := range columns {
@@ -154,7 +154,7 @@ func (columns OutcomeColumns) Arguments(outcomes []*payment.Outcome) []any {
 	return arguments
 }
 
-// Fields are those of a JSON object.
+// Fields are one outcome as the JSON object that record_late_outcome takes.
 func (columns OutcomeColumns) Fields(o *payment.Outcome) map[string]any {
 	fields := make(map[string]any, len(columns))
 	for _, c := range columns {

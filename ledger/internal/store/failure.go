@@ -55,7 +55,7 @@ func (db *DB) Again(once func() error) error {
 	return err
 }
 
-// Explain gives its sentinel to what callers branch on.
+// Explain adds the sentinel that callers branch on to an error of the server.
 func Explain(err error) error {
 	state := ledger.SQLState(err)
 	if state == StateLockTimeout {

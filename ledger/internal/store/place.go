@@ -34,7 +34,7 @@ func (t *PlaceTargets) Value() outbox.Place {
 	}
 }
 
-// PlaceArguments gives a place to a statement, in the order of placeTargets.
+// PlaceArguments gives a place to a statement, in the order of PlaceTargets.
 func PlaceArguments(p outbox.Place) []any {
 	if p.IsZero() {
 		return []any{nil, nil, nil, nil, nil}

@@ -52,7 +52,7 @@ func ScanID(row pgx.CollectableRow) (payment.ID, error) {
 	return payment.ID(id.Bytes), err
 }
 
-// Timestamp is null for the zero time.
+// Timestamp is a moment as an argument; null for the zero one.
 func Timestamp(at time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: at, Valid: !at.IsZero()}
 }

@@ -18,7 +18,7 @@ type SchemaCheck struct {
 	passed atomic.Bool
 }
 
-// On refuses the cell with outbox.ErrOtherSchema.
+// On refuses a cell of another schema, with outbox.ErrOtherSchema.
 func (s *SchemaCheck) On(ctx context.Context, conn migrations.Querier) error {
 	if s.passed.Load() {
 		return nil

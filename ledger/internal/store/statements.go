@@ -2,10 +2,11 @@ package store
 
 import (
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 
-	"github.com/railhead-pay/railhead/ledger/sql"
+	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/migrations"
 )
 
@@ -19,13 +20,13 @@ func LoadStatements(cell string) (Statements, error) {
 	if !cellShape.MatchString(cell) {
 		return nil, fmt.Errorf("%q can't name a cell: use 1 to 40 lower-case letters, digits and underscores", cell)
 	}
-	entries, err := sql.Files.ReadDir(".")
+	entries, err := fs.ReadDir(ledger.SQL(), "sql")
 	if err != nil {
 		return nil, fmt.Errorf("reading the embedded statements: %w", err)
 	}
 	loaded := make(Statements, len(entries))
 	for _, entry := range entries {
-		text, err := sql.Files.ReadFile(entry.Name())
+		text, err := fs.ReadFile(ledger.SQL(), "sql/"+entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading statement %s: %w", entry.Name(), err)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Transact runs one transaction of as many round trips as do makes. It returns ErrCommitUnknown where the commit's
-// answer was lost, or came with a warning; see settle.
+// answer was lost, or came with a warning.
 func (db *DB) Transact(ctx context.Context, do func(pgx.Tx) error) error {
 	return db.Again(func() error { return db.transactOnce(ctx, do) })
 }
