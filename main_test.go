@@ -45,12 +45,12 @@ func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	bell, err := executor.NewBell(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell, Name: "examples-bell"}, worker, quiet)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell, Name: "examples-notifier"}, worker, quiet)
 	if err != nil {
 		return nil, err
 	}
 	open := func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }
-	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, worker, bell, open, relayer.Silent{}, quiet)
+	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, worker, notifier, open, relayer.NopObserver{}, quiet)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestEverythingFits(t *testing.T) {
 // TestWhatDoesNotFitIsNoticed breaks one thing at a time.
 func TestWhatDoesNotFitIsNoticed(t *testing.T) {
 	t.Parallel()
-	const bell = "RailheadBellDead"
+	const notifier = "RailheadNotifierLost"
 	for name, c := range map[string]struct {
 		file, old, new string
 		want           string
@@ -42,25 +42,25 @@ func TestWhatDoesNotFitIsNoticed(t *testing.T) {
 		"a metric misspelt in a window":      {RulesFile, "min_over_time(dlq_depth[15m])", "min_over_time(dlq_depths[15m])", "dlq_depths is not in docs/metrics.md"},
 		"a label that is not there":          {RulesFile, `railhead_rail_paused{by="itself"}`, `railhead_rail_paused{who="itself"}`, "has no label who"},
 		"a value that never comes":           {RulesFile, `status="stale"`, `status="dead"`, `never "dead"`},
-		"a value of several that never come": {RulesFile, `deaf|disconnected`, `deaf|unplugged`, `never "unplugged"`},
+		"a value of several that never come": {RulesFile, `lost|disconnected`, `lost|unplugged`, `never "unplugged"`},
 		"a recorded name misspelt":           {RulesFile, "cell_rail:railhead_sends_slow:ratio_1h > 14.4", "cell_rail:railhead_sends_slow:ratio_2h > 14.4", "ratio_2h is not in docs/metrics.md"},
 		"a metric of a dashboard":            {"dashboards/overview.json", "notify_wakeups_total", "notify_wakeups", "notify_wakeups is not in docs/metrics.md"},
 		"no severity":                        {RulesFile, "labels: {severity: page}", "labels: {team: payments}", `severity ""`},
 		"a summary without the value":        {RulesFile, "{{ $value }} payments are parked", "payments are parked", "the summary lacks the value"},
 		"no description":                     {RulesFile, "          description:", "          words:", "no description"},
-		"another alert's runbook":            {RulesFile, "runbooks/" + bell + ".md#", "runbooks/Railhead.md#", "runbook_url"},
+		"another alert's runbook":            {RulesFile, "runbooks/" + notifier + ".md#", "runbooks/Railhead.md#", "runbook_url"},
 		"a dashboard that is not there":      {RulesFile, "'/d/railhead-rail?", "'/d/railhead-rails?", "no dashboard has the uid"},
-		"a runbook without its heading":      {"runbooks/" + bell + ".md", "# " + bell, "# Bell", "does not begin with its heading"},
-		"a runbook without a section":        {"runbooks/" + bell + ".md", "## Impact in money", "## Impact", "has the sections"},
-		"a runbook without a command":        {"runbooks/" + bell + ".md", "```console", "```text", "no command to look with"},
-		"a metric of a runbook's command":    {"runbooks/" + bell + ".md", "(railhead_bell_state)", "(railhead_bell)", "railhead_bell is not in docs/metrics.md"},
-		"no runbook":                         {"runbooks/" + bell + ".md", "", "", bell + ": no runbook"},
-		"no tests":                           {"rules/tests/" + bell + ".yaml", "", "", bell + ": no tests"},
-		"no test that fires":                 {"rules/tests/" + bell + ".yaml", "name: fires", "name: burns", `no test "fires"`},
-		"a test that expects nothing":        {"rules/tests/" + bell + ".yaml", "exp_alerts:\n", "exp_alerts: []\n        other:\n", `no test "fires"`},
-		"no test that stays silent":          {"rules/tests/" + bell + ".yaml", "name: stays silent", "name: silent", `no test "stays silent"`},
-		"no test for the first event":        {"rules/tests/" + bell + ".yaml", "name: first event ever", "name: first", `no test "first event ever"`},
-		"a first event after a zero":         {"rules/tests/" + bell + ".yaml", "'_x3 1x10'", "'0 0 0 1x10'", `no test "first event ever"`},
+		"a runbook without its heading":      {"runbooks/" + notifier + ".md", "# " + notifier, "# Notifier", "does not begin with its heading"},
+		"a runbook without a section":        {"runbooks/" + notifier + ".md", "## Impact in money", "## Impact", "has the sections"},
+		"a runbook without a command":        {"runbooks/" + notifier + ".md", "```console", "```text", "no command to look with"},
+		"a metric of a runbook's command":    {"runbooks/" + notifier + ".md", "(railhead_notifier_state)", "(railhead_notifier)", "railhead_notifier is not in docs/metrics.md"},
+		"no runbook":                         {"runbooks/" + notifier + ".md", "", "", notifier + ": no runbook"},
+		"no tests":                           {"rules/tests/" + notifier + ".yaml", "", "", notifier + ": no tests"},
+		"no test that fires":                 {"rules/tests/" + notifier + ".yaml", "name: fires", "name: burns", `no test "fires"`},
+		"a test that expects nothing":        {"rules/tests/" + notifier + ".yaml", "exp_alerts:\n", "exp_alerts: []\n        other:\n", `no test "fires"`},
+		"no test that stays silent":          {"rules/tests/" + notifier + ".yaml", "name: stays silent", "name: silent", `no test "stays silent"`},
+		"no test for the first event":        {"rules/tests/" + notifier + ".yaml", "name: first event ever", "name: first", `no test "first event ever"`},
+		"a first event after a zero":         {"rules/tests/" + notifier + ".yaml", "'_x3 1x10'", "'0 0 0 1x10'", `no test "first event ever"`},
 		"a panel without a title":            {"dashboards/rail.json", `"title": "In flight`, `"titles": "In flight`, "has no title"},
 		"a panel of two ids":                 {"dashboards/rail.json", `"id": 2,`, `"id": 1,`, "its id is not its own"},
 		"one uid twice":                      {"dashboards/rail.json", `"uid": "railhead-rail"`, `"uid": "railhead-overview"`, "that of overview.json too"},

@@ -39,7 +39,7 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	heap.Roomy(os.Getenv) // as railhead relayer, for every system alike
+	heap.Tune(os.Getenv) // as railhead relayer, for every system alike
 	if asked, err := systems.ServeAPI(ctx); asked {
 		end(err)
 		return

@@ -35,7 +35,7 @@ func TestClaimOnly(t *testing.T) {
 }
 
 // TestDueIDs names the heads of each priority, and none that a claim would leave
-// where it is: what is named may be set aside.
+// where it is: what is named may be quarantined.
 func TestDueIDs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

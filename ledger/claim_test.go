@@ -156,7 +156,7 @@ func TestNotClaimed(t *testing.T) {
 		"paused everything":  {pause + `'*'`, `UPDATE railhead.payment_rails SET paused = false`},
 		"paused participant": {`INSERT INTO railhead.payment_paused_participants VALUES ('participant', 'x', now(), 'x')`, `DELETE FROM railhead.payment_paused_participants`},
 		"not due":            {`UPDATE railhead.payment_outbox_pending SET next_attempt_at = clock_timestamp() + interval '1 hour'`, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = clock_timestamp()`},
-		"set aside":          {`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = clock_timestamp()`},
+		"quarantined":        {`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`, `UPDATE railhead.payment_outbox_pending SET next_attempt_at = clock_timestamp()`},
 		"expired":            {`UPDATE railhead.payment_outbox_pending SET expires_at = clock_timestamp()`, `UPDATE railhead.payment_outbox_pending SET outcome_unknown = true`},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -170,9 +170,9 @@ func (d *desk) late(o payment.Outcome) payment.Verdict {
 	return verdict
 }
 
-// setAside sets one row aside, as a relayer does.
-func (d *desk) setAside(id payment.ID, code string) error {
-	_, err := d.exec.SetAside(d.t.Context(), []payment.ID{id}, code)
+// quarantine quarantines one row, as a relayer does.
+func (d *desk) quarantine(id payment.ID, code string) error {
+	_, err := d.exec.Quarantine(d.t.Context(), []payment.ID{id}, code)
 	return err
 }
 

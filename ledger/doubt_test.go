@@ -169,7 +169,7 @@ func TestOlderCopyBeforeTheFirstClaim(t *testing.T) {
 	if _, err := d.exec.Expire(t.Context(), "reaper", 10); ledger.SQLState(err) != outbox.StatePutBack {
 		t.Errorf("expiry: %v, want %s", err, outbox.StatePutBack)
 	}
-	d.must(d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)))
+	d.must(d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)))
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "was put back in pending")
 	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
@@ -185,7 +185,7 @@ func TestRowLostInPending(t *testing.T) {
 	d := newDesk(t)
 	o := d.operator()
 	never := d.enqueue()
-	d.must(d.setAside(never, "SQLSTATE_23514"))
+	d.must(d.quarantine(never, "SQLSTATE_23514"))
 	sent := sentOnce(d).OutboxID
 	d.do(`DELETE FROM railhead.payment_outbox_pending`)
 	_, err := o.ReplayPayment(t.Context(), never, time.Time{}, why)
@@ -231,7 +231,7 @@ func TestLettersThatStay(t *testing.T) {
 	d := newDesk(t)
 	forged := plights["TAMPERED"](d)
 	d.putBack(forged)
-	d.must(d.setAside(forged, outbox.SetAsideCode(outbox.StatePutBack)))
+	d.must(d.quarantine(forged, outbox.QuarantineCode(outbox.StatePutBack)))
 	same(t, "letter", d.letter(forged), "TAMPERED pending")
 	failed := plights["FAILED"](d)
 	d.do(`SELECT railhead.suspend_outbox('w', 'LOG_WENT_BACK', 'a test', now() - interval '1 hour')`)

@@ -139,8 +139,8 @@ func TestRepetitionWithOtherTimes(t *testing.T) {
 	same(t, "without its order", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1, false)::text, 'not known')`, [16]byte(ids[0])), "not known")
 
 	aside := d.enqueue()
-	d.must(d.setAside(aside, "23514"))
-	same(t, "set aside", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1, false)::text, 'not known')`, [16]byte(aside)), "not known")
+	d.must(d.quarantine(aside, "23514"))
+	same(t, "quarantined", d.text(`SELECT coalesce(railhead.payment_outbox_differs($1, NULL, NULL, 1, false)::text, 'not known')`, [16]byte(aside)), "not known")
 }
 
 // TestCallerSeesWhatMayHaveBeenPaid: the state tells what waits and was never sent, or

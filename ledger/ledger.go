@@ -35,5 +35,5 @@ var files embed.FS
 // package store puts in.
 func SQL() fs.FS { return files }
 
-// BellChannel is the channel that an insert into a cell's pending rings.
-func BellChannel(cell string) string { return cell + ".outbox_pending" }
+// NotifyChannel is the channel that an insert into a cell's pending notifies.
+func NotifyChannel(cell string) string { return cell + ".outbox_pending" }

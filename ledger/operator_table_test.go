@@ -120,7 +120,7 @@ var plights = map[string]func(d *desk) payment.ID{
 	},
 	"UNCLAIMABLE": func(d *desk) payment.ID {
 		id := d.enqueue()
-		if err := d.setAside(id, "23514"); err != nil {
+		if err := d.quarantine(id, "23514"); err != nil {
 			d.t.Fatal(err)
 		}
 		return id
@@ -128,7 +128,7 @@ var plights = map[string]func(d *desk) payment.ID{
 	"UNCLAIMABLE, outcome unknown": func(d *desk) payment.ID {
 		claim := d.claimOne(d.enqueue())
 		d.record(told(asks, claim, payment.ResultUnknown, ""))
-		d.must(d.setAside(claim.OutboxID, "23514"))
+		d.must(d.quarantine(claim.OutboxID, "23514"))
 		return claim.OutboxID
 	},
 	"CANCELLED": func(d *desk) payment.ID {

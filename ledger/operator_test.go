@@ -116,9 +116,9 @@ func TestReplayKeepsWhatCounts(t *testing.T) {
 	same(t, "sends", again.SendCount, 0)
 	same(t, "expiry", again.ExpiresAt.Equal(expires), true)
 
-	// What was set aside keeps its own deadline unless it gets another.
+	// What was quarantined keeps its own deadline unless it gets another.
 	id := d.enqueue("expires_at => now() + interval '1 hour'")
-	d.must(d.setAside(id, "23514"))
+	d.must(d.quarantine(id, "23514"))
 	d.must(hands[4].do(d.operator(), t, id))
 	same(t, "deadline kept", d.Int(`SELECT count(*) FROM railhead.payment_outbox_pending WHERE outbox_id = $1 AND expires_at IS NOT NULL AND next_attempt_at <= now()`, [16]byte(id)), 1)
 }

@@ -172,7 +172,7 @@ func TestAwait(t *testing.T) {
 			_, err := d.exec.Expire(d.t.Context(), "reaper", 10)
 			d.must(err)
 		}, "FAILED NOT_SENT true"},
-		"set aside":     {func(d *desk, id payment.ID) { d.must(d.setAside(id, "x")) }, "PENDING NOT_SENT true"},
+		"quarantined":   {func(d *desk, id payment.ID) { d.must(d.quarantine(id, "x")) }, "PENDING NOT_SENT true"},
 		"by a callback": {func(d *desk, id payment.ID) { d.late(callback(id, payment.ResultExecuted, "ref")) }, "DISPATCHED ACCEPTED false"},
 		"late": {func(d *desk, id payment.ID) {
 			claim := d.claimOne(id)

@@ -23,7 +23,7 @@ var planned = map[string]string{
 	"find_claim":   `(gen_random_uuid())`,
 	"close_claims": `(ARRAY[gen_random_uuid()], 1000)`,
 	"due_ids":      `('bank', 3)`,
-	"set_aside":    `(ARRAY[gen_random_uuid()], 'PUT_BACK')`,
+	"quarantine":   `(ARRAY[gen_random_uuid()], 'PUT_BACK')`,
 
 	"reopen_letters": `(500)`,
 

@@ -66,7 +66,7 @@ func TestExpiredIsNotToBeClaimed(t *testing.T) {
 	same(t, "over", line.IsOver(), true)
 	same(t, "why it is not claimed", len(line.NotClaimed), 0)
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = 'infinity'`)
-	same(t, "set aside", look().IsOver(), false)
+	same(t, "quarantined", look().IsOver(), false)
 	d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = now(), outcome_unknown = true`)
 	same(t, "with an unknown outcome", look().IsOver(), false)
 }

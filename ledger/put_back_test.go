@@ -88,7 +88,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != "23505" {
 				t.Errorf("a claim without a count: %v, want the fence to refuse it", err)
 			}
-			if err := d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
+			if err := d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "rows", d.rows(id), before)
@@ -166,7 +166,7 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != outbox.StatePutBack {
 				t.Errorf("a claim of a later copy: %v, want %s", err, outbox.StatePutBack)
 			}
-			if err := d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
+			if err := d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)); err != nil {
 				t.Fatal(err)
 			}
 			_, err = op.ReplayPayment(t.Context(), id, time.Time{}, "a test")
@@ -214,7 +214,7 @@ func TestPutBackDuringAnOpenClaim(t *testing.T) {
 		if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
 			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
 		}
-		d.must(d.setAside(claim.OutboxID, outbox.SetAsideCode(outbox.StatePutBack)))
+		d.must(d.quarantine(claim.OutboxID, outbox.QuarantineCode(outbox.StatePutBack)))
 		if _, err := d.operator().ResolvePayment(t.Context(), claim.OutboxID, operator.Evidence{
 			Executed: true, RailReference: "b-" + claim.OutboxID.String(), Date: time.Now(), Document: "d", Reason: "a test",
 		}); err != nil {
@@ -233,7 +233,7 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	aside := func(id payment.ID) {
 		t.Helper()
 		d.putBack(id)
-		d.must(d.setAside(id, outbox.SetAsideCode(outbox.StatePutBack)))
+		d.must(d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)))
 	}
 
 	contradicted := plights["CONFLICT after FAILED"](d)
@@ -304,7 +304,7 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())
 	d.putBack(claim.OutboxID)
-	if err := d.setAside(claim.OutboxID, outbox.SetAsideCode(outbox.StatePutBack)); err != nil {
+	if err := d.quarantine(claim.OutboxID, outbox.QuarantineCode(outbox.StatePutBack)); err != nil {
 		t.Fatal(err)
 	}
 	d.do(`CREATE FUNCTION railhead.linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END'`)
@@ -325,10 +325,10 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	}
 }
 
-// TestPutBackIsSetAsideAtOnce: many rows that were put back leave the lane together,
-// and those that wait stay. A relayer that found one, and is late to set it aside,
+// TestPutBackIsQuarantineAtOnce: many rows that were put back leave the lane together,
+// and those that wait stay. A relayer that found one, and is late to quarantine it,
 // stops none that waits there by then.
-func TestPutBackIsSetAsideAtOnce(t *testing.T) {
+func TestPutBackIsQuarantineAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	var paid []payment.ID
@@ -347,30 +347,30 @@ func TestPutBackIsSetAsideAtOnce(t *testing.T) {
 		d.must(err)
 		return ids
 	}
-	aside, err := d.exec.SetAside(t.Context(), due(), outbox.SetAsideCode(outbox.StatePutBack))
+	aside, err := d.exec.Quarantine(t.Context(), due(), outbox.QuarantineCode(outbox.StatePutBack))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "set aside", len(aside), len(paid))
+	same(t, "quarantined", len(aside), len(paid))
 	for _, id := range paid {
 		same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 	}
-	d.must(d.setAside(waiting, outbox.SetAsideCode(outbox.StatePutBack)))
+	d.must(d.quarantine(waiting, outbox.QuarantineCode(outbox.StatePutBack)))
 	same(t, "letter of the one that waits", d.letter(waiting), "")
 	same(t, "claimed", len(d.claim(lane("bank", 100, 10))), 1)
-	aside, err = d.exec.SetAside(t.Context(), due(), outbox.SetAsideCode(outbox.StatePutBack))
-	same(t, "set aside again", len(aside), 0)
+	aside, err = d.exec.Quarantine(t.Context(), due(), outbox.QuarantineCode(outbox.StatePutBack))
+	same(t, "quarantined again", len(aside), 0)
 	d.must(err)
 }
 
-// TestLettersAreReopened: a copy of a row that was set aside comes back after its
+// TestLettersAreReopened: a copy of a row that was quarantined comes back after its
 // dead letter was closed. It gets a letter again, and a row that has one keeps it.
 func TestLettersAreReopened(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	aside := func() payment.ID {
 		id := d.enqueue()
-		d.must(d.setAside(id, "SQLSTATE_23514"))
+		d.must(d.quarantine(id, "SQLSTATE_23514"))
 		return id
 	}
 	known, cancelled, lost := aside(), aside(), aside()

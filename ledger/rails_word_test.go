@@ -72,7 +72,7 @@ func TestRailsWordOfLateRowsAlone(t *testing.T) {
 	d.askable()
 	id := d.enqueue()
 	d.late(evidence(asks, forgotten(id), "unknown", ""))
-	d.must(d.setAside(id, "23514"))
+	d.must(d.quarantine(id, "23514"))
 	e := notExecuted()
 	e.RailSilent = false
 	_, err := d.operator().ResolvePayment(t.Context(), id, e)

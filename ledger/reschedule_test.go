@@ -71,8 +71,8 @@ func TestRescheduleIsRefused(t *testing.T) {
 	refused("claimed", id, time.Time{}, "the instruction is DISPATCHING: only a pending instruction")
 	refused("parked", parked(d), time.Time{}, "the instruction is PARKED")
 	aside := d.enqueue()
-	d.must(d.setAside(aside, "23514"))
-	refused("set aside", aside, time.Time{}, "could not be claimed and is quarantined")
+	d.must(d.quarantine(aside, "23514"))
+	refused("quarantined", aside, time.Time{}, "could not be claimed and is quarantined")
 	_, err = o.ReschedulePayment(t.Context(), payment.NewID(), time.Time{}, why)
 	refusedWith(t, "unknown", err, "RH010", "not known")
 }

@@ -143,8 +143,8 @@ func TestLocksElsewhere(t *testing.T) {
 	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err, outbox.ErrLockTimeout) {
 		t.Errorf("late outcome: %v, want %v", err, outbox.ErrLockTimeout)
 	}
-	if err := d.setAside(claim.OutboxID, "x"); err != nil {
-		t.Errorf("set aside: %v", err) // it is not in pending: nothing to wait for
+	if err := d.quarantine(claim.OutboxID, "x"); err != nil {
+		t.Errorf("quarantined: %v", err) // it is not in pending: nothing to wait for
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("waited %s", took)

@@ -152,7 +152,7 @@ func TestMonthOfInstructionsDetached(t *testing.T) {
 		t.Fatalf("claimed without a payload: %v", err)
 	}
 	same(t, "rows", d.rows(id), "")
-	d.must(d.setAside(id, outbox.StateNoPayload))
+	d.must(d.quarantine(id, outbox.StateNoPayload))
 	same(t, "letter", d.letter(id), "UNCLAIMABLE pending")
 
 	d.do(`ALTER TABLE railhead.payment_outbox_instructions ATTACH PARTITION ` + month + ` ` + bound)

@@ -254,8 +254,8 @@ func TestReopenedLetterNamesNone(t *testing.T) {
 	}
 }
 
-// TestInquiryThatIsNotOnItsWay: an inquiry that was put off, or set aside, is not said to be
-// on its way, and what is set aside can be ended.
+// TestInquiryThatIsNotOnItsWay: an inquiry that was put off, or quarantined, is not said to be
+// on its way, and what is quarantined can be ended.
 func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -275,7 +275,7 @@ func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 	d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultTampered, ""))
 	_, err = o.InquirePayment(t.Context(), claim.OutboxID, why)
 	d.must(err)
-	d.must(d.setAside(claim.OutboxID, "23514"))
+	d.must(d.quarantine(claim.OutboxID, "23514"))
 	_, err = o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 }

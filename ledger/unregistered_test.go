@@ -36,8 +36,8 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 	same(t, "closed", d.letter(id), "TAMPERED resolved")
 
 	id = d.forge()
-	d.must(d.setAside(id, "23514"))
-	same(t, "letter of the row that was set aside", d.letter(id), "UNCLAIMABLE pending")
+	d.must(d.quarantine(id, "23514"))
+	same(t, "letter of the row that was quarantined", d.letter(id), "UNCLAIMABLE pending")
 	if _, err := op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it"); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestLetterOfWhatWasNeverEnqueued(t *testing.T) {
 		"sent":    func(c payment.Claim) { d.record(told(coversKey, c, payment.ResultUnknown, "")) },
 	} {
 		id = d.forge()
-		d.must(d.setAside(id, "23514"))
+		d.must(d.quarantine(id, "23514"))
 		end(d.claimOne(id))
 		_, err := op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it")
 		refusedWith(t, what, err, "RH020", "may have reached the rail")

@@ -23,7 +23,7 @@ var (
 	// appending to it, or because its rows are missing. Nothing
 	// happened; the same call may succeed (RH011).
 	ErrContended = errors.New("the instruction can not be appended to now")
-	// ErrPutBack: the row was put back in pending, past the product. It is set aside,
+	// ErrPutBack: the row was put back in pending, past the product. It is quarantined,
 	// not claimed (RH013).
 	ErrPutBack = errors.New("the row was put back in pending")
 	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or
@@ -33,7 +33,7 @@ var (
 	// participant (RH015); the same call may be repeated.
 	ErrBusy = errors.New("busy")
 	// ErrNoPayload: no row has the payload of an instruction that waits, as when its month
-	// of instructions was detached. It is set aside, not claimed (RH016).
+	// of instructions was detached. It is quarantined, not claimed (RH016).
 	ErrNoPayload = errors.New("no row has the payload of the instruction")
 	// ErrToken: the token of a call over HTTP is not in force (RH030). Nothing was done.
 	ErrToken = errors.New("the token is not in force")

@@ -77,9 +77,9 @@ func SentinelOf(sqlState string) error {
 // CodePutBack is the code of a dead letter whose row was put back in pending.
 const CodePutBack = "PUT_BACK"
 
-// SetAsideCode is the error code of the dead letter of an instruction that is set
+// QuarantineCode is the error code of the dead letter of an instruction that is set
 // aside, by the SQLSTATE that its row was refused with.
-func SetAsideCode(sqlState string) string {
+func QuarantineCode(sqlState string) string {
 	if IsPutBack(sqlState) {
 		return CodePutBack
 	}

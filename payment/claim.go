@@ -181,8 +181,8 @@ func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
 
 // doubt is what the claim knows of its sends, elapsed after it was made, on a rail that
 // knows a key for so long at most.
-func (c Claim) doubt(elapsed, knownFor time.Duration) Doubt {
-	return Doubt{
+func (c Claim) doubt(elapsed, knownFor time.Duration) UnknownOutcome {
+	return UnknownOutcome{
 		SinceFirstSend: c.SinceFirstSend(elapsed),
 		SinceLastSend:  c.SinceLastSend(elapsed),
 		MaybeSent:      c.MaybeSent,

@@ -271,16 +271,16 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	move := p.Recover(doubt)
 	// What the rail does not know of may be on its way still: the re-send of the same key
 	// takes its place, and settles it, and nothing else does.
-	if move.Move == MoveResend && c.Expired(a.Elapsed+move.Delay) {
-		move = Recovery{Move: MovePark, Code: CodeExpired}
+	if move.Action == RecoveryResend && c.Expired(a.Elapsed+move.Delay) {
+		move = Recovery{Action: RecoveryPark, Code: CodeExpired}
 	}
 	if move.NotExecuted {
 		return d.requeue(Retryable, CodeNotFound, ActionSend, move.Delay)
 	}
-	switch move.Move {
-	case MoveInquire, MoveWait:
+	switch move.Action {
+	case RecoveryInquire, RecoveryWait:
 		return d.requeue(state, "", ActionInquire, max(move.Delay, min(a.RetryAfter, maxRetryCap)))
-	case MoveResend:
+	case RecoveryResend:
 		return d.requeue(state, "", ActionSend, move.Delay)
 	default:
 		d = d.park(state, move.Code, DeadOutcomeUnknown)

@@ -290,7 +290,7 @@ func (s situation) givenUp(v verdict, code string) verdict {
 	return v.failed(code)
 }
 
-// proof is what the word proves. "Anything unlisted is UNKNOWN": a word proves
+// proof is what the word proves. "Anything unmapped is UNKNOWN": a word proves
 // something only as an answer to what was asked.
 func (s situation) proof() string {
 	switch {

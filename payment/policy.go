@@ -274,7 +274,7 @@ func (p Policy) AwaitsAcceptance(c Claim, elapsed, write time.Duration) bool {
 // mayRepeat is MayResend for a re-send after a wait, also by what a restore may have forgotten:
 // a send in the key window of a forgotten one may have been told that one's outcome, and the
 // rail has to know the key of that one still.
-func (p Policy) mayRepeat(d Doubt, wait time.Duration) bool {
+func (p Policy) mayRepeat(d UnknownOutcome, wait time.Duration) bool {
 	return p.MayResend(d.SinceFirstSend+wait) && p.MayResend(max(d.SinceKey, d.SinceFirstSend)+wait)
 }
 

@@ -2,19 +2,19 @@ package payment
 
 import "time"
 
-// Move is what the machine may do about an unknown outcome.
-type Move string
+// RecoveryAction is what the machine may do about an unknown outcome.
+type RecoveryAction string
 
 // WAIT is for provisional acceptances whose callback is not overdue.
 const (
-	MoveInquire Move = "INQUIRE"
-	MoveResend  Move = "RESEND"
-	MoveWait    Move = "WAIT"
-	MovePark    Move = "PARK"
+	RecoveryInquire RecoveryAction = "INQUIRE"
+	RecoveryResend  RecoveryAction = "RESEND"
+	RecoveryWait    RecoveryAction = "WAIT"
+	RecoveryPark    RecoveryAction = "PARK"
 )
 
-// Doubt is what is known about an instruction whose outcome is unknown.
-type Doubt struct {
+// UnknownOutcome is what is known about an instruction whose outcome is unknown.
+type UnknownOutcome struct {
 	SinceFirstSend time.Duration
 	SinceLastSend  time.Duration
 	MaybeSent      bool          // a restore may have forgotten a send
@@ -34,8 +34,8 @@ type Doubt struct {
 
 // Recovery is the one move that is safe, and when.
 type Recovery struct {
-	Move  Move
-	Delay time.Duration
+	Action RecoveryAction
+	Delay  time.Duration
 	// NotExecuted is set on a RESEND where the rail's NOT_FOUND says that no send was
 	// executed. That allows it, and settles nothing: one may be on its way still.
 	NotExecuted bool
@@ -48,7 +48,7 @@ type Recovery struct {
 // proved that nothing was executed, is the instruction sent again, with the
 // same key, inside the key window, below the ceiling of sends, on a rail that
 // de-duplicates; everything else waits for a person.
-func (p Policy) Recover(d Doubt) Recovery {
+func (p Policy) Recover(d UnknownOutcome) Recovery {
 	canAsk := d.Inquiries < p.Inquiry.Max
 	if d.Provisional {
 		return p.recoverProvisional(d, canAsk)
@@ -57,23 +57,23 @@ func (p Policy) Recover(d Doubt) Recovery {
 	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceFirstSend) &&
 		(!d.MaybeSent || p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceForgotten))
 	if canAsk && !notExecuted {
-		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
+		return Recovery{Action: RecoveryInquire, Delay: p.inquiryDelay(d)}
 	}
 	if p.Inquiry.Max > 0 && !notExecuted {
-		return Recovery{Move: MovePark, Code: CodeInquiriesSpent}
+		return Recovery{Action: RecoveryPark, Code: CodeInquiriesSpent}
 	}
 	wait := max(p.Retry.Wait(d.Sends, d.Spread), min(d.RetryAfter, maxRetryCap))
 	switch {
 	// Even a proven "not executed" parks as unknown: a paused sender may still be on
 	// its way, and a rail without keys would execute both.
 	case p.ResendOnUnknown != ResendSameKey:
-		return Recovery{Move: MovePark, Code: CodeNoRecovery}
+		return Recovery{Action: RecoveryPark, Code: CodeNoRecovery}
 	case d.Sends >= p.Retry.MaxSends:
-		return Recovery{Move: MovePark, Code: CodeRetriesExhausted}
+		return Recovery{Action: RecoveryPark, Code: CodeRetriesExhausted}
 	case !p.mayRepeat(d, wait):
-		return Recovery{Move: MovePark, Code: CodeWindowClosed}
+		return Recovery{Action: RecoveryPark, Code: CodeWindowClosed}
 	default:
-		return Recovery{Move: MoveResend, Delay: wait, NotExecuted: notExecuted}
+		return Recovery{Action: RecoveryResend, Delay: wait, NotExecuted: notExecuted}
 	}
 }
 
@@ -87,24 +87,24 @@ func (i InquiryPolicy) provesNotExecuted(sinceLastSend, sinceFirstSend time.Dura
 		sinceFirstSend >= 0 && sinceFirstSend < time.Duration(i.NotFoundUntil)
 }
 
-func (p Policy) recoverProvisional(d Doubt, canAsk bool) Recovery {
+func (p Policy) recoverProvisional(d UnknownOutcome, canAsk bool) Recovery {
 	deadline := time.Duration(p.CallbackDeadline)
 	switch {
 	case canAsk:
-		return Recovery{Move: MoveInquire, Delay: p.inquiryDelay(d)}
+		return Recovery{Action: RecoveryInquire, Delay: p.inquiryDelay(d)}
 	case d.SinceLastSend < deadline:
-		return Recovery{Move: MoveWait, Delay: deadline - d.SinceLastSend}
+		return Recovery{Action: RecoveryWait, Delay: deadline - d.SinceLastSend}
 	case deadline > 0:
-		return Recovery{Move: MovePark, Code: CodeCallbackOverdue}
+		return Recovery{Action: RecoveryPark, Code: CodeCallbackOverdue}
 	default:
-		return Recovery{Move: MovePark, Code: CodeInquiriesSpent}
+		return Recovery{Action: RecoveryPark, Code: CodeInquiriesSpent}
 	}
 }
 
 // inquiryDelay keeps to the schedule: never before not_before from the latest
 // send, and an interval after the inquiry before. An inquiry that comes early
 // only to hear "not found" too young is put off until the age is reached.
-func (p Policy) inquiryDelay(d Doubt) time.Duration {
+func (p Policy) inquiryDelay(d UnknownOutcome) time.Duration {
 	delay := max(time.Duration(p.Inquiry.NotBefore)-d.SinceLastSend, p.Inquiry.interval(d.Inquiries))
 	if d.NotFound && p.Inquiry.NotFound == NotFoundNotExecuted {
 		delay = max(delay, time.Duration(p.Inquiry.NotFoundAge)-d.SinceLastSend)

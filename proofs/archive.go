@@ -183,7 +183,7 @@ func proveActs(i *instruction, _ Options, t *tally) {
 		case rows[act] > i.acts[act]:
 			t.offend("%s: %d rows of %s in the archive, %d acts in the log", i.id, rows[act], act, i.acts[act])
 		case (act == "CANCEL" || act == "INQUIRE") && rows[act] < i.acts[act] && !i.retired:
-			// A replay of what was set aside, and a resolution that agrees with what is
+			// A replay of what was quarantined, and a resolution that agrees with what is
 			// recorded, append no row; the others always do.
 			t.offend("%s: %d acts of %s in the log, %d rows in the archive", i.id, i.acts[act], act, rows[act])
 		}

@@ -91,10 +91,10 @@ func (l *life) everything() {
 	aside := l.enqueue()
 	freed := l.enqueue()
 	if l.err == nil {
-		_, l.err = l.executor.SetAside(l.ctx, []payment.ID{aside}, "22P02")
+		_, l.err = l.executor.Quarantine(l.ctx, []payment.ID{aside}, "22P02")
 	}
 	if l.err == nil {
-		_, l.err = l.executor.SetAside(l.ctx, []payment.ID{freed}, "22P02")
+		_, l.err = l.executor.Quarantine(l.ctx, []payment.ID{freed}, "22P02")
 	}
 	l.replay(freed)
 

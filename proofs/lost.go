@@ -20,7 +20,7 @@ func proveNothingLost(i *instruction, o Options, t *tally) {
 	switch {
 	case i.pending != nil:
 		if i.pending.aside && !i.letter.open() {
-			t.offend("%s is set aside in pending and has no open dead letter", i.id)
+			t.offend("%s is quarantined in pending and has no open dead letter", i.id)
 		}
 	case last == nil && i.key == nil:
 		t.offend("%s has a dead letter, a claim or an act, and neither a registry row nor an attempt", i.id)

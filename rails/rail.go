@@ -30,7 +30,7 @@ import (
 //   - Send never returns an error: an unknown outcome is an outcome.
 //   - NOT_SENT is said only where provably no byte of the request left, and
 //     where none can leave afterwards either.
-//   - Anything unlisted, unparseable, or cut off after the first byte is UNKNOWN.
+//   - Anything unmapped, unparseable, or cut off after the first byte is UNKNOWN.
 //   - A recovered panic is UNKNOWN after the first byte, NOT_SENT before it.
 //   - One Send puts at most one request on the wire. Nothing is retried and no
 //     redirect is followed below this interface.
@@ -141,9 +141,9 @@ type Result struct {
 	// RailRefused is set where the answer refuses our credentials, route or form. The
 	// result may be UNKNOWN all the same: the rail's own word for it is in no table.
 	RailRefused bool
-	// Unlisted is set where the rail's code was in no table. It is counted and
+	// Unmapped is set where the rail's code was in no table. It is counted and
 	// alerted on: an operator has to class it.
-	Unlisted bool
+	Unmapped bool
 	// FirstByte is set where a byte of the request may have left.
 	FirstByte bool
 	// OwnStop is set where this side ended the call: cancelled, stopped, or

@@ -28,9 +28,9 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 const eachMax = 20
 
 // expireEach finds the rows that the archive refuses, which would keep all others
-// from expiring. They are set aside for a person, but only if another row can be
+// from expiring. They are quarantined for a person, but only if another row can be
 // ended: if none can, the archive is at fault and not the rows. One that was put
-// back after its end is set aside in any case: the fault is its own.
+// back after its end is quarantined in any case: the fault is its own.
 func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []payment.ID, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		case err == nil:
 			expired = append(expired, ended...)
 		case errors.Is(err, outbox.ErrPutBack):
-			if err := r.setAside(ctx, result, []payment.ID{id}, err); err != nil {
+			if err := r.quarantine(ctx, result, []payment.ID{id}, err); err != nil {
 				return expired, err
 			}
 		case refused(err):
@@ -56,20 +56,20 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 	if len(expired) == 0 {
 		return nil, cause // nil, where all that was found was put back
 	}
-	return expired, r.setAside(ctx, result, suspects, cause)
+	return expired, r.quarantine(ctx, result, suspects, cause)
 }
 
-func (r *Reaper) setAside(ctx context.Context, result *Result, ids []payment.ID, cause error) error {
+func (r *Reaper) quarantine(ctx context.Context, result *Result, ids []payment.ID, cause error) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, outbox.SetAsideCode(service.SQLState(cause)))
+	aside, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
-	result.SetAside += len(aside)
+	result.Quarantine += len(aside)
 	for _, id := range aside {
-		r.log.ErrorContext(ctx, "instruction set aside: it has expired and can't be ended", "outbox_id", id, "error", cause)
+		r.log.ErrorContext(ctx, "instruction quarantined: it has expired and can't be ended", "outbox_id", id, "error", cause)
 	}
 	return nil
 }

@@ -47,9 +47,9 @@ type Store interface {
 	ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error)
 	// ExpireOnly ends one of them.
 	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
-	// SetAside leaves rows that can't be ended to a person, and names those that it did.
-	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
-	// ReopenLetters opens the dead letters of rows that are set aside and have none.
+	// Quarantine leaves rows that can't be ended to a person, and names those that it did.
+	Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
+	// ReopenLetters opens the dead letters of rows that are quarantined and have none.
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
 	// EndPauses ends the pauses and opens the gates whose end has come, and names what goes on.
 	EndPauses(ctx context.Context) ([]string, error)
@@ -86,12 +86,12 @@ type Result struct {
 	Suspended  bool // nothing expires: the database may have forgotten sends
 	Stale      int  // open claims found due
 	Repaired   int  // answered by this reaper
-	Outrun     int  // answered by another process meanwhile
+	Superseded int  // answered by another process meanwhile
 	Proven     int  // ended by late evidence of execution
 	Closed     int  // rows of finished claims removed
 	Expired    int
-	SetAside   int      // expired, and the archive refuses it
-	Reopened   int      // set aside, without a dead letter that said so
+	Quarantine int      // expired, and the archive refuses it
+	Reopened   int      // quarantined, without a dead letter that said so
 	Resumed    []string // pauses and gates whose end has come
 	Partitions []string
 }
@@ -163,7 +163,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 		}
 		service.Sleep(ctx, wait)
 	}
-	r.sayStopped()
+	r.reportStopped()
 	return nil
 }
 
@@ -250,7 +250,7 @@ func (r *Reaper) readPolicies(ctx context.Context) error {
 const lettersMax = 500
 
 // reopenLetters makes visible what a restore of pending alone brought back as it was
-// set aside, after its dead letter was closed.
+// quarantined, after its dead letter was closed.
 func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	ids, err := r.store.ReopenLetters(ctx, lettersMax)
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	}
 	result.Reopened = len(ids)
 	for _, id := range ids {
-		r.log.ErrorContext(ctx, "dead letter opened: the instruction is set aside, and had none", "outbox_id", id)
+		r.log.ErrorContext(ctx, "dead letter opened: the instruction is quarantined, and had none", "outbox_id", id)
 	}
 	return nil
 }
@@ -317,4 +317,4 @@ func (r *Reaper) status() string {
 	return "running"
 }
 
-func (r *Reaper) sayStopped() { service.SayStopped(r.sendBeat, r.log) }
+func (r *Reaper) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }

@@ -91,7 +91,7 @@ func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result
 	if verdict == payment.VerdictSettled {
 		result.Proven++
 	} else {
-		result.Outrun++
+		result.Superseded++
 	}
 	r.watch.Weighed(outcome, verdict)
 	return nil

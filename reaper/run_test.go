@@ -81,7 +81,7 @@ func (q *quiet) ExpiredIDs(context.Context, int) ([]payment.ID, error) { return 
 func (q *quiet) ExpireOnly(context.Context, string, payment.ID) ([]payment.ID, error) {
 	return nil, nil
 }
-func (q *quiet) SetAside(context.Context, []payment.ID, string) ([]payment.ID, error) {
+func (q *quiet) Quarantine(context.Context, []payment.ID, string) ([]payment.ID, error) {
 	return nil, nil
 }
 func (q *quiet) ReopenLetters(context.Context, int) ([]payment.ID, error)       { return nil, nil }

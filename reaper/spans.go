@@ -19,7 +19,7 @@ func (r *Reaper) beginCycle(ctx context.Context) (context.Context, trace.Span) {
 
 func endCycle(span trace.Span, result Result, err error) {
 	if span.IsRecording() {
-		span.SetAttributes(cycleStale.Int(result.Stale), cycleRepaired.Int(result.Repaired), cycleOutrun.Int(result.Outrun),
+		span.SetAttributes(cycleStale.Int(result.Stale), cycleRepaired.Int(result.Repaired), cycleSuperseded.Int(result.Superseded),
 			cycleProven.Int(result.Proven), cycleExpired.Int(result.Expired), cycleGrace.Bool(result.Grace))
 	}
 	tracing.Fail(span, err)
@@ -45,10 +45,10 @@ func (r *Reaper) noteRepair(ctx context.Context, outcome payment.Outcome) {
 
 // What a cycle's span says beyond what others say.
 const (
-	cycleStale    = attribute.Key("stale")
-	cycleRepaired = attribute.Key("repaired")
-	cycleOutrun   = attribute.Key("outrun")
-	cycleProven   = attribute.Key("proven")
-	cycleExpired  = attribute.Key("expired")
-	cycleGrace    = attribute.Key("grace")
+	cycleStale      = attribute.Key("stale")
+	cycleRepaired   = attribute.Key("repaired")
+	cycleSuperseded = attribute.Key("superseded")
+	cycleProven     = attribute.Key("proven")
+	cycleExpired    = attribute.Key("expired")
+	cycleGrace      = attribute.Key("grace")
 )

@@ -52,11 +52,11 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 		r.beatAt.Store(&at)
 		if r.budget.offer(pulse.Budget) {
 			r.lanes.lookAgain()
-			r.ring() // it is put in force with the lanes
+			r.notify() // it is put in force with the lanes
 		}
 	case errors.Is(err, outbox.ErrServerChanged):
 		r.lanes.lookAgain()
-		r.ring() // and before anything is claimed
+		r.notify() // and before anything is claimed
 	}
 	return err
 }
@@ -65,30 +65,30 @@ func (r *Relayer) beatAge() time.Duration {
 	return r.beatAt.Age()
 }
 
-func (r *Relayer) sayStopped() { service.SayStopped(r.sendBeat, r.log) }
+func (r *Relayer) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }
 
-// bellDeaf reports whether the last test of LISTEN failed.
-func (r *Relayer) bellDeaf() bool { return r.deaf.Load() }
+// notifierLost reports whether the last test of LISTEN failed.
+func (r *Relayer) notifierLost() bool { return r.lost.Load() }
 
-// testBell rings our own bell now and then: behind a transaction pooler LISTEN
+// testNotifier notifies our own notifier now and then: behind a transaction pooler LISTEN
 // answers, and never hears anything.
-func (r *Relayer) testBell(ctx context.Context) {
-	wait := min(r.config.BellTestEvery, 3*time.Second)
+func (r *Relayer) testNotifier(ctx context.Context) {
+	wait := min(r.config.NotifierTestEvery, 3*time.Second)
 	for sleep(ctx, wait) {
-		wait = r.config.BellTestEvery
+		wait = r.config.NotifierTestEvery
 		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := r.bell.Test(one)
+		err := r.notifier.Test(one)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		was := r.deaf.Swap(err != nil)
-		r.watch.BellDeaf(err != nil)
+		was := r.lost.Swap(err != nil)
+		r.watch.NotifierTested(err != nil)
 		switch {
 		case err != nil && !was:
-			r.log.WarnContext(ctx, "the bell is deaf: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
+			r.log.WarnContext(ctx, "the notifier is lost: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
 		case err == nil && was:
-			r.log.InfoContext(ctx, "the bell is heard again")
+			r.log.InfoContext(ctx, "the notifier is heard again")
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
 		r.flight.sending.Wait() // adapters return as soon as their context ends
-		r.flight.dismiss()
+		r.flight.close()
 		close(done)
 	}()
 	for waiting := true; waiting; {

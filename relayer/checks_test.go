@@ -206,7 +206,7 @@ func TestStaleHeartbeatStopsSending(t *testing.T) {
 	config.HeartbeatEvery = 50 * time.Millisecond
 	w.setBudget(func(b *outbox.TimeBudget) { b.HeartbeatStale = 300 * time.Millisecond })
 	store := newFaulty(w.store)
-	r := w.runWith(config, store, w.bell())
+	r := w.runWith(config, store, w.notifier())
 	first := w.enqueue("first")
 	w.awaitStates(first, "DISPATCHING DISPATCHED")
 	store.fail("Heartbeat", lostBefore)

@@ -16,7 +16,7 @@ type Config struct {
 	WorkerID string
 	Host     string
 	Version  string
-	// Poll is the fallback when no bell rings, 50 ms to 1 min; default 500 ms.
+	// Poll is the fallback when no notifier notifies, 50 ms to 1 min; default 500 ms.
 	Poll time.Duration
 	// Coalesce is how long instructions and answers gather for a turn while they
 	// stream, up to 1 s; default 10 ms. A trickle is claimed at once.
@@ -40,8 +40,8 @@ type Config struct {
 	HeartbeatEvery time.Duration
 	// RefreshEvery is how often profiles are read again; default 5 s.
 	RefreshEvery time.Duration
-	// BellTestEvery is how often LISTEN is tested; default 1 min.
-	BellTestEvery time.Duration
+	// NotifierTestEvery is how often LISTEN is tested; default 1 min.
+	NotifierTestEvery time.Duration
 	// StoreTimeout bounds one transaction; default 10 s.
 	StoreTimeout time.Duration
 	// StateFile remembers the server's identity outside of it. Empty: a failover
@@ -57,7 +57,7 @@ func (c Config) withDefaults() Config {
 	service.Fill(&c.Pace, 2*time.Millisecond)
 	service.Fill(&c.HeartbeatEvery, 2*time.Second)
 	service.Fill(&c.RefreshEvery, 5*time.Second)
-	service.Fill(&c.BellTestEvery, time.Minute)
+	service.Fill(&c.NotifierTestEvery, time.Minute)
 	service.Fill(&c.StoreTimeout, 10*time.Second)
 	service.Fill(&c.ClaimMax, 500)
 	service.Fill(&c.Streams, 2)
@@ -73,7 +73,7 @@ func (c Config) validate() error {
 	service.Within(&b, "pace", c.Pace, 0, time.Second)
 	service.Within(&b, "heartbeat every", c.HeartbeatEvery, 10*time.Millisecond, time.Minute)
 	service.Within(&b, "refresh every", c.RefreshEvery, 10*time.Millisecond, 10*time.Minute)
-	service.Within(&b, "bell test every", c.BellTestEvery, 100*time.Millisecond, time.Hour)
+	service.Within(&b, "notifier test every", c.NotifierTestEvery, 100*time.Millisecond, time.Hour)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
 	service.Within(&b, "claim max", c.ClaimMax, 1, 5000)
 	if c.Streams < 1 || c.Streams > 8 {

@@ -31,7 +31,7 @@ func (i idle) DueIDs(ctx context.Context, _ string, _ int) ([]payment.ID, error)
 	return nil, i.Reach(ctx)
 }
 
-func (i idle) SetAside(ctx context.Context, _ []payment.ID, _ string) ([]payment.ID, error) {
+func (i idle) Quarantine(ctx context.Context, _ []payment.ID, _ string) ([]payment.ID, error) {
 	return nil, i.Reach(ctx)
 }
 
@@ -49,11 +49,11 @@ func (i idle) CloseClaims(ctx context.Context, _ []payment.ID) (int64, error) {
 
 func (i idle) PauseRail(ctx context.Context, _, _ string) (bool, error) { return false, i.Reach(ctx) }
 
-// stillBell is heard and never rings.
-type stillBell struct{}
+// stillNotifier is heard and never notifies.
+type stillNotifier struct{}
 
-func (stillBell) Listen(ctx context.Context, _ func()) { <-ctx.Done() }
-func (stillBell) Test(context.Context) error           { return nil }
+func (stillNotifier) Listen(ctx context.Context, _ func()) { <-ctx.Done() }
+func (stillNotifier) Test(context.Context) error           { return nil }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestContract(t *testing.T) {
 	servicetest.Contract(t, servicetest.Subject{
 		New: func(_ *testing.T, database *servicetest.Database, asserted outbox.TimeBudget) (service.Service, error) {
 			config := relayer.Config{WorkerID: "relayer", Asserted: asserted}
-			return relayer.New(config, idle{database}, stillBell{}, open, nil, slog.New(slog.DiscardHandler))
+			return relayer.New(config, idle{database}, stillNotifier{}, open, nil, slog.New(slog.DiscardHandler))
 		},
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {
 			return relayer.New(relayer.Config{Poll: time.Hour, ClaimMax: -1, Streams: 9}, nil, nil, nil, nil, nil)

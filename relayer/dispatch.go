@@ -56,11 +56,11 @@ func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Cla
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
-	result := rails.Discreet(r.speak(ctx, held, claim, begun), claim.Payload, claim.IdempotencyKey)
+	result := rails.Redact(r.speak(ctx, held, claim, begun), claim.Payload, claim.IdempotencyKey)
 	result, heard := l.weigh(claim, result, permit, begun)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
-	if result.Unlisted {
-		call.UnlistedIn = cmp.Or(result.CodeTable, "none")
+	if result.Unmapped {
+		call.UnmappedIn = cmp.Or(result.CodeTable, "none")
 	}
 	if result.FirstByte {
 		call.Latency, call.TraceID = time.Since(committed), traceID(span)

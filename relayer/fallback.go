@@ -134,9 +134,9 @@ func (r *stream) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only 
 
 // isolate finds out whether single rows are at fault, by claiming each of those
 // that a claim takes first alone. If one can be claimed, or works says that others
-// could, those that could not are set aside for a person; if none can, the lane is
+// could, those that could not are quarantined for a person; if none can, the lane is
 // at fault, and why comes back. A row that another session holds says neither: the
-// next turn looks again. One that was put back after its end is set aside in any
+// next turn looks again. One that was put back after its end is quarantined in any
 // case: the fault is its own.
 func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation, works bool) error {
 	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
@@ -160,7 +160,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 			works, elsewhere = works || len(claims) > 0, elsewhere || len(claims) == 0
 			r.launch(sends, one, claims, begun)
 		case outbox.IsPutBack(service.SQLState(err)):
-			if err := r.setAsidePutBack(ctx, name, err); err != nil {
+			if err := r.quarantinePutBack(ctx, name, err); err != nil {
 				return err
 			}
 			elsewhere = true
@@ -173,7 +173,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	switch {
 	case works:
 		r.lanes.works(name)
-		return r.setAside(ctx, suspects, cause)
+		return r.quarantine(ctx, suspects, cause)
 	case elsewhere:
 		return nil
 	default:
@@ -181,26 +181,26 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	}
 }
 
-// setAsidePutBack sets aside many at once: a restore of that table alone puts back as
+// quarantinePutBack quarantines many at once: a restore of that table alone puts back as
 // many as there were.
-func (r *stream) setAsidePutBack(ctx context.Context, name string, cause error) error {
+func (r *stream) quarantinePutBack(ctx context.Context, name string, cause error) error {
 	heads, err := r.store.DueIDs(ctx, name, putBackHeads)
 	if err != nil {
 		return err
 	}
-	return r.setAside(ctx, heads, cause)
+	return r.quarantine(ctx, heads, cause)
 }
 
-func (r *stream) setAside(ctx context.Context, ids []payment.ID, cause error) error {
+func (r *stream) quarantine(ctx context.Context, ids []payment.ID, cause error) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.SetAside(ctx, ids, outbox.SetAsideCode(service.SQLState(cause)))
+	aside, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
 	for _, id := range aside {
-		r.log.ErrorContext(ctx, "instruction set aside: it can't be claimed", "outbox_id", id, "error", cause)
+		r.log.ErrorContext(ctx, "instruction quarantined: it can't be claimed", "outbox_id", id, "error", cause)
 	}
 	return nil
 }

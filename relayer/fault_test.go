@@ -27,14 +27,14 @@ func TestEveryCallIsLost(t *testing.T) {
 	for call, times := range map[string]int{
 		"CheckServer": 3, "Rails": 3, "Heartbeat": 3, "Turn": 3, "ClaimOnly": 3, "DueIDs": 3, "FindClaim": 3,
 		// Made once in their situation, and not again.
-		"SetAside": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
+		"Quarantine": 1, "RecordLate": 1, "CloseClaims": 1, "PauseRail": 1,
 	} {
 		for _, how := range []way{lostBefore, lostAfter} {
 			t.Run(call+" "+how.String(), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, profile(`"resend_on_unknown": "NEVER", "refuses_before_processing": true, "rail_refused": {"after": 1}`), noDedupe)
 				store := newFaulty(w.store)
-				w.runWith(config(), store, w.bell())
+				w.runWith(config(), store, w.notifier())
 				first := w.enqueue("first")
 				w.awaitStates(first, "DISPATCHING DISPATCHED")
 				ids, sends := w.lookFor(call, store, func() { store.failNext(call, how, times) }), 1
@@ -65,7 +65,7 @@ func TestEveryCallIsLost(t *testing.T) {
 func (w *world) lookFor(call string, store *faulty, begin func()) (ids []payment.ID) {
 	w.t.Helper()
 	switch call {
-	case "ClaimOnly", "DueIDs", "SetAside":
+	case "ClaimOnly", "DueIDs", "Quarantine":
 		w.poison("bad")
 	case "FindClaim":
 		store.failNext("Turn", lostAfter, 1)
@@ -130,7 +130,7 @@ func TestCommitUnknownIsNeverSentOn(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
 			store := &unsure{Store: w.store, committed: committed}
-			w.runWith(config(), store, w.bell())
+			w.runWith(config(), store, w.notifier())
 			w.awaitTurns(1)
 			store.left.Store(3)
 			var ids []payment.ID
@@ -169,7 +169,7 @@ func TestClaimCommitsAfterTheLook(t *testing.T) {
 	store := &overtaken{Store: w.store}
 	store.left.Store(1)
 	t.Cleanup(store.work.Wait)
-	w.runWith(oneStream(), store, w.bell())
+	w.runWith(oneStream(), store, w.notifier())
 	w.awaitStates(id, "DISPATCHING RETRYABLE/NOT_SENT DISPATCHING DISPATCHED")
 	same(t, "sends", w.sends(id), 1)
 	w.closeClaims()
@@ -185,7 +185,7 @@ func TestAnswersOfAnUnknownCommit(t *testing.T) {
 			w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`), noDedupe)
 			store := newFaulty(w.store)
 			store.failNext("Turn with outcomes", how, 4)
-			w.runWith(config(), store, w.bell())
+			w.runWith(config(), store, w.notifier())
 			for n := range 8 {
 				id := w.enqueue(fmt.Sprintf("instruction-%d", n))
 				w.awaitText("DISPATCHED", `SELECT coalesce(railhead.payment_outbox_state($1), '')`, [16]byte(id))
@@ -246,7 +246,7 @@ func (w *world) kill(sessions int) {
 }
 
 // TestServersFault: what the server says of itself is no row's fault. No row is
-// set aside, and no lane stops for it.
+// quarantined, and no lane stops for it.
 func TestServersFault(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{
@@ -261,7 +261,7 @@ func TestServersFault(t *testing.T) {
 			store.failNext("Turn", lostBefore, 4)
 			store.failNext("ClaimOnly", lostBefore, 8)
 			id := w.enqueue("the one")
-			w.runWith(oneStream(), store, w.bell())
+			w.runWith(oneStream(), store, w.notifier())
 			w.awaitStates(id, "DISPATCHING DISPATCHED")
 			same(t, "sends", w.sends(id), 1)
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 0)
@@ -283,7 +283,7 @@ func TestLateOutcomeThatCantGoIn(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fastProfile)
 			store := &forgetful{Store: w.store, instruction: "lost", err: err}
-			w.runWith(oneStream(), store, w.bell())
+			w.runWith(oneStream(), store, w.notifier())
 			lost := w.enqueue("lost")
 			w.seen.await(t, func() error { return wantOne(w.executions(lost)) })
 			w.seen.await(t, func() error { return wantOne(int(store.asked.Load())) })

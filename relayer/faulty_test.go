@@ -150,8 +150,8 @@ func (f *faulty) DueIDs(ctx context.Context, railType string, heads int) (ids []
 	return ids, err
 }
 
-func (f *faulty) SetAside(ctx context.Context, ids []payment.ID, code string) (aside []payment.ID, err error) {
-	err = f.around("SetAside", func() (err error) { aside, err = f.Store.SetAside(ctx, ids, code); return err })
+func (f *faulty) Quarantine(ctx context.Context, ids []payment.ID, code string) (aside []payment.ID, err error) {
+	err = f.around("Quarantine", func() (err error) { aside, err = f.Store.Quarantine(ctx, ids, code); return err })
 	return aside, err
 }
 

@@ -16,25 +16,25 @@ type flight struct {
 	open     map[payment.ID]int // answers that a claim lacks
 	// slow are claims of which an answer went by the slow path: their row is
 	// removed by CloseClaims, which looks, and never by count.
-	slow map[payment.ID]bool
-	crew crew
+	slow    map[payment.ID]bool
+	callers callers
 }
 
-// crew are the goroutines that make calls. One that has made its call waits for
+// callers are the goroutines that make calls. One that has made its call waits for
 // the next, with the stack that it has grown: most of what a new one costs.
-type crew struct {
+type callers struct {
 	calls chan func() // unbuffered: taken by one that waits
 	idle  atomic.Int32
 }
 
-// crewIdle bounds how many wait.
-const crewIdle = 64
+// idleCallersMax bounds how many wait.
+const idleCallersMax = 64
 
 // send makes a call on a goroutine that has no other to make.
 func (f *flight) send(call func()) {
 	f.sending.Add(1)
 	select {
-	case f.crew.calls <- call:
+	case f.callers.calls <- call:
 	default:
 		go f.serve(call)
 	}
@@ -44,17 +44,17 @@ func (f *flight) serve(call func()) {
 	for more := true; more; {
 		call()
 		f.sending.Done()
-		if f.crew.idle.Add(1) > crewIdle {
-			f.crew.idle.Add(-1)
+		if f.callers.idle.Add(1) > idleCallersMax {
+			f.callers.idle.Add(-1)
 			return
 		}
-		call, more = <-f.crew.calls
-		f.crew.idle.Add(-1)
+		call, more = <-f.callers.calls
+		f.callers.idle.Add(-1)
 	}
 }
 
-// dismiss lets the goroutines that wait end. Nothing is sent after it.
-func (f *flight) dismiss() { close(f.crew.calls) }
+// close lets the goroutines that wait end. Nothing is sent after it.
+func (f *flight) close() { close(f.callers.calls) }
 
 // began notes a committed claim.
 func (f *flight) began(claims []payment.Claim) {

@@ -9,7 +9,7 @@ import (
 // flow tells a trickle, in which every instruction should be claimed the moment
 // it is committed, from a stream, in which turns should be shared.
 //
-// In a trickle every enqueue rings and every bell is a turn. In a stream that
+// In a trickle every enqueue notifies and every notifier is a turn. In a stream that
 // would be a turn, and a NOTIFY with its database-wide lock, for each payment: so
 // the relayer stays awake, enqueues are silent, and it looks every Coalesce.
 type flow struct {

@@ -124,21 +124,21 @@ func oneStream() relayer.Config {
 // run runs a relayer on the world's own store until the test ends.
 func (w *world) run(config relayer.Config) *running {
 	w.t.Helper()
-	return w.runWith(config, w.store, w.bell())
+	return w.runWith(config, w.store, w.notifier())
 }
 
-func (w *world) bell() relayer.Bell {
+func (w *world) notifier() relayer.Notifier {
 	w.t.Helper()
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return bell
+	return notifier
 }
 
-func (w *world) runWith(config relayer.Config, store relayer.Store, bell relayer.Bell) *running {
+func (w *world) runWith(config relayer.Config, store relayer.Store, notifier relayer.Notifier) *running {
 	w.t.Helper()
-	r, err := relayer.New(config, store, bell, w.open, w.seen, w.log)
+	r, err := relayer.New(config, store, notifier, w.open, w.seen, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -171,11 +171,11 @@ func (r *running) stop() error {
 	return r.err
 }
 
-// deafBell never rings.
-type deafBell struct{}
+// lostNotifier never notifies.
+type lostNotifier struct{}
 
-func (deafBell) Listen(ctx context.Context, _ func()) { <-ctx.Done() }
-func (deafBell) Test(context.Context) error           { return nil }
+func (lostNotifier) Listen(ctx context.Context, _ func()) { <-ctx.Done() }
+func (lostNotifier) Test(context.Context) error           { return nil }
 
 // enqueue enqueues as the ingest login and returns the outbox id.
 func (w *world) enqueue(instruction string, more ...string) payment.ID {

@@ -35,7 +35,7 @@ func (c *contended) CloseClaims(context.Context, []payment.ID) (int64, error) { 
 // turn that tries any, also while a stream drains, which finds each of them due.
 func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler)}, true)
+	r := newStream(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler)}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: payment.ID{2}}}})
 	}
@@ -55,7 +55,7 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 // nothing is claimed.
 func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
+	r := newStream(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}
@@ -82,11 +82,11 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	}
 }
 
-// TestBellOverManyLateOutcomes: a bell rings once. Where a turn that it woke might not claim, the next one that may looks.
-func TestBellOverManyLateOutcomes(t *testing.T) {
+// TestNotifiedOverManyLateOutcomes: a notifier notifies once. Where a turn that it woke might not claim, the next one that may looks.
+func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
 	r := newStream(&Relayer{
-		store: store, watch: Silent{}, log: slog.New(slog.DiscardHandler), guard: &lineage.Guard{},
+		store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), guard: &lineage.Guard{},
 		config: Config{RecordMax: lateMax, StoreTimeout: time.Minute},
 	}, false)
 	for range 2*lateMax + 10 {

@@ -15,9 +15,9 @@ import (
 // Observer counts what happens, for metrics. Its methods are called on the way
 // of every payment and must be quick; they may be called at once.
 type Observer interface {
-	Bell()                              // a bell woke this relayer
+	Notified()                          // a notifier woke this relayer
 	Poll()                              // the poll did
-	BellDeaf(deaf bool)                 // what a test of LISTEN said
+	NotifierTested(lost bool)           // what a test of LISTEN said
 	Claimed(claims []payment.Claim)     // a committed claim that took some
 	Turn(outcomes int, d time.Duration) // one committed turn
 	TurnFailed(kind Failure)
@@ -39,8 +39,8 @@ type Call struct {
 	RailType string
 	Action   payment.Action
 	Result   payment.Result
-	// UnlistedIn is the code table that has not the rail's code; empty: none.
-	UnlistedIn string
+	// UnmappedIn is the code table that has not the rail's code; empty: none.
+	UnmappedIn string
 	// Latency is from the commit of the claim to the end of the call; 0: no byte left.
 	Latency time.Duration
 	// TraceID is 32 hexadecimal digits, or empty: the call belongs to no trace.
@@ -146,64 +146,66 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 	return reports
 }
 
-// BellState is how the listening session is.
-type BellState string
+// NotifierState is how the listening session is.
+type NotifierState string
 
-// The states of the bell.
+// The states of the notifier.
 const (
-	BellListening    BellState = "listening"
-	BellIsDeaf       BellState = "deaf" // our own bell was not heard
-	BellDisconnected BellState = "disconnected"
+	NotifierListening    NotifierState = "listening"
+	NotifierIsLost       NotifierState = "lost" // our own notifier was not heard
+	NotifierDisconnected NotifierState = "disconnected"
 )
 
-// BellStates lists every state.
-func BellStates() []BellState { return []BellState{BellListening, BellIsDeaf, BellDisconnected} }
+// NotifierStates lists every state.
+func NotifierStates() []NotifierState {
+	return []NotifierState{NotifierListening, NotifierIsLost, NotifierDisconnected}
+}
 
-// Bell says how the listening session is. It never waits for the database.
-func (r *Relayer) Bell() BellState {
-	session, ok := r.bell.(interface{ Listening() bool })
+// Notifier says how the listening session is. It never waits for the database.
+func (r *Relayer) Notified() NotifierState {
+	session, ok := r.notifier.(interface{ Listening() bool })
 	switch {
 	case ok && !session.Listening():
-		return BellDisconnected
-	case r.bellDeaf():
-		return BellIsDeaf
+		return NotifierDisconnected
+	case r.notifierLost():
+		return NotifierIsLost
 	default:
-		return BellListening
+		return NotifierListening
 	}
 }
 
-// Silent is an Observer that hears nothing. A type that wants to hear some of it embeds it.
-type Silent struct{}
+// NopObserver is an Observer that hears nothing. A type that wants to hear some of it embeds it.
+type NopObserver struct{}
 
-// Bell implements Observer, as do all that follow.
-func (Silent) Bell() {}
+// Notifier implements Observer, as do all that follow.
+func (NopObserver) Notified() {}
 
 // Poll hears nothing.
-func (Silent) Poll() {}
+func (NopObserver) Poll() {}
 
-// BellDeaf hears nothing.
-func (Silent) BellDeaf(bool) {}
+// NotifierTested hears nothing.
+func (NopObserver) NotifierTested(bool) {}
 
 // Claimed hears nothing.
-func (Silent) Claimed([]payment.Claim) {}
+func (NopObserver) Claimed([]payment.Claim) {}
 
 // Turn hears nothing.
-func (Silent) Turn(int, time.Duration) {}
+func (NopObserver) Turn(int, time.Duration) {}
 
 // TurnFailed hears nothing.
-func (Silent) TurnFailed(Failure) {}
+func (NopObserver) TurnFailed(Failure) {}
 
 // CommitUnknown hears nothing.
-func (Silent) CommitUnknown() {}
+func (NopObserver) CommitUnknown() {}
 
 // Recorded hears nothing.
-func (Silent) Recorded(payment.Outcome) {}
+func (NopObserver) Recorded(payment.Outcome) {}
 
 // Late hears nothing.
-func (Silent) Late(payment.Outcome, payment.Verdict) {}
+func (NopObserver) Late(payment.Outcome, payment.Verdict) {}
 
 // Called hears nothing.
-func (Silent) Called(Call) {}
+func (NopObserver) Called(Call) {}
 
 // Breaker hears nothing.
-func (Silent) Breaker(string, rails.BreakerState) {}
+func (NopObserver) Breaker(string, rails.BreakerState) {}

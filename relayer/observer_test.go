@@ -68,9 +68,9 @@ func TestHeldLane(t *testing.T) {
 	w.awaitLane(w.run(config), relayer.LaneState{RailType: "bank", Limit: 32, Breaker: rails.BreakerClosed, Held: true})
 }
 
-// switched is a bell whose session and hearing a test decides.
+// switched is a notifier whose session and hearing a test decides.
 type switched struct {
-	deafBell
+	lostNotifier
 	broken, hears atomic.Bool
 }
 
@@ -82,33 +82,33 @@ func (b *switched) Test(context.Context) error {
 	return errors.New("not heard")
 }
 
-// TestBellState tells a session that hears from one that is deaf and from one
-// that is broken; the ledger's own bell listens soon after the start.
-func TestBellState(t *testing.T) {
+// TestNotifierState tells a session that hears from one that is lost and from one
+// that is broken; the ledger's own notifier listens soon after the start.
+func TestNotifierState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	quick := config()
-	quick.BellTestEvery = 100 * time.Millisecond
-	await := func(r *running, want relayer.BellState) {
+	quick.NotifierTestEvery = 100 * time.Millisecond
+	await := func(r *running, want relayer.NotifierState) {
 		t.Helper()
 		w.seen.await(t, func() error {
-			if got := r.Bell(); got != want {
-				return fmt.Errorf("the bell is %s, want %s", got, want)
+			if got := r.Notified(); got != want {
+				return fmt.Errorf("the notifier is %s, want %s", got, want)
 			}
 			return nil
 		})
 	}
 	real := w.run(quick)
-	await(real, relayer.BellListening)
-	bell := new(switched)
+	await(real, relayer.NotifierListening)
+	notifier := new(switched)
 	quick.WorkerID += "-2"
-	r := w.runWith(quick, w.store, bell)
-	await(r, relayer.BellIsDeaf)
-	bell.broken.Store(true)
-	await(r, relayer.BellDisconnected)
-	bell.broken.Store(false)
-	bell.hears.Store(true)
-	await(r, relayer.BellListening)
+	r := w.runWith(quick, w.store, notifier)
+	await(r, relayer.NotifierIsLost)
+	notifier.broken.Store(true)
+	await(r, relayer.NotifierDisconnected)
+	notifier.broken.Store(false)
+	notifier.hears.Store(true)
+	await(r, relayer.NotifierListening)
 }
 
 // TestFailures: every way in which a turn fails has its kind, and each lost
@@ -123,7 +123,7 @@ func TestFailures(t *testing.T) {
 		t.Run(string(want), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fastProfile)
-			w.runWith(config(), &failing{Store: w.store, err: err}, w.bell())
+			w.runWith(config(), &failing{Store: w.store, err: err}, w.notifier())
 			w.enqueue("waits")
 			w.seen.awaitMore(t, "failed "+string(want), 1)
 			if errors.Is(err, outbox.ErrCommitUnknown) {

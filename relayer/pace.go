@@ -6,39 +6,39 @@ import (
 )
 
 // pacer decides when the next turn starts, and whether it looks for due
-// instructions or only records: at once for a bell, a finished call or a free
+// instructions or only records: at once for a notifier, a finished call or a free
 // slot; after a short rest, so that commits are shared, while instructions
 // stream; and after a pause when the database is in trouble.
 type pacer struct {
 	last     time.Time // start of the last turn
-	verify   bool      // the last wait ended by the poll: see that the bell is still ours
-	rung     bool      // the last wait ended by a bell
+	verify   bool      // the last wait ended by the poll: see that the notifier is still ours
+	notified bool      // the last wait ended by a notifier
 	look     bool      // the next turn claims
-	again    bool      // rung, and nothing was found: look once more soon
+	again    bool      // notified, and nothing was found: look once more soon
 	failures int
 	skipWait bool
-	dozing   bool // every enqueue rings: nothing has to be looked for
-	taken    bool // the bell is another relayer's, which may give it back unheard
+	armed    bool // every enqueue notifies: nothing has to be looked for
+	taken    bool // the notifier is another relayer's, which may give it back unheard
 }
 
 const (
 	// unrungWait is how soon a relayer looks again while something was enqueued
 	// silently and is not committed yet.
 	unrungWait = 25 * time.Millisecond
-	// takenWait is how soon it does while the bell is another relayer's. That one
-	// serves other rails, perhaps, and gives the bell back when it is busy with them.
+	// takenWait is how soon it does while the notifier is another relayer's. That one
+	// serves other rails, perhaps, and gives the notifier back when it is busy with them.
 	takenWait = 250 * time.Millisecond
-	// againWait is how soon it does after a bell that led to nothing: another
+	// againWait is how soon it does after a notifier that led to nothing: another
 	// relayer was faster, or a long transaction has enqueued with a due time that
 	// only a full rescan finds.
 	againWait = 100 * time.Millisecond
-	// deafWait is the poll of a relayer whose bell is not heard.
-	deafWait = 100 * time.Millisecond
+	// lostWait is the poll of a relayer whose notifier is not heard.
+	lostWait = 100 * time.Millisecond
 )
 
 // wait returns when there may be something to do, or the context ended.
 func (p *pacer) wait(ctx context.Context, r *stream) {
-	p.rung, p.look = false, true
+	p.notified, p.look = false, true
 	switch {
 	case p.failures > 0:
 		sleep(ctx, backOff(p.failures-1))
@@ -54,18 +54,18 @@ func (p *pacer) wait(ctx context.Context, r *stream) {
 		sleep(ctx, gap)
 	}
 	if r.primary && !p.look {
-		p.takeBell(r)
+		p.armNotifier(r)
 	}
 	p.last = time.Now()
 }
 
-// takeBell lets a turn that would only record claim as well, if a bell has come since it
+// armNotifier lets a turn that would only record claim as well, if a notifier has come since it
 // was decided on: that would wait for the turn, and for the pause after it.
-func (p *pacer) takeBell(r *stream) {
+func (p *pacer) armNotifier(r *stream) {
 	select {
-	case <-r.rung:
-		r.watch.Bell()
-		p.rung, p.look = true, true
+	case <-r.notified:
+		r.watch.Notified()
+		p.notified, p.look = true, true
 	default:
 	}
 }
@@ -74,7 +74,7 @@ func (p *pacer) takeBell(r *stream) {
 // more due than it has slots, a slot that is free is used at once.
 func (p *pacer) rest(ctx context.Context, r *stream) {
 	if r.primary {
-		p.rouse(ctx, r)
+		p.disarm(ctx, r)
 	}
 	var wake, more chan struct{}
 	backlog := r.lanes.backlog()
@@ -98,13 +98,13 @@ func (p *pacer) rest(ctx context.Context, r *stream) {
 
 func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	limit := r.config.Poll
-	asleep, lookAgain := p.doze(ctx, r)
+	asleep, lookAgain := p.arm(ctx, r)
 	p.verify = false
 	switch {
 	case lookAgain:
 		return
-	case r.bellDeaf():
-		limit = min(limit, deafWait)
+	case r.notifierLost():
+		limit = min(limit, lostWait)
 	case !asleep && !p.taken:
 		limit = min(limit, unrungWait)
 	case p.again:
@@ -120,62 +120,62 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
-		// An answer to record. An enqueue meanwhile rings.
+		// An answer to record. An enqueue meanwhile notifies.
 		p.look = !asleep || r.lanes.backlog()
 	case <-timer.C:
 		p.verify = true
 		r.watch.Poll()
-	case <-r.rung:
-		r.watch.Bell()
-		p.rung = true
+	case <-r.notified:
+		r.watch.Notified()
+		p.notified = true
 	}
 }
 
-// doze makes enqueues ring before this relayer sleeps. It reports whether they
+// arm makes enqueues notify before this relayer sleeps. It reports whether they
 // do, and whether to look for due rows once more first: whatever was enqueued
-// silently is committed by now. A bell that is always rung is asleep all the time.
-// While the bell is another relayer's it tries again at each poll.
-func (p *pacer) doze(ctx context.Context, r *stream) (asleep, lookAgain bool) {
-	dozer, ok := r.bell.(Dozer)
+// silently is committed by now. A notifier that is always notified is asleep all the time.
+// While the notifier is another relayer's it tries again at each poll.
+func (p *pacer) arm(ctx context.Context, r *stream) (asleep, lookAgain bool) {
+	armer, ok := r.notifier.(Armer)
 	if !ok {
 		return true, false
 	}
-	if r.bellDeaf() {
+	if r.notifierLost() {
 		return false, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if p.dozing {
-		if !p.verify || dozer.Dozing(ctx) == nil {
+	if p.armed {
+		if !p.verify || armer.CheckArmed(ctx) == nil {
 			return true, false
 		}
-		p.dozing = false
+		p.armed = false
 	}
 	if p.taken && !p.verify {
 		return false, false
 	}
 	was := p.taken
-	rings, others, err := dozer.Doze(ctx)
+	notifies, others, err := armer.Arm(ctx)
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "can't sleep by the bell: polling faster", "error", err)
+		r.log.WarnContext(ctx, "can't sleep by the notifier: polling faster", "error", err)
 	}
-	p.dozing, p.taken = rings, others
-	return rings, rings || others && !was
+	p.armed, p.taken = notifies, others
+	return notifies, notifies || others && !was
 }
 
-// rouse lets enqueues be silent: this relayer looks by itself.
-func (p *pacer) rouse(ctx context.Context, r *stream) {
+// disarm lets enqueues be silent: this relayer looks by itself.
+func (p *pacer) disarm(ctx context.Context, r *stream) {
 	p.taken = false
-	dozer, ok := r.bell.(Dozer)
-	if !ok || !p.dozing {
+	armer, ok := r.notifier.(Armer)
+	if !ok || !p.armed {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := dozer.Rouse(ctx); err != nil {
-		r.log.WarnContext(ctx, "the bell was given back with its session", "error", err)
+	if err := armer.Disarm(ctx); err != nil {
+		r.log.WarnContext(ctx, "the notifier was given back with its session", "error", err)
 	}
-	p.dozing = false
+	p.armed = false
 }
 
 // waitForMore is how the other streams wait: for answers of their own, or until
@@ -201,9 +201,9 @@ func (p *pacer) after(claimed int, err error, r *stream) {
 		return
 	}
 	p.failures = 0
-	p.again = p.rung && claimed == 0
+	p.again = p.notified && claimed == 0
 	if p.again {
-		claimed = 1 // enqueues ring, whichever relayer claims them
+		claimed = 1 // enqueues notify, whichever relayer claims them
 	}
 	r.flow.add(claimed, time.Now())
 	// More outcomes than one turn records: go on.

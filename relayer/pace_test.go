@@ -50,7 +50,7 @@ func (promptRail) Send(_ context.Context, s rails.Send) rails.Result {
 	return rails.Result{Result: payment.ResultAccepted, Reference: s.OutboxID.String()}
 }
 
-// TestAnAnswerIsRecordedWithoutALook: while every enqueue rings, an answer alone
+// TestAnAnswerIsRecordedWithoutALook: while every enqueue notifies, an answer alone
 // is no reason to look for due instructions.
 func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 	t.Parallel()
@@ -58,8 +58,8 @@ func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 	store := &counted{Store: w.store}
 	config := config()
 	config.Poll = time.Minute
-	w.runWith(config, store, w.bell())
-	w.seen.awaitMore(t, "bell", 1)
+	w.runWith(config, store, w.notifier())
+	w.seen.awaitMore(t, "notifier", 1)
 	for n := range 3 {
 		w.asleep()
 		w.awaitStates(w.enqueue(fmt.Sprint(n)), "DISPATCHING DISPATCHED")
@@ -69,17 +69,17 @@ func TestAnAnswerIsRecordedWithoutALook(t *testing.T) {
 	}
 }
 
-// TestABellDuringThePauseIsTakenAlong: what rings while a turn that is to record waits for
+// TestANotificationDuringThePauseIsTakenAlong: what notifies while a turn that is to record waits for
 // its time is claimed by that turn, and not by one more after another pause.
-func TestABellDuringThePauseIsTakenAlong(t *testing.T) {
+func TestANotificationDuringThePauseIsTakenAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	w.wrap = func(rails.Rail) rails.Rail { return promptRail{} }
 	store := &counted{Store: w.store}
 	config := config()
 	config.Poll, config.RefreshEvery, config.Pace, config.Streams = time.Minute, time.Minute, 500*time.Millisecond, 1
-	w.runWith(config, store, w.bell())
-	w.seen.awaitMore(t, "bell", 1)
+	w.runWith(config, store, w.notifier())
+	w.seen.awaitMore(t, "notifier", 1)
 	w.seen.await(t, func() error { return w.seen.quietFor(2 * config.Pace) })
 	first := w.enqueue("first")
 	w.awaitStates(first, "DISPATCHING")
@@ -102,7 +102,7 @@ func TestAStreamSharesTurns(t *testing.T) {
 	store := &counted{Store: w.store}
 	config := config()
 	config.Poll, config.Coalesce, config.Streams = time.Minute, 100*time.Millisecond, 1
-	w.runWith(config, store, w.bell())
+	w.runWith(config, store, w.notifier())
 	const transactions, each = 40, 10
 	w.ingesting()
 	begun := time.Now()
@@ -136,7 +136,7 @@ func TestABurstGoesAtOnce(t *testing.T) {
 	config.Poll = time.Minute
 	w.run(config)
 	defer close(slow.goOn)
-	w.seen.awaitMore(t, "bell", 1)
+	w.seen.awaitMore(t, "notifier", 1)
 	w.asleep()
 	const burst = 30
 	w.ingesting()

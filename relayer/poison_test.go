@@ -30,7 +30,7 @@ func (w *world) refuse(check string) {
 	w.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (` + check + `) NOT VALID`)
 }
 
-// TestPoisonRow: a row that can't be claimed is set aside for a person, and its
+// TestPoisonRow: a row that can't be claimed is quarantined for a person, and its
 // neighbours go through, whatever the order in which they stand.
 func TestPoisonRow(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestPoisonRow(t *testing.T) {
 			}
 			w.enqueue("neighbour") // for the case that the bad one was the last
 			w.awaitText("UNCLAIMABLE SQLSTATE_23514", `SELECT coalesce((SELECT reason || ' ' || error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1), '')`, [16]byte(bad))
-			same(t, "set aside", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.v_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
+			same(t, "quarantined", w.text(`SELECT string_agg(instruction_id, ' ') FROM railhead.v_outbox_pending WHERE next_attempt_at = 'infinity'`), "bad")
 			same(t, "dead letters", w.cell.Int(`SELECT count(*) FROM railhead.payment_dead_letters`), 1)
 			same(t, "rows of the bad one", w.states(bad), "")
 
@@ -69,9 +69,9 @@ func TestPoisonRow(t *testing.T) {
 	}
 }
 
-// TestPutBackIsSetAside: an executed payment whose row is back in pending is not
+// TestPutBackIsQuarantine: an executed payment whose row is back in pending is not
 // sent again, and an operator is told, also where nothing else waits in its lane.
-func TestPutBackIsSetAside(t *testing.T) {
+func TestPutBackIsQuarantine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))
 	id := w.enqueue("paid")
@@ -90,7 +90,7 @@ func TestPutBackIsSetAside(t *testing.T) {
 }
 
 // TestPutBackAsNew: executed payments whose rows are back in pending as they were
-// before their first claim are set aside, and don't stop the lane.
+// before their first claim are quarantined, and don't stop the lane.
 func TestPutBackAsNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, profile(`"resend_on_unknown": "NEVER"`))

@@ -19,11 +19,11 @@ import (
 func TestTwoPhaseCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bell.Close(t.Context())
+	defer notifier.Close(t.Context())
 	// In the cluster's one namespace of prepared transactions.
 	name := w.cell.Name
 	listener := w.cell.Conn(t, celltest.Relayer)
@@ -38,37 +38,37 @@ func TestTwoPhaseCommit(t *testing.T) {
 	} {
 		for _, asleep := range []bool{false, true} {
 			if asleep {
-				if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
-					t.Fatal(rings, err)
+				if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
+					t.Fatal(notifies, err)
 				}
 			}
 			conn := w.cell.Conn(t, celltest.Ingest)
-			prepare := func(bell string) error {
-				w.execAll(conn, `SET railhead.notify = `+bell, `BEGIN`, rest)
+			prepare := func(notifier string) error {
+				w.execAll(conn, `SET railhead.notify = `+notifier, `BEGIN`, rest)
 				_, err := conn.Exec(t.Context(), `PREPARE TRANSACTION '`+name+`'`)
 				return err
 			}
 			if err := prepare("on"); ledger.SQLState(err) == "0A000" != asleep {
-				t.Errorf("%s with the bell, a relayer asleep %v: %v", what, asleep, err)
+				t.Errorf("%s with the notifier, a relayer asleep %v: %v", what, asleep, err)
 			} else if err == nil {
 				w.execAll(conn, `ROLLBACK PREPARED '`+name+`'`)
 			}
 			if err := prepare("off"); err != nil {
-				t.Errorf("%s without the bell, a relayer asleep %v: %v", what, asleep, err)
+				t.Errorf("%s without the notifier, a relayer asleep %v: %v", what, asleep, err)
 				continue
 			}
-			if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
+			if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
 				t.Errorf("%s, prepared, keeps a relayer from sleeping: %v", what, err)
 			}
 			w.execAll(conn, `ROLLBACK PREPARED '`+name+`'`)
-			if err := bell.Rouse(t.Context()); err != nil {
+			if err := notifier.Disarm(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 
-	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
-		t.Fatal(rings, err)
+	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
+		t.Fatal(notifies, err)
 	}
 	w.ingesting()
 	w.execAll(w.ingest, `SET railhead.notify = off`, `BEGIN`)
@@ -77,7 +77,7 @@ func TestTwoPhaseCommit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := listener.WaitForNotification(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the bell was rung: %v", err)
+		t.Errorf("the notifier was notified: %v", err)
 	}
 	w.run(config())
 	w.awaitStates(id, "DISPATCHING DISPATCHED")

@@ -64,7 +64,7 @@ func TestBudgetIsCheckedAtStart(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	w.unweighed()
 	w.cell.ApplyProfile("bank", tooSlow)
-	r, err := relayer.New(config(), w.store, deafBell{}, w.open, w.seen, w.log)
+	r, err := relayer.New(config(), w.store, lostNotifier{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestOtherBudgetIsRefused(t *testing.T) {
 	w := newWorld(t, fastProfile)
 	config := config()
 	config.Asserted = outbox.TimeBudget{ClaimTimeout: time.Minute, Drain: 3 * time.Second}
-	r, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log)
+	r, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@
 // goroutine of its own under its rail's guard. No batch waits for its slowest
 // member, and a slow or broken rail never takes another rail's slots.
 //
-//	wake (bell, poll, free slot, finished call)
+//	wake (notifier, poll, free slot, finished call)
 //	  -> turn: record outcomes + claim     one commit
 //	       crash before the commit: nothing happened; sent payments are
 //	       repaired by the reaper, as UNKNOWN
@@ -33,39 +33,39 @@ import (
 
 // Relayer claims and dispatches. Make one with New, then call Run once.
 type Relayer struct {
-	config Config
-	store  Store
-	bell   Bell
-	open   OpenRail
-	watch  Observer
-	spans  spans
-	log    *slog.Logger
+	config   Config
+	store    Store
+	notifier Notifier
+	open     OpenRail
+	watch    Observer
+	spans    spans
+	log      *slog.Logger
 
-	lanes   lanes
-	flow    flow
-	guard   *lineage.Guard
-	budget  budget
-	looking sync.Mutex // one look after the other by streams that drain: before, the primary one looks alone
-	beating sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
-	streams []*stream
-	rung    chan struct{} // size 1: the bell
-	more    chan struct{} // size 1: there is more than one stream can take
-	beatAt  service.Last  // of the last heartbeat that went in; at first, of the start
+	lanes    lanes
+	flow     flow
+	guard    *lineage.Guard
+	budget   budget
+	looking  sync.Mutex // one look after the other by streams that drain: before, the primary one looks alone
+	beating  sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
+	streams  []*stream
+	notified chan struct{} // size 1: the notifier
+	more     chan struct{} // size 1: there is more than one stream can take
+	beatAt   service.Last  // of the last heartbeat that went in; at first, of the start
 
-	deaf     atomic.Bool
+	lost     atomic.Bool
 	stopping atomic.Bool
 	once     service.Once
 	ready    service.Readiness
 }
 
 // New checks the configuration, every fault of it at once.
-func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, log *slog.Logger) (*Relayer, error) {
+func New(config Config, store Store, notifier Notifier, open OpenRail, watch Observer, log *slog.Logger) (*Relayer, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	if watch == nil {
-		watch = Silent{}
+		watch = NopObserver{}
 	}
 	if config.Tracer != nil {
 		store = tracedStore{store, config.Tracer}
@@ -75,8 +75,8 @@ func New(config Config, store Store, bell Bell, open OpenRail, watch Observer, l
 		return nil, err
 	}
 	r := &Relayer{
-		spans: spans{config.Tracer}, config: config, store: store, guard: guard, bell: bell, open: open, watch: watch, log: log,
-		rung: make(chan struct{}, 1), more: make(chan struct{}, 1),
+		spans: spans{config.Tracer}, config: config, store: store, guard: guard, notifier: notifier, open: open, watch: watch, log: log,
+		notified: make(chan struct{}, 1), more: make(chan struct{}, 1),
 	}
 	r.beatAt.Mark()
 	for n := range config.Streams {
@@ -103,9 +103,9 @@ func (r *Relayer) Run(ctx context.Context) error {
 	sends, stopSends := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopSends(errors.New("the relayer has stopped"))
 	var side sync.WaitGroup
-	side.Go(func() { r.bell.Listen(background, r.ring) })
+	side.Go(func() { r.notifier.Listen(background, r.notify) })
 	side.Go(func() { r.beat(background) })
-	side.Go(func() { r.testBell(background) })
+	side.Go(func() { r.testNotifier(background) })
 
 	work, stopWork := context.WithCancel(ctx)
 	defer stopWork()
@@ -119,13 +119,13 @@ func (r *Relayer) Run(ctx context.Context) error {
 	}
 	loops.Wait()
 	err := errors.Join(failed...)
-	if dozer, ok := r.bell.(Dozer); ok {
-		dozer.Close(background)
+	if armer, ok := r.notifier.(Armer); ok {
+		armer.Close(background)
 	}
 	r.drain(sends, stopSends)
 	stopBackground(errors.New("the relayer has stopped"))
 	side.Wait()
-	r.sayStopped()
+	r.reportStopped()
 	r.lanes.close()
 	return err
 }
@@ -139,7 +139,7 @@ func (r *Relayer) start(ctx context.Context) error {
 			return nil
 		}
 		if outbox.Unfit(err) || errors.Is(err, errBadLane) || ctx.Err() != nil {
-			r.sayStopped()
+			r.reportStopped()
 			return err
 		}
 		r.ready.Refuse("the database can't be used yet")
@@ -179,7 +179,7 @@ func (r *Relayer) checkServer(ctx context.Context) error {
 	return r.sendBeat(ctx, r.status())
 }
 
-func (r *Relayer) ring() { signal(r.rung) }
+func (r *Relayer) notify() { signal(r.notified) }
 
 // Ready reports whether the relayer can work, or why it can't.
 func (r *Relayer) Ready() error {

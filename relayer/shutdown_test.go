@@ -98,7 +98,7 @@ func TestShutdownWithoutADatabase(t *testing.T) {
 	w.wrap = slow.around
 	store := newFaulty(w.store)
 	w.setBudget(func(b *outbox.TimeBudget) { b.Drain, b.RecordWithin = 100*time.Millisecond, 500*time.Millisecond })
-	r := w.runWith(config(), store, w.bell())
+	r := w.runWith(config(), store, w.notifier())
 	id := w.enqueue("the one")
 	<-slow.arrived
 	store.fail("Turn", lostBefore)

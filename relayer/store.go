@@ -33,9 +33,9 @@ type Store interface {
 	// DueIDs names what a claim of the rail takes first: so many heads of each
 	// priority.
 	DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error)
-	// SetAside takes rows that can't be claimed out of their lane's way, and names
+	// Quarantine takes rows that can't be claimed out of their lane's way, and names
 	// those that it did.
-	SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
+	Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
 	// FindClaim looks up what a claim of unknown commit has claimed.
 	FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error)
 	// RecordLate records by the slow path an outcome that Turn called late.
@@ -46,26 +46,26 @@ type Store interface {
 	PauseRail(ctx context.Context, railType, reason string) (bool, error)
 }
 
-// Bell is how enqueues wake a relayer. It only ever wakes.
-type Bell interface {
-	// Listen calls ring for every bell, and once after each reconnect, until the
+// Notifier is how enqueues wake a relayer. It only ever wakes.
+type Notifier interface {
+	// Listen calls notify for every notifier, and once after each reconnect, until the
 	// context ends. Ring must not block.
-	Listen(ctx context.Context, ring func())
-	// Test rings this relayer's own bell and reports whether it was heard.
+	Listen(ctx context.Context, notify func())
+	// Test notifies this relayer's own notifier and reports whether it was heard.
 	Test(ctx context.Context) error
 }
 
-// Dozer is a Bell that is rung only while a relayer sleeps. Its methods are
+// Armer is a Notifier that is notified only while a relayer sleeps. Its methods are
 // called by one goroutine.
-type Dozer interface {
-	// Doze makes every enqueue ring from now on, and reports whether it does. If
-	// not, another relayer may have the bell: enqueues ring until it gives it back.
+type Armer interface {
+	// Arm makes every enqueue notify from now on, and reports whether it does. If
+	// not, another relayer may have the notifier: enqueues notify until it gives it back.
 	// Else something was enqueued silently and is not committed yet.
-	Doze(ctx context.Context) (rings, others bool, err error)
-	// Dozing returns an error where enqueues may have stopped ringing.
-	Dozing(ctx context.Context) error
-	// Rouse lets enqueues be silent: this relayer looks by itself.
-	Rouse(ctx context.Context) error
+	Arm(ctx context.Context) (notifies, others bool, err error)
+	// CheckArmed returns an error where enqueues may have stopped notifying.
+	CheckArmed(ctx context.Context) error
+	// Disarm lets enqueues be silent: this relayer looks by itself.
+	Disarm(ctx context.Context) error
 	// Close gives everything back.
 	Close(ctx context.Context)
 }

@@ -12,7 +12,7 @@ import (
 // stream is one loop of turns on a connection of its own, with the instructions
 // that it has claimed. Claim and outcome of an instruction go through the same
 // stream, so that a claim's row is removed by the very transaction that records
-// its last answer. The first stream hears the bell and polls; the others help
+// its last answer. The first stream hears the notifier and polls; the others help
 // while there is more than one can take.
 type stream struct {
 	*Relayer
@@ -21,14 +21,14 @@ type stream struct {
 	wake    chan struct{} // size 1: something of this stream's has changed
 	doubts  []doubt       // claims of unknown commit, to be looked up
 	late    []lateOutcome // called late by a turn, not yet recorded by the slow path
-	// owesLook is set where the last turn was to look and might not claim: a bell rings once.
+	// owesLook is set where the last turn was to look and might not claim: a notifier notifies once.
 	owesLook bool
 }
 
 func newStream(r *Relayer, primary bool) *stream {
 	s := &stream{Relayer: r, primary: primary, wake: make(chan struct{}, 1)}
 	s.flight.open, s.flight.slow = make(map[payment.ID]int), make(map[payment.ID]bool)
-	s.flight.crew.calls = make(chan func())
+	s.flight.callers.calls = make(chan func())
 	return s
 }
 

@@ -324,7 +324,7 @@ func TestDamagedStateFile(t *testing.T) {
 		if err := os.WriteFile(config.StateFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log)
+		_, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log)
 		if err == nil || !strings.Contains(err.Error(), config.StateFile+" is damaged") || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -334,7 +334,7 @@ func TestDamagedStateFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(config.StateFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := relayer.New(config, w.store, deafBell{}, w.open, w.seen, w.log); err == nil || !strings.Contains(err.Error(), "RAILHEAD_STATE_DIR") {
+	if _, err := relayer.New(config, w.store, lostNotifier{}, w.open, w.seen, w.log); err == nil || !strings.Contains(err.Error(), "RAILHEAD_STATE_DIR") {
 		t.Errorf("no folder: %v", err)
 	}
 }
@@ -403,7 +403,7 @@ func TestClaimNamesItsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	store := &namesServer{Store: w.store}
-	w.runWith(config(), store, w.bell())
+	w.runWith(config(), store, w.notifier())
 	w.awaitStates(w.enqueue("the one"), "DISPATCHING DISPATCHED")
 	same(t, "claims that name no server", store.nameless.Load(), 0)
 }

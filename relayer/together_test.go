@@ -87,16 +87,16 @@ func (w *world) everybody() (stop func()) {
 		HeartbeatStale: 600 * time.Millisecond,
 	})
 	var ends []func()
-	valid := w.runWith(config("valid"), w.store, w.bell())
+	valid := w.runWith(config("valid"), w.store, w.notifier())
 	careless := newFaulty(w.executor())
 	careless.failNext("Turn", lostAfter, 5)
 	careless.failNext("RecordLate", lostAfter, 3)
-	other := w.runWith(config("careless"), careless, w.bell())
+	other := w.runWith(config("careless"), careless, w.notifier())
 	ends = append(ends, func() { valid.stop() }, func() { other.stop() })
 
 	// It dies with its hands full: nothing that it does from now on arrives.
 	dying := newFaulty(w.executor())
-	w.runWith(config("dying"), &mortal{faulty: dying}, w.bell())
+	w.runWith(config("dying"), &mortal{faulty: dying}, w.notifier())
 
 	for n := range 2 {
 		r, err := reaper.New(reaper.Config{

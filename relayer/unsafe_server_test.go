@@ -16,7 +16,7 @@ func TestUnsafeServerEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	store := &unsafeServer{Store: w.store}
-	r := w.runWith(config(), store, w.bell())
+	r := w.runWith(config(), store, w.notifier())
 	id := w.enqueue("the one")
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 	store.is.Store(true)
@@ -25,7 +25,7 @@ func TestUnsafeServerEndsTheRun(t *testing.T) {
 		t.Errorf("run: %v", r.err)
 	}
 	r.err = nil // seen
-	again, err := relayer.New(config(), store, deafBell{}, w.open, w.seen, w.log)
+	again, err := relayer.New(config(), store, lostNotifier{}, w.open, w.seen, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,15 @@ func (w *world) asleep() {
 	w.seen.await(w.t, func() error { return w.seen.quietFor(200 * time.Millisecond) })
 }
 
-// TestTheBellWakes: with the poll a minute away, NOTIFY alone gets a payment
+// TestNotificationsWake: with the poll a minute away, NOTIFY alone gets a payment
 // through at once.
-func TestTheBellWakes(t *testing.T) {
+func TestNotificationsWake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	config := config()
 	config.Poll, config.RefreshEvery = time.Minute, time.Minute
 	w.run(config)
-	w.seen.awaitMore(t, "bell", 1) // the backlog's: it listens
+	w.seen.awaitMore(t, "notifier", 1) // the backlog's: it listens
 	for _, name := range []string{"first", "second"} {
 		w.asleep()
 		polls := w.seen.count("poll")
@@ -34,21 +34,21 @@ func TestTheBellWakes(t *testing.T) {
 	}
 }
 
-// TestThePollWakes: with no bell, the poll alone does.
+// TestThePollWakes: with no notifier, the poll alone does.
 func TestThePollWakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		bell func(*world) relayer.Bell
-		cut  string
+		notifier func(*world) relayer.Notifier
+		cut      string
 	}{
-		"the bell never rings":     {func(*world) relayer.Bell { return deafBell{} }, `SELECT 1`},
-		"the trigger is not there": {(*world).bell, `DROP TRIGGER payment_outbox_pending_notify ON railhead.payment_outbox_pending`},
+		"the notifier never notifies": {func(*world) relayer.Notifier { return lostNotifier{} }, `SELECT 1`},
+		"the trigger is not there":    {(*world).notifier, `DROP TRIGGER payment_outbox_pending_notify ON railhead.payment_outbox_pending`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fastProfile)
 			w.do(c.cut)
-			w.runWith(config(), w.store, c.bell(w))
+			w.runWith(config(), w.store, c.notifier(w))
 			for _, name := range []string{"first", "second"} {
 				id := w.enqueue(name)
 				w.awaitStates(id, "DISPATCHING DISPATCHED")
@@ -57,7 +57,7 @@ func TestThePollWakes(t *testing.T) {
 	}
 }
 
-// TestDueLaterIsFoundByThePoll: nothing rings when a time comes.
+// TestDueLaterIsFoundByThePoll: nothing notifies when a time comes.
 func TestDueLaterIsFoundByThePoll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)

@@ -95,9 +95,9 @@ func (s *witness) awaitCount(t *testing.T, what string, n int) {
 	})
 }
 
-func (s *witness) Bell()                                     { s.note("bell") }
+func (s *witness) Notified()                                 { s.note("notifier") }
 func (s *witness) Poll()                                     { s.note("poll") }
-func (s *witness) BellDeaf(deaf bool)                        { s.note(fmt.Sprintf("deaf %v", deaf)) }
+func (s *witness) NotifierTested(lost bool)                  { s.note(fmt.Sprintf("lost %v", lost)) }
 func (s *witness) Claimed([]payment.Claim)                   { s.note("claimed") }
 func (s *witness) Turn(int, time.Duration)                   { s.note("turn") }
 func (s *witness) TurnFailed(kind relayer.Failure)           { s.note("failed " + string(kind)) }

@@ -15,7 +15,7 @@ import (
 func componentFaults() []fault {
 	return []fault{
 		{
-			name: "RailheadBellDead", about: "the relayer is started with a RAILHEAD_LISTEN_URL that leads to another database", wants: ticket("RailheadBellDead"),
+			name: "RailheadNotifierLost", about: "the relayer is started with a RAILHEAD_LISTEN_URL that leads to another database", wants: ticket("RailheadNotifierLost"),
 			inject: func(ctx context.Context, w *world) ([]string, error) {
 				return nil, errors.Join(w.stop("relayer"),
 					w.start(ctx, "relayer", "RAILHEAD_LISTEN_URL="+w.server.URL(pgserver.Superuser, "railhead_relayer_login")))

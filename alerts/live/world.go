@@ -189,7 +189,7 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,
 		// Sooner than in an installation.
 		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
-		"RAILHEAD_BELL_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
+		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
 	}, more...)
 	p, err := startProcess(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind)
 	if err != nil {

@@ -73,7 +73,7 @@ func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*exe
 	if err != nil {
 		return nil, nil, err
 	}
-	bell, err := executor.NewBell(ledger.Config{URL: url, Cell: cell, Name: name + "-bell"}, store, quiet())
+	notifier, err := executor.NewNotifier(ledger.Config{URL: url, Cell: cell, Name: name + "-notifier"}, store, quiet())
 	if err != nil {
 		store.Close()
 		return nil, nil, err
@@ -86,7 +86,7 @@ func (s *railheadSession) relayer(ctx context.Context, i int, watch Watch) (*exe
 		return &watchedRail{Rail: inner, watch: watch, base: s.options.Base}, err
 	}
 	one, err := relayer.New(relayer.Config{WorkerID: fmt.Sprintf("%s-%s", name, payment.NewID())},
-		store, bell, open, &recorded{watch: watch}, quiet())
+		store, notifier, open, &recorded{watch: watch}, quiet())
 	if err != nil {
 		store.Close()
 		return nil, nil, err
@@ -112,7 +112,7 @@ func (r *watchedRail) Send(ctx context.Context, s rails.Send) rails.Result {
 
 // recorded hears of outcomes after their commit.
 type recorded struct {
-	relayer.Silent
+	relayer.NopObserver
 	watch Watch
 }
 

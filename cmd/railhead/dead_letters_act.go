@@ -39,7 +39,7 @@ func letterReplayCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "replay ID...", Short: "Send dead letters again",
 		Long: "Return a dead letter to pending: same outbox id, sequence id and rail key, counters from zero. For FAILED\n" +
-			"and EXPIRED, and for what is set aside as UNCLAIMABLE; for an unknown outcome only where the rail has just\n" +
+			"and EXPIRED, and for what is quarantined as UNCLAIMABLE; for an unknown outcome only where the rail has just\n" +
 			"answered an inquiry with \"no such payment\" and its profile takes that as proof. Refused (exit code 9)\n" +
 			"where the rail wants a new id after a refusal: then the participant enqueues the payment anew.\n\n" +
 			severalHelp + "replay --reason WHY\n\n" + idHelp,

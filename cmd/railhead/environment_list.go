@@ -114,7 +114,7 @@ func numberVariables() variables {
 			{"RAILHEAD_CLAIM_MAX", "500", "relayer: instructions, and outcomes, of one turn; 1 to 5000"},
 			{"RAILHEAD_HEARTBEAT_EVERY", "2s", "time between heartbeats, 10ms to 1m; a third of the setting heartbeat_stale if that is less"},
 			{"RAILHEAD_REFRESH_EVERY", "5s", "relayer: how often profiles are read again; 10ms to 10m"},
-			{"RAILHEAD_BELL_TEST_EVERY", "1m", "relayer: how often it tests that notifications arrive; 100ms to 1h"},
+			{"RAILHEAD_NOTIFIER_TEST_EVERY", "1m", "relayer: how often it tests that notifications arrive; 100ms to 1h"},
 			{"RAILHEAD_STORE_TIMEOUT", "10s", "the longest that a transaction may take, 100ms to 100s; a reaper's may take three times as long"},
 			{"RAILHEAD_REAP_EVERY", "5s", "reaper: time between turns; 10ms to 10m"},
 			{"RAILHEAD_REAP_GRACE", "20s", "reaper: its wait after a start of the server; 10ms to 1h"},

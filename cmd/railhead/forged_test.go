@@ -52,7 +52,7 @@ func TestForgedIsShown(t *testing.T) {
 	says(who.want(exitOK, "payment", "show", id).out, "next         nothing: it is PARKED, and its dead letter is closed")
 
 	id = forge("FORGED-22")
-	if _, err := works.executor.SetAside(t.Context(), []payment.ID{mustID(t, id)}, "23514"); err != nil {
+	if _, err := works.executor.Quarantine(t.Context(), []payment.ID{mustID(t, id)}, "23514"); err != nil {
 		t.Fatal(err)
 	}
 	says(who.want(exitOK, "dead-letter", "show", id).out, "UNCLAIMABLE", "it was never enqueued here")

@@ -27,7 +27,7 @@ func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]p
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { sayReady(w, probes) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeReadiness(w, probes) })
 	mux.Handle("GET /metrics", metrics)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -46,7 +46,7 @@ func serveHealth(ctx context.Context, addr, addrFile string, probes map[string]p
 	return nil
 }
 
-func sayReady(w http.ResponseWriter, probes map[string]probe) {
+func writeReadiness(w http.ResponseWriter, probes map[string]probe) {
 	var all []error
 	for name, each := range probes {
 		if err := each.Ready(); err != nil {

@@ -52,7 +52,7 @@ func (b *markedBank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(201, "OK", "")
 	case "refuse":
 		say(422, "NO", "AC04")
-	case "unlisted":
+	case "unmapped":
 		say(200, marker+"-debtor-name", "")
 	case "code":
 		say(422, "NO", marker+"-debtor-name")

@@ -234,7 +234,7 @@ func TestNothingMarkedComesOut(t *testing.T) {
 		m.serve("run", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "run")),
 		m.serve("callbacks", "RAILHEAD_HTTP_ADDR_FILE="+filepath.Join(m.dir, "health"), "RAILHEAD_CALLBACKS_ADDR_FILE="+filepath.Join(m.dir, "callbacks")),
 	}
-	hows := []string{"accept", "refuse", "unlisted", "code", "garbage", "broken", "busy", "error", "hang", "drop", "malformed", "statusline", "header",
+	hows := []string{"accept", "refuse", "unmapped", "code", "garbage", "broken", "busy", "error", "hang", "drop", "malformed", "statusline", "header",
 		"length", "cut", "redirect", "other"}
 	for _, how := range hows {
 		if got := m.enqueue(how+"-1", "marked"); got.code != exitOK {

@@ -42,7 +42,7 @@ func triaged(done string, id payment.ID, before string) string {
 }
 
 // replayed names the row behind which it waits: its REPLAYED row, or the last one of what was
-// set aside, which may have none.
+// quarantined, which may have none.
 func replayed(id payment.ID, row int) string {
 	if row == 0 {
 		return fmt.Sprintf("back in pending: %s, never claimed", id)

@@ -97,8 +97,8 @@ func TestNextStep(t *testing.T) {
 		"INQUIRE in 30.0s, at 2026-11-21T09:00:00.000Z (by the rail's inquiry schedule); row 2 was UNKNOWN WORKER_LOST": {
 			Pending:  &reader.PendingRow{AttemptCount: 3, NextAction: "INQUIRE", DueInMS: 30000, NextAttemptAt: now},
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Unknown, ErrorCode: "WORKER_LOST"}, {AttemptNo: 3, State: payment.LateOutcome}}},
-		"nothing by itself: it could not be claimed and is set aside until a person looks": {Pending: &reader.PendingRow{SetAside: true}},
-		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":         {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
+		"nothing by itself: it could not be claimed and is quarantined until a person looks": {Pending: &reader.PendingRow{Quarantine: true}},
+		"waits: everything is paused by amy since 2026-11-21T09:00:00.000Z: drill":           {Pending: &reader.PendingRow{Pause: &reader.Pause{What: "everything", By: "amy", At: now, Reason: "drill"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more": {
 			Now: now.Add(time.Second), ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "everything"}}},
 		"the reaper ends it as EXPIRED: it is over since 2026-11-21T09:00:00.000Z, and is not claimed any more; not before the suspension since 2026-11-21T09:00:00.000Z is ended": {
@@ -115,13 +115,13 @@ func TestNextStep(t *testing.T) {
 			Now: now, SuspendedAt: now, Pending: &reader.PendingRow{NextAction: "SEND", DueInMS: -6000}},
 		"INQUIRE, due since 5.0s; never claimed before": { // what may have been paid does not expire
 			Now: now, ExpiresAt: now, Pending: &reader.PendingRow{NextAction: "INQUIRE", DueInMS: -5000, OutcomeUnknown: true}},
-		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim sets it aside as UNCLAIMABLE; no running relayer serves rail wire": {
+		"SEND is not made: its row was put back in pending over a row FAILED, and the next claim quarantines it as UNCLAIMABLE; no running relayer serves rail wire": {
 			Attempts: failed, Pending: &reader.PendingRow{AttemptCount: 9, NextAction: "SEND", DueInMS: -5000}, NotClaimed: reader.WhyNotClaimed("wire", nil)},
-		"SEND is not made: its row was put back in pending over a row RETRYABLE, and a claim at 2026-11-21T09:00:00.000Z sets it aside as UNCLAIMABLE": {
+		"SEND is not made: its row was put back in pending over a row RETRYABLE, and a claim at 2026-11-21T09:00:00.000Z quarantines it as UNCLAIMABLE": {
 			Attempts: []reader.AttemptRow{{AttemptNo: 2, State: payment.Retryable}}, Pending: &reader.PendingRow{AttemptCount: 1, NextAction: "SEND", DueInMS: 5000, NextAttemptAt: now}},
-		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper sets it aside as UNCLAIMABLE": {
+		"SEND is not made: its row was put back in pending over a row FAILED, and the reaper quarantines it as UNCLAIMABLE": {
 			Now: now, ExpiresAt: now, Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND"}},
-		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed sets it aside as UNCLAIMABLE": {
+		"SEND is not made: its row was put back in pending over a row FAILED, and the first claim after rail wire is resumed quarantines it as UNCLAIMABLE": {
 			Attempts: failed, Pending: &reader.PendingRow{NextAction: "SEND", Pause: &reader.Pause{What: "rail wire"}}},
 		"in flight with w for 3.0s; a reaper takes over if it stays silent": {
 			Now: now.Add(3 * time.Second), Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.Dispatching, WorkerID: "w", CreatedAt: now}}},

@@ -99,8 +99,8 @@ func shownOf(line reader.Timeline, withPayload bool) shown {
 func nextStep(line reader.Timeline) string {
 	last := lastRow(line)
 	switch p := line.Pending; {
-	case p != nil && p.SetAside:
-		return "nothing by itself: it could not be claimed and is set aside until a person looks"
+	case p != nil && p.Quarantine:
+		return "nothing by itself: it could not be claimed and is quarantined until a person looks"
 	case p != nil && line.PutBackAfter() != "":
 		return putBackNext(line)
 	case line.IsOver():
@@ -163,7 +163,7 @@ func putBackNext(line reader.Timeline) string {
 	case p.DueInMS > 0:
 		by = "a claim at " + clock(p.NextAttemptAt)
 	}
-	said := fmt.Sprintf("%s is not made: its row was put back in pending over a row %s, and %s sets it aside as UNCLAIMABLE", p.NextAction, line.PutBackAfter(), by)
+	said := fmt.Sprintf("%s is not made: its row was put back in pending over a row %s, and %s quarantines it as UNCLAIMABLE", p.NextAction, line.PutBackAfter(), by)
 	return strings.Join(append([]string{said}, line.NotClaimed...), "; ")
 }
 

@@ -26,13 +26,13 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 	if err != nil {
 		return nil, nil, err
 	}
-	// One connection each for the turn, heartbeats and tests of the bell, and the
+	// One connection each for the turn, heartbeats and tests of the notifier, and the
 	// pause of a rail in trouble.
 	store, err := executor.Open(ctx, ledger.Config{URL: url, Cell: s.Cell, Name: "railhead-relayer", MaxConns: 4, Tracer: s.traces.Postgres()})
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	bell, err := executor.NewBell(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-bell"}, store, log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: cmp.Or(s.ListenURL, url), Cell: s.Cell, Name: "railhead-notifier"}, store, log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)
@@ -44,8 +44,8 @@ func newRelayer(ctx context.Context, s settings, set *metrics.Set, log *slog.Log
 		WorkerID: s.WorkerID, Host: hostName(), Version: buildVersion(),
 		Poll: s.Poll, Coalesce: s.Coalesce, ClaimMax: s.ClaimMax, RecordMax: s.ClaimMax,
 		Asserted: s.asserted(), HeartbeatEvery: s.HeartbeatEvery, RefreshEvery: s.RefreshEvery,
-		BellTestEvery: s.BellTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
-	}, store, bell, open, set.Relayer(), log)
+		NotifierTestEvery: s.NotifierTestEvery, StoreTimeout: s.StoreTimeout, StateFile: s.stateFile("relayer"), Tracer: s.traces.Tracer(),
+	}, store, notifier, open, set.Relayer(), log)
 	if err != nil {
 		store.Close()
 		return nil, nil, usage(err)

@@ -148,7 +148,7 @@ func mayBePaid(line reader.Timeline) string {
 	if last == nil {
 		last = &reader.AttemptRow{}
 	}
-	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil && !line.Pending.SetAside
+	out := last.State == payment.Unknown && last.ErrorCode == payment.CodeAsked && line.Pending != nil && !line.Pending.Quarantine
 	switch {
 	case last.State == payment.Inquiring:
 		return fmt.Sprintf("The rail is asked by an inquiry that is in flight (row %d): wait for its answer, or until a reaper\n"+
@@ -172,7 +172,7 @@ func mayBePaid(line reader.Timeline) string {
 	}
 }
 
-// unclaimable says what ends a row that was set aside, whatever stands in pending by now.
+// unclaimable says what ends a row that was quarantined, whatever stands in pending by now.
 func unclaimable(line reader.Timeline) string {
 	id, after := line.OutboxID.String(), line.PutBackAfter()
 	remove := "railhead dead-letter close " + id + " --reason WHY"

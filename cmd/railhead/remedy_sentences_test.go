@@ -28,7 +28,7 @@ var sentenceScenes = []func(*teller){
 		w.lose()
 	},
 	(*teller).forge, (*teller).overtake, (*teller).askAgain, (*teller).suspend, (*teller).setBudget,
-	(*teller).doubtAndSetAside, (*teller).doubtAndForge,
+	(*teller).doubtAndQuarantine, (*teller).doubtAndForge,
 }
 
 // step does what has to be possible.
@@ -57,16 +57,16 @@ func (w *teller) putBack(meanwhile func()) {
 	w.cell.Exec(`INSERT INTO railhead.payment_outbox_pending SELECT (jsonb_populate_record(NULL::railhead.payment_outbox_pending, $1::jsonb)).*`, copied)
 	w.look("put back")
 	w.paused("put back")
-	_, err := w.executor.SetAside(w.Context(), []payment.ID{w.id}, outbox.StatePutBack)
+	_, err := w.executor.Quarantine(w.Context(), []payment.ID{w.id}, outbox.StatePutBack)
 	w.must(err)
-	w.look("set aside as put back")
+	w.look("quarantined as put back")
 }
 
-// lose sets the row aside, and removes it.
+// lose quarantines the row, and removes it.
 func (w *teller) lose() {
-	w.step(w.setAside)
+	w.step(w.quarantine)
 	w.cell.Exec(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(w.id))
-	w.look("set aside, and removed")
+	w.look("quarantined, and removed")
 }
 
 const forgery = `UPDATE railhead.payment_outbox_pending p SET payload = i.payload || '{"creditor": "another"}'
@@ -83,12 +83,12 @@ func (w *teller) forge() {
 	w.look("resolved as not executed")
 }
 
-// doubtAndSetAside sets aside what may have been paid, where the rail lets it wait.
-func (w *teller) doubtAndSetAside() {
+// doubtAndQuarantine quarantines what may have been paid, where the rail lets it wait.
+func (w *teller) doubtAndQuarantine() {
 	w.step(w.claim)
 	w.record(w.outcome(*w.held, payment.ResultUnknown))
-	if w.setAside() != "" {
-		w.look("unknown, and set aside")
+	if w.quarantine() != "" {
+		w.look("unknown, and quarantined")
 	}
 }
 

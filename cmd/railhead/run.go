@@ -78,7 +78,7 @@ func serve(ctx context.Context, kinds ...string) error {
 	// Go's HTTP client prints what a rail says out of turn, in its own bytes, to
 	// the standard logger. What comes from outside never reaches a log like that.
 	stdlog.SetOutput(io.Discard)
-	heap.Roomy(os.Getenv)
+	heap.Tune(os.Getenv)
 	s, err := readSettings()
 	if err != nil {
 		return err

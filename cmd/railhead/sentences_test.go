@@ -286,11 +286,11 @@ func (w *teller) wander() {
 	steps := map[string]func() string{
 		"claim": w.claim, "answer": w.answer, "die": w.die, "come late": w.comeLate, "call back": w.callBack,
 		"cancel": w.cancel, "replay": w.replay, "resolve": w.resolve, "triage": w.triage, "inquire": w.inquire, "reschedule": w.reschedule,
-		"expire": w.expire, "set aside": w.setAside, "pause": w.pause, "beat": w.beat,
+		"expire": w.expire, "quarantined": w.quarantine, "pause": w.pause, "beat": w.beat,
 	}
 	var names []string
 	for name := range steps {
-		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "set aside": 3, "pause": 1, "beat": 1}
+		often := map[string]int{"claim": 16, "answer": 16, "come late": 8, "call back": 6, "resolve": 4, "replay": 4, "quarantined": 3, "pause": 1, "beat": 1}
 		names = append(names, slices.Repeat([]string{name}, cmp.Or(often[name], 2))...)
 	}
 	slices.Sort(names)
@@ -594,8 +594,8 @@ func (w *teller) expire() string {
 	return fmt.Sprintf("%d ended", len(ended))
 }
 
-func (w *teller) setAside() string {
-	aside, err := w.executor.SetAside(w.Context(), []payment.ID{w.id}, "SQLSTATE_23514")
+func (w *teller) quarantine() string {
+	aside, err := w.executor.Quarantine(w.Context(), []payment.ID{w.id}, "SQLSTATE_23514")
 	w.must(err)
 	if len(aside) == 0 {
 		return ""
@@ -715,7 +715,7 @@ func (w *teller) beat() string {
 
 // suspend looks while no relayer has confirmed that nothing is missing, and while lanes are suspended.
 func (w *teller) suspend() {
-	w.step(w.setAside)
+	w.step(w.quarantine)
 	w.step(w.beat)
 	w.cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = false`)
 	w.look("unconfirmed")

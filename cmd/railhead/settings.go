@@ -60,16 +60,16 @@ type settings struct {
 	LogFormat string `env:"RAILHEAD_LOG_FORMAT"` // text or json; by default by terminal
 	WorkerID  string `env:"RAILHEAD_WORKER_ID"`  // made fresh at each start when empty
 
-	Poll           time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
-	Coalesce       time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms"`
-	ClaimMax       int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
-	HeartbeatEvery time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s"`
-	RefreshEvery   time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s"`
-	BellTestEvery  time.Duration `env:"RAILHEAD_BELL_TEST_EVERY" envDefault:"1m"`
-	ReapEvery      time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
-	ReapGrace      time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
-	StoreTimeout   time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
-	MetricsEvery   time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
+	Poll              time.Duration `env:"RAILHEAD_POLL" envDefault:"500ms"`
+	Coalesce          time.Duration `env:"RAILHEAD_COALESCE" envDefault:"10ms"`
+	ClaimMax          int           `env:"RAILHEAD_CLAIM_MAX" envDefault:"500"`
+	HeartbeatEvery    time.Duration `env:"RAILHEAD_HEARTBEAT_EVERY" envDefault:"2s"`
+	RefreshEvery      time.Duration `env:"RAILHEAD_REFRESH_EVERY" envDefault:"5s"`
+	NotifierTestEvery time.Duration `env:"RAILHEAD_NOTIFIER_TEST_EVERY" envDefault:"1m"`
+	ReapEvery         time.Duration `env:"RAILHEAD_REAP_EVERY" envDefault:"5s"`
+	ReapGrace         time.Duration `env:"RAILHEAD_REAP_GRACE" envDefault:"20s"`
+	StoreTimeout      time.Duration `env:"RAILHEAD_STORE_TIMEOUT" envDefault:"10s"`
+	MetricsEvery      time.Duration `env:"RAILHEAD_METRICS_EVERY" envDefault:"5s"`
 	// The time budget is a setting of the cell. What is set here too must be the same.
 	ClaimTimeout   time.Duration `env:"RAILHEAD_CLAIM_TIMEOUT"`
 	StartWithin    time.Duration `env:"RAILHEAD_START_WITHIN"`

@@ -12,10 +12,10 @@ const (
 	limit = 512 << 20
 )
 
-// Roomy lets the heap of this process grow to five times what is live in it, but
+// Tune lets the heap of this process grow to five times what is live in it, but
 // for that to no more than 512 MiB. GOGC and GOMEMLIMIT win, as far as getenv
 // finds them.
-func Roomy(getenv func(string) string) {
+func Tune(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

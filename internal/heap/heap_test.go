@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/heap"
 )
 
-func TestRoomy(t *testing.T) {
+func TestTune(t *testing.T) {
 	for name, c := range map[string]struct {
 		set     map[string]string
 		percent int
@@ -21,7 +21,7 @@ func TestRoomy(t *testing.T) {
 		"and both of them": {map[string]string{"GOGC": "50", "GOMEMLIMIT": "off"}, 100, math.MaxInt64},
 	} {
 		percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(math.MaxInt64)
-		heap.Roomy(func(key string) string { return c.set[key] })
+		heap.Tune(func(key string) string { return c.set[key] })
 		gotPercent, gotLimit := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit)
 		if gotPercent != c.percent || gotLimit != c.limit {
 			t.Errorf("%s: %d %% and %d bytes, want %d and %d", name, gotPercent, gotLimit, c.percent, c.limit)

@@ -34,13 +34,13 @@ func TestCatalogue(t *testing.T) {
 			`railhead_rail_in_flight{rail="bank"}`:                     0, `railhead_rail_breaker_state{rail="bank",state="closed"}`: 1,
 			`railhead_components{kind="relayer",status="fresh"}`: 1, `railhead_components{kind="reaper",status="fresh"}`: 1,
 			`railhead_component_heartbeat_age_seconds{kind="callback"}`: math.Inf(1),
-			`railhead_database_up`: 1, `railhead_bell_state{state="listening"}`: 1, `railhead_partition_months_ahead`: 3,
+			`railhead_database_up`: 1, `railhead_notifier_state{state="listening"}`: 1, `railhead_partition_months_ahead`: 3,
 			`railhead_database_size_limit_bytes`: 1 << 40,
 		})
 	})
 	w.await(func(e exposition) error {
 		for _, name := range []string{"notify_wakeups_total", "claim_batches_total", "railhead_poll_wakeups_total",
-			`railhead_bell_tests_total{result="heard"}`, `railhead_reaper_cycles_total{result="ok"}`,
+			`railhead_notifier_tests_total{result="heard"}`, `railhead_reaper_cycles_total{result="ok"}`,
 			"railhead_claim_batch_size_sum", "railhead_record_batch_size_sum", "railhead_turn_duration_seconds_count",
 			"railhead_reaper_cycle_duration_seconds_count", "railhead_database_size_bytes"} {
 			if e.samples[name] <= 0 {

@@ -14,7 +14,7 @@ import (
 // Serving is a relayer that says how it serves its rails.
 type Serving interface {
 	Lanes() []relayer.LaneState
-	Bell() relayer.BellState
+	Notified() relayer.NotifierState
 }
 
 // Watch exports how a relayer serves its rails, read at each scrape.
@@ -23,13 +23,13 @@ func (s *Set) Watch(serving Serving) { s.registry.MustRegister(lanes{serving}) }
 type lanes struct{ serving Serving }
 
 var (
-	inFlight  = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
-	laneLimit = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.", "rail")
-	freeSlots = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
-	laneRate  = desc("railhead_rail_rate_limit", "Calls a second that this process may begin now.", "rail")
-	breaker   = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
-	laneHeld  = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
-	bellState = desc("railhead_bell_state", "State of the listening session.", "state")
+	inFlight      = desc("railhead_rail_in_flight", "Calls under way in this process.", "rail")
+	laneLimit     = desc("railhead_rail_concurrency_limit", "The most calls that this process has under way at once.", "rail")
+	freeSlots     = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
+	laneRate      = desc("railhead_rail_rate_limit", "Calls a second that this process may begin now.", "rail")
+	breaker       = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
+	laneHeld      = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
+	notifierState = desc("railhead_notifier_state", "State of the listening session.", "state")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -49,7 +49,7 @@ func flag(yes bool) float64 {
 
 // Describe implements prometheus.Collector.
 func (l lanes) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneHeld, bellState} {
+	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneHeld, notifierState} {
 		ch <- d
 	}
 }
@@ -66,9 +66,9 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
 		}
 	}
-	now := l.serving.Bell()
-	for _, state := range relayer.BellStates() {
-		gauge(ch, bellState, flag(now == state), string(state))
+	now := l.serving.Notified()
+	for _, state := range relayer.NotifierStates() {
+		gauge(ch, notifierState, flag(now == state), string(state))
 	}
 }
 

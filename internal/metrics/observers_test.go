@@ -56,7 +56,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	for _, rail := range append(slices.Clone(hostile), rails300...) {
 		for _, word := range append([]string{"UNKNOWN"}, hostile...) {
 			for _, action := range []payment.Action{payment.ActionSend, payment.ActionInquire} {
-				r.Called(relayer.Call{RailType: rail, Action: action, Result: payment.Result(word), UnlistedIn: word + "!", Latency: time.Millisecond})
+				r.Called(relayer.Call{RailType: rail, Action: action, Result: payment.Result(word), UnmappedIn: word + "!", Latency: time.Millisecond})
 			}
 			r.Late(payment.Outcome{Claim: payment.Claim{RailType: rail}}, payment.Verdict(word))
 			c.Received(rail, word)
@@ -88,7 +88,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		`railhead_rail_breaker_state{rail="other",state="open"}`:          1,
 		`railhead_rail_sends_total{rail="rail-0",result="unknown"}`:       1,
 		`railhead_rail_sends_total{rail="rail-0",result="stopped"}`:       10,
-		`railhead_rail_unlisted_codes_total{rail="rail-0",table="other"}`: 22,
+		`railhead_rail_unmapped_codes_total{rail="rail-0",table="other"}`: 22,
 	})
 	if err != nil {
 		t.Error(err)
@@ -106,7 +106,7 @@ func (c crowd) Lanes() []relayer.LaneState {
 	return all
 }
 
-func (crowd) Bell() relayer.BellState { return relayer.BellDisconnected }
+func (crowd) Notified() relayer.NotifierState { return relayer.NotifierDisconnected }
 
 // TestExemplars: a call that belongs to a trace leaves its id in the histogram.
 func TestExemplars(t *testing.T) {

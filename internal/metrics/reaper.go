@@ -25,7 +25,7 @@ const (
 	inquired   = "inquired" // to be asked about
 	parked     = "parked"
 	dispatched = "dispatched" // by late proof
-	outrun     = "outrun"     // answered by another process meanwhile
+	outrun     = "superseded" // answered by another process meanwhile
 )
 
 // Reaper makes the metrics of a reaper.

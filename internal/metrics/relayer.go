@@ -14,15 +14,15 @@ import (
 
 // Relayer counts what a relayer does. It is a relayer.Observer.
 type Relayer struct {
-	set           *Set
-	bells, polls  prometheus.Counter
-	heard, missed prometheus.Counter
-	claims        prometheus.Counter
-	claimSize     prometheus.Histogram
-	recordSize    prometheus.Histogram
-	turns         prometheus.Histogram
-	failures      map[relayer.Failure]prometheus.Counter
-	rails         *perRail[relayerRail]
+	set                  *Set
+	notifications, polls prometheus.Counter
+	heard, missed        prometheus.Counter
+	claims               prometheus.Counter
+	claimSize            prometheus.Histogram
+	recordSize           prometheus.Histogram
+	turns                prometheus.Histogram
+	failures             map[relayer.Failure]prometheus.Counter
+	rails                *perRail[relayerRail]
 }
 
 // relayerRail is what is counted of one rail.
@@ -30,24 +30,24 @@ type relayerRail struct {
 	latency   prometheus.ExemplarObserver
 	sends     map[payment.Result]prometheus.Counter
 	inquiries map[payment.Result]prometheus.Counter
-	unlisted  map[string]prometheus.Counter
+	unmapped  map[string]prometheus.Counter
 	late      map[payment.Verdict]prometheus.Counter
 }
 
 // Relayer makes the metrics of a relayer.
 func (s *Set) Relayer() *Relayer {
-	tests := s.counters("railhead_bell_tests_total", "Tests in which the relayer rang its own bell.", "result")
+	tests := s.counters("railhead_notifier_tests_total", "Tests in which the relayer notified its own notifier.", "result")
 	r := &Relayer{
-		set:        s,
-		bells:      s.counter("notify_wakeups_total", "Wake-ups of the relayer by a bell (NOTIFY)."),
-		polls:      s.counter("railhead_poll_wakeups_total", "Wake-ups of the relayer by its poll."),
-		heard:      tests.WithLabelValues("heard"),
-		missed:     tests.WithLabelValues("missed"),
-		claims:     s.counter("claim_batches_total", "Committed claims that took at least one instruction."),
-		claimSize:  s.histogram("railhead_claim_batch_size", "Instructions that one claim took.", batchBuckets),
-		recordSize: s.histogram("railhead_record_batch_size", "Outcomes that one transaction recorded.", batchBuckets),
-		turns:      s.histogram("railhead_turn_duration_seconds", "Time of one committed turn, record and claim together.", turnBuckets),
-		failures:   make(map[relayer.Failure]prometheus.Counter),
+		set:           s,
+		notifications: s.counter("notify_wakeups_total", "Wake-ups of the relayer by a notifier (NOTIFY)."),
+		polls:         s.counter("railhead_poll_wakeups_total", "Wake-ups of the relayer by its poll."),
+		heard:         tests.WithLabelValues("heard"),
+		missed:        tests.WithLabelValues("missed"),
+		claims:        s.counter("claim_batches_total", "Committed claims that took at least one instruction."),
+		claimSize:     s.histogram("railhead_claim_batch_size", "Instructions that one claim took.", batchBuckets),
+		recordSize:    s.histogram("railhead_record_batch_size", "Outcomes that one transaction recorded.", batchBuckets),
+		turns:         s.histogram("railhead_turn_duration_seconds", "Time of one committed turn, record and claim together.", turnBuckets),
+		failures:      make(map[relayer.Failure]prometheus.Counter),
 	}
 	failures := s.counters("railhead_turn_failures_total", "Turns that did not work.", "kind")
 	for _, kind := range relayer.Failures() {
@@ -56,14 +56,14 @@ func (s *Set) Relayer() *Relayer {
 	latency := s.histograms("dispatch_latency_ms", "Milliseconds from the commit of a claim to the end of its send.", latencyBuckets, "rail")
 	sends := s.counters("railhead_rail_sends_total", "Claims that were to send, by what came of it.", "rail", "result")
 	inquiries := s.counters("railhead_rail_inquiries_total", "Claims that asked the rail, by what it said.", "rail", "result")
-	unlisted := s.counters("railhead_rail_unlisted_codes_total", "Answers with a code that the table does not class.", "rail", "table")
+	unmapped := s.counters("railhead_rail_unmapped_codes_total", "Answers with a code that the table does not class.", "rail", "table")
 	late := s.counters("railhead_late_outcomes_total", "Outcomes that lost the fence, or say executed of what the rail has refused in some answer, by what the ledger did with them.", "rail", "verdict")
 	r.rails = newPerRail(func(rail string) relayerRail {
 		one := relayerRail{
 			latency:   latency.WithLabelValues(rail).(prometheus.ExemplarObserver),
 			sends:     byWord(sends, rail, append(payment.SendResults(), stopped)),
 			inquiries: byWord(inquiries, rail, payment.InquiryResults()),
-			unlisted:  byWord(unlisted, rail, append(codes.Names(), otherTable)),
+			unmapped:  byWord(unmapped, rail, append(codes.Names(), otherTable)),
 			late:      byWord(late, rail, append(payment.Verdicts(), relayer.Forgotten)),
 		}
 		return one
@@ -96,15 +96,15 @@ func count[W ~string](all map[W]prometheus.Counter, word, other W) {
 	c.Inc()
 }
 
-// Bell implements relayer.Observer, as do all that follow.
-func (r *Relayer) Bell() { r.bells.Inc() }
+// Notifier implements relayer.Observer, as do all that follow.
+func (r *Relayer) Notified() { r.notifications.Inc() }
 
 // Poll counts a wake-up by the poll.
 func (r *Relayer) Poll() { r.polls.Inc() }
 
-// BellDeaf counts a test of the bell.
-func (r *Relayer) BellDeaf(deaf bool) {
-	if deaf {
+// NotifierTested counts a test of the notifier.
+func (r *Relayer) NotifierTested(lost bool) {
+	if lost {
 		r.missed.Inc()
 		return
 	}
@@ -151,9 +151,9 @@ func (r *Relayer) Late(outcome payment.Outcome, verdict payment.Verdict) {
 // Called counts what came of a claim.
 func (r *Relayer) Called(call relayer.Call) {
 	rail := r.rails.of(call.RailType)
-	if call.UnlistedIn != "" {
-		table, _, _ := strings.Cut(call.UnlistedIn, "@")
-		count(rail.unlisted, table, otherTable)
+	if call.UnmappedIn != "" {
+		table, _, _ := strings.Cut(call.UnmappedIn, "@")
+		count(rail.unmapped, table, otherTable)
 	}
 	if call.Action == payment.ActionInquire {
 		count(rail.inquiries, call.Result, payment.ResultUnavailable)

@@ -66,14 +66,14 @@ func newWorld(t *testing.T) *world {
 	budget.ClaimTimeout, budget.Drain, budget.HeartbeatStale = time.Minute, 10*time.Second, 10*time.Second
 	w.cell.SetTimeBudget(budget)
 	forRelayer, forReaper := w.executor(celltest.Relayer), w.executor(celltest.Reaper)
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, forRelayer, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sender, err := relayer.New(relayer.Config{
 		WorkerID: "relayer-1", Poll: 50 * time.Millisecond, HeartbeatEvery: 100 * time.Millisecond,
-		BellTestEvery: 100 * time.Millisecond,
-	}, forRelayer, bell, func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }, set.Relayer(), log)
+		NotifierTestEvery: 100 * time.Millisecond,
+	}, forRelayer, notifier, func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }, set.Relayer(), log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ func BeatEvery(configured, stale time.Duration) time.Duration {
 // BeatWithin bounds one heartbeat, so that another one can follow before the last looks old.
 func BeatWithin(stale time.Duration) time.Duration { return stale / 2 }
 
-// SayStopped sends the last heartbeat of a service that has no Heart, and gives it a second: where it does not go in,
+// ReportStopped sends the last heartbeat of a service that has no Heart, and gives it a second: where it does not go in,
 // the silence says the same.
-func SayStopped(beat func(ctx context.Context, status string) error, log *slog.Logger) {
+func ReportStopped(beat func(ctx context.Context, status string) error, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := beat(ctx, "stopped"); err != nil {

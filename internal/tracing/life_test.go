@@ -105,12 +105,12 @@ func (w *world) relay(store *executor.Executor, file railconfig.File) {
 		}
 		return railconfig.Open(file.Rails[0], profile)
 	}
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, store, w.log)
 	w.must(err)
 	one, err := relayer.New(relayer.Config{
 		WorkerID: "relayer-1", Poll: 50 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, Tracer: w.traces.Tracer(),
-	}, store, bell, open, nil, w.log)
+	}, store, notifier, open, nil, w.log)
 	w.must(err)
 	w.background(one.Run)
 }
@@ -267,7 +267,7 @@ func (w *world) saysNoMore() {
 	allowed := []attribute.Key{
 		tracing.OutboxID, tracing.OutboxIDs, tracing.AttemptNo, tracing.RailType, tracing.ClaimID, tracing.WorkerID, tracing.SendNo,
 		tracing.Result, tracing.State, tracing.NextAction, tracing.Verdict, tracing.Outcomes, tracing.Claims, tracing.Lanes, tracing.SQLState,
-		"stale", "repaired", "outrun", "proven", "expired", "grace",
+		"stale", "repaired", "superseded", "proven", "expired", "grace",
 	}
 	database := regexp.MustCompile(`^(db\.(system(\.name)?|query\.text|operation\.(name|batch\.size)|response\.\w+)|pgx\.[a-z_.]+|rows_affected)$`)
 	for _, span := range w.spans.GetSpans() {

@@ -15,13 +15,13 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// SetAside takes rows that can't be claimed, or ended, out of the others' way, and
+// Quarantine takes rows that can't be claimed, or ended, out of the others' way, and
 // names those that it did: with the code of a row that was put back, only those that
 // still were.
-func (e *Executor) SetAside(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error) {
-	aside, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["set_aside"], store.UUIDs(ids), store.Text(store.Bound(code, 100)))
+func (e *Executor) Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error) {
+	aside, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["quarantine"], store.UUIDs(ids), store.Text(store.Bound(code, 100)))
 	if err != nil {
-		return nil, fmt.Errorf("setting %d rows aside: %w", len(ids), err)
+		return nil, fmt.Errorf("quarantining %d rows: %w", len(ids), err)
 	}
 	return aside, nil
 }
@@ -36,12 +36,12 @@ func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
 	return resumed, nil
 }
 
-// ReopenLetters opens the dead letters of at most so many rows that are set aside and
+// ReopenLetters opens the dead letters of at most so many rows that are quarantined and
 // have none, and names them.
 func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error) {
 	ids, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["reopen_letters"], limit)
 	if err != nil {
-		return nil, fmt.Errorf("opening the dead letters of what is set aside: %w", err)
+		return nil, fmt.Errorf("opening the dead letters of what is quarantined: %w", err)
 	}
 	return ids, nil
 }

@@ -26,5 +26,5 @@ func (t Timeline) PutBackAfter() payment.State {
 // and the reaper ends it, also while it is paused or not due yet.
 func (t Timeline) IsOver() bool {
 	p := t.Pending
-	return p != nil && !p.SetAside && !p.OutcomeUnknown && !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.Now)
+	return p != nil && !p.Quarantine && !p.OutcomeUnknown && !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.Now)
 }

@@ -104,8 +104,8 @@ type PendingRow struct {
 	AttemptCount   int       `json:"attempt_count"`
 	NextAction     string    `json:"next_action"`
 	NextAttemptAt  time.Time `json:"next_attempt_at,omitzero"`
-	DueInMS        int64     `json:"due_in_ms"` // negative: due since
-	SetAside       bool      `json:"set_aside"` // UNCLAIMABLE: never due by itself
+	DueInMS        int64     `json:"due_in_ms"`  // negative: due since
+	Quarantine     bool      `json:"quarantine"` // UNCLAIMABLE: never due by itself
 	OutcomeUnknown bool      `json:"outcome_unknown"`
 	Provisional    bool      `json:"provisional"`
 	FirstSentAt    time.Time `json:"first_sent_at,omitzero"`
@@ -200,7 +200,7 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 	if t.Pending != nil {
 		t.Pending.Pause = t.Pause
 	}
-	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.SetAside && !t.IsOver() && len(lanes) <= lanesMax {
+	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.Quarantine && !t.IsOver() && len(lanes) <= lanesMax {
 		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
 	}
 	t.Earlier = len(t.Attempts) > 0 && t.Attempts[0].AttemptNo > 1
@@ -273,7 +273,7 @@ func sayEvidence(state payment.State, errorCode, result string) (rails, operator
 func scanPending(row pgx.CollectableRow, p *PendingRow) error {
 	var next, first, last pgtype.Timestamptz
 	var due pgtype.Int8
-	err := row.Scan(&p.AttemptCount, &next, &p.SetAside, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
+	err := row.Scan(&p.AttemptCount, &next, &p.Quarantine, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
 		&first, &last, &p.SendCount, &p.InquiryCount)
 	p.NextAttemptAt, p.FirstSentAt, p.LastSentAt, p.DueInMS = store.OrZero(next), store.OrZero(first), store.OrZero(last), due.Int64
 	return err

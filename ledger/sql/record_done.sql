@@ -4,8 +4,6 @@
 -- claim that a restore has forgotten.
 -- errors: 23505 if the number of one is taken, or the execution of its instruction is already recorded. Nothing
 -- is stored then, and record.sql finds which ones are late.
--- errors: 23505 if the number of one is taken, or its instruction's execution is
--- recorded already. Nothing has happened then: record.sql tells which ones are late.
 --
 -- $1 finished claim_id[]; from $2 on the columns of outcomes that ledger/internal/store/columns.go defines, as arrays
 --

@@ -66,7 +66,7 @@ type attemptRow struct {
 
 type pendingRow struct {
 	OutboxID string
-	Aside    bool // set aside for a person
+	Aside    bool // quarantined for a person
 }
 
 type letterRow struct {

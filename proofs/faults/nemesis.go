@@ -56,7 +56,7 @@ func blows() []blow {
 		{"freeze a reaper", 2, blowFreezeReaper}, {"starve a relayer", 2, blowStarve},
 		{"end a backend", 6, blowBackend}, {"cut a network", 3, blowCut}, {"silence a network", 2, blowSilence},
 		{"slow a network", 2, blowSlow}, {"crash the server", 1, blowCrash}, {"turn the server read-only", 1, blowReadOnly},
-		{"lock pending", 2, blowLock}, {"ring forged bells", 2, blowBells}, {"hold a snapshot", 2, blowSnapshot},
+		{"lock pending", 2, blowLock}, {"notify forged notifications", 2, blowNotifications}, {"hold a snapshot", 2, blowSnapshot},
 		{"spoil the banks otherwise", 4, blowBanks}, {"pause a lane", 1, blowPause}, {"repeat a migration", 1, blowMigrate},
 		{"kill the API", 2, blowKillAPI}, {"stop the API in order", 1, blowStopAPI}, {"freeze the API", 1, blowFreezeAPI},
 	}
@@ -234,7 +234,7 @@ func blowLock(ctx context.Context, w *World) error {
 	return w.locked(ctx, time.Duration(200+w.draws.IntN(1800))*time.Millisecond)
 }
 
-func blowBells(ctx context.Context, w *World) error {
+func blowNotifications(ctx context.Context, w *World) error {
 	w.Injected++
 	_, err := w.admin.Exec(ctx, `SELECT pg_notify($1, 'storm ' || i) FROM generate_series(1, 2000) i`, cell+".outbox_pending")
 	w.Hit++

@@ -58,17 +58,17 @@ type Options struct {
 	// OnReplay is what their bank answers to a key that it has seen.
 	OnReplay railsim.Replay `json:"on_replay"`
 
-	Poll           time.Duration `json:"poll"`
-	ClaimTimeout   time.Duration `json:"claim_timeout"`
-	StartWithin    time.Duration `json:"start_within"`
-	RecordWithin   time.Duration `json:"record_within"`
-	Drain          time.Duration `json:"drain"`
-	HeartbeatEvery time.Duration `json:"heartbeat_every"`
-	HeartbeatStale time.Duration `json:"heartbeat_stale"`
-	BellTestEvery  time.Duration `json:"bell_test_every"`
-	ReapEvery      time.Duration `json:"reap_every"`
-	ReapGrace      time.Duration `json:"reap_grace"`
-	StoreTimeout   time.Duration `json:"store_timeout"`
+	Poll              time.Duration `json:"poll"`
+	ClaimTimeout      time.Duration `json:"claim_timeout"`
+	StartWithin       time.Duration `json:"start_within"`
+	RecordWithin      time.Duration `json:"record_within"`
+	Drain             time.Duration `json:"drain"`
+	HeartbeatEvery    time.Duration `json:"heartbeat_every"`
+	HeartbeatStale    time.Duration `json:"heartbeat_stale"`
+	NotifierTestEvery time.Duration `json:"notifier_test_every"`
+	ReapEvery         time.Duration `json:"reap_every"`
+	ReapGrace         time.Duration `json:"reap_grace"`
+	StoreTimeout      time.Duration `json:"store_timeout"`
 
 	// HealWithin bounds the second phase.
 	HealWithin time.Duration `json:"heal_within"`
@@ -86,7 +86,7 @@ func standard(fault string, seed uint64) Options {
 		OnReplay: drawReplay(fault, seed, railsim.Replays()), NotFoundUntil: time.Hour, Inquiries: 60,
 		Poll: 200 * time.Millisecond, ClaimTimeout: 4 * time.Second, StartWithin: 500 * time.Millisecond,
 		RecordWithin: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
-		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, BellTestEvery: 2 * time.Second,
+		HeartbeatEvery: 200 * time.Millisecond, HeartbeatStale: time.Second, NotifierTestEvery: 2 * time.Second,
 		ReapEvery: 250 * time.Millisecond, ReapGrace: 500 * time.Millisecond, StoreTimeout: 2 * time.Second,
 		HealWithin: 45 * time.Second,
 	}
@@ -132,7 +132,7 @@ func (o Options) String() string {
 func (o Options) environment() []string {
 	return []string{
 		"RAILHEAD_LOG_FORMAT=json", "RAILHEAD_POLL=" + o.Poll.String(), "RAILHEAD_HEARTBEAT_EVERY=" + o.HeartbeatEvery.String(),
-		"RAILHEAD_BELL_TEST_EVERY=" + o.BellTestEvery.String(),
+		"RAILHEAD_NOTIFIER_TEST_EVERY=" + o.NotifierTestEvery.String(),
 		"RAILHEAD_REAP_EVERY=" + o.ReapEvery.String(), "RAILHEAD_REAP_GRACE=" + o.ReapGrace.String(),
 		"RAILHEAD_STORE_TIMEOUT=" + o.StoreTimeout.String(), "RAILHEAD_REFRESH_EVERY=1s",
 	}

@@ -24,10 +24,10 @@ func poolerFaults() []Fault {
 			Check:  noneByName,
 		},
 		{
-			Name:   "pooler_deaf_listen",
+			Name:   "pooler_lost_listen",
 			About:  "LISTEN goes through the pooler too, which takes it and delivers nothing: the relayer finds out and polls",
 			Adjust: func(o *Options) { late(o); o.Rounds = 1; o.Poll = 20 * time.Second }, Quiet: true,
-			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, false, deafListen) },
+			Inject: func(ctx context.Context, w *World) error { return w.pooled(ctx, false, lostListen) },
 			Check:  noneByName,
 		},
 	}
@@ -79,10 +79,10 @@ func restartPooler(ctx context.Context, w *World, b *bouncer) error {
 	return w.Snapshot(ctx)
 }
 
-func deafListen(ctx context.Context, w *World, _ *bouncer) error {
+func lostListen(ctx context.Context, w *World, _ *bouncer) error {
 	w.Injected++
-	err := await(ctx, 15*time.Second, "the relayer to find its bell deaf", func() (bool, error) {
-		state, err := w.metric(ctx, w.relayers[0], `railhead_bell_state\{[^}]*state="deaf"[^}]*\}`)
+	err := await(ctx, 15*time.Second, "the relayer to find its notifier lost", func() (bool, error) {
+		state, err := w.metric(ctx, w.relayers[0], `railhead_notifier_state\{[^}]*state="lost"[^}]*\}`)
 		return state == "1", err
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func deafListen(ctx context.Context, w *World, _ *bouncer) error {
 	// The poll alone would take 20 s.
 	begun := time.Now()
 	if _, err := w.AwaitRest(ctx); err != nil || time.Since(begun) > 10*time.Second {
-		w.Broken("with a deaf bell it took %s to rest: %v", time.Since(begun), err)
+		w.Broken("with a lost notifier it took %s to rest: %v", time.Since(begun), err)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (w *World) metric(ctx context.Context, p *Process, pattern string) (string,
 }
 
 // ofByName are the SQLSTATEs of a prepared statement that is there already, and of
-// one that is not: as the server's errors say them, and as a row that was set aside
+// one that is not: as the server's errors say them, and as a row that was quarantined
 // gives its reason. The bare digits are part of durations and ids too.
 var ofByName = regexp.MustCompile(`SQLSTATE[ _](?:42P05|26000)\b`)
 

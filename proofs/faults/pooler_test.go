@@ -21,7 +21,7 @@ func TestByName(t *testing.T) {
 		"an id":                 {`{"msg":"claimed","claim_id":"0192600042P05"}`, false},
 		"no such statement":     {`{"msg":"claiming","error":"ERROR: prepared statement \"x\" does not exist (SQLSTATE 26000)"}`, true},
 		"there twice":           {`{"msg":"claiming","error":"ERROR: prepared statement \"x\" already exists (SQLSTATE 42P05)"}`, true},
-		"as a reason":           {`{"msg":"set aside","reason":"SQLSTATE_26000"}`, true},
+		"as a reason":           {`{"msg":"quarantined","reason":"SQLSTATE_26000"}`, true},
 		"another refusal":       {`{"error":"ERROR: deadlock detected (SQLSTATE 40P01)"}`, false},
 		"a longer word":         {`{"error":"SQLSTATE 260001"}`, false},
 	} {

@@ -43,7 +43,7 @@ func (r Recovery) options() Options {
 	o := standard("recovery", r.Seed)
 	o.ClaimTimeout, o.StartWithin, o.RecordWithin, o.Drain = 120*time.Second, 2*time.Second, 10*time.Second, 30*time.Second
 	o.Poll, o.HeartbeatEvery, o.HeartbeatStale, o.ReapEvery = 500*time.Millisecond, time.Second, 4*time.Second, time.Second
-	o.BellTestEvery, o.ReapGrace, o.StoreTimeout = time.Minute, 20*time.Second, 10*time.Second
+	o.NotifierTestEvery, o.ReapGrace, o.StoreTimeout = time.Minute, 20*time.Second, 10*time.Second
 	o.Wave, o.Callers, o.Pace, o.Rounds = 40, 6, 0, r.Kills
 	return o
 }

@@ -139,7 +139,7 @@ func (w *World) AwaitCallers(ctx context.Context) error {
 	})
 }
 
-// waiting counts what still moves: rows in pending that are not set aside, and
+// waiting counts what still moves: rows in pending that are not quarantined, and
 // claims in flight.
 func (w *World) waiting(ctx context.Context) (pending, claims int, err error) {
 	err = w.admin.QueryRow(ctx, `SELECT

@@ -45,7 +45,7 @@ func (w *world) replay(ctx context.Context, p *life) error {
 	if p.view.cancelled {
 		p.find("at a replay", "a cancelled payment waits to be sent again")
 	}
-	// What was set aside only becomes due again.
+	// What was quarantined only becomes due again.
 	p.facts.replayed, p.facts.overdue, p.aside = p.facts.replayed || !p.aside, false, false
 	return nil
 }

@@ -37,7 +37,7 @@ func (w *world) step(ctx context.Context, lives []*life, s step) error {
 	case doExpire, doOverdue:
 		return w.expire(ctx, lives, s.kind == doExpire)
 	case doAside:
-		return w.setAside(ctx, lives)
+		return w.quarantine(ctx, lives)
 	case doCallBack:
 		e := evidence{bankItem, s.word, "e0", referenceA}
 		return each(lives, func(p *life) error { return w.callBack(p, e) })
@@ -291,10 +291,10 @@ func (w *world) expire(ctx context.Context, lives []*life, ends bool) error {
 	})
 }
 
-func (w *world) setAside(ctx context.Context, lives []*life) error {
+func (w *world) quarantine(ctx context.Context, lives []*life) error {
 	return each(lives, func(p *life) error {
 		p.aside = true
-		_, err := w.executor.SetAside(ctx, []payment.ID{p.id}, "XX001")
+		_, err := w.executor.Quarantine(ctx, []payment.ID{p.id}, "XX001")
 		return err
 	})
 }

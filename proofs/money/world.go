@@ -187,14 +187,14 @@ func (w *world) startWorkers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		bell, err := executor.NewBell(w.config(w.db.Relayer, "money-bell", 1), store, w.Log)
+		notifier, err := executor.NewNotifier(w.config(w.db.Relayer, "money-notifier", 1), store, w.Log)
 		if err != nil {
 			return err
 		}
 		one, err := relayer.New(relayer.Config{
 			WorkerID: "relayer-" + payment.NewID().String(), Poll: 100 * time.Millisecond,
 			HeartbeatEvery: 500 * time.Millisecond, RefreshEvery: 200 * time.Millisecond,
-		}, store, bell, w.open, nil, w.Log)
+		}, store, notifier, w.open, nil, w.Log)
 		if err != nil {
 			return err
 		}

@@ -158,13 +158,13 @@ func (s *stage) open(profile rails.Profile) (rails.Rail, error) {
 // relay runs a relayer until stop is called or the test ends.
 func (s *stage) relay(store relayer.Store) (stop func()) {
 	s.t.Helper()
-	bell, err := executor.NewBell(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: s.cell.URL(celltest.Relayer), Cell: s.cell.Schema}, s.store, s.log)
 	s.must(err)
 	config := relayer.Config{
 		WorkerID: "relayer-" + payment.NewID().String(), Poll: 50 * time.Millisecond,
 		HeartbeatEvery: 200 * time.Millisecond, RefreshEvery: 100 * time.Millisecond,
 	}
-	one, err := relayer.New(config, store, bell, s.open, nil, s.log)
+	one, err := relayer.New(config, store, notifier, s.open, nil, s.log)
 	s.must(err)
 	return s.background("relayer", one.Run)
 }

@@ -130,7 +130,7 @@ func TestTablesAreSound(t *testing.T) {
 			t.Errorf("%s has %d codes, want at least %d", name, n, least)
 		}
 		if got, listed := table.Classify("no such code", Context{SendNo: 1}); got != payment.ResultUnknown || listed {
-			t.Errorf("%s: an unlisted code is %s, listed %v", name, got, listed)
+			t.Errorf("%s: an unmapped code is %s, listed %v", name, got, listed)
 		}
 		if got, listed := table.Classify("", Context{Inquiry: true}); got != payment.ResultUnavailable || listed {
 			t.Errorf("%s: no code in an inquiry is %s, listed %v", name, got, listed)

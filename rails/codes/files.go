@@ -18,7 +18,7 @@ import (
 //	base NAME              begins with the lines of that table; own lines replace single ones
 //	edition TEXT           changes with any class; with a base, that of the base is added
 //	about payment|call     whether the codes speak of the payment or of the call
-//	family hundreds        unlisted xx40 to xx99 count as xx00 (FSPIOP)
+//	family hundreds        unmapped xx40 to xx99 count as xx00 (FSPIOP)
 //	source KEY TEXT        where the codes that carry the key are defined
 //	CODE CLASS KEY MEANING
 //

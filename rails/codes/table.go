@@ -27,7 +27,7 @@ type Table struct {
 	// ofCall is set where the codes describe the call and not the payment, as
 	// HTTP's do: they prove nothing in answer to an inquiry.
 	ofCall bool
-	// family names the entry that stands for an unlisted code; nil: none does.
+	// family names the entry that stands for an unmapped code; nil: none does.
 	family  func(code string) string
 	entries map[string]Entry
 	sources []string // in the order of the file
@@ -58,7 +58,7 @@ func (t *Table) Find(code string) (Entry, bool) {
 	return entry, ok
 }
 
-// Classify says what a code proves, and whether the table lists it. An unlisted
+// Classify says what a code proves, and whether the table lists it. An unmapped
 // code proves nothing.
 func (t *Table) Classify(code string, ctx Context) (result payment.Result, listed bool) {
 	entry, listed := t.Find(code)
@@ -131,6 +131,6 @@ func (t *Table) Write(w io.Writer, acceptance payment.Acceptance) error {
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", entry.Code, entry.Class, first, later, asked,
 			slices.Index(t.sources, entry.Source)+1, entry.Meaning)
 	}
-	fmt.Fprintln(out, "anything else\t-\tUNKNOWN\tUNKNOWN\tUNAVAILABLE\t-\tunlisted: counted and alerted on")
+	fmt.Fprintln(out, "anything else\t-\tUNKNOWN\tUNKNOWN\tUNAVAILABLE\t-\tunmapped: counted and alerted on")
 	return out.Flush()
 }

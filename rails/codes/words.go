@@ -9,7 +9,7 @@ const (
 	// lists, nothing is proven.
 	ByCode Class = "CODE"
 	// ByCodeOrFirst is for a word that refuses by itself, as RJCT does: a code that
-	// the table lists decides, and without one, or with an unlisted one, the word
+	// the table lists decides, and without one, or with an unmapped one, the word
 	// counts as T1. A listed U stays U: some rails give such a code for silence. A
 	// code that accepts contradicts the word, and both prove nothing.
 	ByCodeOrFirst Class = "CODE_OR_T1"
@@ -32,7 +32,7 @@ type Said struct {
 	Class Class // empty: they don't say what happened
 	// Code is the code, or else a word that is in no table; empty: there is neither.
 	Code     string
-	Unlisted bool // the table does not list Code
+	Unmapped bool // the table does not list Code
 	// Duplicate is set where the word or the code says that the rail knows the key
 	// already, whatever they prove together.
 	Duplicate bool
@@ -48,7 +48,7 @@ func (w SendWords) Read(word, code string) Said {
 		if class, known = w.Words[word]; !known {
 			found, ok := w.Table.Find(word)
 			if !ok {
-				return Said{Code: word, Unlisted: true, Duplicate: entry.Class == Duplicate}
+				return Said{Code: word, Unmapped: true, Duplicate: entry.Class == Duplicate}
 			}
 			if class = found.Class; class == FirstOnly {
 				class = ByCodeOrFirst
@@ -58,12 +58,12 @@ func (w SendWords) Read(word, code string) Said {
 	said := Said{Code: code, Class: class, Duplicate: class == Duplicate || entry.Class == Duplicate}
 	switch {
 	case class == ByCode:
-		said.Class, said.Unlisted = entry.Class, code != "" && !listed
+		said.Class, said.Unmapped = entry.Class, code != "" && !listed
 		if w.Table.opposes(word, entry.Class) {
 			said.Class = Unclear
 		}
 	case class == ByCodeOrFirst:
-		said.Class, said.Unlisted = FirstOnly, code != "" && !listed
+		said.Class, said.Unmapped = FirstOnly, code != "" && !listed
 		if listed {
 			said.Class = entry.Class
 		}
@@ -119,7 +119,7 @@ type Report struct {
 	Result payment.Result // UNAVAILABLE: nothing
 	// Code is the code, or else a word that was looked up; empty: there is neither.
 	Code     string
-	Unlisted bool   // the table does not list Code, or not the word
+	Unmapped bool   // the table does not list Code, or not the word
 	Doubt    string // why a word that was understood proves nothing; empty otherwise
 }
 
@@ -127,13 +127,13 @@ type Report struct {
 // is none.
 func (w ReportWords) Read(word, code string) Report {
 	entry, listed := w.Table.Find(code)
-	report := Report{Code: code, Unlisted: code != "" && !listed}
+	report := Report{Code: code, Unmapped: code != "" && !listed}
 	result, known := w.Words[word]
 	byTable := Class("")
 	if !known {
 		found, ok := w.Table.Find(word)
 		byTable = found.Class
-		report.Unlisted = report.Unlisted || !ok
+		report.Unmapped = report.Unmapped || !ok
 		if code == "" {
 			report.Code = word
 		}

@@ -79,7 +79,7 @@ func TestReportWords(t *testing.T) {
 		word, code string
 		want       payment.Result
 		keptCode   string
-		unlisted   bool
+		unmapped   bool
 	}{
 		{"DONE", "", exe, "", false},
 		{"DONE", "RR08", exe, "RR08", false},
@@ -121,8 +121,8 @@ func TestReportWords(t *testing.T) {
 		{"", "AC04", una, "AC04", true},
 	} {
 		got := words.Read(c.word, c.code)
-		if got.Result != c.want || got.Code != c.keptCode || got.Unlisted != c.unlisted {
-			t.Errorf("%q %q: %+v, want %s, code %q, unlisted %v", c.word, c.code, got, c.want, c.keptCode, c.unlisted)
+		if got.Result != c.want || got.Code != c.keptCode || got.Unmapped != c.unmapped {
+			t.Errorf("%q %q: %+v, want %s, code %q, unmapped %v", c.word, c.code, got, c.want, c.keptCode, c.unmapped)
 		}
 		if got.Doubt != "" && got.Result != una {
 			t.Errorf("%q %q: %+v is proven and doubted", c.word, c.code, got)

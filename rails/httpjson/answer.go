@@ -39,12 +39,12 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	}
 	said := r.listen(a)
 	result := rails.Result{
-		Result: payment.ResultUnknown, FirstByte: true, Unlisted: !listed,
+		Result: payment.ResultUnknown, FirstByte: true, Unmapped: !listed,
 		Code: status, CodeTable: r.http.Origin(status), Message: "HTTP " + status,
 		RetryAfter: retryAfter(a.header),
 	}
-	if said.Code != "" && !(said.Unlisted && speaksAlone(entry.Class, said)) {
-		result.Code, result.CodeTable, result.Unlisted = said.Code, r.body.Origin(said.Code), said.Unlisted
+	if said.Code != "" && !(said.Unmapped && speaksAlone(entry.Class, said)) {
+		result.Code, result.CodeTable, result.Unmapped = said.Code, r.body.Origin(said.Code), said.Unmapped
 	}
 	if text, ok := said.text(r.config.Message); ok {
 		result.Message += ": " + text
@@ -64,7 +64,7 @@ func (r sendReader) read(a answer, sendNo int, own string) rails.Result {
 	// The status 409 does not say whether the key was used before or is in use.
 	result.SeenBefore = said.Duplicate || entry.Class.MaySaySeen(sendNo) || said.Class.MaySaySeen(sendNo) || sendNo != 1 && a.status == http.StatusConflict
 	class, why := r.weigh(entry.Class, a.status, said)
-	result.RailRefused = class == codes.HoldRail || entry.Class == codes.HoldRail && said.Unlisted
+	result.RailRefused = class == codes.HoldRail || entry.Class == codes.HoldRail && said.Unmapped
 	if why != "" {
 		return doubt(why)
 	}
@@ -97,11 +97,11 @@ func (r sendReader) weigh(byHTTP codes.Class, status int, said spoken) (codes.Cl
 		return codes.Unclear, "the answer can't be read"
 	case success && r.config.Status != "" && !said.hasWord:
 		return codes.Unclear, "the answer has no status"
-	case said.Unlisted && speaksAlone(byHTTP, said):
+	case said.Unmapped && speaksAlone(byHTTP, said):
 		return byHTTP, ""
-	case said.Unlisted && byHTTP == codes.HoldRail:
+	case said.Unmapped && byHTTP == codes.HoldRail:
 		return codes.Unclear, "the status code refuses us, and the bank's word for it is in no table"
-	case said.Unlisted && said.Class == "":
+	case said.Unmapped && said.Class == "":
 		return codes.Unclear, "the bank's word is in no table"
 	case !success && said.Class.Accepts():
 		return codes.Unclear, "the status code refuses and the body accepts"
@@ -130,7 +130,7 @@ func (r sendReader) listen(a answer) spoken {
 	word, hasWord := said.text(r.config.Status)
 	said.hasWord = hasWord
 	said.Said = codes.SendWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
-	said.Unlisted = said.Unlisted || hasWord && word == ""
+	said.Unmapped = said.Unmapped || hasWord && word == ""
 	return said
 }
 

@@ -57,7 +57,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		body         string
 		first, later payment.Result
 		code         string
-		unlisted     bool
+		unmapped     bool
 	}{
 		"executed":                        {201, good, acc, acc, "201", false},
 		"executed by 200":                 {200, good, acc, acc, "200", false},
@@ -70,7 +70,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"empty reference":                 {201, `{"status":"EXECUTED","id":"","reference":"` + own + `"}`, unk, unk, "201", false},
 		"no status":                       {201, `{"id":"b1","reference":"` + own + `"}`, unk, unk, "201", false},
 		"no status but a code":            {200, `{"id":"b1","reference":"` + own + `","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
-		"unlisted status":                 {201, `{"status":"DONE","id":"b1","reference":"` + own + `"}`, unk, unk, "DONE", true},
+		"unmapped status":                 {201, `{"status":"DONE","id":"b1","reference":"` + own + `"}`, unk, unk, "DONE", true},
 		"lower case is another word":      {201, `{"status":"executed","id":"b1","reference":"` + own + `"}`, unk, unk, "executed", true},
 		"accepts and refuses":             {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
 		"accepts with an odd remark":      {201, `{"status":"EXECUTED","id":"b1","reference":"` + own + `","error":{"code":"0000"}}`, acc, acc, "0000", false},
@@ -83,7 +83,7 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"refused as duplicate":            {422, `{"status":"REFUSED","error":{"code":"AM05"}}`, unk, unk, "AM05", false},
 		"duplicate by word":               {422, `{"status":"SEEN"}`, unk, unk, "422", false},
 		"refused, rail in trouble":        {422, `{"status":"REFUSED","error":{"code":"H1"}}`, rail, rail, "H1", false},
-		"unlisted code":                   {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, unk, unk, "AC99", true},
+		"unmapped code":                   {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, unk, unk, "AC99", true},
 		"numeric code":                    {422, `{"status":"REFUSED","error":{"code":5104}}`, unk, unk, "5104", true},
 		"refusal without words":           {422, `{"title":"bad"}`, fin, unk, "422", false},
 		"bad request without words":       {400, `{}`, fin, unk, "400", false},
@@ -107,15 +107,15 @@ func TestWhatAnAnswerProves(t *testing.T) {
 		"server error":                    {500, `{"status":"REFUSED","error":{"code":"AC04"}}`, unk, unk, "AC04", false},
 		"unavailable":                     {503, ``, unk, unk, "503", false},
 		"redirect":                        {307, good, unk, unk, "307", false},
-		"unlisted HTTP status":            {299, good, unk, unk, "299", true},
+		"unmapped HTTP status":            {299, good, unk, unk, "299", true},
 		"teapot":                          {418, ``, unk, unk, "418", true},
 	} {
 		for sendNo, want := range map[int]payment.Result{1: c.first, 2: c.later, 7: c.later} {
 			got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, sendNo, own)
-			if got.Result != want || got.Code != c.code || got.Unlisted != c.unlisted || !got.FirstByte || got.CodeTable == "" {
-				t.Errorf("%s, send %d: %+v, want %s by %s, unlisted %v", name, sendNo, got, want, c.code, c.unlisted)
+			if got.Result != want || got.Code != c.code || got.Unmapped != c.unmapped || !got.FirstByte || got.CodeTable == "" {
+				t.Errorf("%s, send %d: %+v, want %s by %s, unmapped %v", name, sendNo, got, want, c.code, c.unmapped)
 			}
-			if refused := want == rail || c.unlisted && c.status >= 401 && c.status <= 404; got.RailRefused != refused {
+			if refused := want == rail || c.unmapped && c.status >= 401 && c.status <= 404; got.RailRefused != refused {
 				t.Errorf("%s, send %d: the rail refuses us: %v, want %v", name, sendNo, got.RailRefused, refused)
 			}
 		}
@@ -171,7 +171,7 @@ func TestAnswersOfARailThatKnowsTheKey(t *testing.T) {
 		"duplicate in a 500":                {500, `{"status":"SEEN"}`, true, true},
 		"bad request":                       {400, `{}`, true, false},
 		"a refusal that can't be read":      {422, `<html>`, true, false},
-		"unlisted code behind a bad status": {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, true, false},
+		"unmapped code behind a bad status": {422, `{"status":"REFUSED","error":{"code":"AC99"}}`, true, false},
 		"conflict":                          {409, `{}`, true, false},
 		"conflict, refused":                 {409, `{"status":"REFUSED","error":{"code":"AC04"}}`, true, false},
 		"refused for good":                  {422, `{"status":"REFUSED","error":{"code":"AC04"}}`, false, false},
@@ -243,7 +243,7 @@ func TestWhatAnInquiryProves(t *testing.T) {
 		status   int
 		body     string
 		want     payment.Result
-		unlisted bool
+		unmapped bool
 	}{
 		"executed":             {200, `{"status":"EXECUTED","id":"b1","reference":"` + own + `"}`, payment.ResultExecuted, false},
 		"executed, no echo":    {200, `{"status":"EXECUTED","id":"b1"}`, payment.ResultUnavailable, false},
@@ -263,8 +263,8 @@ func TestWhatAnInquiryProves(t *testing.T) {
 		"no word":              {200, `{"reference":"` + own + `"}`, payment.ResultUnavailable, false},
 	} {
 		got := r.read(answer{status: c.status, header: http.Header{}, body: []byte(c.body)}, own)
-		if got.Result != c.want || got.Unlisted != c.unlisted {
-			t.Errorf("%s: %+v, want %s, unlisted %v", name, got, c.want, c.unlisted)
+		if got.Result != c.want || got.Unmapped != c.unmapped {
+			t.Errorf("%s: %+v, want %s, unmapped %v", name, got, c.want, c.unmapped)
 		}
 	}
 }
@@ -311,15 +311,15 @@ func TestDuplicateProvesNothing(t *testing.T) {
 	}
 }
 
-// TestUnlistedReasonOfARejection: the status proves that this send was not
+// TestUnmappedReasonOfARejection: the status proves that this send was not
 // executed; what a reason that no table lists would add is not known.
-func TestUnlistedReasonOfARejection(t *testing.T) {
+func TestUnmappedReasonOfARejection(t *testing.T) {
 	r := reader(t, payment.AcceptanceFinal)
 	for _, word := range []string{"REJECTED", "RJCT"} {
 		for body, want := range map[string]struct {
 			first, later payment.Result
 			code         string
-			unlisted     bool
+			unmapped     bool
 		}{
 			`"error":{"code":"9909"}`: {payment.ResultRefusedFinal, payment.ResultUnknown, "9909", true},
 			`"error":{}`:              {payment.ResultRefusedFinal, payment.ResultUnknown, "200", false},
@@ -332,8 +332,8 @@ func TestUnlistedReasonOfARejection(t *testing.T) {
 			for n, result := range []payment.Result{want.first, want.later} {
 				text := []byte(`{"status":"` + word + `",` + body + `}`)
 				got := r.read(answer{status: 200, header: http.Header{}, body: text}, n+1, own)
-				if got.Result != result || got.Code != want.code || got.Unlisted != want.unlisted {
-					t.Errorf("%s to send %d: %+v, want %s, code %s, unlisted %v", text, n+1, got, result, want.code, want.unlisted)
+				if got.Result != result || got.Code != want.code || got.Unmapped != want.unmapped {
+					t.Errorf("%s to send %d: %+v, want %s, code %s, unmapped %v", text, n+1, got, result, want.code, want.unmapped)
 				}
 			}
 		}
@@ -370,7 +370,7 @@ func TestQuestionRefused(t *testing.T) {
 			}
 			body := `{"status":"RJCT","reference":"` + own + `","code":"` + code + `"}`
 			got := r.read(answer{status: 200, header: http.Header{}, body: []byte(body)}, own)
-			if got.Result != want || got.Unlisted != (code == "XX99") {
+			if got.Result != want || got.Unmapped != (code == "XX99") {
 				t.Errorf("RJCT is %s, code %q: %+v, want %s", what, code, got, want)
 			}
 		}

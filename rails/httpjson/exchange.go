@@ -49,7 +49,7 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 	t := &ticket{veto: q.veto, hear: q.hear}
 	// Deferred after the two that end the context, so that it runs before them: a
 	// connection whose answer was read to its end serves the next request.
-	keepConn := context.AfterFunc(ctx, t.hangUp)
+	keepConn := context.AfterFunc(ctx, t.closeConn)
 	defer keepConn()
 	req, err := r.newRequest(ctx, q, t)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Rail) exchange(parent context.Context, q request) (a answer, failure *r
 		return answer{}, r.failed(parent, ctx, t, errors.New("an answer came before the request was written"))
 	}
 	if !t.answered() {
-		t.hangUp() // what else it brings is of no use either
+		t.closeConn() // what else it brings is of no use either
 		return answer{}, r.failed(parent, ctx, t, errors.New("an answer was there before the request was written: it is of an earlier request"))
 	}
 	timer := time.AfterFunc(time.Duration(r.timeouts.Body), func() { stop(errBodyTime) })

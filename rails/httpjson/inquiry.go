@@ -57,7 +57,7 @@ func (r inquiryReader) read(a answer, own string) rails.Result {
 		result.Reference = rails.CleanReference(reference)
 	}
 	report := codes.ReportWords{Words: r.config.Statuses, Table: r.body}.Read(word, said.plainCode(r.config.Code))
-	result.Result, result.Unlisted = report.Result, report.Unlisted
+	result.Result, result.Unmapped = report.Result, report.Unmapped
 	if report.Code != "" {
 		result.Code, result.CodeTable = report.Code, r.body.Origin(report.Code)
 	}

@@ -123,7 +123,7 @@ func TestConformance(t *testing.T) {
 			payment.ResultRefusedLater: {Status: 429, Body: `{"status":"EXECUTED"}`},
 		},
 		OtherPayment: railtest.Answer{Status: 201, Body: `{"status":"EXECUTED","id":"b-1","reference":"rh0000"}`},
-		UnlistedCode: railtest.Answer{Status: 422, Body: `{"status":"REFUSED","code":"ZZ99"}`},
+		UnmappedCode: railtest.Answer{Status: 422, Body: `{"status":"REFUSED","code":"ZZ99"}`},
 		Remark: func(text string) railtest.Answer {
 			quoted, err := json.Marshal(text)
 			if err != nil {

@@ -57,18 +57,18 @@ func (t *ticket) seal() (left bool) {
 	return false
 }
 
-// hangUp closes the connection of a call whose context has ended, so that no read
+// closeConn closes the connection of a call whose context has ended, so that no read
 // or write outlives the call, whatever the bank answers. The transport alone does
 // not ensure that: after 101 Switching Protocols the response's body is the raw
 // connection, which neither the context nor a timeout of the transport ends, and
 // closing a TLS connection to a bank that does not read takes crypto/tls five
 // seconds.
-func (t *ticket) hangUp() {
+func (t *ticket) closeConn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
 	for _, conn := range t.given {
-		conn.hangUp(t)
+		conn.closeConn(t)
 	}
 }
 
@@ -78,7 +78,7 @@ func (t *ticket) give(conn *wireConn) {
 	defer t.mu.Unlock()
 	t.given = append(t.given, conn)
 	if t.over {
-		conn.hangUp(t)
+		conn.closeConn(t)
 	}
 }
 
@@ -202,9 +202,9 @@ func (c *wireConn) attach(t *ticket) error {
 	return c.Conn.SetWriteDeadline(time.Time{})
 }
 
-// hangUp closes the network below TLS, unless another request has the connection
+// closeConn closes the network below TLS, unless another request has the connection
 // by now.
-func (c *wireConn) hangUp(t *ticket) {
+func (c *wireConn) closeConn(t *ticket) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ticket == t {

@@ -101,11 +101,11 @@ func TestHangUp(t *testing.T) {
 	conn := wireOver(network)
 	_ = conn.attach(first)
 	_ = conn.attach(second)
-	first.hangUp()
+	first.closeConn()
 	if network.closed {
 		t.Error("the end of a call closed the connection of the next one")
 	}
-	second.hangUp()
+	second.closeConn()
 	if !network.closed {
 		t.Error("the connection of a call outlives it")
 	}

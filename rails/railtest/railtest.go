@@ -32,8 +32,8 @@ type Subject struct {
 	Inquiries map[payment.Result]Answer
 	// OtherPayment is an acceptance of a payment that is not ours.
 	OtherPayment Answer
-	// UnlistedCode is a refusal with a code that is in no table.
-	UnlistedCode Answer
+	// UnmappedCode is a refusal with a code that is in no table.
+	UnmappedCode Answer
 	// Remark is a refusal that carries any text as the bank's message.
 	Remark func(text string) Answer
 	// KeyHeader is the request header that carries the rail key; empty: none.
@@ -81,7 +81,7 @@ func Run(t *testing.T, s Subject) {
 		{"SameBytes", sameBytes},
 		{"AnotherSystem", anotherSystem},
 		{"AnotherPayment", anotherPayment},
-		{"UnlistedCode", unlistedCode},
+		{"UnmappedCode", unmappedCode},
 		{"Garbage", garbage},
 		{"CutOff", cutOff},
 		{"Undecoded", undecoded},
@@ -191,11 +191,11 @@ func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Resu
 	if result.Message != rails.CleanMessage(result.Message) {
 		t.Errorf("message %q is not clean", result.Message)
 	}
-	s.discreet(t, fmt.Sprintf("%+v", result))
+	s.redact(t, fmt.Sprintf("%+v", result))
 }
 
-// discreet fails if a text shows a secret.
-func (s Subject) discreet(t *testing.T, text string) {
+// redact fails if a text shows a secret.
+func (s Subject) redact(t *testing.T, text string) {
 	t.Helper()
 	for _, secret := range s.Secrets {
 		if strings.Contains(text, secret) {

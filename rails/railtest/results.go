@@ -198,12 +198,12 @@ func anotherPayment(t *testing.T, s Subject) {
 	want(t, s.send(t, s.open(t, b.url), send), payment.ResultUnknown, true)
 }
 
-func unlistedCode(t *testing.T, s Subject) {
+func unmappedCode(t *testing.T, s Subject) {
 	send := s.next()
-	b := openBank(t, func(c *client) { c.say(s.UnlistedCode, send.RailKey) })
+	b := openBank(t, func(c *client) { c.say(s.UnmappedCode, send.RailKey) })
 	got := s.send(t, s.open(t, b.url), send)
 	want(t, got, payment.ResultUnknown, true)
-	if !got.Unlisted || got.Code == "" || got.CodeTable == "" {
-		t.Errorf("an unlisted code must be named and counted: %+v", got)
+	if !got.Unmapped || got.Code == "" || got.CodeTable == "" {
+		t.Errorf("an unmapped code must be named and counted: %+v", got)
 	}
 }

@@ -67,7 +67,7 @@ FROM known k
 CROSS JOIN LATERAL (
   SELECT CASE
     WHEN k.waits THEN
-      CASE WHEN k.aside AND NOT k.open_letter THEN format('%s is set aside in pending and has no open dead letter', k.outbox_id) END
+      CASE WHEN k.aside AND NOT k.open_letter THEN format('%s is quarantined in pending and has no open dead letter', k.outbox_id) END
     WHEN k.state IS NULL AND NOT k.registered THEN
       format('%s has a dead letter, a claim or an act, and neither a registry row nor an attempt', k.outbox_id)
     WHEN k.state IS NULL AND k.retired THEN NULL

@@ -1,4 +1,4 @@
--- A replay of what was set aside, and a resolution that agrees with what is
+-- A replay of what was quarantined, and a resolution that agrees with what is
 -- recorded, append no row; the others always do.
 WITH {archive},
 {horizon},

@@ -7,22 +7,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bellFaults are about the wake-up, which may be lost and forged, and must
+// notifyFaults are about the wake-up, which may be lost and forged, and must
 // never matter.
-func bellFaults() []Fault {
+func notifyFaults() []Fault {
 	return []Fault{
 		{
-			Name: "bell_lost", About: "no bell rings: the poll finds everything",
-			Adjust: func(o *Options) { o.Poll = 300 * time.Millisecond }, Inject: loseBell, Quiet: true,
+			Name: "notification_lost", About: "no notifier notifies: the poll finds everything",
+			Adjust: func(o *Options) { o.Poll = 300 * time.Millisecond }, Inject: loseNotifications, Quiet: true,
 		},
 		{
-			Name: "bell_storm", About: "a login that may only read forges thousands of bells a second",
+			Name: "notification_storm", About: "a login that may only read forges thousands of notifications a second",
 			Adjust: func(o *Options) { o.Rounds = 4 }, Inject: storm,
 		},
 	}
 }
 
-func loseBell(ctx context.Context, w *World) error {
+func loseNotifications(ctx context.Context, w *World) error {
 	if err := w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending DISABLE TRIGGER payment_outbox_pending_notify`); err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func loseBell(ctx context.Context, w *World) error {
 	}
 	// The machine is shared: a second is what it may stall.
 	if slowest > w.Options.Poll+2*time.Second {
-		w.Broken("without a bell an instruction waited %s, the poll is every %s", slowest, w.Options.Poll)
+		w.Broken("without a notifier an instruction waited %s, the poll is every %s", slowest, w.Options.Poll)
 	}
 	return w.Lane.exec(ctx, w.database, `ALTER TABLE `+cell+`.payment_outbox_pending ENABLE TRIGGER payment_outbox_pending_notify`)
 }
 
 // commitsMax is how many transactions a second an installation may make under a
-// storm of bells: turns keep their pace.
+// storm of notifications: turns keep their pace.
 const commitsMax = 300
 
 func storm(ctx context.Context, w *World) error {
@@ -85,11 +85,11 @@ func storm(ctx context.Context, w *World) error {
 		return err
 	}
 	if rate := float64(after-before-int64(forged)) / time.Since(begun).Seconds(); rate > commitsMax {
-		w.Broken("under a storm of bells the installation made %.0f transactions a second", rate)
+		w.Broken("under a storm of notifications the installation made %.0f transactions a second", rate)
 	}
 	w.Hit = w.Injected
 	if _, err := w.AwaitRest(ctx); err != nil {
-		w.Broken("under a storm of bells: %v", err)
+		w.Broken("under a storm of notifications: %v", err)
 	}
 	return nil
 }

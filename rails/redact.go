@@ -25,12 +25,12 @@ var (
 	repeats = regexp.MustCompile(regexp.QuoteMeta(hidden) + `(?:[^\p{L}\p{N}]{1,3}` + regexp.QuoteMeta(hidden) + `)+`)
 )
 
-// Discreet takes out of a rail's words what an instruction says: banks repeat
+// Redact takes out of a rail's words what an instruction says: banks repeat
 // what they refuse, and so do errors of the network's layers. Every word of four
 // characters or more that is in a value of the payload, or in also, goes from the
 // message, whatever its case; a code with one of them is no code. The rail's
 // reference stays: money is looked up by it.
-func Discreet(result Result, payload []byte, also ...string) Result {
+func Redact(result Result, payload []byte, also ...string) Result {
 	if isOwn(result.Message) && utf8.RuneCountInString(result.Code) < hiddenMin {
 		return result
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// slowPoll is a relayer that only a bell can wake within the time of a test.
+// slowPoll is a relayer that only a notifier can wake within the time of a test.
 func slowPoll(w *world) {
 	config := config()
 	config.Poll = time.Minute
@@ -42,7 +42,7 @@ func TestEveryEnqueueWakesASleeper(t *testing.T) {
 }
 
 // TestALongTransactionIsNotMissed: it enqueued while no relayer slept, so it
-// does not ring, and commits after the relayer would have liked to sleep.
+// does not notify, and commits after the relayer would have liked to sleep.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
@@ -61,15 +61,15 @@ func TestALongTransactionIsNotMissed(t *testing.T) {
 	w.awaitStates(id, "DISPATCHING DISPATCHED")
 }
 
-// TestTheBellIsRungForSleepersOnly watches the channel itself.
-func TestTheBellIsRungForSleepersOnly(t *testing.T) {
+// TestNotifiedOnlyWhileArmed watches the channel itself.
+func TestNotifiedOnlyWhileArmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
 	listener := w.cell.Conn(t, celltest.Relayer)
 	if _, err := listener.Exec(t.Context(), `LISTEN "railhead.outbox_pending"`); err != nil {
 		t.Fatal(err)
 	}
-	rang := func() bool {
+	notified := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err := listener.WaitForNotification(ctx)
@@ -78,75 +78,75 @@ func TestTheBellIsRungForSleepersOnly(t *testing.T) {
 		}
 		return err == nil
 	}
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bell.Close(t.Context())
-	if w.enqueue("silent"); rang() {
-		t.Error("no relayer sleeps and the bell was rung")
+	defer notifier.Close(t.Context())
+	if w.enqueue("silent"); notified() {
+		t.Error("no relayer sleeps and the notifier was notified")
 	}
-	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
-		t.Fatal(rings, err)
+	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
+		t.Fatal(notifies, err)
 	}
-	if w.enqueue("rung"); !rang() {
-		t.Error("a relayer sleeps and the bell was not rung")
+	if w.enqueue("notified"); !notified() {
+		t.Error("a relayer sleeps and the notifier was not notified")
 	}
-	// A second one knows that the bell is rung, and that it is not its own.
-	second, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
+	// A second one knows that the notifier is notified, and that it is not its own.
+	second, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer second.Close(t.Context())
-	if rings, others, err := second.Doze(t.Context()); err != nil || rings || !others {
-		t.Errorf("with a sleeper: %v, %v, %v; want the bell to be another's", rings, others, err)
+	if notifies, others, err := second.Arm(t.Context()); err != nil || notifies || !others {
+		t.Errorf("with a sleeper: %v, %v, %v; want the notifier to be another's", notifies, others, err)
 	}
-	if err := bell.Rouse(t.Context()); err != nil {
+	if err := notifier.Disarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if w.enqueue("silent again"); rang() {
-		t.Error("the sleeper is awake and the bell was rung")
+	if w.enqueue("silent again"); notified() {
+		t.Error("the sleeper is awake and the notifier was notified")
 	}
 
-	// A transaction that did not ring keeps everybody from sleeping.
+	// A transaction that did not notify keeps everybody from sleeping.
 	conn := w.cell.Conn(t, celltest.Ingest)
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	enqueueIn(t, tx, "open")
-	if rings, others, err := bell.Doze(t.Context()); err != nil || rings || others {
-		t.Errorf("during an open silent enqueue: %v, %v, %v", rings, others, err)
+	if notifies, others, err := notifier.Arm(t.Context()); err != nil || notifies || others {
+		t.Errorf("during an open silent enqueue: %v, %v, %v", notifies, others, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
-		t.Errorf("after it: %v, %v", rings, err)
+	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
+		t.Errorf("after it: %v, %v", notifies, err)
 	}
 }
 
-// TestASleeperThatDiesGivesTheBellBack, and one whose session was cut notices.
-func TestASleeperThatDiesGivesTheBellBack(t *testing.T) {
+// TestASessionThatDiesDisarms, and one whose session was cut notices.
+func TestASessionThatDiesDisarms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	bell, err := executor.NewBell(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "sleeper"}, w.store, w.log)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL(celltest.Relayer), Cell: w.cell.Schema, Name: "sleeper"}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bell.Close(t.Context())
-	if _, _, err := bell.Doze(t.Context()); err != nil {
+	defer notifier.Close(t.Context())
+	if _, _, err := notifier.Arm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.cell.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sleeper'")
 	w.seen.await(t, func() error {
-		if err := bell.Dozing(t.Context()); err == nil {
+		if err := notifier.CheckArmed(t.Context()); err == nil {
 			return errors.New("the session is gone and that was not noticed")
 		}
 		return nil
 	})
-	if rings, _, err := bell.Doze(t.Context()); err != nil || !rings {
-		t.Errorf("taken anew: %v, %v", rings, err)
+	if notifies, _, err := notifier.Arm(t.Context()); err != nil || !notifies {
+		t.Errorf("taken anew: %v, %v", notifies, err)
 	}
 }
 

@@ -78,15 +78,15 @@ func noSecretShows(t *testing.T, s Subject) {
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("rail", "rail", rail, "result", got)
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("rail", "rail", rail, "result", got)
-	s.discreet(t, logged.String())
+	s.redact(t, logged.String())
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		s.discreet(t, fmt.Sprintf(verb, rail))
+		s.redact(t, fmt.Sprintf(verb, rail))
 	}
 	if text, err := json.Marshal(rail); err == nil {
-		s.discreet(t, string(text))
+		s.redact(t, string(text))
 	}
-	s.discreet(t, rail.RenderVersion())
-	s.discreet(t, fmt.Sprintf("%+v", s.send(t, s.open(t, closedPort(t)), s.next())))
+	s.redact(t, rail.RenderVersion())
+	s.redact(t, fmt.Sprintf("%+v", s.send(t, s.open(t, closedPort(t)), s.next())))
 }
 
 // foreignText: what a bank says is stored and shown; it must not break out.

@@ -14,16 +14,16 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// bellHolders counts the sessions that have the bell to themselves.
-const bellHolders = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+// notifyHolders counts the sessions that have the notifier to themselves.
+const notifyHolders = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 	WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted AND l.objsubid = 1`
 
-// awaitHolder waits until some session has the bell, or until none has.
+// awaitHolder waits until some session has the notifier, or until none has.
 func (w *world) awaitHolder(n int) {
 	w.t.Helper()
-	for w.cell.Int(bellHolders) != n {
+	for w.cell.Int(notifyHolders) != n {
 		if !sleepFor(w.t.Context(), 2*time.Millisecond) {
-			w.t.Fatalf("waiting for %d holders of the bell", n)
+			w.t.Fatalf("waiting for %d holders of the notifier", n)
 		}
 	}
 }
@@ -53,18 +53,18 @@ func (w *world) dispatchedSoon(what string, enqueue func() payment.ID) {
 
 const slowest = 20 * time.Second
 
-// TestBellGivenBackByAnother: a relayer that slept by the bell of another session
+// TestDisarmedByAnother: a relayer that slept by the notifier of another session
 // notices that it was given back.
-func TestBellGivenBackByAnother(t *testing.T) {
+func TestDisarmedByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fastProfile)
-	another, err := executor.NewBell(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema}, w.store, w.log)
+	another, err := executor.NewNotifier(ledger.Config{URL: w.cell.URL("railhead_relayer_login"), Cell: w.cell.Schema}, w.store, w.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer another.Close(t.Context())
-	if rings, _, err := another.Doze(t.Context()); err != nil || !rings {
-		t.Fatal(rings, err)
+	if notifies, _, err := another.Arm(t.Context()); err != nil || !notifies {
+		t.Fatal(notifies, err)
 	}
 	config := config()
 	config.Poll = slowest
@@ -72,10 +72,10 @@ func TestBellGivenBackByAnother(t *testing.T) {
 	for n := range 3 {
 		w.dispatchedSoon("with a holder", func() payment.ID { return w.enqueue(fmt.Sprintf("late-%d", n)) })
 	}
-	if err := another.Rouse(t.Context()); err != nil {
+	if err := another.Disarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.dispatchedSoon("after the holder gave the bell back", func() payment.ID { return w.enqueue("after") })
+	w.dispatchedSoon("after the holder gave the notifier back", func() payment.ID { return w.enqueue("after") })
 }
 
 // TestTwoRelayersOfDifferentRails: while one is busy and enqueues are silent, a
@@ -134,7 +134,7 @@ func (w *world) runServing(config relayer.Config, rail string) {
 		profile.RailType = "bank"
 		return w.open(profile)
 	}
-	r, err := relayer.New(config, w.store, w.bell(), open, w.seen, w.log)
+	r, err := relayer.New(config, w.store, w.notifier(), open, w.seen, w.log)
 	if err != nil {
 		w.t.Fatal(err)
 	}

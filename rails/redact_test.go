@@ -7,10 +7,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-const discreetPayload = `{"amount": "8642.31", "currency": "EUR", "debtor": {"name": "Müller & Söhne", "account": "DE89370400440532013000"},
+const redactPayload = `{"amount": "8642.31", "currency": "EUR", "debtor": {"name": "Müller & Söhne", "account": "DE89370400440532013000"},
 	"list": ["first entry", {"deep": 123456}], "text": "rent Li"}`
 
-func TestDiscreet(t *testing.T) {
+func TestRedact(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
 		"":         "",
@@ -27,42 +27,42 @@ func TestDiscreet(t *testing.T) {
 		"it ends in DE893704004405":          "it ends in [payload]",
 		"ends in the word of no payload DE9": "ends in the word of no payload DE9",
 	} {
-		got := Discreet(Result{Message: said}, []byte(discreetPayload), "secret-key-17").Message
+		got := Redact(Result{Message: said}, []byte(redactPayload), "secret-key-17").Message
 		if got != want {
 			t.Errorf("%q: %q, want %q", said, got, want)
 		}
 	}
 	for code, want := range map[string]string{"AC04": "AC04", "422": "422", "Söhne": hidden, "ERR-8642.31": hidden} {
-		if got := Discreet(Result{Code: code}, []byte(discreetPayload)).Code; got != want {
+		if got := Redact(Result{Code: code}, []byte(redactPayload)).Code; got != want {
 			t.Errorf("code %q: %q, want %q", code, got, want)
 		}
 	}
-	broken := Discreet(Result{Message: "this is BROKEN json"}, []byte(`{"a": broken`)).Message
+	broken := Redact(Result{Message: "this is BROKEN json"}, []byte(`{"a": broken`)).Message
 	if broken != "this is [payload] json" {
 		t.Errorf("what can't be read: %q", broken)
 	}
-	if got := Discreet(Result{Result: payment.ResultAccepted, Reference: "DE89370400440532013000"}, []byte(discreetPayload)); got.Reference == "" {
+	if got := Redact(Result{Result: payment.ResultAccepted, Reference: "DE89370400440532013000"}, []byte(redactPayload)); got.Reference == "" {
 		t.Error("the reference is lost")
 	}
 }
 
-// FuzzDiscreet: no word of the payload survives, and what is hidden twice is as
+// FuzzRedact: no word of the payload survives, and what is hidden twice is as
 // hidden as once.
-func FuzzDiscreet(f *testing.F) {
+func FuzzRedact(f *testing.F) {
 	f.Add("say Müller twice", `Müller`)
 	f.Add("8642.31", "8642.31")
 	f.Fuzz(func(t *testing.T, message, value string) {
-		once := Discreet(Result{Message: message}, nil, value)
-		if twice := Discreet(once, nil, value); !strings.Contains(strings.ToLower(value), "payload") && twice.Message != once.Message {
+		once := Redact(Result{Message: message}, nil, value)
+		if twice := Redact(once, nil, value); !strings.Contains(strings.ToLower(value), "payload") && twice.Message != once.Message {
 			t.Errorf("%q, then %q", once.Message, twice.Message)
 		}
 	})
 }
 
-func BenchmarkDiscreet(b *testing.B) {
-	payload := []byte(discreetPayload)
+func BenchmarkRedact(b *testing.B) {
+	payload := []byte(redactPayload)
 	b.ReportAllocs()
 	for b.Loop() {
-		Discreet(Result{Message: "HTTP 201", Code: "201"}, payload)
+		Redact(Result{Message: "HTTP 201", Code: "201"}, payload)
 	}
 }

@@ -1,0 +1,184 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgxlisten"
+
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/internal/store"
+	"github.com/railhead-pay/railhead/payment"
+)
+
+// Notifier receives the notifications of a cell's enqueues on a session of its own. It
+// needs a direct one: behind a transaction pooler LISTEN succeeds and nothing ever
+// arrives, which Test finds out.
+type Notifier struct {
+	config  *pgx.ConnConfig
+	channel string
+	sender  *Executor // sends the notifications of Test
+	log     *slog.Logger
+
+	// The session that arms; Arm, CheckArmed, Disarm and Close are for one goroutine.
+	arming *pgx.Conn
+	armed  bool
+	armSQL string
+
+	listening atomic.Bool // LISTEN succeeded and the session has not broken since
+
+	mu      sync.Mutex
+	waiting map[string]chan struct{}
+	session *pgx.Conn     // the listening one, so that one that receives nothing can be closed
+	listens chan struct{} // closed, and made anew, when a session begins to listen
+}
+
+// selfTest begins the payload of a notification of Test, which wakes no relayer.
+const selfTest = "self-test "
+
+// reconnectDelay is how long a broken listening session stays broken at least;
+// pgxlisten's own default is a minute.
+const reconnectDelay = 500 * time.Millisecond
+
+// NewNotifier prepares a listening session to config.URL. Test notifies through sender.
+func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Notifier, error) {
+	loaded, err := store.LoadStatements(config.Cell)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ParseConfig(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the connection string of %s: %w", config.Name, err)
+	}
+	if config.Name != "" {
+		conn.RuntimeParams["application_name"] = config.Name
+	}
+	conn.ConnectTimeout = 5 * time.Second
+	conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	return &Notifier{
+		config: conn, channel: ledger.NotifyChannel(config.Cell), armSQL: loaded["notify_arm"], sender: sender, log: log,
+		waiting: make(map[string]chan struct{}), listens: make(chan struct{}),
+	}, nil
+}
+
+// Listen calls wake for every notification, and once after each reconnect, until the
+// context ends. Wake is called on the listening goroutine and must not block: a
+// listener that does not read holds back the server's queue.
+func (b *Notifier) Listen(ctx context.Context, wake func()) {
+	listener := &pgxlisten.Listener{
+		Connect:        b.connect,
+		ReconnectDelay: reconnectDelay,
+		LogError: func(_ context.Context, err error) {
+			b.listening.Store(false)
+			if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+				b.log.Warn("listening session broke; polling goes on", "error", err)
+			}
+		},
+	}
+	listener.Handle(b.channel, notificationHandler{notifier: b, wake: wake})
+	// Listen returns only when its context ends: it reconnects without a bound.
+	if err := listener.Listen(ctx); err != nil && ctx.Err() == nil {
+		b.log.Error("listening ended; polling goes on", "error", err)
+	}
+}
+
+// Listening reports whether the session stands, as far as this process knows: whether
+// notifications arrive is for Test to find out.
+func (b *Notifier) Listening() bool { return b.listening.Load() }
+
+func (b *Notifier) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, b.config)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.session = conn
+	b.mu.Unlock()
+	return conn, nil
+}
+
+type notificationHandler struct {
+	notifier *Notifier
+	wake     func()
+}
+
+// HandleNotification distinguishes the notifications of Test from those of enqueues.
+func (h notificationHandler) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+	id, isTest := strings.CutPrefix(n.Payload, selfTest)
+	if !isTest {
+		h.wake()
+		return nil
+	}
+	h.notifier.mu.Lock()
+	defer h.notifier.mu.Unlock()
+	if heard, ok := h.notifier.waiting[id]; ok {
+		close(heard)
+		delete(h.notifier.waiting, id)
+	}
+	return nil
+}
+
+// HandleBacklog runs after every LISTEN: what was notified before was missed.
+func (h notificationHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.notifier.listening.Store(true)
+	h.wake()
+	h.notifier.mu.Lock()
+	defer h.notifier.mu.Unlock()
+	close(h.notifier.listens)
+	h.notifier.listens = make(chan struct{})
+	return nil
+}
+
+// Test sends a notification and waits for it, until the context ends. It sends again for
+// a session that begins to listen meanwhile. A session that was there from the beginning
+// and receives nothing is closed, so that a half-open one is replaced.
+func (b *Notifier) Test(ctx context.Context) error {
+	id := payment.NewID().String()
+	heard := make(chan struct{})
+	b.mu.Lock()
+	b.waiting[id] = heard
+	session := b.session
+	b.mu.Unlock()
+	for {
+		b.mu.Lock()
+		listens := b.listens
+		b.mu.Unlock()
+		if _, err := b.sender.db.Pool.Exec(ctx, "SELECT pg_notify($1, $2)", b.channel, selfTest+id); err != nil {
+			b.forget(id)
+			return fmt.Errorf("sending a notification to ourselves: %w", err)
+		}
+		select {
+		case <-heard:
+			return nil
+		case <-listens:
+		case <-ctx.Done():
+			b.forget(id)
+			b.closeSession(session)
+			return fmt.Errorf("our own notification did not arrive: %w", ctx.Err())
+		}
+	}
+}
+
+func (b *Notifier) forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.waiting, id)
+}
+
+// closeSession breaks the socket of a listening session, unless another has replaced it; its reader
+// then reconnects.
+func (b *Notifier) closeSession(session *pgx.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if session != nil && session == b.session {
+		session.PgConn().Conn().Close() // an error means that it is closed already
+	}
+}
