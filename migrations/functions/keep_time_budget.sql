@@ -1,7 +1,7 @@
 -- keep_time_budget() -> trigger
 --   Refuses a time budget, or a profile in force, under which a call could outlive its claim:
 --   start_within + the longest call + record_within + drain must be less than claim_timeout, as in
---   payment.TimeBudget.Holds. The function locks the row of settings, so that of two concurrent
+--   outbox.TimeBudget.Holds. The function locks the row of settings, so that of two concurrent
 --   changes the second is checked against the first.
 -- errors:  RH002 with the sum.
 -- reads:   payment_outbox_settings, payment_rails, payment_rail_profiles.   locks: the row of payment_outbox_settings.
