@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -78,18 +79,42 @@ func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (boo
 			"Make these alike by hand, as the owner, and run railhead migrate up again; or make a new cell, and let the old one drain and stay readable. Nothing was changed",
 			ErrNotBaseline, strings.Join(differences, "\n  "), more)
 	}
+	if err := refuseInvalid(ctx, tx, cell); err != nil {
+		return false, err
+	}
+	// The dump has the columns of views and the bodies of functions: what else these have, as
+	// conditions and languages, becomes the baseline's.
 	for _, o := range all[at].objects {
-		if o.name != versionFunction {
-			continue
-		}
 		if _, err := tx.ExecContext(ctx, o.sql); err != nil {
-			return false, fmt.Errorf("marking cell %s: %w", cell, err)
+			return false, fmt.Errorf("marking cell %s: %s %s%s: %w", cell, o.kind, o.name, lineOf(err, o.sql), err)
 		}
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO "+cell+".schema_migrations (version_id, is_applied) VALUES ($1, true)", baseline); err != nil {
 		return false, fmt.Errorf("marking cell %s: %w", cell, err)
 	}
 	return true, nil
+}
+
+//go:embed invalid.sql
+var invalidSQL string
+
+// refuseInvalid refuses a cell whose tables and indexes are those of the baseline by name and
+// do not work as these: an index that was never finished, or lacks one of its partitions, a
+// table that is not written to WAL, policies, rules.
+func refuseInvalid(ctx context.Context, tx *sql.Tx, cell string) error {
+	found, err := pairs(ctx, tx, invalidSQL, cell)
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, name+" "+found[name])
+	}
+	if len(all) > 0 {
+		return fmt.Errorf("%w: %s. Make these as the baseline has them, and run railhead migrate up again. Nothing was changed",
+			ErrNotBaseline, strings.Join(all, "; "))
+	}
+	return nil
 }
 
 // dumpIn is Dump by a transaction of database/sql.
@@ -146,7 +171,9 @@ func placed(dump string) []string {
 			line = name + ": " + part
 		}
 		if line != "" && !strings.HasPrefix(line, "function "+versionFunction+"(") {
-			all = append(all, line)
+			// The server prints ONLY for each index of a partitioned table. Typed as printed it
+			// would make one that no partition has.
+			all = append(all, strings.Replace(line, " ON ONLY ", " ON ", 1))
 		}
 	}
 	return all

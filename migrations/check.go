@@ -185,3 +185,21 @@ func few(names []string) string {
 		return strings.Join(names, ", ") + " differ"
 	}
 }
+
+// RefuseNewer refuses, with ErrOtherSchema, a cell that a newer build has migrated: this one
+// would take away what it does not know. A cell that is not there yet is fine.
+func RefuseNewer(ctx context.Context, on Querier, cell string) error {
+	wanted, err := wantedOf.of(cell)
+	if err != nil {
+		return err
+	}
+	live, err := liveFunctions(ctx, on, cell)
+	if err != nil {
+		return err
+	}
+	if theirs := versionOf(live); theirs.migration > wanted.version.migration {
+		return fmt.Errorf("%w: cell %s is at migration %d, and this binary ends at %d: use a binary as new as the one that migrated it",
+			ErrOtherSchema, cell, theirs.migration, wanted.version.migration)
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,28 @@ func UpTo(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 
 // Outside is the SQL of a migration without its functions and views.
 func (m Migration) Outside() string { return outside(m.SQL) }
+
+// Unmade gives the functions and views that the migrations make, and of which the folder has no
+// current text, although no migration drops them.
+func Unmade(from fs.FS) ([]string, error) {
+	all, err := readNumbers(from, "{cell}")
+	if err != nil {
+		return nil, err
+	}
+	current, err := currentObjects(from, words)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, o := range latest(all) {
+		there := slices.ContainsFunc(current, func(c object) bool { return c.kind == o.kind && c.name == o.name })
+		drop := "DROP " + strings.ToUpper(o.kind) + " {cell}." + o.name
+		if !there && !slices.ContainsFunc(all, func(m Migration) bool { return strings.Contains(m.SQL, drop) }) {
+			names = append(names, o.name)
+		}
+	}
+	return names, nil
+}
 
 // Baseline is the version that the series begins with.
 const Baseline = baseline

@@ -86,10 +86,35 @@ func readNumbers(from fs.FS, cell string) ([]Migration, error) {
 		all = append(all, migration)
 	}
 	slices.SortFunc(all, func(a, b Migration) int { return int(a.Version - b.Version) })
-	for n := 1; n < len(all); n++ {
-		if all[n].Version == all[n-1].Version {
-			return nil, fmt.Errorf("%s and %s have one number", all[n-1].Name, all[n].Name)
+	return all, checkNumbers(all)
+}
+
+// checkNumbers requires that each number is there once, and stamps a cell with itself and with
+// the oldest migration whose binaries work on it, which never goes back.
+func checkNumbers(all []Migration) error {
+	var before version
+	for n, migration := range all {
+		if n > 0 && migration.Version == all[n-1].Version {
+			return fmt.Errorf("%s and %s have one number", all[n-1].Name, migration.Name)
+		}
+		stamp := stampOf(migration)
+		switch {
+		case stamp.migration != migration.Version:
+			return fmt.Errorf("%s makes no function %s that says migration %d", migration.Name, versionFunction, migration.Version)
+		case stamp.serves < max(1, before.serves) || stamp.serves > stamp.migration:
+			return fmt.Errorf("%s says that it serves migration %d: it must be at least that of the migration before, and at most its own number", migration.Name, stamp.serves)
+		}
+		before = stamp
+	}
+	return nil
+}
+
+// stampOf is the version that a migration stamps a cell with; the zero value: none.
+func stampOf(migration Migration) version {
+	for _, o := range migration.objects {
+		if o.kind == "function" && o.name == versionFunction {
+			return versionOf([]function{{Name: versionFunction, Body: o.sql}})
 		}
 	}
-	return all, nil
+	return version{}
 }

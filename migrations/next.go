@@ -15,6 +15,7 @@ import (
 // Errors of [Next].
 var (
 	ErrNothingNew = errors.New("functions/ and views/ have nothing that the numbered files do not make")
+	ErrBadServes  = errors.New("a migration serves no older one than the migration before it does, and none after itself")
 	ErrBadName    = errors.New("a migration is named by lower-case words with underscores between, as in 00014_keep_sums.sql")
 )
 
@@ -62,7 +63,7 @@ func pending(from fs.FS) (all []Migration, changed []object, stamp object, err e
 // new one; 0: the same as before. Statements of tables are its author's to add before the
 // file is committed; after that it never changes.
 //
-// It returns the name of the file. ErrBadName, and ErrNothingNew where bare is false.
+// It returns the name of the file. ErrBadName, ErrBadServes, and ErrNothingNew where bare is false.
 func Next(folder, name string, serves int64, bare bool) (string, error) {
 	if !numberName.MatchString(name) {
 		return "", fmt.Errorf("%w: %q is none", ErrBadName, name)
@@ -74,15 +75,13 @@ func Next(folder, name string, serves int64, bare bool) (string, error) {
 	case len(changed) == 0 && !bare:
 		return "", ErrNothingNew
 	}
-	before := int64(0)
-	version := int64(1)
-	if len(all) > 0 {
-		newest := all[len(all)-1]
-		version = newest.Version + 1
-		before = versionOf([]function{{Name: versionFunction, Body: newest.SQL}}).serves
-	}
+	before := stampOf(all[len(all)-1])
+	version := before.migration + 1
 	if serves == 0 {
-		serves = before
+		serves = before.serves
+	}
+	if serves < before.serves || serves > version {
+		return "", fmt.Errorf("%w: %d, must be %d to %d", ErrBadServes, serves, before.serves, version)
 	}
 	stamp.sql = strings.NewReplacer("{version}", strconv.FormatInt(version, 10), "{serves}", strconv.FormatInt(serves, 10)).Replace(stamp.sql)
 	var text strings.Builder

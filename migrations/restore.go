@@ -11,9 +11,10 @@ import (
 
 // restore writes the functions of this build that are not there, or were changed by hand,
 // as the migrations make them, in one transaction under the lock of migrations, and names
-// them. Owners and grants stay as they are. A function whose arguments, their defaults or
-// the result are others can't be replaced: it is dropped first, and what was granted on it
-// is granted on its successor. One that this build does not know at all is left alone.
+// them. Owners and grants stay as they are. A function that has the name of one of ours and
+// other arguments, other defaults or another result is dropped; where it stood in the place
+// of ours, what was granted on it is granted on ours. One whose name this build does not
+// know is left alone.
 func (o *opened) restore(ctx context.Context, cell string) (restored []string, err error) {
 	err = o.locked(ctx, func(tx *sql.Tx) error {
 		restored, err = restoreIn(ctx, tx, cell, o.all)
@@ -59,21 +60,31 @@ func restoreIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) ([
 	if err != nil {
 		return nil, err
 	}
-	names := differing(wanted.functions, live)
+	var names []string
+	for _, w := range wanted.functions {
+		if !slices.ContainsFunc(live, func(l function) bool { return l.Signature == w.Signature && l.Facts == w.Facts }) {
+			names = append(names, w.Name)
+		}
+	}
 	var grants []string
 	for _, f := range live {
-		known := slices.ContainsFunc(wanted.functions, func(w function) bool { return w.Signature == f.Signature })
-		if !slices.Contains(names, f.Name) || known {
+		ours := slices.DeleteFunc(slices.Clone(wanted.functions), func(w function) bool { return w.Name != f.Name })
+		if len(ours) == 0 || slices.ContainsFunc(ours, func(w function) bool { return w.Signature == f.Signature }) {
 			continue
 		}
-		again, err := grantsOn(ctx, tx, cell+"."+f.Name, f.Identity)
-		if err != nil {
-			return nil, err
+		// It stands in the place of ours where ours is not there: then its grants are ours.
+		gone := !slices.ContainsFunc(live, func(l function) bool { return l.Signature == ours[0].Signature })
+		if len(ours) == 1 && gone {
+			again, err := grantsOn(ctx, tx, cell+"."+f.Name, f.Identity)
+			if err != nil {
+				return nil, err
+			}
+			grants = append(grants, again...)
 		}
-		grants = append(grants, again...)
 		if _, err := tx.ExecContext(ctx, "DROP FUNCTION "+f.Identity); err != nil {
-			return nil, fmt.Errorf("dropping %s, whose successor has other arguments or another result: %w", f.Identity, err)
+			return nil, fmt.Errorf("dropping %s, which has other arguments or another result than this build's: %w", f.Identity, err)
 		}
+		names = append(names, f.Name)
 	}
 	for _, o := range latest(all) {
 		if o.kind != "function" || !slices.Contains(names, o.name) {

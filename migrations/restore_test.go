@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,11 @@ func TestFunctionsAreRestored(t *testing.T) {
 			CREATE FUNCTION railhead.ensure_attempt_partitions(months_ahead integer DEFAULT 7, more text DEFAULT '') RETURNS SETOF text LANGUAGE sql AS 'SELECT NULL';
 			GRANT EXECUTE ON FUNCTION railhead.ensure_attempt_partitions TO railhead_executor; RESET ROLE`,
 			[]string{"ensure_attempt_partitions"},
+		},
+		{
+			"one more of the name", `ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER; SET ROLE railhead_owner;
+			CREATE FUNCTION railhead.cancel_payment(outbox_id text, reason text) RETURNS integer LANGUAGE sql AS 'SELECT 1'; RESET ROLE`,
+			[]string{"cancel_payment"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -111,19 +117,28 @@ func wantSchema(t *testing.T, conn *pgx.Conn, cell string) {
 func TestCheckSaysWhatToRun(t *testing.T) {
 	t.Parallel()
 	const drop = `DROP FUNCTION railhead.schema_version()`
+	all, err := migrations.All("railhead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := all[len(all)-1].Version
 	setVersion := func(to string) string {
 		return `CREATE OR REPLACE FUNCTION railhead.schema_version() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 			AS $$ SELECT '` + to + `' $$`
 	}
+	needs := fmt.Sprintf("this binary needs migration %d: run railhead migrate up", ours)
 	for name, test := range map[string]struct{ before, says string }{
 		"this one":            {"", ""},
-		"older":               {setVersion("migration 1, serves 1"), "is at migration 1, and this binary needs migration 13: run railhead migrate up and railhead roles apply with this binary"},
-		"before the baseline": {setVersion("migration 12, sources 00000000000000000000000000000000"), "is at migration 12, and this binary needs migration 13: run railhead migrate up"},
-		"it does not say":     {drop, "is at a version that it does not say, and this binary needs migration 13: run railhead migrate up"},
+		"older":               {setVersion("migration 1, serves 1"), "is at migration 1, and " + needs + " and railhead roles apply with this binary"},
+		"before the baseline": {setVersion("migration 12, sources 00000000000000000000000000000000"), "is at migration 12, and " + needs},
+		"it does not say":     {drop, "is at a version that it does not say, and " + needs},
 		"unreadable":          {setVersion("migration seven"), "run railhead migrate up"},
-		"newer":               {setVersion("migration 99, serves 14"), "is at migration 99, which works with binaries that need migration 14 or a newer one, and this binary ends at 13: start a binary as new as"},
-		"newer, for this one": {setVersion("migration 99, serves 13") + `; ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER`, ""},
-		"newer, for older":    {setVersion("migration 99, serves 12"), ""},
+		"newer": {
+			setVersion(fmt.Sprintf("migration 99, serves %d", ours+1)),
+			fmt.Sprintf("is at migration 99, which works with binaries that need migration %d or a newer one, and this binary ends at %d: start a binary as new as", ours+1, ours),
+		},
+		"newer, for this one": {setVersion(fmt.Sprintf("migration 99, serves %d", ours)) + `; ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER`, ""},
+		"newer, for older":    {setVersion(fmt.Sprintf("migration 99, serves %d", ours-1)), ""},
 		"newer, without it":   {setVersion("migration 99, sources 00000000000000000000000000000000"), "start a binary as new as"},
 		"by hand":             {`ALTER FUNCTION railhead.cancel_payment SECURITY INVOKER`, "were changed or dropped after it was migrated (cancel_payment differ): find out by whom"},
 		"no cell":             {`DROP SCHEMA railhead CASCADE`, "the database has no cell railhead"},

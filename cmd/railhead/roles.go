@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/migrations"
 )
 
 func rolesCommand() *cobra.Command {
@@ -24,7 +25,8 @@ func rolesApplyCommand() *cobra.Command {
 		Use: "apply", Short: "Make the roles, and bring every grant in line with the matrix",
 		Long: "Make the roles, and bring every grant in line with the matrix: what it does not name is taken away.\n\n" +
 			"Connects by RAILHEAD_ADMIN_URL as a superuser. In a new database it makes the roles alone, because there\n" +
-			"is nothing to grant yet: run it, then railhead migrate up, then it again.",
+			"is nothing to grant yet: run it, then railhead migrate up, then it again. A cell that a newer build has\n" +
+			"migrated is refused.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(cmd.Context(), func(conn *pgx.Conn, cell string) error {
@@ -34,6 +36,10 @@ func rolesApplyCommand() *cobra.Command {
 						return err
 					}
 					return writeDifferences(outputOf(cmd), found)
+				}
+				// What a newer build granted on its functions is no business of this one.
+				if err := migrations.RefuseNewer(cmd.Context(), conn, cell); err != nil {
+					return err
 				}
 				if err := acl.EnsureRoles(cmd.Context(), conn); err != nil {
 					return err

@@ -68,8 +68,10 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(fmt.Sprintf("is at migration 99, which works with binaries that need migration 98 or a newer one, and this binary ends at %d: start a binary as new as the one that migrated it", all[len(all)-1].Version))
-	if got := who.want(exitFailure, "migrate", "up"); !strings.Contains(got.errors, "migration 99") {
-		t.Errorf("migrate up of an older binary says %s", got.errors)
+	for _, act := range [][]string{{"migrate", "up"}, {"roles", "apply"}} {
+		if got := who.want(exitFailure, act...); !strings.Contains(got.errors, "migration 99") {
+			t.Errorf("%v of an older binary says %s", act, got.errors)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ BEGIN
     IF coalesce((profile #>> '{inquiry,max}')::integer, 0) = 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'RH020',
         MESSAGE = format('rail %s can''t be asked: the instruction waits for the rail''s callback', waiting.rail_type),
-        HINT = 'It is parked at its callback_deadline. A callback before then ends it.';
+        HINT = 'It is parked at its callback_deadline. An answer of the rail before then ends it.';
     END IF;
     moment := greatest(moment, waiting.last_sent_at + coalesce((profile #>> '{inquiry,not_before}')::interval,
       interval '0'));

@@ -113,8 +113,8 @@ BEGIN
       MESSAGE = format('the instruction is %s: there is nothing to resolve',
         coalesce({cell}.payment_outbox_state(resolve_payment.outbox_id), 'gone from the archive')),
       HINT = 'Resolve a dead letter with an unknown outcome or a conflict, or, with proof of execution, an '
-        'instruction that is pending, FAILED or CANCELLED. Replay or close FAILED and EXPIRED; replay or cancel '
-        'UNCLAIMABLE if nothing was sent.';
+        'instruction that is pending, FAILED or CANCELLED. If it was not executed, replay or close FAILED and '
+        'EXPIRED, and replay or cancel UNCLAIMABLE of which nothing was sent.';
   END IF;
 
   SELECT a.attempt_no INTO before FROM {cell}.payment_outbox_attempts a
