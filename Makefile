@@ -27,10 +27,13 @@ endif
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null && { test -z "$$(git status --porcelain)" || echo with changes; })
 STAMP = -ldflags "-X 'main.commit=$(COMMIT)'"
 PGRUN := $(BIN)/pgrun
+TESTBED := $(BIN)/testbed
+# Says how long a recipe took, whatever became of it.
+TIMED = trap 'printf "make %s: %d s\n" $@ "$$SECONDS" >&2' EXIT;
 
 # Without -trimpath these share their compiled packages, those of the standard library included, with go test.
 TRIM := -trimpath
-run journeys test offences late-matrix bench-smoke: TRIM :=
+run journeys check test offences late-matrix bench-smoke: TRIM :=
 
 .PHONY: help
 help: ## List the targets
@@ -38,7 +41,7 @@ help: ## List the targets
 	@echo
 	@echo "  make test PKG=./ledger/... ARGS='-run Claim -v' PG=18"
 
-##@ To use it
+##@ To run it
 
 .PHONY: run
 run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a sample, stay up (ONCE=1: end then; DATABASE_URL: on that server; ARGS)
@@ -47,7 +50,7 @@ run: programs $(if $(DATABASE_URL),,postgres) ## Run everything here, pay a samp
 .PHONY: build
 build: ## Build every command into build/bin
 	@mkdir -p $(BIN)
-	$(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./...
+	@$(TIMED) $(GO) build $(TRIM) $(STAMP) -o $(BIN)/ ./...; $(MAKE) --no-print-directory $(TESTBED)
 
 .PHONY: programs
 programs:
@@ -57,34 +60,131 @@ programs:
 .PHONY: pgrun
 pgrun:
 	@mkdir -p $(BIN)
-	@$(GO) build $(TRIM) -o $(PGRUN) ./internal/pgserver/pgrun
+	@$(GO) build $(TRIM) -o $(PGRUN) ./internal/test/pgserver/pgrun
+
+.PHONY: $(TESTBED)
+$(TESTBED):
+	@mkdir -p $(BIN)
+	@$(GO) -C testbed build -trimpath -o ../$(TESTBED) ./cmd/testbed
+
+.PHONY: clean
+clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
+	rm -rf $(BIN)
 
 ##@ To change it
 
 .PHONY: test
-test: postgres $(if $(filter ./... ./alerts%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests against one private PostgreSQL (PKG, ARGS, PG)
-	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(PKG) | xargs -r $(GO) build # some packages are tests alone
-	$(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(PKG) $(ARGS)
+test: postgres $(if $(filter ./... ./alerts% ./testbed/... ./testbed/alertdrill%,$(PKG)),prometheus) $(if $(filter ./... ./ledger% ./ingest%,$(PKG)),clients-if-any) ## Run the tests of every module against one private PostgreSQL (PKG, ARGS, PG)
+	@$(TIMED) GO=$(GO) $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- scripts/test.sh '$(PKG)' -count=1 -timeout $(TEST_TIMEOUT) $(ARGS)
+
+.PHONY: lint
+lint: ## Check gofmt, go fix, go vet and staticcheck in every module (PKG)
+	@$(TIMED) GO=$(GO) PKG='$(PKG)' scripts/lint.sh
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what we call, in every module
+	@$(TIMED) GO=$(GO) PKG='$(PKG)' scripts/vuln.sh
 
 .PHONY: migration
 migration: ## Write the next number of the schema: each changed function and view, as its whole text (NAME=words_of_it BARE=1 SERVES=14)
 	@$(GO) run ./migrations/next -name '$(NAME)' $(if $(SERVES),-serves $(SERVES)) $(if $(BARE),-bare)
 
-.PHONY: lint
-lint: ## Check gofmt, go fix, go vet and staticcheck (PKG)
-	GO=$(GO) PKG='$(PKG)' scripts/lint.sh
+##@ To change what decides about money: run what your change touches
 
-.PHONY: vuln
-vuln: ## Look for known vulnerabilities in what we call
-	@GO=$(GO) scripts/vuln.sh
+.PHONY: money
+money: postgres $(TESTBED) ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
+	@$(TIMED) $(TESTBED) money $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
+
+.PHONY: api
+api: programs postgres $(TESTBED) ## Kill API, database and relayer under callers over HTTP whose answers are lost; count by the bank's ledger (PAYMENTS, SEED)
+	@$(TIMED) $(TESTBED) api $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
+
+.PHONY: events
+events: postgres $(TESTBED) ## Tell an endpoint that loses answers, under kills, an open transaction and a failover; count by its journal (MINUTES=6 OPEN=3 SEED)
+	@$(TIMED) $(TESTBED) events -minutes $(or $(MINUTES),6) -open $(or $(OPEN),3) $(if $(SEED),-seed $(SEED))
+
+.PHONY: recovery
+recovery: postgres $(TESTBED) ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
+	@$(TIMED) $(TESTBED) recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
+
+.PHONY: faults
+faults: postgres $(TESTBED) ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
+	@scripts/install-fault-tools.sh || true # without them some faults fail, and say so
+	@$(TIMED) $(TESTBED) faults -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
+
+.PHONY: nemesis
+nemesis: postgres $(TESTBED) ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
+	@$(TIMED) $(TESTBED) nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
+
+.PHONY: mutants
+mutants: postgres $(TESTBED) ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
+	@$(TIMED) $(TESTBED) mutants $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
+
+.PHONY: late-matrix
+late-matrix: postgres ## Bring every kind of late evidence to every state of a payment (ONE_OF=10: one of so many combinations)
+	@mkdir -p $(BIN) && rm -f $(BIN)/late-matrix.txt
+	@$(TIMED) status=0; $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) -C testbed test -count=1 -timeout 2h ./latematrix -run '^TestLateMatrix$$' \
+	  -args -one-of $(or $(ONE_OF),1) -account $(CURDIR)/$(BIN)/late-matrix.txt || status=$$?; \
+	  cat $(BIN)/late-matrix.txt; exit $$status
+
+##@ To change what auditors and people on call rely on
+
+.PHONY: offences
+offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see the proof that must notice
+	@mkdir -p $(BIN) && rm -f $(BIN)/offences.txt
+	@$(TIMED) status=0; $(GO) test -count=1 -timeout $(TEST_TIMEOUT) ./proofs -run '^TestOffences$$' -args -account $(CURDIR)/$(BIN)/offences.txt || status=$$?; \
+	  cat $(BIN)/offences.txt; exit $$status
+
+.PHONY: alerts
+alerts: programs postgres prometheus $(TESTBED) ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
+	@scripts/install-faketime.sh >/dev/null
+	@$(TIMED) $(TESTBED) alerts -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
 
 .PHONY: journeys
 journeys: pgrun ## Type what newcomers type, as a caller, on call and as an auditor, on a make run of its own
-	@proofs/journeys/run.sh
+	@$(TIMED) testbed/journeys/run.sh
 
-.PHONY: clean
-clean: ## Remove what build has made (a downloaded PostgreSQL stays in build/pg)
-	rm -rf $(BIN)
+##@ Before a release
+
+.PHONY: nightly
+nightly: ## Run the long forms of all this, about four hours (ONLY='faults mutants'; LIST=1: say which there are)
+	@scripts/nightly.sh $(if $(LIST),--list) $(ONLY)
+
+.PHONY: figures
+figures: $(TESTBED) ## Put the figures of build/evidence into docs/reliability.md
+	$(TESTBED) faults -into docs/reliability.md
+
+##@ To measure it
+
+.PHONY: bench-build
+bench-build:
+	@mkdir -p $(BIN)
+	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
+
+.PHONY: bench
+bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about an hour (MODES=drain,e2e ARGS=-quick)
+	@$(TIMED) $(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
+
+.PHONY: bench-against
+bench-against: postgres bench-build ## Compare what a payment costs with the revision REV, about 15 min (ROUNDS=7 ARGS='-most 1.03 -quick')
+	@$(TIMED) GO=$(GO) $(BIN)/bench -against '$(or $(REV),$(error name the revision to compare with: make bench-against REV=732813a))' \
+	  $(if $(ROUNDS),-rounds $(ROUNDS)) $(ARGS)
+
+.PHONY: bench-scale
+bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
+	@$(TIMED) $(BIN)/bench -scale $(ARGS)
+
+.PHONY: bench-cores
+bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)
+	@$(TIMED) $(BIN)/bench -modes cores $(ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of every mode
+	@$(TIMED) $(GO) -C bench test -count=1 -timeout 5m $(ARGS) ./...
+
+.PHONY: bench-docs
+bench-docs: bench-build ## Put the kept figures into docs/performance.md
+	$(BIN)/bench -docs
 
 ##@ What tests need; they fetch it themselves
 
@@ -108,107 +208,3 @@ clients: ## Fetch the clients of Node and Python for the examples of docs/ingest
 clients-if-any:
 	@$(if $(RAILHEAD_WITHOUT_CLIENTS),true,scripts/install-clients.sh >/dev/null || \
 	  echo 'test: examples of docs/ingest.md in Node or Python will be skipped' >&2)
-
-##@ To prove it
-
-.PHONY: money
-money: postgres ## Pay 10,000 instructions with random faults, then as many without; count by the banks' ledgers (PAYMENTS, SEED)
-	@$(GO) build -trimpath -o $(BIN)/moneyrun ./proofs/moneyrun
-	@$(BIN)/moneyrun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
-
-.PHONY: api
-api: programs postgres ## Kill API, database and relayer under callers over HTTP whose answers are lost; count by the bank's ledger (PAYMENTS, SEED)
-	@$(GO) build -trimpath -o $(BIN)/apirun ./proofs/apirun
-	@$(BIN)/apirun $(if $(PAYMENTS),-payments $(PAYMENTS)) $(if $(SEED),-seed $(SEED))
-
-.PHONY: events
-events: postgres ## Tell an endpoint that loses answers, under kills, an open transaction and a failover; count by its journal (MINUTES=6 OPEN=3 SEED)
-	@mkdir -p $(BIN)
-	@$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	@$(BIN)/faultsrun events -minutes $(or $(MINUTES),6) -open $(or $(OPEN),3) $(if $(SEED),-seed $(SEED))
-
-.PHONY: offences
-offences: postgres ## Break a cell in every way of proofs/offences.yaml, and see the proof that must notice
-	@mkdir -p $(BIN) && rm -f $(BIN)/offences.txt
-	@status=0; $(GO) test -count=1 -timeout $(TEST_TIMEOUT) ./proofs -run '^TestOffences$$' -args -account $(CURDIR)/$(BIN)/offences.txt || status=$$?; \
-	  cat $(BIN)/offences.txt; exit $$status
-
-.PHONY: late-matrix
-late-matrix: postgres ## Bring every kind of late evidence to every state of a payment, (ONE_OF=10: one of so many combinations)
-	@mkdir -p $(BIN) && rm -f $(BIN)/late-matrix.txt
-	@status=0; $(PGRUN) $(if $(PG_ROOT),-root $(PG_ROOT)) -- $(GO) test -count=1 -timeout 2h ./proofs/latematrix -run '^TestLateMatrix$$' \
-	  -args -one-of $(or $(ONE_OF),1) -account $(CURDIR)/$(BIN)/late-matrix.txt || status=$$?; \
-	  cat $(BIN)/late-matrix.txt; exit $$status
-
-.PHONY: alerts
-alerts: postgres prometheus ## Break a running Railhead in one way for each alert; see it fire and resolve in Prometheus (FAULT=alert ARGS=-short)
-	@scripts/install-faketime.sh >/dev/null
-	@mkdir -p $(BIN)
-	@$(GO) build -trimpath -o $(BIN)/ ./cmd/railhead ./cmd/railsim ./alerts/alertsrun
-	@$(BIN)/alertsrun -binaries $(BIN) $(if $(FAULT),-fault $(FAULT)) $(ARGS)
-
-.PHONY: recovery
-recovery: postgres ## Kill the only relayer KILLS (20) times, and measure how long its payments wait for their next decision
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun recovery -kills $(or $(KILLS),20) $(if $(SEED),-seed $(SEED))
-
-.PHONY: faults
-faults: postgres ## Break whole installations on purpose: every fault, SEEDS seeds each (FAULT=pattern SEED=first LANES=2 ANY_BUILD=1)
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	@scripts/install-fault-tools.sh || true # without them some faults fail, and say so
-	$(BIN)/faultsrun -seeds $(or $(SEEDS),2) $(if $(SEED),-seed $(SEED)) $(if $(FAULT),-fault '$(FAULT)') $(if $(LANES),-lanes $(LANES)) $(if $(ANY_BUILD),-any-build)
-
-.PHONY: nemesis
-nemesis: postgres ## Mix every fault that can be mixed on one installation for MINUTES (30), with SEED (drawn) and RATE payments a second
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun nemesis -minutes $(or $(MINUTES),30) $(if $(SEED),-seed $(SEED)) $(if $(RATE),-rate $(RATE))
-
-.PHONY: mutants
-mutants: postgres ## Take each guard out of a copy, and see what notices (MUTANT=pattern LANES=2 AGAIN=1: also what was caught in this tree)
-	$(GO) build -trimpath -o $(BIN)/mutantsrun ./proofs/mutantsrun
-	@$(BIN)/mutantsrun $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(LANES),-lanes $(LANES)) $(if $(PG_ROOT),-temp $(PG_ROOT)) $(if $(AGAIN),-evidence '')
-
-.PHONY: nightly
-nightly: ## Run the long forms of all this, about four hours (ONLY='faults mutants'; LIST=1: say which there are)
-	@scripts/nightly.sh $(if $(LIST),--list) $(ONLY)
-
-.PHONY: figures
-figures: ## Put the figures of build/evidence into docs/reliability.md
-	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/faultsrun ./proofs/faultsrun
-	$(BIN)/faultsrun -into docs/reliability.md
-
-##@ To measure it
-
-.PHONY: bench-build
-bench-build:
-	@mkdir -p $(BIN)
-	cd bench && $(GO) build -trimpath -o ../$(BIN)/bench .
-
-.PHONY: bench
-bench: postgres bench-build ## Measure Railhead, River, graphile-worker and bare SQL, about an hour (MODES=drain,e2e ARGS=-quick)
-	$(BIN)/bench $(if $(MODES),-modes $(MODES)) $(ARGS)
-
-.PHONY: bench-against
-bench-against: postgres bench-build ## Compare what a payment costs with the revision REV, about 15 min (ROUNDS=7 ARGS='-most 1.03 -quick')
-	GO=$(GO) $(BIN)/bench -against '$(or $(REV),$(error name the revision to compare with: make bench-against REV=732813a))' \
-	  $(if $(ROUNDS),-rounds $(ROUNDS)) $(ARGS)
-
-.PHONY: bench-scale
-bench-scale: postgres bench-build ## Measure Railhead with 0, 1 and 10 million rows in its archive (ARGS=-archive=0,1000000)
-	$(BIN)/bench -scale $(ARGS)
-
-.PHONY: bench-cores
-bench-cores: postgres bench-build ## Measure drain and e2e on 1, 2, 4, ... cores, on a machine that has 8 (ARGS=-quick: 2)
-	$(BIN)/bench -modes cores $(ARGS)
-
-.PHONY: bench-smoke
-bench-smoke: postgres ## Test the benchmark: its arithmetic, and a tiny round of every mode
-	cd bench && $(GO) test -count=1 -timeout 5m $(ARGS) ./...
-
-.PHONY: bench-docs
-bench-docs: bench-build ## Put the kept figures into docs/performance.md
-	$(BIN)/bench -docs

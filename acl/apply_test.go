@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/railhead-pay/railhead/acl"
-	"github.com/railhead-pay/railhead/internal/pgserver"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 )
 
 func TestApply(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/acl"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 )
 
 const (

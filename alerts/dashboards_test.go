@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // TestEveryExpressionParses has promtool read each expression of the dashboards

@@ -3,7 +3,7 @@ package alerts
 import (
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

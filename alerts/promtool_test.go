@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/railhead-pay/railhead/alerts/promrun"
+	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
 // programs finds Prometheus. Without it the test fails, unless the variable says

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/proofs/twin"
 )
 
 // TestTwoSendsExecuted: two sends, on a rail that keeps no keys, each answered by its own

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/ledger/reader"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/proofs/twin"
 )
 
 // replay has a payment replayed by an operator.

@@ -3,7 +3,7 @@ package ledger_test
 import (
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // TestGaugesSeeHeldEvents: how long rows are held from callers is read by a role without rights, and the transaction that holds them is named.

@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/proofs/twin"
 	"github.com/railhead-pay/railhead/rails/codes"
 )
 

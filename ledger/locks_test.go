@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // TestLocksOfAnEnqueue: PostgreSQL keeps 16 relation locks of a session where no other

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // TestEndPauses: a pause ends when its end has come, and no other does; the log says so.

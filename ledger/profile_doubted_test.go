@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/proofs/twin"
 )
 
 // lateByBoth records late outcomes, each decided by the schema and by the vocabulary.

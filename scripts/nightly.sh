@@ -18,7 +18,7 @@ api          api
 events       events
 recovery     recovery
 late-matrix  late-matrix ONE_OF=10
-model        test PKG=./proofs/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
+model        test PKG=./testbed/model ARGS="-rapid.checks 10000" TEST_TIMEOUT=2h
 faults       faults SEEDS=3
 nemesis      nemesis MINUTES=30
 mutants      mutants LANES=3

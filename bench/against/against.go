@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/bench/server"
-	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
 // What `make bench-against` takes where nothing else is said.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/guarded"
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 const (

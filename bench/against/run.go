@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/railhead-pay/railhead/bench/figures"
-	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
 // The figures that are compared, as the benchmark names them.

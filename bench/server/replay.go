@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
 // Replayed is what a server did again of another's log, alone on the machine.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
 // Settings are the same for every system. Durability is PostgreSQL's default

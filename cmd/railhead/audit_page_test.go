@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/pgserver"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/proofs"
 )
 

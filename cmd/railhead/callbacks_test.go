@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // TestCallbacksRefuseAnUnsafeServer: what is answered with 204 is not sent again, so

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/railhead-pay/railhead/internal/localrun"
+	"github.com/railhead-pay/railhead/internal/test/localrun"
 )
 
 // devCommand is what make run calls.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // mixed is a file with valid lines between all that can be wrong with one.

@@ -43,7 +43,7 @@ func TestEnvironmentIsComplete(t *testing.T) {
 	t.Parallel()
 	listed, ours := listedVariables(t), make(variablesRead)
 	for _, root := range []string{
-		"acl", "alerts", "cmd", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs", "rails", "railsim", "reaper", "relayer", "schedule",
+		"acl", "alerts", "cmd", "ingest", "internal", "ledger", "migrations", "outbox", "payment", "proofs", "rails", "railsim", "reaper", "relayer", "schedule", "testbed",
 	} {
 		ours.addGo(t, filepath.Join("../..", root))
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // endpointAt is an events file with one endpoint.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

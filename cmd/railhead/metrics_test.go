@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
 // noopRail has a rail that needs no bank, and takes callbacks for it.

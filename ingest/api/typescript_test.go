@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/api"
-	"github.com/railhead-pay/railhead/internal/celltest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/ledger/operator"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/service"
-	"github.com/railhead-pay/railhead/internal/service/servicetest"
+	"github.com/railhead-pay/railhead/internal/test/servicetest"
 	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/payment"
 	railcallback "github.com/railhead-pay/railhead/rails/callback"

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/simrail"
 	"github.com/railhead-pay/railhead/payment"
 	reader "github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/railsim"

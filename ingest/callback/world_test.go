@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/pgtest"
-	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/simrail"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/callbacks"
 	"github.com/railhead-pay/railhead/ledger/executor"

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/ingest/api"
-	"github.com/railhead-pay/railhead/internal/celltest"
 	"github.com/railhead-pay/railhead/internal/httpclient"
-	"github.com/railhead-pay/railhead/internal/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/door"
 	"github.com/railhead-pay/railhead/ledger/ingest"

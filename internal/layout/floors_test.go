@@ -11,47 +11,55 @@ import (
 var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
-		"internal/faultpoint", "internal/guarded", "internal/heap", "internal/jsonlines", "internal/linger", "internal/pgserver",
-		"internal/reach", "internal/yamlstrict", "bench/figures", "bench/slowflush",
+		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
+		"internal/test/guarded", "internal/test/pgserver", "testbed/jsonlines", "bench/figures", "bench/slowflush",
 	},
 	{"outbox"}, // what services and the store say to each other
 	{ // what needs the vocabulary
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
-		"cmd/railsim", "internal/pgserver/pgrun", "internal/pgtest", "alerts/promrun", "bench/server", "proofs/twin",
+		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun", "internal/test/twin", "bench/server",
 	},
 	{ // what the roles of the store have in common, the contract of rails, and what services have in common
 		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
-		"internal/install", "bench/against", "proofs/mutants", "migrations/next",
+		"internal/test/install", "bench/against", "testbed/mutants", "migrations/next",
 	},
 	{"ledger/internal/await", "ledger/internal/enqueue", "ledger/executor", "ledger/events", "ledger/reader"}, // the roles of the store,
 	{"ledger/callbacks", "ledger/door", "ledger/ingest", "ledger/operator"},                                   // and those that rest on them
 	{ // the services, the adapters, and the package for callers
 		"", "relayer", "reaper", "ingest/api", "ingest/webhook", "rails/callback", "rails/httpjson", "rails/noop", "rails/railtest",
-		"internal/celltest", "internal/localrun", "internal/service/servicetest", "alerts/live", "proofs/apirun", "proofs/faults", "proofs/mutantsrun",
+		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill", "testbed/api", "testbed/faults",
 	},
-	{"ingest/callback", "rails/railconfig", "alerts/alertsrun", "bench/systems", "proofs/faultsrun"},
-	{"internal/metrics", "internal/simrail", "bench"}, // what observes the services, and what stands in for banks
-	{"cmd/railhead", "proofs/money"},
-	{"proofs/moneyrun"},
+	{"ingest/callback", "rails/railconfig", "bench/systems"},
+	{"internal/metrics", "internal/test/simrail", "bench"}, // what observes the services, and what stands in for banks
+	{"cmd/railhead", "testbed/money"},
+	{"testbed/cmd/testbed"},
 }
 
-// tests are folders with tests alone, which may import anything.
-var tests = []string{"internal/layout", "internal/readme", "proofs/drill", "proofs/latematrix", "proofs/model", "proofs/outcomes", "proofs/upgrade"}
-
-// rig is what tests, proofs and benchmarks run the product with. The product does not import it.
-var rig = []string{
-	"internal/celltest", "internal/guarded", "internal/install", "internal/jsonlines", "internal/localrun", "internal/pgserver", "internal/pgtest",
-	"internal/service/servicetest", "internal/simrail", "railsim", "cmd/railsim", "bench", "alerts/alertsrun", "alerts/live", "alerts/promrun",
-	"proofs/apirun", "proofs/faults", "proofs/faultsrun", "proofs/money", "proofs/moneyrun", "proofs/mutants", "proofs/mutantsrun", "proofs/twin",
-	"rails/railtest",
+// tests are folders with tests alone, which may import anything of their module.
+var tests = []string{
+	"internal/layout", "internal/readme", "testbed/drill", "testbed/latematrix", "testbed/model", "testbed/outcomes", "testbed/upgrade",
 }
 
-// exceptions are imports that break a rule, each with its reason.
+// others are the modules that are no part of the product.
+var others = []string{"testbed", "bench"}
+
+// support is what tests and railhead dev run the product with.
+const support = "internal/test"
+
+// standIns are packages of the product's module that stand in for others in front of it: banks, and the suite that adapters pass.
+var standIns = []string{"railsim", "cmd/railsim", "rails/railtest"}
+
+// exceptions are imports by files of the product that break a rule, each with its reason.
 var exceptions = map[string]string{
-	"cmd/railhead -> internal/localrun": "railhead dev runs a whole installation on this machine",
+	"cmd/railhead/dev.go -> internal/test/localrun": "railhead dev runs a whole installation on this machine",
 }
 
-// TestFloors holds every import of every package to floors, and keeps the rig out of the product.
+// below reports whether a package is one of these, or in a folder of one.
+func below(name string, these ...string) bool {
+	return slices.ContainsFunc(these, func(one string) bool { return name == one || strings.HasPrefix(name, one+"/") })
+}
+
+// TestFloors holds every import of every package to floors.
 func TestFloors(t *testing.T) {
 	floorOf := map[string]int{}
 	for n, floor := range floors {
@@ -62,41 +70,25 @@ func TestFloors(t *testing.T) {
 			floorOf[name] = n
 		}
 	}
-	ofRig := func(name string) bool {
-		return slices.ContainsFunc(rig, func(r string) bool { return name == r || strings.HasPrefix(name, r+"/") })
-	}
-	seen, used := map[string]bool{}, map[string]bool{}
+	seen := map[string]bool{}
 	walk(t, func(file string) {
 		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
 			return
 		}
-		name := strings.TrimPrefix(path.Dir(file), ".")
+		name := packageOf(file)
 		seen[name] = true
 		floor, listed := floorOf[name]
 		if !listed && !slices.Contains(tests, name) {
 			t.Errorf("%q is on no floor: add it to the list", name)
-			return
 		}
-		for _, imported := range importsOf(t, file) {
-			ours, ok := strings.CutPrefix(imported+"/", module)
-			ours = strings.TrimSuffix(ours, "/")
-			if !ok || !listed {
-				continue
-			}
+		for _, ours := range oursOf(t, file) {
 			other, known := floorOf[ours]
-			said := name + " -> " + ours
-			_, excepted := exceptions[said]
 			switch {
+			case !listed:
 			case !known:
-				t.Errorf("%s: %q is on no floor", said, ours)
-			case ofRig(ours) && !ofRig(name):
-				if used[said] = true; !excepted {
-					t.Errorf("%s: the product does not import what it is tested with", said)
-				}
+				t.Errorf("%s -> %s: %q is on no floor", name, ours, ours)
 			case other >= floor:
-				if used[said] = true; !excepted {
-					t.Errorf("%s runs from floor %d to floor %d", said, floor, other)
-				}
+				t.Errorf("%s -> %s runs from floor %d to floor %d", name, ours, floor, other)
 			}
 		}
 	})
@@ -105,9 +97,53 @@ func TestFloors(t *testing.T) {
 			t.Errorf("%q is on a floor and has no Go file", name)
 		}
 	}
+}
+
+// TestProductAlone: nothing of the product's module imports another module of the repository, and what its programs are made
+// of imports neither what tests have nor what stands in for others.
+func TestProductAlone(t *testing.T) {
+	used, imports := map[string]bool{}, 0
+	walk(t, func(file string) {
+		name := packageOf(file)
+		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") || below(name, others...) {
+			return
+		}
+		apart := strings.HasSuffix(file, "_test.go") || below(name, append(standIns, support)...)
+		for _, ours := range oursOf(t, file) {
+			said := file + " -> " + ours
+			switch {
+			case below(ours, others...):
+				t.Errorf("%s: the product's module needs no other of the repository", said)
+			case below(ours, support), below(ours, standIns...):
+				if imports++; apart {
+					continue
+				}
+				if used[said] = true; exceptions[said] == "" {
+					t.Errorf("%s: the product does not import what it is tested with", said)
+				}
+			}
+		}
+	})
+	if imports < 100 {
+		t.Errorf("only %d imports of test support were seen: the rule looks at nothing", imports)
+	}
 	for said := range exceptions {
 		if !used[said] {
 			t.Errorf("the exception %q is not needed", said)
 		}
 	}
+}
+
+func packageOf(file string) string { return strings.TrimPrefix(path.Dir(file), ".") }
+
+// oursOf are the packages of the repository that a file imports.
+func oursOf(t *testing.T, file string) []string {
+	t.Helper()
+	var all []string
+	for _, imported := range importsOf(t, file) {
+		if ours, ok := strings.CutPrefix(imported+"/", module); ok {
+			all = append(all, strings.TrimSuffix(ours, "/"))
+		}
+	}
+	return all
 }

@@ -29,8 +29,8 @@ var unused = []struct{ word, instead string }{
 // kept are the places where such a word is a name that is not ours to change.
 var kept = []struct{ file, text, why string }{
 	{"internal/layout/words_test.go", "", "the list"},
-	{"internal/pgserver/account.go", `"nobody"`, "an account of the operating system"},
-	{"proofs/faults/bouncer.go", `"nobody"`, "an account of the operating system"},
+	{"internal/test/pgserver/account.go", `"nobody"`, "an account of the operating system"},
+	{"testbed/faults/bouncer.go", `"nobody"`, "an account of the operating system"},
 }
 
 // TestWords refuses the words of the list, in text and in names.

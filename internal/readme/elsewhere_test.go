@@ -13,7 +13,7 @@ var elsewhere = []struct {
 	{page: "README.md", begins: "make test ", because: "it runs this test"},
 	{page: "README.md", begins: "make money ", because: "10,000 payments take minutes"},
 	{page: "README.md", begins: "make api ", because: "800 payments under faults take minutes"},
-	{page: "README.md", begins: "make events ", because: "a failover under faults takes minutes; ./proofs/faults runs a short one"},
+	{page: "README.md", begins: "make events ", because: "a failover under faults takes minutes; testbed/faults runs a short one"},
 	{page: "docs/ingest.md", begins: "import base64", whole: true, because: "ingest/webhook runs it on a delivery"},
 	{page: "docs/operations.md", begins: "endpoints:", whole: true, because: "ingest/webhook reads it as the events file that it is"},
 	{page: "docs/upgrades.md", begins: "make migration ", whole: true, because: "it changes the checkout; ./migrations runs what it runs"},
@@ -28,8 +28,8 @@ var elsewhere = []struct {
 	{page: "docs/performance.md", begins: "make bench-against ", because: "it measures for a quarter of an hour"},
 	{page: "docs/performance.md", begins: "make bench-docs ", because: "it writes the page"},
 	{page: "docs/operations.md", begins: "RAILHEAD_RELAYER_URL='postgres://relayer@pooler:6432", whole: true, because: "settings of a process behind PgBouncer; make faults runs one"},
-	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; proofs/drill runs it word by word"},
-	{page: "docs/operations.md", begins: "# operator\n", whole: true, because: "the restore drill; proofs/drill runs it word by word"},
+	{page: "docs/operations.md", begins: "# postgres\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
+	{page: "docs/operations.md", begins: "# operator\n", whole: true, because: "the restore drill; testbed/drill runs it word by word"},
 }
 
 // runElsewhere says which entry of the list a whole block, or a command of it, is.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/internal/localrun"
-	"github.com/railhead-pay/railhead/internal/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/localrun"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
 // installation is what make run starts, with a shell in which railhead and the

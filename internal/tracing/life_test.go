@@ -19,9 +19,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/railhead-pay/railhead/ingest/callback"
-	"github.com/railhead-pay/railhead/internal/celltest"
-	"github.com/railhead-pay/railhead/internal/pgtest"
-	"github.com/railhead-pay/railhead/internal/simrail"
+	"github.com/railhead-pay/railhead/internal/test/celltest"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
+	"github.com/railhead-pay/railhead/internal/test/simrail"
 	"github.com/railhead-pay/railhead/internal/tracing"
 	"github.com/railhead-pay/railhead/internal/tracing/export"
 	"github.com/railhead-pay/railhead/ledger"

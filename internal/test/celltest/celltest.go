@@ -1,0 +1,319 @@
+// Package celltest gives every test a cell of its own: a cloned database with
+// the roles of the matrix, the migrated and granted schema, a login for every
+// role, and a rail named bank.
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+//	func TestEnqueue(t *testing.T) {
+//		cell := celltest.New(t)
+//		ingest, err := ledger.OpenIngest(t.Context(), ledger.Config{URL: cell.URL(celltest.Ingest), Cell: cell.Schema})
+//		...
+//	}
+//
+// The template behind it is built once per server, from the migrations, the role
+// matrix and the profile; a change of any of them makes a new one.
+package celltest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/pgtest"
+	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/rails"
+)
+
+// The logins of the cell, each a member of exactly one role. Relayer and reaper
+// share theirs.
+const (
+	Ingest    = "railhead_ingest_login"
+	Relayer   = "railhead_relayer_login"
+	Reaper    = "railhead_reaper_login"
+	Callbacks = "railhead_callback_login"
+	API       = "railhead_api_login"
+	Events    = "railhead_events_login"
+	Operator  = "railhead_operator_login"
+	Control   = "railhead_control_login"
+	Readonly  = "railhead_readonly_login"
+	Auditor   = "railhead_auditor_login"
+)
+
+// Logins maps each login to its role.
+func Logins() map[string]string {
+	return map[string]string{
+		Ingest:    "railhead_ingest",
+		Relayer:   "railhead_executor",
+		Reaper:    "railhead_executor",
+		Callbacks: "railhead_callbacks",
+		API:       "railhead_api",
+		Events:    "railhead_events",
+		Operator:  "railhead_operator",
+		Control:   "railhead_control",
+		Readonly:  "railhead_readonly",
+		Auditor:   "railhead_auditor",
+	}
+}
+
+// Bank is the rail that every cell has, and BankProfile its facts: a rail that
+// answers finally and de-duplicates by key for a day. What it leaves out has
+// its default.
+const (
+	Bank        = "bank"
+	BankProfile = `{"acceptance": "FINAL", "resend_on_unknown": "SAME_KEY", "key_window": "24h", "id_after_refusal": "SAME"}`
+)
+
+// Cell is a cell that belongs to one test. The database of the same name goes
+// with the test; URL, Conn and Pool are those of [pgtest.DB].
+type Cell struct {
+	*pgtest.DB
+	Schema string // the name of the cell
+	t      testing.TB
+
+	mu   sync.Mutex
+	idle []*pgx.Conn // of the superuser
+}
+
+// New makes a cell on the server that the test binary shares.
+func New(t testing.TB) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	return on(t, pgtest.New(t, pgtest.From(tpl)))
+}
+
+// InLocale makes a cell in a database that sorts and folds text by an ICU locale,
+// for example "tr", where I folds to another letter than i.
+func InLocale(t testing.TB, locale string) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	tpl.Locale = locale
+	return on(t, pgtest.New(t, pgtest.From(tpl)))
+}
+
+// On makes a cell on a server of the test's own, to be halted and killed.
+func On(t testing.TB, cluster *pgtest.Cluster) *Cell {
+	t.Helper()
+	tpl, err := Template()
+	if err != nil {
+		t.Fatalf("template of a cell: %v", err)
+	}
+	return on(t, cluster.New(t, pgtest.From(tpl)))
+}
+
+func on(t testing.TB, db *pgtest.DB) *Cell {
+	c := &Cell{DB: db, Schema: migrations.DefaultCell, t: t}
+	t.Cleanup(c.disconnect)
+	return c
+}
+
+// Exec runs a statement as the superuser, on a connection that Exec and QueryRow
+// share: what a statement changes of its session may last or not.
+func (c *Cell) Exec(sql string, args ...any) {
+	c.t.Helper()
+	err := c.withSuper(func(conn *pgx.Conn) error {
+		_, err := conn.Exec(c.t.Context(), sql, args...)
+		return err
+	})
+	if err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// QueryRow reads one row as the superuser, on a connection of [Cell.Exec].
+func (c *Cell) QueryRow(sql string, args []any, into ...any) {
+	c.t.Helper()
+	err := c.withSuper(func(conn *pgx.Conn) error {
+		return conn.QueryRow(c.t.Context(), sql, args...).Scan(into...)
+	})
+	if err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// RailKey is what the rail knows an instruction by.
+func (c *Cell) RailKey(outboxID [16]byte) string {
+	c.t.Helper()
+	var key string
+	c.QueryRow(`SELECT 'rh' || replace(rail_key::text, '-', '') FROM `+c.Schema+`.payment_outbox_keys WHERE outbox_id = $1`, []any{outboxID}, &key)
+	return key
+}
+
+// Int reads one number as the superuser.
+func (c *Cell) Int(sql string, args ...any) int {
+	c.t.Helper()
+	var n int
+	c.QueryRow(sql, args, &n)
+	return n
+}
+
+// ApplyProfile fills in the defaults of a profile, checks it, and puts it in
+// force as the superuser. It returns the version. A rail that is not there yet
+// is made.
+func (c *Cell) ApplyProfile(railType, profileJSON string) int {
+	c.t.Helper()
+	text, err := Canonical(railType, profileJSON)
+	if err != nil {
+		c.t.Fatalf("profile of %s: %v", railType, err)
+	}
+	return c.Int("SELECT version FROM "+c.Schema+".apply_rail_profile($1, $2, 'set by a test')", railType, string(text))
+}
+
+// ProfileInForce is the version of the rail's profile, which claims are made by.
+func (c *Cell) ProfileInForce(railType string) int {
+	c.t.Helper()
+	return c.Int("SELECT profile_version FROM "+c.Schema+".payment_rails WHERE rail_type = $1", railType)
+}
+
+// SetTimeBudget puts a time budget in force as the superuser. Its version is the
+// cell's to give.
+func (c *Cell) SetTimeBudget(budget outbox.TimeBudget) {
+	c.t.Helper()
+	c.Exec("UPDATE "+c.Schema+".payment_outbox_settings SET claim_timeout_ms = $1, start_within_ms = $2, record_within_ms = $3, drain_ms = $4, heartbeat_stale_ms = $5",
+		budget.ClaimTimeout.Milliseconds(), budget.StartWithin.Milliseconds(), budget.RecordWithin.Milliseconds(), budget.Drain.Milliseconds(),
+		budget.HeartbeatStale.Milliseconds())
+}
+
+// withSuper keeps connections for the next statement: to open one takes longer
+// than most statements.
+func (c *Cell) withSuper(do func(*pgx.Conn) error) error {
+	conn, err := c.takeSuper()
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	err = do(conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+	return err
+}
+
+// takeSuper passes over connections that have ended: some tests terminate every
+// session, or restart the server.
+func (c *Cell) takeSuper() (*pgx.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.idle) > 0 {
+		conn := c.idle[len(c.idle)-1]
+		c.idle = c.idle[:len(c.idle)-1]
+		if conn.Ping(c.t.Context()) == nil {
+			return conn, nil
+		}
+	}
+	config, err := pgx.ParseConfig(c.URL(""))
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is prepared: tests change tables and functions under it.
+	config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+	return pgx.ConnectConfig(c.t.Context(), config)
+}
+
+// disconnect ends the superuser's sessions before the database goes.
+func (c *Cell) disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		if err := conn.Close(context.WithoutCancel(c.t.Context())); err != nil && !conn.IsClosed() {
+			c.t.Errorf("closing a connection of the superuser: %v", err)
+		}
+	}
+}
+
+// Canonical is a profile with its defaults, in the form that the database stores.
+func Canonical(railType, profileJSON string) ([]byte, error) {
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(profileJSON), &fields); err != nil {
+		return nil, fmt.Errorf("reading the profile: %w", err)
+	}
+	fields["rail_type"] = railType
+	named, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("naming the profile: %w", err)
+	}
+	profile, err := rails.ParseProfile(named)
+	if err != nil {
+		return nil, err
+	}
+	return profile.JSON()
+}
+
+// EnvLocale names the ICU locale of the cells that ask for none, so that any suite
+// can be run on databases that do not sort by bytes.
+const EnvLocale = "RAILHEAD_TEST_LOCALE"
+
+// Template is what every cell is a clone of. The digest covers all that it is
+// built from.
+func Template() (pgtest.Template, error) {
+	all, err := migrations.All(migrations.DefaultCell)
+	if err != nil {
+		return pgtest.Template{}, err
+	}
+	matrix, err := acl.Load()
+	if err != nil {
+		return pgtest.Template{}, err
+	}
+	bank, err := Canonical(Bank, BankProfile)
+	if err != nil {
+		return pgtest.Template{}, fmt.Errorf("profile of %s: %w", Bank, err)
+	}
+	sum := sha256.New()
+	for _, migration := range all {
+		fmt.Fprintln(sum, migration.Name, migration.SQL)
+	}
+	fmt.Fprintln(sum, matrix.SQL(migrations.DefaultCell))
+	fmt.Fprintln(sum, Logins(), string(bank))
+	return pgtest.Template{
+		Name:   "cell",
+		Locale: os.Getenv(EnvLocale),
+		Digest: hex.EncodeToString(sum.Sum(nil)),
+		Build:  func(ctx context.Context, adminURL string) error { return build(ctx, adminURL, bank) },
+	}, nil
+}
+
+// build goes the way of an installation: roles, schema, grants, logins, rail.
+func build(ctx context.Context, adminURL string, bank []byte) (err error) {
+	config, err := pgx.ParseConfig(adminURL)
+	if err != nil {
+		return fmt.Errorf("connection string of the test server: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connecting to the test server: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if err := acl.EnsureRoles(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := migrations.Up(ctx, config, migrations.DefaultCell); err != nil {
+		return err
+	}
+	if err := acl.Apply(ctx, conn, migrations.DefaultCell); err != nil {
+		return err
+	}
+	for login, role := range Logins() {
+		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "SELECT "+migrations.DefaultCell+".apply_rail_profile($1, $2, 'the rail of the tests')", Bank, string(bank))
+	if err != nil {
+		return fmt.Errorf("applying the profile of %s: %w", Bank, err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package promrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
+)
+
+// Config says how a server is started.
+type Config struct {
+	Dir   string // its data, configuration and log
+	Rules []byte
+	// Scrape and Evaluate are how often, at least 100 ms; Lookback is how long a sample counts as the latest.
+	Scrape, Evaluate, Lookback time.Duration
+	// Targets are scraped from the start; SetTargets changes them.
+	Targets map[string]Target
+}
+
+// Server is a Prometheus of this process's own, on a free port of this machine.
+type Server struct {
+	URL    string
+	dir    string
+	cmd    *exec.Cmd
+	exited <-chan error
+}
+
+// startWithin bounds how long it may take until it answers.
+const startWithin = 30 * time.Second
+
+// Start starts a server, and returns when it answers.
+func (p Programs) Start(ctx context.Context, c Config) (*Server, error) {
+	s := &Server{dir: c.Dir}
+	config := fmt.Sprintf(`global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[2]s}
+rule_files: [%[3]q]
+scrape_configs:
+  - job_name: railhead
+    file_sd_configs: [{files: [%[4]q], refresh_interval: 1s}]
+`, ms(c.Scrape), ms(c.Evaluate), filepath.Join(c.Dir, "rules.yaml"), s.targetsFile())
+	for name, text := range map[string][]byte{"prometheus.yaml": []byte(config), "rules.yaml": c.Rules} {
+		if err := os.WriteFile(filepath.Join(c.Dir, name), text, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.SetTargets(c.Targets); err != nil {
+		return nil, err
+	}
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	s.URL = "http://" + addr
+	log, err := os.Create(filepath.Join(c.Dir, "prometheus.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(filepath.Join(p.dir, "prometheus"),
+		"--config.file="+filepath.Join(c.Dir, "prometheus.yaml"), "--storage.tsdb.path="+DataDir(c.Dir),
+		"--web.listen-address="+addr, "--query.lookback-delta="+ms(c.Lookback), "--log.level=warn")
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, c.Dir
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if s.exited, err = guarded.Start(s.cmd, syscall.SIGKILL); err != nil {
+		return nil, fmt.Errorf("starting prometheus: %w", err)
+	}
+	return s, s.awaitReady(ctx)
+}
+
+// DataDir is where the server of a folder keeps its blocks.
+func DataDir(dir string) string { return filepath.Join(dir, "tsdb") }
+
+func ms(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+// FreeAddr is an address on which no process listens at this moment, for
+// programs that can't say which port they got.
+func FreeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+func (s *Server) targetsFile() string { return filepath.Join(s.dir, "targets.json") }
+
+// Target is a process that is scraped. An empty cell is no label.
+type Target struct{ Addr, Cell string }
+
+// SetTargets says who is scraped, by the name that becomes the label instance.
+func (s *Server) SetTargets(targets map[string]Target) error {
+	groups := []any{}
+	for instance, target := range targets {
+		labels := map[string]string{"instance": instance, "cell": target.Cell}
+		groups = append(groups, map[string]any{"targets": []string{target.Addr}, "labels": labels})
+	}
+	text, err := json.Marshal(groups)
+	if err != nil {
+		return err
+	}
+	draft := s.targetsFile() + ".new"
+	if err := os.WriteFile(draft, text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(draft, s.targetsFile())
+}
+
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := s.get(ctx, "/-/ready", nil, nil)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("prometheus was not ready within %s (its log is in %s): %w", startWithin, s.dir, err), s.Stop())
+		case err := <-s.exited:
+			return fmt.Errorf("prometheus ended (%v); its log is in %s", err, s.dir)
+		case <-tick.C:
+		}
+	}
+}
+
+// Alert is one that is pending or firing.
+type Alert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	State       string            `json:"state"`
+	ActiveAt    time.Time         `json:"activeAt"`
+	Value       string            `json:"value"`
+}
+
+// Alerts are those that are pending or firing now.
+func (s *Server) Alerts(ctx context.Context) ([]Alert, error) {
+	var data struct {
+		Alerts []Alert `json:"alerts"`
+	}
+	err := s.get(ctx, "/api/v1/alerts", nil, &data)
+	return data.Alerts, err
+}
+
+// Count is how many series an expression has now.
+func (s *Server) Count(ctx context.Context, expr string) (int, error) {
+	var data struct {
+		Result []json.RawMessage `json:"result"`
+	}
+	err := s.get(ctx, "/api/v1/query", url.Values{"query": {expr}}, &data)
+	return len(data.Result), err
+}
+
+func (s *Server) get(ctx context.Context, path string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("prometheus: %s: %s: %.300s", path, answer.Status, text)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(text, &struct {
+		Data any `json:"data"`
+	}{into})
+}
+
+// Stop ends it.
+func (s *Server) Stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.exited:
+		return nil
+	case <-time.After(20 * time.Second):
+		err := s.cmd.Process.Kill()
+		<-s.exited
+		return errors.Join(errors.New("prometheus did not stop and was killed"), err)
+	}
+}

@@ -1,0 +1,76 @@
+package alertdrill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/install"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+)
+
+// errNoFaketime: the clock can't be moved here.
+var errNoFaketime = errors.New("no libfaketime here: run scripts/install-faketime.sh")
+
+// startAhead starts a cell of its own whose database server's clock runs ahead,
+// and a reaper of it. The machine's own clock must not be moved, and Go
+// programs ask the kernel directly: so it is the server that lives in the future.
+func (w *world) startAhead(ctx context.Context) error {
+	library, err := exec.CommandContext(ctx, filepath.Join(w.root, "scripts/install-faketime.sh"), "--find").Output()
+	if err != nil {
+		return fmt.Errorf("%w (%w)", errNoFaketime, err)
+	}
+	// The server may run as another account, which has to read the file.
+	if w.aheadDir, err = os.MkdirTemp("/tmp", "ahead-"); err != nil {
+		return err
+	}
+	w.closing = append(w.closing, func() { os.RemoveAll(w.aheadDir) })
+	if err := errors.Join(os.Chmod(w.aheadDir, 0o755), w.setAhead(5*time.Second)); err != nil {
+		return err
+	}
+	preload := map[string]string{
+		"LD_PRELOAD": strings.TrimSpace(string(library)), "FAKETIME_TIMESTAMP_FILE": w.aheadFile(), "FAKETIME_NO_CACHE": "1",
+	}
+	for name, value := range preload {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	server, err := pgserver.Start(ctx, pgserver.Options{})
+	for name := range preload {
+		err = errors.Join(err, os.Unsetenv(name))
+	}
+	if err != nil {
+		return err
+	}
+	w.closing = append(w.closing, func() { _ = server.StopImmediate(context.Background()) })
+	admin, err := install.Create(ctx, server)
+	if err != nil {
+		return err
+	}
+	if _, err := install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
+		return err
+	}
+	if err := install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
+		return err
+	}
+	return w.startAs(ctx, "reaper", "reaper-ahead", "ahead",
+		"RAILHEAD_REAPER_URL="+server.URL(install.Database, "railhead_reaper_login"),
+		"RAILHEAD_METRICS_URL="+server.URL(install.Database, "railhead_auditor_login"))
+}
+
+func (w *world) aheadFile() string { return filepath.Join(w.aheadDir, "offset") }
+
+// setAhead says by how much that server's clock runs ahead, from now on.
+func (w *world) setAhead(by time.Duration) error {
+	draft := w.aheadFile() + ".new"
+	if err := os.WriteFile(draft, fmt.Appendf(nil, "+%ds\n", int(by.Seconds())), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(draft, w.aheadFile())
+}

@@ -1,0 +1,108 @@
+package alertdrill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// databaseFaults are about the database and its disk.
+func databaseFaults() []fault {
+	return []fault{
+		{
+			name: "RailheadHeldSnapshot", about: "a session holds a snapshot open", wants: ticket("RailheadHeldSnapshot"),
+			inject: holdSnapshot,
+			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
+		},
+		{
+			name: "RailheadEventsHeld", about: "a session leaves a transaction open that has written", wants: ticket("RailheadEventsHeld"),
+			inject: holdEvents,
+			heal:   func(context.Context, *world) error { return nil }, // the runbook's command ends the session
+		},
+		{
+			name: "RailheadPartitionsRunningOut", about: "the reaper is stopped, and the empty partitions of the months to come are dropped", wants: ticket("RailheadPartitionsRunningOut"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				return nil, errors.Join(w.stop("reaper"), w.dropMonthsAhead(ctx))
+			},
+			heal: func(ctx context.Context, w *world) error { return w.start(ctx, "reaper") },
+		},
+		{
+			name: "RailheadDatabaseNearFull", about: fmt.Sprintf("the limit is %d MiB, and a table fills it up", sizeLimit>>20), wants: page("RailheadDatabaseNearFull"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				_, err := w.admin.Exec(ctx, `CREATE UNLOGGED TABLE public.filler AS
+				  SELECT repeat(md5(g::text), 28) AS filler FROM generate_series(1, 240000) g`)
+				return nil, err
+			},
+			heal: func(ctx context.Context, w *world) error {
+				_, err := w.admin.Exec(ctx, `DROP TABLE public.filler`)
+				return err
+			},
+		},
+		{
+			// The last one: for a day after it no send counts as a first one.
+			name: "RailheadSuspensionOpen", about: "a suspension is opened, as by a component that misses rows", wants: page("RailheadSuspensionOpen"),
+			inject: func(ctx context.Context, w *world) ([]string, error) {
+				_, err := w.admin.Exec(ctx, `SELECT `+cell+`.suspend_outbox('alerts', 'ROWS_MISSING', 'a run of the alerts', clock_timestamp())`)
+				return nil, err
+			},
+			heal: func(context.Context, *world) error { return nil }, // the runbook's command ends it
+		},
+	}
+}
+
+func holdSnapshot(ctx context.Context, w *world) ([]string, error) {
+	conn, err := w.admin.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.closing = append(w.closing, conn.Release)
+	if _, err := conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ`); err != nil {
+		return nil, err
+	}
+	var pid int
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid() FROM `+cell+`.payment_rails LIMIT 1`).Scan(&pid); err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("PID=%d", pid)}, nil
+}
+
+// holdEvents takes a transaction's number, and no snapshot that vacuum would wait for.
+func holdEvents(ctx context.Context, w *world) ([]string, error) {
+	conn, err := w.admin.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.closing = append(w.closing, conn.Release)
+	if _, err := conn.Exec(ctx, `BEGIN`); err != nil {
+		return nil, err
+	}
+	var pid int
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid() WHERE pg_current_xact_id() IS NOT NULL`).Scan(&pid); err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("PID=%d", pid)}, nil
+}
+
+func (w *world) dropMonthsAhead(ctx context.Context) error {
+	rows, err := w.admin.Query(ctx, `SELECT i.inhrelid::regclass::text
+	  FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	  WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass
+	    AND c.relname > 'payment_outbox_attempts_' || to_char(now() AT TIME ZONE 'UTC', '"y"YYYY"m"MM')
+	    AND c.relname ~ '_y[0-9]{4}m[0-9]{2}$'`)
+	if err != nil {
+		return err
+	}
+	names, err := collect(rows)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return errors.New("no partition is ahead of this month")
+	}
+	for _, name := range names {
+		if _, err := w.admin.Exec(ctx, `DROP TABLE `+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

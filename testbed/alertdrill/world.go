@@ -1,0 +1,283 @@
+// Package alertdrill breaks a running Railhead in one way for each alert, and sees by
+// Prometheus' own API that the right alert fires and then resolves: Debian's
+// Prometheus, PostgreSQL, the components and the simulated banks as processes,
+// each with its own database login.
+package alertdrill
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"text/template"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/railhead-pay/railhead/internal/test/install"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/promrun"
+	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
+)
+
+const cell = migrations.DefaultCell
+
+// sizeLimit is what the run says that its disk holds.
+const sizeLimit = 256 << 20
+
+// world is one installation under fault.
+type world struct {
+	root     string // the repository's
+	dir      string
+	binaries string // folder of railhead and railsim
+	programs promrun.Programs
+	server   *pgserver.Server
+	prom     *promrun.Server
+	admin    *pgxpool.Pool
+	ingest   *pgxpool.Pool
+	banks    map[string]*bank
+	services map[string]*process
+	targets  map[string]promrun.Target // their metrics
+	calls    string                    // where callbacks are taken
+	enqueued int
+	aheadDir string // of the clock that runs ahead
+	healing  []func() error
+	// closing ends what a fault has left open, at the latest with the world.
+	closing []func()
+	// endpointTakes is whether the endpoint for events takes them.
+	endpointTakes atomic.Bool
+}
+
+// rail is one rail of the run, with a bank of its own.
+type rail struct {
+	Name                  string
+	Dedupes, Asked, Calls bool
+	Answer, NotFoundAge   time.Duration
+	BreakerFrom           int
+	URL                   string
+}
+
+// railsOfRun are the rails, each for the faults that are its own.
+func railsOfRun() []*rail {
+	const never = 10_000
+	return []*rail{
+		// what goes well all the time
+		{Name: "bank", Dedupes: true, Asked: true, Answer: 2 * time.Second, NotFoundAge: 6 * time.Second, BreakerFrom: never},
+		// the one whose breaker opens
+		{Name: "wire", Dedupes: true, Asked: true, Answer: 2 * time.Second, NotFoundAge: 6 * time.Second, BreakerFrom: 10},
+		// can't be asked and pays twice what is sent twice: an unknown outcome is parked
+		{Name: "card", Answer: 2 * time.Second, BreakerFrom: never},
+		// takes for now and calls back
+		{Name: "giro", Dedupes: true, Calls: true, Answer: 2 * time.Second, BreakerFrom: never},
+		// may be slow
+		{Name: "swift", Dedupes: true, Asked: true, Answer: 8 * time.Second, NotFoundAge: 12 * time.Second, BreakerFrom: never},
+	}
+}
+
+//go:embed rails.yaml.tmpl
+var railsTemplate string
+
+// newWorld starts PostgreSQL, the banks and the components; startPrometheus the rest.
+func newWorld(ctx context.Context, root, binaries string, programs promrun.Programs) (_ *world, err error) {
+	w := &world{
+		root: root, binaries: binaries, programs: programs,
+		banks: make(map[string]*bank), services: make(map[string]*process), targets: make(map[string]promrun.Target),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if w.dir, err = os.MkdirTemp("/tmp", "alerts-"); err != nil {
+		return nil, err
+	}
+	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: map[string]string{"max_connections": "100"}}); err != nil {
+		return nil, err
+	}
+	admin, err := install.Create(ctx, w.server)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
+		return nil, err
+	}
+	if err = install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
+		return nil, err
+	}
+	if w.admin, err = pgxpool.New(ctx, admin); err != nil {
+		return nil, err
+	}
+	if w.ingest, err = pgxpool.New(ctx, w.url("ingest")); err != nil {
+		return nil, err
+	}
+	if w.calls, err = promrun.FreeAddr(); err != nil {
+		return nil, err
+	}
+	if err = w.startRails(ctx); err != nil {
+		return nil, err
+	}
+	for _, kind := range []string{"relayer", "reaper", "callbacks"} {
+		if err = w.start(ctx, kind); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// url is the connection string of a role's login.
+func (w *world) url(role string) string {
+	return w.server.URL(install.Database, "railhead_"+role+"_login")
+}
+
+func (w *world) railsFile() string { return filepath.Join(w.dir, "rails.yaml") }
+
+func (w *world) startRails(ctx context.Context) error {
+	all := railsOfRun()
+	for _, each := range all {
+		bank, err := w.startBank(ctx, each)
+		if err != nil {
+			return err
+		}
+		w.banks[each.Name], each.URL = bank, bank.url
+	}
+	parsed, err := template.New("rails").Parse(railsTemplate)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	if err := parsed.Execute(&text, all); err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.railsFile(), []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	if said, err := w.shell(ctx, nil, `railhead rail apply "`+w.railsFile()+`" --reason "run of the alerts"`); err != nil {
+		return fmt.Errorf("applying the profiles: %w\n%s", err, said)
+	}
+	return nil
+}
+
+// timeBudget is that of the cell.
+var timeBudget = outbox.TimeBudget{
+	ClaimTimeout: 18 * time.Second, StartWithin: time.Second, RecordWithin: 3 * time.Second, Drain: 3 * time.Second, HeartbeatStale: 8 * time.Second,
+}
+
+// start starts a component and has it scraped under its kind; more are variables.
+func (w *world) start(ctx context.Context, kind string, more ...string) error {
+	return w.startAs(ctx, kind, kind, "", more...)
+}
+
+// startAs starts one under another name, whose metrics are those of another cell.
+func (w *world) startAs(ctx context.Context, kind, name, of string, more ...string) error {
+	addrFile := filepath.Join(w.dir, name+".addr")
+	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	env := append([]string{
+		"RAILHEAD_CELL=" + cell, "RAILHEAD_RAILS_FILE=" + w.railsFile(), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile,
+		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
+		"RAILHEAD_RELAYER_URL=" + w.url("relayer"), "RAILHEAD_REAPER_URL=" + w.url("reaper"), "RAILHEAD_CALLBACKS_URL=" + w.url("callback"),
+		// The gauges have a login of their own, so that a fault can take it away from them alone.
+		"RAILHEAD_METRICS_URL=" + w.url("auditor"), "RAILHEAD_METRICS_EVERY=200ms",
+		"RAILHEAD_DATABASE_SIZE_LIMIT=" + fmt.Sprint(sizeLimit), "RAILHEAD_CALLBACKS_ADDR=" + w.calls,
+		// Sooner than in an installation.
+		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
+		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
+	}, more...)
+	p, err := startProcess(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind)
+	if err != nil {
+		return err
+	}
+	w.services[name] = p
+	addr, err := p.awaitFile(ctx, addrFile)
+	if err != nil {
+		return err
+	}
+	if err := p.awaitReady(ctx, addr); err != nil {
+		return err
+	}
+	w.targets[name] = promrun.Target{Addr: addr, Cell: of}
+	return w.retarget()
+}
+
+// during has something end when the fault is healed.
+func (w *world) during(stop func() error) { w.healing = append(w.healing, stop) }
+
+func (w *world) heal() error {
+	var all []error
+	for _, stop := range w.healing {
+		all = append(all, stop())
+	}
+	w.healing = nil
+	return errors.Join(all...)
+}
+
+// retarget tells Prometheus where the components are.
+func (w *world) retarget() error {
+	if w.prom == nil {
+		return nil
+	}
+	return w.prom.SetTargets(w.targets)
+}
+
+// stop ends a component in order; kill does not let it say a word.
+func (w *world) stop(kind string) error { return w.services[kind].end(syscall.SIGTERM) }
+func (w *world) kill(kind string) error { return w.services[kind].end(syscall.SIGKILL) }
+
+// shell runs a command as on-call would, and returns what it prints to standard output.
+func (w *world) shell(ctx context.Context, env []string, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command)
+	c.Env = append(clean(os.Environ()),
+		"PATH="+w.binaries+":"+w.programs.Dir()+":"+os.Getenv("PATH"), "NO_COLOR=1", "RAILHEAD_CELL="+cell,
+		"RAILHEAD_READER_URL="+w.url("readonly"), "RAILHEAD_OPERATOR_URL="+w.url("operator"),
+		"RAILHEAD_ADMIN_URL="+w.server.URL(install.Database, ""), "PGCONNECT_TIMEOUT=10")
+	if w.prom != nil {
+		c.Env = append(c.Env, "PROMETHEUS_URL="+w.prom.URL)
+	}
+	c.Env = append(c.Env, env...)
+	c.Dir = w.dir
+	var said, complained strings.Builder
+	c.Stdout, c.Stderr = &said, &complained
+	if err := c.Run(); err != nil {
+		return said.String(), fmt.Errorf("%s: %w: %s", command, err, complained.String())
+	}
+	return said.String(), nil
+}
+
+// close ends and removes everything.
+func (w *world) close() error {
+	var all []error
+	all = append(all, w.heal())
+	for name := range w.services {
+		all = append(all, w.kill(name))
+	}
+	for _, each := range w.banks {
+		all = append(all, each.end(syscall.SIGTERM))
+	}
+	if w.prom != nil {
+		all = append(all, w.prom.Stop())
+	}
+	for _, end := range w.closing {
+		end()
+	}
+	for _, pool := range []*pgxpool.Pool{w.admin, w.ingest} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+	if w.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		all = append(all, w.server.StopImmediate(ctx))
+	}
+	return errors.Join(all...)
+}

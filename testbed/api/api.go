@@ -1,0 +1,68 @@
+// Package api has callers over HTTP, whose answers are lost and who repeat their keys, while the API, the database and the
+// relayer are killed and connections are cut. Each caller has a token of one participant, and an intruder tries the ids
+// of all others. What is counted is what the callers were told, the database, and the bank's own ledger.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options are what a run is made from.
+type Options struct {
+	Payments     int
+	Participants int
+	Lost         float64 // share of the answers
+	Seed         uint64
+	Bound        time.Duration // of the whole run
+	Evidence     string        // folder of logs and of the bank's ledger, made anew
+	Binaries     string        // folder of railhead and railsim
+}
+
+// ErrCount: what was counted is not what was promised.
+var ErrCount = errors.New("the run does not add up")
+
+// Run is a whole run: an installation, callers and faults, then rest and the count.
+func Run(ctx context.Context, o Options) (_ Count, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Bound)
+	defer cancel()
+	for _, folder := range []*string{&o.Evidence, &o.Binaries} {
+		if *folder, err = filepath.Abs(*folder); err != nil {
+			return Count{}, err
+		}
+	}
+	if err := os.RemoveAll(o.Evidence); err != nil {
+		return Count{}, err
+	}
+	if err := os.MkdirAll(o.Evidence, 0o755); err != nil {
+		return Count{}, err
+	}
+	w, err := newWorld(ctx, o, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, w.end(ctx)) }()
+	if err != nil {
+		return Count{}, err
+	}
+	callers, err := newCallers(ctx, w)
+	if err != nil {
+		return Count{}, err
+	}
+	if err := w.faultsDuring(ctx, callers.run); err != nil {
+		return Count{}, err
+	}
+	return judge(ctx, w, callers)
+}
+
+// Faults says what was broken.
+func (c Count) Faults() string {
+	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", c.killedAPI, c.killedDatabase, c.killedRelayer, c.cuts, c.lostAnswers)
+}
+
+// String is what a run is judged by.
+func (c Count) String() string {
+	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", c.accepted, c.lost, c.doubled, c.foreignReads, c.commitUnknown)
+}

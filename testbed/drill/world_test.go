@@ -1,0 +1,343 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/install"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/ledger"
+	"github.com/railhead-pay/railhead/ledger/ingest"
+	"github.com/railhead-pay/railhead/outbox"
+	"github.com/railhead-pay/railhead/payment"
+	"github.com/railhead-pay/railhead/railsim"
+)
+
+// The rails of the drill, by what their bank does with a key that it has seen.
+const (
+	bare  = "bare"  // executes every send
+	keyed = "keyed" // executes once
+)
+
+const railsText = `
+  - rail_type: %s
+    adapter: http
+    profile:
+      acceptance: FINAL
+      %s
+      timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
+      codes: {table: iso20022}
+    http:
+      base_url: http://%s
+      allow_plaintext: true
+      allow_loopback: true
+      send:
+        path: /payments
+        idempotency_header: Idempotency-Key
+        body: {reference: rail_key, amount: amount.decimal, currency: currency, debtor: payload.debtor, creditor: payload.creditor}
+        response:
+          status: status
+          statuses: {EXECUTED: OK, REFUSED: CODE}
+          reference: id
+          code: code
+          echo: reference
+`
+
+var profiles = map[string]string{
+	bare:  "{resend_on_unknown: NEVER, id_after_refusal: NEW}",
+	keyed: "{resend_on_unknown: SAME_KEY, key_window: 24h, id_after_refusal: NEW, answer_covers_key: true}",
+}
+
+// name begins the names of participants and payments of the drill.
+const name = "drill-1"
+
+// world is an installation as the page presupposes it, and what the test itself
+// does in it: it is the callers and the banks.
+type world struct {
+	t         *testing.T
+	dir       string
+	server    *pgserver.Server
+	banks     map[string]*railsim.Bank
+	ingest    *ingest.Ingest
+	statement string
+	terminals map[string]*terminal
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), banks: make(map[string]*railsim.Bank)}
+	w.statement = filepath.Join(w.dir, "statement")
+	server, err := pgserver.Start(t.Context(), pgserver.Options{Major: major(t), Settings: pgserver.TestSettings()})
+	if err != nil {
+		t.Fatalf("server of the drill: %v", err)
+	}
+	w.server = server
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Errorf("removing the server of the drill: %v", err)
+		}
+	})
+	admin, err := install.Create(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := install.Prepare(t.Context(), admin, "railhead", func(string) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	budget := outbox.TimeBudget{StartWithin: time.Second, HeartbeatStale: 3 * time.Second}
+	if err := install.SetTimeBudget(t.Context(), admin, "railhead", budget, "a drill"); err != nil {
+		t.Fatal(err)
+	}
+	w.openBanks()
+	w.openTerminals(w.build())
+	if w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.url("railhead_ingest_login"), Cell: "railhead"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.ingest.Close)
+	return w
+}
+
+// major picks a version of PostgreSQL that has all programs of the page. What npm
+// and a bare server package bring has the server's alone.
+func major(t *testing.T) int {
+	t.Helper()
+	var lacking []string
+	for _, major := range []int{0, 15, 16, 17, 18} { // 0: the one that every test takes
+		found, err := pgserver.Find(t.Context(), major)
+		if errors.Is(err, pgserver.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := true
+		for _, program := range []string{"psql", "pg_basebackup", "pg_verifybackup"} {
+			if _, err := os.Stat(found.Path(program)); err != nil {
+				lacking, whole = append(lacking, found.Path(program)), false
+			}
+		}
+		if whole {
+			return found.Major
+		}
+	}
+	if lacking == nil {
+		t.Fatal(pgserver.ErrNotFound)
+	}
+	t.Skipf("the drill was not run: it needs PostgreSQL's client programs, and these are missing: %q", slices.Compact(slices.Sorted(slices.Values(lacking))))
+	return 0
+}
+
+func (w *world) url(login string) string { return w.server.URL(install.Database, login) }
+
+// build returns the folder of the railhead binary.
+func (w *world) build() string {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "bin")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "railhead"), "./cmd/railhead")
+	build.Dir = "../.."
+	if output, err := build.CombinedOutput(); err != nil {
+		w.t.Fatalf("%v\n%s", err, output)
+	}
+	return dir
+}
+
+// openBanks starts the banks and writes the file of the rails that lead to them.
+func (w *world) openBanks() {
+	w.t.Helper()
+	var text strings.Builder
+	text.WriteString("rails:\n")
+	for rail, profile := range profiles {
+		bank, err := railsim.New(railsim.Config{
+			LedgerPath: w.ledger(rail), Behaviour: railsim.Behaviour{NoDedupe: rail == bare}, Mode: railsim.Sync, Draw: railsim.DrawByArrival,
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.t.Fatal(errors.Join(err, bank.Close()))
+		}
+		served := make(chan error, 1)
+		go func() { served <- bank.Serve(listener) }()
+		w.t.Cleanup(func() {
+			if err := errors.Join(bank.Close(), <-served); err != nil {
+				w.t.Error(err)
+			}
+		})
+		w.banks[rail] = bank
+		facts := strings.ReplaceAll(strings.Trim(profile, "{}"), ", ", "\n      ")
+		fmt.Fprintf(&text, railsText, rail, facts, listener.Addr())
+	}
+	if err := os.WriteFile(w.rails(), []byte(text.String()), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) rails() string             { return filepath.Join(w.dir, "rails.yaml") }
+func (w *world) ledger(rail string) string { return filepath.Join(w.dir, rail+".jsonl") }
+
+// openTerminals opens the two of the page, with the variables that it names.
+func (w *world) openTerminals(bin string) {
+	w.t.Helper()
+	data, host := w.server.DataDir(), w.server.SocketDir()
+	path := "PATH=" + w.server.Binaries().Dir + ":" + bin + ":" + os.Getenv("PATH")
+	as, backup := w.postgres(), filepath.Join(host, "backup")
+	if err := os.Mkdir(backup, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if as != nil {
+		if err := os.Chown(backup, int(as.Uid), int(as.Gid)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	operator := []string{
+		path, "HOME=" + w.dir, "RAILHEAD_RAILS_FILE=" + w.rails(), "RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state"),
+		"RAILHEAD_HTTP_ADDR=" + freeAddr(w.t), "RAIL=" + bare, "STATEMENT=" + w.statement, "DRILL=" + name,
+		"RAILHEAD_POLL=100ms", "RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REFRESH_EVERY=300ms",
+		"RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s",
+	}
+	for component, login := range map[string]string{
+		"INGEST": "ingest", "RELAYER": "relayer", "REAPER": "reaper", "OPERATOR": "operator", "READER": "readonly", "AUDITOR": "auditor",
+	} {
+		operator = append(operator, "RAILHEAD_"+component+"_URL="+w.url("railhead_"+login+"_login"))
+	}
+	postgres := []string{
+		path, "PGDATA=" + data, "PGHOST=" + host, "PGPORT=5432", "PGDATABASE=" + install.Database, "PGUSER=" + pgserver.Superuser, "BACKUP=" + backup,
+	}
+	w.terminals = map[string]*terminal{
+		// The server that the page has restored belongs to no process of ours.
+		"postgres": openTerminal(w.t, "postgres", w.readable(), postgres, as, "pg_ctl stop --silent --mode=immediate"),
+		"operator": openTerminal(w.t, "operator", w.dir, operator, nil, ":"),
+	}
+	w.terminals["operator"].run(w.t, block{step: "0", text: `railhead rail apply "$RAILHEAD_RAILS_FILE" --reason "first installation"`})
+}
+
+// postgres is the account that the server runs as, unless it is this process's.
+func (w *world) postgres() *syscall.Credential {
+	w.t.Helper()
+	info, err := os.Stat(w.server.DataDir())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+}
+
+// readable is a folder that the server's account may enter and this process may
+// write to.
+func (w *world) readable() string {
+	w.t.Helper()
+	dir := filepath.Join(w.server.SocketDir(), "terminal")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		w.t.Fatal(err)
+	}
+	return dir
+}
+
+// freeAddr is an address that nothing listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// enqueue is a caller's call, or its repetition.
+func (w *world) enqueue(rail, participant, id string) payment.Receipt {
+	w.t.Helper()
+	receipt, err := w.ingest.Enqueue(w.t.Context(), payment.Instruction{
+		InstructionID: id, ParticipantID: participant, IdempotencyKey: id, RailType: rail,
+		Payload: json.RawMessage(`{"amount": "1.00", "currency": "EUR", "debtor": {"account": "drill"}, "creditor": {"account": "drill"}}`),
+	})
+	if err != nil {
+		w.t.Fatalf("enqueue of %s: %v", id, err)
+	}
+	return receipt
+}
+
+// publish writes the statement of a bank: what it has executed, and nothing else.
+func (w *world) publish(rail string) {
+	w.t.Helper()
+	var text strings.Builder
+	for _, record := range w.executed(rail) {
+		fmt.Fprintf(&text, "%s\t%s\n", record.Reference, record.ID)
+	}
+	if err := os.WriteFile(w.statement, []byte(text.String()), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// executed reads the bank's ledger file.
+func (w *world) executed(rail string) []railsim.Record {
+	w.t.Helper()
+	records, err := railsim.ReadLedger(w.ledger(rail))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var moved []railsim.Record
+	for _, record := range records {
+		if record.Kind == railsim.Executed {
+			moved = append(moved, record)
+		}
+	}
+	return moved
+}
+
+// query reads one row of text as the superuser.
+func (w *world) query(sql string, args ...any) string {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.t.Context(), w.url(pgserver.Superuser))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(w.t.Context()))
+	var text string
+	if err := conn.QueryRow(w.t.Context(), sql, args...).Scan(&text); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+// state is what the cell says of an instruction; none: it does not know it.
+func (w *world) state(id string) string {
+	w.t.Helper()
+	return w.query(`SELECT coalesce(max(state), 'none') FROM railhead.supervisor_outbox_status WHERE instruction_id = $1`, id)
+}
+
+// await polls until a statement says what it has to.
+func (w *world) await(want, sql string, args ...any) {
+	w.t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got := w.query(sql, args...)
+		if got == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatalf("%s %v is %q, want %q", sql, args, got, want)
+		}
+	}
+}

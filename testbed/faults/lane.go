@@ -1,0 +1,186 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/migrations"
+)
+
+// Lane is a PostgreSQL cluster of its own. Runs of one lane follow each other,
+// each in a database of its own; lanes run concurrently.
+type Lane struct {
+	Server *pgserver.Server
+	built  Binaries
+	made   int
+}
+
+// The logins, one a component.
+const (
+	loginRelayer  = "railhead_relayer_login"
+	loginReaper   = "railhead_reaper_login"
+	loginIngest   = "railhead_ingest_login"
+	loginAPI      = "railhead_api_login"
+	loginEvents   = "railhead_events_login"
+	loginOperator = "railhead_operator_login"
+	loginReadonly = "railhead_readonly_login"
+)
+
+var logins = map[string]string{
+	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest", loginAPI: "railhead_api", loginEvents: "railhead_events",
+	loginOperator: "railhead_operator", loginReadonly: "railhead_readonly",
+}
+
+// cell is the schema of every run.
+const cell = migrations.DefaultCell
+
+const templateName = "cell_template"
+
+// NewLane starts a cluster and builds the template of its databases.
+func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
+	server, err := pgserver.Start(ctx, pgserver.Options{
+		TCP: "127.0.0.1:0",
+		// Deadlocks are looked for early, so that one that the order of writes
+		// should have prevented shows in a short run.
+		Settings: map[string]string{"max_connections": "90", "deadlock_timeout": "200ms", "log_lock_waits": "on"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting a cluster: %w", err)
+	}
+	lane := &Lane{Server: server, built: built}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lane.Close())
+		}
+	}()
+	if err := lane.exec(ctx, "postgres", "CREATE DATABASE "+templateName); err != nil {
+		return nil, err
+	}
+	if err := lane.install(ctx); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(logins))
+	for login := range logins {
+		names = append(names, login)
+	}
+	return lane, server.AllowTCP(ctx, names...)
+}
+
+// install goes the way of an installation: roles, schema, grants, logins, rails.
+func (l *Lane) install(ctx context.Context) error {
+	config, err := pgx.ParseConfig(l.Server.URL(templateName, ""))
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := acl.EnsureRoles(ctx, conn); err != nil {
+		return err
+	}
+	if _, err := migrations.Up(ctx, config, cell); err != nil {
+		return err
+	}
+	if err := acl.Apply(ctx, conn, cell); err != nil {
+		return err
+	}
+	for login, role := range logins {
+		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newDatabase clones the template.
+func (l *Lane) newDatabase(ctx context.Context) (string, error) {
+	l.made++
+	name := fmt.Sprintf("run_%d", l.made)
+	return name, l.exec(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+templateName)
+}
+
+func (l *Lane) dropDatabase(ctx context.Context, name string) error {
+	return l.exec(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+}
+
+func (l *Lane) exec(ctx context.Context, database, sql string) error {
+	conn, err := pgx.Connect(ctx, l.Server.URL(database, ""))
+	if err != nil {
+		return fmt.Errorf("connecting as superuser: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}
+
+// crash ends the whole server at once, without a checkpoint, and starts it
+// again: what was not on disk is gone.
+func (l *Lane) crash(ctx context.Context, down time.Duration) error {
+	exited := l.Server.Exited()
+	if err := syscall.Kill(l.Server.PID(), syscall.SIGQUIT); err != nil {
+		return fmt.Errorf("immediate stop: %w", err)
+	}
+	<-exited
+	pause(ctx, down)
+	if err := l.Server.Restart(ctx); err != nil {
+		return fmt.Errorf("starting after an immediate stop: %w", err)
+	}
+	return nil
+}
+
+// Close stops the cluster and removes it.
+func (l *Lane) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return l.Server.Stop(ctx)
+}
+
+// Binaries are the programs that a run starts, built once.
+type Binaries struct {
+	Railhead, Bank, Caller string
+	// Digest names the code: of these programs' bytes.
+	Digest string
+	// root is the folder of the repository.
+	root string
+}
+
+// Build builds the programs from the repository at root into dir.
+func Build(ctx context.Context, root, dir string) (Binaries, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Binaries{}, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Binaries{}, err
+	}
+	// Without paths and versions in them, the same code gives the same bytes.
+	for _, module := range []struct {
+		folder   string
+		programs []string
+	}{{".", []string{"./cmd/railhead", "./cmd/railsim"}}, {"testbed", []string{"./cmd/testbed"}}} {
+		command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "faultpoint", "-o", dir + "/"}, module.programs...)...)
+		command.Dir = filepath.Join(root, module.folder)
+		if output, err := command.CombinedOutput(); err != nil {
+			return Binaries{}, fmt.Errorf("building with the tag faultpoint: %w\n%s", err, output)
+		}
+	}
+	built := Binaries{
+		Railhead: filepath.Join(dir, "railhead"), Bank: filepath.Join(dir, "railsim"), Caller: filepath.Join(dir, "testbed"), root: root,
+	}
+	built.Digest, err = digestOf(built.Railhead, built.Bank, built.Caller)
+	return built, err
+}

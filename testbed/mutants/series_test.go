@@ -1,0 +1,126 @@
+package mutants
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/railhead-pay/railhead/internal/test/pgserver"
+)
+
+// catchable is noticed by a test of payment; harmless by nothing.
+var (
+	catchable = Mutant{
+		Name: "catchable", Guard: "g", Catcher: Catcher{Package: "./payment", Test: "TestWordLists"},
+		Edits: []Edit{{File: "payment/doc.go", Old: "\npackage payment\n", New: "\npackage payment\n\nfunc init() { panic(\"no guard\") }\n"}},
+	}
+	harmless = Mutant{
+		Name: "harmless", Guard: "g", Catcher: Catcher{Package: "./payment", Test: "TestWordLists|TestOneOfThem"},
+		Edits: []Edit{{File: "payment/currency.go", Old: "package payment\n", New: "package payment\n\n// Nothing is gone.\n"}},
+	}
+)
+
+// TestSeries goes on where it was broken off: what was caught in this very tree is
+// not tried again, what was missed is.
+func TestSeries(t *testing.T) {
+	dir := t.TempDir()
+	run := func(want string, lines ...string) {
+		t.Helper()
+		evidence, err := OpenEvidence(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer evidence.Close()
+		var said strings.Builder
+		total, err := Series{Root: root, Mutants: []Mutant{catchable, harmless}, Lanes: 1, Evidence: evidence, Out: &said}.Run(t.Context())
+		if err != nil || total.String() != want {
+			t.Errorf("%v, %v; want %s\n%s", total, err, want, said.String())
+		}
+		for _, line := range lines {
+			if !strings.Contains(said.String(), line) {
+				t.Errorf("it does not say %q:\n%s", line, said.String())
+			}
+		}
+	}
+	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "panic: no guard", "[2/2] MISSED harmless: "+ErrMissed.Error())
+	run("mutants=2 caught=1 missed=1", "[1/2] caught catchable", "(in this tree, at ", "[2/2] MISSED harmless")
+}
+
+// TestLanes have a server each; one server of the caller's is not shared.
+func TestLanes(t *testing.T) {
+	t.Setenv(pgserver.EnvURL, "postgres://nowhere/postgres")
+	s := Series{Root: root, Mutants: []Mutant{catchable, harmless}, Lanes: 2, Out: &strings.Builder{}}
+	if _, err := s.Run(t.Context()); !errors.Is(err, errOneServer) {
+		t.Errorf("two lanes on one server: %v", err)
+	}
+	t.Setenv(pgserver.EnvURL, "")
+	// Not the test's own: a server may run as another account, which has to enter it.
+	var err error
+	if s.TempRoot, err = os.MkdirTemp("", "lanes-"); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(s.TempRoot)
+	if err := os.Chmod(s.TempRoot, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	total, err := s.Run(t.Context())
+	if err != nil || total.String() != "mutants=2 caught=1 missed=1" {
+		t.Errorf("%v, %v", total, err)
+	}
+	if left, err := os.ReadDir(s.TempRoot); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestDigestOfATree changes with what a catcher can see, and with nothing else.
+func TestDigestOfATree(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	digest := func(file, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := digestOf(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	first := digest("ledger/sql/claim.sql", "SELECT 1")
+	for file, changes := range map[string]bool{
+		"ledger/sql/claim.sql": true, "docs/page.md": false, List: false, "build/bin/x": false, ".git/HEAD": false,
+	} {
+		if now := digest(file, "other"); (now != first) != changes {
+			t.Errorf("a change of %s: %s after %s", file, now, first)
+		}
+		first = digest(file, "again")
+	}
+	one, other := catchable, catchable
+	other.Edits = harmless.Edits
+	if keyOf(first, one) == keyOf(first, other) || keyOf(first, one) == keyOf("", one) {
+		t.Error("mutants of other trees or with other edits share a key")
+	}
+}
+
+// TestByCatcher: the mutants of a catcher stay together, faults come first, and Go before SQL.
+func TestByCatcher(t *testing.T) {
+	t.Parallel()
+	a, b := Catcher{Package: "./a", Test: "T"}, Catcher{Package: "./b", Test: "T"}
+	ofGo, ofSQL := []Edit{{File: "ledger/x.go"}}, []Edit{{File: "ledger/sql/x.sql"}}
+	var names []string
+	for _, job := range byCatcher([]Mutant{
+		{Name: "1", Catcher: b, Edits: ofGo}, {Name: "2", Catcher: a, Edits: ofSQL}, {Name: "3", Catcher: Catcher{Fault: "f"}, Edits: ofGo},
+		{Name: "4", Catcher: b, Edits: ofGo}, {Name: "5", Catcher: Catcher{Fault: "g", Seeds: 3}, Edits: ofGo}, {Name: "6", Catcher: a, Edits: ofGo},
+	}) {
+		for _, m := range job {
+			names = append(names, m.Name)
+		}
+	}
+	if got := strings.Join(names, " "); got != "5 3 6 2 1 4" {
+		t.Errorf("in the order %s", got)
+	}
+}
