@@ -12,9 +12,9 @@ var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
-		"internal/test/guarded", "internal/test/pgserver", "testbed/jsonlines", "bench/figures", "bench/slowflush",
+		"internal/test/await", "internal/test/guarded", "testbed/jsonlines", "bench/figures", "bench/slowflush",
 	},
-	{"outbox"}, // what services and the store say to each other
+	{"outbox", "internal/test/child", "internal/test/pgserver"}, // what services and the store say to each other; processes
 	{ // what needs the vocabulary
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
 		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun", "internal/test/twin", "bench/server",

@@ -23,6 +23,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/localrun"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
@@ -200,27 +201,16 @@ func (i *installation) faults(rules ...string) {
 // await waits until a query as an administrator says true.
 func (i *installation) await(what, sql string, args ...any) {
 	i.t.Helper()
-	ctx, cancel := context.WithTimeout(i.t.Context(), 2*time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, i.logins["admin"])
+	conn, err := pgx.Connect(i.t.Context(), i.logins["admin"])
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for there := false; ; {
-		if err := conn.QueryRow(ctx, sql, args...).Scan(&there); err != nil {
-			i.t.Fatalf("%s: %v", what, err)
-		}
-		if there {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			i.t.Fatalf("%s: it did not come to that", what)
-		}
+	defer conn.Close(context.WithoutCancel(i.t.Context()))
+	if err := await.Until(i.t.Context(), 2*time.Minute, what, func() (there bool, err error) {
+		err = conn.QueryRow(i.t.Context(), sql, args...).Scan(&there)
+		return there, err
+	}); err != nil {
+		i.t.Fatal(err)
 	}
 }
 

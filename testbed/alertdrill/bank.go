@@ -12,12 +12,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
 // bank is a simulated bank as a process of its own.
 type bank struct {
-	*process
+	*child.Process
 	url string
 }
 
@@ -39,12 +40,12 @@ func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
 		args = append(args, "--mode", string(railsim.Provisional), "--settle-delay", "100ms",
 			"--callback-url", "http://"+w.calls+"/callbacks/"+r.Name, "--callback-secret-file", secret)
 	}
-	p, err := startProcess(w.dir, name, filepath.Join(w.binaries, "railsim"), nil, args...)
+	p, err := w.startProcess(name, filepath.Join(w.binaries, "railsim"), nil, args...)
 	if err != nil {
 		return nil, err
 	}
-	addr, err := p.awaitFile(ctx, addrFile)
-	return &bank{process: p, url: "http://" + addr}, err
+	addr, err := p.AwaitFile(ctx, addrFile)
+	return &bank{Process: p, url: "http://" + addr}, err
 }
 
 // spoil puts faults in force, each for every payment; none heals the bank.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -62,7 +63,7 @@ func componentFaults() []fault {
 				if err != nil {
 					return nil, err
 				}
-				err = await(ctx, 20*time.Second, "the claim", func() (bool, error) {
+				err = await.Until(ctx, 20*time.Second, "the claim", func() (bool, error) {
 					var n int
 					err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_attempts a
 					  WHERE a.rail_type = 'swift' AND a.state = 'DISPATCHING' AND a.claimed_at > now() - interval '10 seconds'`).Scan(&n)

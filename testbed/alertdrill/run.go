@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/railhead-pay/railhead/alerts"
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/promrun"
 )
 
@@ -150,7 +152,7 @@ func (w *world) startPrometheus(ctx context.Context, programs promrun.Programs) 
 		return err
 	}
 	// What asks for a window needs more than one sample of everybody.
-	return await(ctx, startedWithin, "every component to be scraped", func() (bool, error) {
+	return await.Until(ctx, child.StartWithin, "every component to be scraped", func() (bool, error) {
 		n, err := w.prom.Count(ctx, `count_over_time(up[10s]) >= 3`)
 		return n >= len(w.targets), err
 	})
@@ -164,7 +166,7 @@ const quietFor = 2 * time.Second
 func settle(ctx context.Context, watch *watcher, within time.Duration) error {
 	var left []string
 	since := time.Now()
-	err := await(ctx, within, "every alert to resolve", func() (bool, error) {
+	err := await.Until(ctx, within, "every alert to resolve", func() (bool, error) {
 		quiet := false
 		quiet, left = watch.quiet()
 		if !quiet {
@@ -219,7 +221,7 @@ func (o Options) runFault(ctx context.Context, w *world, watch *watcher, f fault
 func (o Options) awaitFiring(ctx context.Context, watch *watcher, f fault, fail func(string, ...any)) int {
 	fired := 0
 	for _, key := range f.wants {
-		err := await(ctx, fireWithin, key+" to fire", func() (bool, error) {
+		err := await.Until(ctx, fireWithin, key+" to fire", func() (bool, error) {
 			return watch.firing(key), nil
 		})
 		if err != nil {

@@ -14,12 +14,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"text/template"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/promrun"
@@ -43,7 +43,7 @@ type world struct {
 	admin    *pgxpool.Pool
 	ingest   *pgxpool.Pool
 	banks    map[string]*bank
-	services map[string]*process
+	services map[string]*child.Process
 	targets  map[string]promrun.Target // their metrics
 	calls    string                    // where callbacks are taken
 	enqueued int
@@ -88,7 +88,7 @@ var railsTemplate string
 func newWorld(ctx context.Context, root, binaries string, programs promrun.Programs) (_ *world, err error) {
 	w := &world{
 		root: root, binaries: binaries, programs: programs,
-		banks: make(map[string]*bank), services: make(map[string]*process), targets: make(map[string]promrun.Target),
+		banks: make(map[string]*bank), services: make(map[string]*child.Process), targets: make(map[string]promrun.Target),
 	}
 	defer func() {
 		if err != nil {
@@ -117,7 +117,7 @@ func newWorld(ctx context.Context, root, binaries string, programs promrun.Progr
 	if w.ingest, err = pgxpool.New(ctx, w.url("ingest")); err != nil {
 		return nil, err
 	}
-	if w.calls, err = promrun.FreeAddr(); err != nil {
+	if w.calls, err = child.FreeAddr(); err != nil {
 		return nil, err
 	}
 	if err = w.startRails(ctx); err != nil {
@@ -191,16 +191,16 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
 		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
 	}, more...)
-	p, err := startProcess(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind)
+	p, err := w.startProcess(name, filepath.Join(w.binaries, "railhead"), env, kind)
 	if err != nil {
 		return err
 	}
 	w.services[name] = p
-	addr, err := p.awaitFile(ctx, addrFile)
+	addr, err := p.AwaitFile(ctx, addrFile)
 	if err != nil {
 		return err
 	}
-	if err := p.awaitReady(ctx, addr); err != nil {
+	if err := p.AwaitReady(ctx, addr); err != nil {
 		return err
 	}
 	w.targets[name] = promrun.Target{Addr: addr, Cell: of}
@@ -227,16 +227,32 @@ func (w *world) retarget() error {
 	return w.prom.SetTargets(w.targets)
 }
 
+// startProcess starts a program with its output in a log of its name.
+func (w *world) startProcess(name, binary string, env []string, args ...string) (*child.Process, error) {
+	return child.Command{
+		Name: name, Binary: binary, Args: args, Env: append(child.Clean(os.Environ()), env...), Dir: w.dir, Log: filepath.Join(w.dir, name+".log"),
+	}.Start()
+}
+
+// stopWithin bounds how long a process may take to end.
+const stopWithin = 30 * time.Second
+
 // stop ends a component in order; kill does not let it say a word.
-func (w *world) stop(kind string) error { return w.services[kind].end(syscall.SIGTERM) }
-func (w *world) kill(kind string) error { return w.services[kind].end(syscall.SIGKILL) }
+func (w *world) stop(kind string) error { return w.services[kind].Stop(stopWithin) }
+
+func (w *world) kill(kind string) error {
+	if p := w.services[kind]; p.Alive() {
+		return p.Kill()
+	}
+	return nil
+}
 
 // shell runs a command as on-call would, and returns what it prints to standard output.
 func (w *world) shell(ctx context.Context, env []string, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command)
-	c.Env = append(clean(os.Environ()),
+	c.Env = append(child.Clean(os.Environ()),
 		"PATH="+w.binaries+":"+w.programs.Dir()+":"+os.Getenv("PATH"), "NO_COLOR=1", "RAILHEAD_CELL="+cell,
 		"RAILHEAD_READER_URL="+w.url("readonly"), "RAILHEAD_OPERATOR_URL="+w.url("operator"),
 		"RAILHEAD_ADMIN_URL="+w.server.URL(install.Database, ""), "PGCONNECT_TIMEOUT=10")
@@ -261,7 +277,7 @@ func (w *world) close() error {
 		all = append(all, w.kill(name))
 	}
 	for _, each := range w.banks {
-		all = append(all, each.end(syscall.SIGTERM))
+		all = append(all, each.Stop(stopWithin))
 	}
 	if w.prom != nil {
 		all = append(all, w.prom.Stop())

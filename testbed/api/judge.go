@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -36,18 +36,19 @@ func judge(ctx context.Context, w *world, c *callers) (Count, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	open := -1
-	err = await(ctx, "all payments are at their end", func() bool {
+	err = await.Until(ctx, w.Bound, "all payments to be at their end", func() (bool, error) {
 		err := conn.QueryRow(ctx, `SELECT count(*) FROM railhead.supervisor_outbox_status WHERE state IS DISTINCT FROM 'DISPATCHED'`).Scan(&open)
-		return err == nil && open == 0
+		return err == nil && open == 0, nil
 	})
 	if err != nil {
 		return made, fmt.Errorf("%w (%d are open)", err, open)
 	}
 	// What a killed relayer has sent may still arrive: the bank ends after it has answered.
-	for _, s := range w.all {
-		s.end(syscall.SIGTERM)
+	for _, s := range append(w.all, w.bank) {
+		if err := s.stop(); err != nil {
+			return made, err
+		}
 	}
-	w.bank.end(syscall.SIGTERM)
 	return made, made.compare(ctx, conn, w, c)
 }
 

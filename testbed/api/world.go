@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
@@ -41,13 +39,8 @@ type world struct {
 
 // service is a process that is started again at the same address when it was killed.
 type service struct {
-	name string
-	args []string
-	env  []string
-	dir  string
-
-	cmd    *exec.Cmd
-	ended  chan struct{}
+	child.Command
+	*child.Process
 	health string // file of its health address
 }
 
@@ -83,13 +76,11 @@ func (w *world) url(login string) string { return w.server.URL(install.Database,
 
 func (w *world) startBank(ctx context.Context) error {
 	addrFile := filepath.Join(w.Evidence, "bank.addr")
-	w.bank = &service{name: "bank", dir: w.Evidence, args: []string{
-		filepath.Join(w.Binaries, "railsim"), "--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", w.ledger(), "--draw", "arrival",
-	}}
+	w.bank = w.program("bank", "railsim", nil, "--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", w.ledger(), "--draw", "arrival")
 	if err := w.bank.start(); err != nil {
 		return err
 	}
-	addr, err := awaitFile(ctx, addrFile)
+	addr, err := w.bank.AwaitFile(ctx, addrFile)
 	if err != nil {
 		return err
 	}
@@ -98,7 +89,7 @@ func (w *world) startBank(ctx context.Context) error {
 		return err
 	}
 	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", rails, "--reason", "a run of make api")
-	apply.Env = append(clean(), "RAILHEAD_OPERATOR_URL="+w.url("railhead_operator_login"))
+	apply.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url("railhead_operator_login"))
 	if output, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("railhead rail apply: %w\n%s", err, output)
 	}
@@ -107,14 +98,12 @@ func (w *world) startBank(ctx context.Context) error {
 
 func (w *world) ledger() string { return filepath.Join(w.Evidence, "bank-ledger.jsonl") }
 
-func clean() []string {
-	var kept []string
-	for _, each := range os.Environ() {
-		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") && !strings.HasPrefix(each, "PG") {
-			kept = append(kept, each)
-		}
-	}
-	return kept
+// program is one of the installation's, with its output in a log of its name.
+func (w *world) program(name, binary string, env []string, args ...string) *service {
+	return &service{Command: child.Command{
+		Name: name, Binary: filepath.Join(w.Binaries, binary), Args: args, Env: append(child.Clean(os.Environ()), env...), Dir: w.Evidence,
+		Log: filepath.Join(w.Evidence, name+".log"),
+	}}
 }
 
 func (w *world) startServices(ctx context.Context) error {
@@ -122,26 +111,26 @@ func (w *world) startServices(ctx context.Context) error {
 		{"api-1", "api", "RAILHEAD_API_URL", "railhead_api_login"}, {"api-2", "api", "RAILHEAD_API_URL", "railhead_api_login"},
 		{"relayer", "relayer", "RAILHEAD_RELAYER_URL", "railhead_relayer_login"}, {"reaper", "reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login"},
 	} {
-		s := &service{
-			name: each.name, dir: w.Evidence, args: []string{filepath.Join(w.Binaries, "railhead"), each.kind}, health: filepath.Join(w.Evidence, each.name+".health"),
-		}
-		s.env = []string{
+		health := filepath.Join(w.Evidence, each.name+".health")
+		env := []string{
 			each.variable + "=" + w.url(each.login), "RAILHEAD_RAILS_FILE=" + filepath.Join(w.Evidence, "rails.yaml"), "RAILHEAD_LOG_FORMAT=json",
-			"RAILHEAD_HTTP_ADDR_FILE=" + s.health, "RAILHEAD_STATE_DIR=" + filepath.Join(w.Evidence, "state-"+each.name),
+			"RAILHEAD_HTTP_ADDR_FILE=" + health, "RAILHEAD_STATE_DIR=" + filepath.Join(w.Evidence, "state-"+each.name),
 			"RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s", "RAILHEAD_POLL=200ms", "RAILHEAD_STORE_TIMEOUT=5s",
 		}
 		if each.kind == "api" {
-			free, err := freeAddr()
+			free, err := child.FreeAddr()
 			if err != nil {
 				return err
 			}
-			s.env = append(s.env, "RAILHEAD_API_ADDR="+free)
+			env = append(env, "RAILHEAD_API_ADDR="+free)
 			wire, err := newWire(free)
 			if err != nil {
 				return err
 			}
 			w.wires = append(w.wires, wire)
 		}
+		s := w.program(each.name, "railhead", env, each.kind)
+		s.health = health
 		w.all = append(w.all, s)
 		if err := s.start(); err != nil {
 			return err
@@ -153,90 +142,31 @@ func (w *world) startServices(ctx context.Context) error {
 	return nil
 }
 
-func freeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
-}
-
-func (s *service) start() error {
-	log, err := os.OpenFile(filepath.Join(s.dir, s.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+func (s *service) start() (err error) {
 	if s.health != "" {
 		if err := os.Remove(s.health); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	cmd := exec.Command(s.args[0], s.args[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = append(clean(), s.env...), s.dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", s.name, err)
-	}
-	s.cmd, s.ended = cmd, make(chan struct{})
-	go func(ended chan struct{}) {
-		cmd.Wait() //nolint:errcheck // how it ends is known: it is killed or stopped
-		close(ended)
-	}(s.ended)
-	return nil
+	s.Process, err = s.Command.Start()
+	return err
 }
 
-// end ends the process by a signal, and waits.
-func (s *service) end(sig syscall.Signal) {
-	if s == nil || s.cmd == nil {
-		return
+// stop ends the process in order, unless it was never started or has ended.
+func (s *service) stop() error {
+	if s == nil || s.Process == nil {
+		return nil
 	}
-	s.cmd.Process.Signal(sig) //nolint:errcheck // it may have ended
-	select {
-	case <-s.ended:
-	case <-time.After(30 * time.Second):
-		s.cmd.Process.Kill() //nolint:errcheck // as above
-		<-s.ended
-	}
+	return s.Stop(30 * time.Second)
 }
 
 // awaitReady waits until the process says that it can work.
 func (s *service) awaitReady(ctx context.Context) error {
-	addr, err := awaitFile(ctx, s.health)
+	addr, err := s.AwaitFile(ctx, s.health)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.name, err)
+		return err
 	}
-	return await(ctx, s.name+" is ready", func() bool {
-		answer, err := http.Get("http://" + addr + "/readyz")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
-}
-
-func awaitFile(ctx context.Context, path string) (text string, err error) {
-	err = await(ctx, path+" is written", func() bool {
-		read, err := os.ReadFile(path)
-		text = strings.TrimSpace(string(read))
-		return err == nil && text != ""
-	})
-	return text, err
-}
-
-func await(ctx context.Context, what string, done func() bool) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
-		case <-tick.C:
-		}
-	}
-	return nil
+	return s.AwaitReady(ctx, addr)
 }
 
 // faultsDuring breaks one thing after another until the work is done, and heals all.
@@ -268,10 +198,10 @@ func (w *world) fault(ctx context.Context) error {
 	switch drawn := w.draws.IntN(10); {
 	case drawn < 4:
 		w.made.killedAPI++
-		return w.restart(ctx, w.all[w.draws.IntN(2)])
+		return w.restart(w.all[w.draws.IntN(2)])
 	case drawn < 6:
 		w.made.killedRelayer++
-		return w.restart(ctx, w.all[2])
+		return w.restart(w.all[2])
 	case drawn < 7:
 		w.made.killedDatabase++
 		exited := w.server.Exited()
@@ -288,25 +218,27 @@ func (w *world) fault(ctx context.Context) error {
 }
 
 // restart kills a service and starts it again. That it is ready is not waited for.
-func (w *world) restart(_ context.Context, s *service) error {
-	s.end(syscall.SIGKILL)
+func (w *world) restart(s *service) error {
+	if err := s.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
 	return s.start()
 }
 
 // end stops everything.
 func (w *world) end(ctx context.Context) error {
-	for _, s := range w.all {
-		s.end(syscall.SIGTERM)
+	var all []error
+	for _, s := range append(w.all, w.bank) {
+		all = append(all, s.stop())
 	}
-	w.bank.end(syscall.SIGTERM)
 	for _, each := range w.wires {
 		each.listener.Close()
 		each.cut()
 	}
-	if w.server == nil {
-		return nil
+	if w.server != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		all = append(all, w.server.Stop(last))
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	return w.server.Stop(last)
+	return errors.Join(all...)
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/ledger"
@@ -203,9 +205,13 @@ func (w *world) openTerminals(bin string) {
 			w.t.Fatal(err)
 		}
 	}
+	free, err := child.FreeAddr()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	operator := []string{
 		path, "HOME=" + w.dir, "RAILHEAD_RAILS_FILE=" + w.rails(), "RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state"),
-		"RAILHEAD_HTTP_ADDR=" + freeAddr(w.t), "RAIL=" + bare, "STATEMENT=" + w.statement, "DRILL=" + name,
+		"RAILHEAD_HTTP_ADDR=" + free, "RAIL=" + bare, "STATEMENT=" + w.statement, "DRILL=" + name,
 		"RAILHEAD_POLL=100ms", "RAILHEAD_HEARTBEAT_EVERY=300ms", "RAILHEAD_REFRESH_EVERY=300ms",
 		"RAILHEAD_REAP_EVERY=500ms", "RAILHEAD_REAP_GRACE=1s",
 	}
@@ -248,17 +254,6 @@ func (w *world) readable() string {
 		w.t.Fatal(err)
 	}
 	return dir
-}
-
-// freeAddr is an address that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // enqueue is a caller's call, or its repetition.
@@ -326,18 +321,11 @@ func (w *world) state(id string) string {
 // await polls until a statement says what it has to.
 func (w *world) await(want, sql string, args ...any) {
 	w.t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		got := w.query(sql, args...)
-		if got == want {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.t.Fatalf("%s %v is %q, want %q", sql, args, got, want)
-		}
+	got := ""
+	if err := await.Until(w.t.Context(), time.Minute, want, func() (bool, error) {
+		got = w.query(sql, args...)
+		return got == want, nil
+	}); err != nil {
+		w.t.Fatalf("%s %v is %q: %v", sql, args, got, err)
 	}
 }

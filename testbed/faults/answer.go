@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -86,10 +87,10 @@ func (w *World) underFault(ctx context.Context) error {
 		return err
 	}
 	// Recovery under the fault is part of it; what takes longer is healed.
-	if err := await(ctx, 6*time.Second, "the traffic", func() (bool, error) {
+	if err := await.Until(ctx, 6*time.Second, "the traffic", func() (bool, error) {
 		pending, claims, err := w.waiting(ctx)
 		return pending == 0 && claims == 0, err
-	}); err != nil && !errors.Is(err, errNotInTime) {
+	}); err != nil && !errors.Is(err, await.ErrNotInTime) {
 		return err
 	}
 	if err := w.countSpoiled(ctx); err != nil {

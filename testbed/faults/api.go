@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/httpclient"
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
@@ -106,12 +107,12 @@ func (w *World) underCalls(ctx context.Context, round func() error) error {
 		}
 		w.Injected++
 		enough := before + 1 + w.draws.IntN(w.Options.Wave/2)
-		err := await(ctx, reachWithin, "calls over HTTP", func() (bool, error) {
+		err := await.Until(ctx, reachWithin, "calls over HTTP", func() (bool, error) {
 			var now int
 			err := w.admin.QueryRow(ctx, count).Scan(&now)
 			return now >= enough, err
 		})
-		if errors.Is(err, errNotInTime) {
+		if errors.Is(err, await.ErrNotInTime) {
 			continue
 		}
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // backup is a base copy with the WAL that was archived since, from which a
@@ -63,7 +65,7 @@ func (b *backup) lose(ctx context.Context, w *World) error {
 	if err := w.admin.QueryRow(ctx, `SELECT pg_walfile_name(pg_switch_wal())`).Scan(&last); err != nil {
 		return err
 	}
-	if err := await(ctx, startedWithin, "the WAL to be archived", func() (bool, error) {
+	if err := await.Until(ctx, startedWithin, "the WAL to be archived", func() (bool, error) {
 		_, err := os.Stat(filepath.Join(b.wal, last))
 		if errors.Is(err, os.ErrNotExist) {
 			return false, nil
@@ -94,7 +96,7 @@ func (b *backup) raise(ctx context.Context, w *World) error {
 	if err := w.restart(ctx); err != nil {
 		return err
 	}
-	return await(ctx, startedWithin, "the restore to end", func() (bool, error) {
+	return await.Until(ctx, startedWithin, "the restore to end", func() (bool, error) {
 		var recovering bool
 		err := w.admin.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&recovering)
 		return !recovering, err

@@ -36,7 +36,7 @@ func startBank(ctx context.Context, dir, name, binary string, seed uint64, more 
 	if bank.Process, err = startProcess(dir, name, binary, nil, args...); err != nil {
 		return nil, err
 	}
-	addr, err := bank.awaitFile(ctx, addrFile)
+	addr, err := bank.AwaitFile(ctx, addrFile)
 	bank.URL = "http://" + addr
 	return bank, err
 }

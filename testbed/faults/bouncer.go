@@ -16,7 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/internal/test/guarded"
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
 // envBouncer names the program, where it is neither in the path nor unpacked by
@@ -47,8 +48,7 @@ func findBouncer() (program, libraries string, err error) {
 type bouncer struct {
 	program, libraries, dir string
 	account                 *syscall.Credential // it refuses to run as root
-	cmd                     *exec.Cmd
-	exited                  <-chan error
+	process                 *child.Process
 }
 
 const bouncerPort = 6432
@@ -112,16 +112,15 @@ func (b *bouncer) url(database, login string) string {
 }
 
 func (b *bouncer) start(ctx context.Context, database string) error {
-	b.cmd = exec.Command(b.program, filepath.Join(b.dir, "bouncer.ini"))
-	b.cmd.Env = append(clean(os.Environ()), "LD_LIBRARY_PATH="+b.libraries)
-	b.cmd.Dir = "/"
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: b.account}
 	var err error
-	if b.exited, err = guarded.Start(b.cmd, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("starting PgBouncer: %w", err)
+	if b.process, err = (child.Command{
+		Name: "PgBouncer", Binary: b.program, Args: []string{filepath.Join(b.dir, "bouncer.ini")}, Dir: "/", Log: os.DevNull, As: b.account,
+		Env: append(child.Clean(os.Environ()), "LD_LIBRARY_PATH="+b.libraries),
+	}).Start(); err != nil {
+		return err
 	}
 	var last error
-	err = await(ctx, startedWithin, "PgBouncer to answer", func() (bool, error) {
+	err = await.Until(ctx, startedWithin, "PgBouncer to answer", func() (bool, error) {
 		var conn *pgx.Conn
 		if conn, last = pgx.Connect(ctx, b.url(database, loginReadonly)); last != nil {
 			return false, nil
@@ -137,10 +136,9 @@ func (b *bouncer) start(ctx context.Context, database string) error {
 
 // kill ends it with every connection that goes through it.
 func (b *bouncer) kill() {
-	if b.cmd != nil {
-		_ = b.cmd.Process.Kill() // it may have ended
-		<-b.exited
-		b.cmd = nil
+	if b.process != nil {
+		_ = b.process.Kill() // it may have ended
+		b.process = nil
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/payment"
@@ -104,7 +105,7 @@ func (w *World) first(ctx context.Context, journal *Journal, one order) error {
 	if err := acknowledged(journal, one, receipt, ""); err != nil {
 		return err
 	}
-	return await(ctx, 15*time.Second, "the first one to be dispatched", func() (bool, error) {
+	return await.Until(ctx, 15*time.Second, "the first one to be dispatched", func() (bool, error) {
 		var state string
 		err := w.admin.QueryRow(ctx, `SELECT `+cell+`.payment_outbox_state($1::uuid)`, receipt.OutboxID.String()).Scan(&state)
 		return !slices.Contains([]string{"PENDING", string(payment.Unknown), string(payment.Accepted), string(payment.Dispatching)}, state), err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // commitFaults cut the network between a commit and its answer. Lost after: the
@@ -66,7 +67,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 			}
 		}
 		hold, err := w.Director.Await(ctx, reach, reachWithin)
-		if errors.Is(err, errNotInTime) {
+		if errors.Is(err, await.ErrNotInTime) {
 			continue
 		}
 		if err != nil {
@@ -77,7 +78,7 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 			if _, err := w.Traffic(w.Options.Wave); err != nil {
 				return err
 			}
-			if err := await(ctx, w.Options.HealWithin, "something to claim", func() (due bool, err error) {
+			if err := await.Until(ctx, w.Options.HealWithin, "something to claim", func() (due bool, err error) {
 				err = w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_pending)`).Scan(&due)
 				return due, err
 			}); err != nil {
@@ -122,13 +123,13 @@ func loseCommit(ctx context.Context, w *World, point faultpoint.Point, direction
 // claimShows looks for a worker's claim after a time: one that arrived is committed,
 // though its worker was not told, and one that did not never shows.
 func (w *World) claimShows(ctx context.Context, worker string, after time.Time, arrives bool) (bool, error) {
-	err := await(ctx, time.Second, "the claim to show", func() (bool, error) {
+	err := await.Until(ctx, time.Second, "the claim to show", func() (bool, error) {
 		var claimed bool
 		err := w.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE worker_id = $1 AND claimed_at > $2)`,
 			worker, after).Scan(&claimed)
 		return claimed, err
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		return !arrives, nil
 	}
 	return err == nil && arrives, err
@@ -137,13 +138,13 @@ func (w *World) claimShows(ctx context.Context, worker string, after time.Time, 
 // commitsOpen looks at the relayer's transaction from the server's side: a commit
 // that arrived has ended it, one that did not leaves it open.
 func (w *World) commitsOpen(ctx context.Context, arrives bool) (bool, error) {
-	err := await(ctx, 3*time.Second, "the transaction to show", func() (bool, error) {
+	err := await.Until(ctx, 3*time.Second, "the transaction to show", func() (bool, error) {
 		var open int
 		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
 		  WHERE datname = current_database() AND application_name = 'railhead-relayer' AND state = 'idle in transaction'`).Scan(&open)
 		return (open == 0) == arrives, err
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		return false, nil
 	}
 	return err == nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // Director hears from the processes which points they reach, and holds those
@@ -132,7 +133,7 @@ func (d *Director) Await(ctx context.Context, reach <-chan *Hold, within time.Du
 	case hold := <-reach:
 		return hold, nil
 	case <-timer.C:
-		return nil, fmt.Errorf("%w: no process reached the point within %s", errNotInTime, within)
+		return nil, fmt.Errorf("%w: no process reached the point within %s", await.ErrNotInTime, within)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // Events is a run in which an endpoint that loses a share of its answers is told of
@@ -60,7 +62,7 @@ const eventsRest = 10 * time.Minute
 // Run makes the run on a lane of its own.
 func (e Events) Run(ctx context.Context, built Binaries, out io.Writer) (report EventsReport, err error) {
 	within := e.Lasting + e.Open + eventsRest
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", errNotInTime, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
 	defer cancel()
 	lane, err := NewLane(ctx, built)
 	if err != nil {
@@ -245,7 +247,7 @@ func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
 		return err
 	}
 	noted := len(l.sink.noted())
-	if err := await(ctx, time.Minute, "events that will be forgotten", func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
+	if err := await.Until(ctx, time.Minute, "events that will be forgotten", func() (bool, error) { return len(l.sink.noted()) > noted+10, nil }); err != nil {
 		return err
 	}
 	l.sink.close(true) // nothing is told after the copy

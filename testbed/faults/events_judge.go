@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -73,7 +74,7 @@ func (l *listener) caughtUp(ctx context.Context, w *World) error {
 		return err
 	}
 	missing, asked := 0, time.Now()
-	err = await(ctx, 5*time.Minute, "every event to be delivered", func() (bool, error) {
+	err = await.Until(ctx, 5*time.Minute, "every event to be delivered", func() (bool, error) {
 		// What failed several times waits for longer than a run lasts.
 		if time.Since(asked) > 10*time.Second {
 			asked = time.Now()
@@ -93,7 +94,7 @@ func (l *listener) caughtUp(ctx context.Context, w *World) error {
 		}
 		return missing == 0, nil
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		w.Broken("%d events are not delivered: %v", missing, err)
 		return nil
 	}
@@ -110,7 +111,7 @@ func (l *listener) judge(ctx context.Context, w *World) error {
 			if err := p.Stop(30 * time.Second); err != nil {
 				w.Broken("%v", err)
 			}
-		} else if err := p.died(); err != nil {
+		} else if err := p.Died(); err != nil {
 			w.Broken("%v", err)
 		}
 	}

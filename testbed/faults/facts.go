@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -167,7 +168,7 @@ func (w *World) Facts(ctx context.Context) (Facts, error) {
 func collect[T any](ctx context.Context, w *World, sql string) ([]T, error) {
 	var all []T
 	var last error
-	err := await(ctx, w.Options.HealWithin, "the database to be read", func() (bool, error) {
+	err := await.Until(ctx, w.Options.HealWithin, "the database to be read", func() (bool, error) {
 		rows, err := w.admin.Query(ctx, sql)
 		if err == nil {
 			all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])

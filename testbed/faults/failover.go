@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // failoverFaults lose the primary and promote its streaming standby.
@@ -115,7 +117,7 @@ func failoverAsync(ctx context.Context, w *World) error {
 
 // backlog waits until so many wait that the next turns have something to claim.
 func (w *World) backlog(ctx context.Context, n int) error {
-	return await(ctx, startedWithin, "payments to wait", func() (bool, error) {
+	return await.Until(ctx, startedWithin, "payments to wait", func() (bool, error) {
 		var waiting int
 		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending`).Scan(&waiting)
 		return waiting >= n, err
@@ -200,7 +202,7 @@ func readOnlyPrimary(ctx context.Context, w *World) error {
 			return err
 		}
 		begun := time.Now()
-		if err := await(ctx, 30*time.Second, "the relayer to be back", func() (bool, error) {
+		if err := await.Until(ctx, 30*time.Second, "the relayer to be back", func() (bool, error) {
 			now, err := w.beats(ctx, w.relayers[0].Name)
 			return now.After(begun), err
 		}); err != nil {
@@ -236,7 +238,7 @@ func (w *World) readOnly(ctx context.Context, on bool) error {
 	}
 	for _, table := range tables {
 		var last error
-		err := await(ctx, startedWithin, "table "+table+" to be told", func() (bool, error) {
+		err := await.Until(ctx, startedWithin, "table "+table+" to be told", func() (bool, error) {
 			last = w.Lane.exec(ctx, w.database, `SET lock_timeout = '2s'; `+fmt.Sprintf(act, table))
 			return last == nil, nil
 		})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 func failoverSync(ctx context.Context, w *World) error {
@@ -27,7 +29,7 @@ func failoverSync(ctx context.Context, w *World) error {
 	}
 	w.Injected++
 	after := before
-	err = await(ctx, startedWithin, "a caller of the wave to be told", func() (bool, error) {
+	err = await.Until(ctx, startedWithin, "a caller of the wave to be told", func() (bool, error) {
 		after, err = w.acknowledged()
 		return after > before, err
 	})
@@ -56,7 +58,7 @@ func (w *World) synchronous(ctx context.Context, how string) error {
 			return fmt.Errorf("%s: %w", sql, err)
 		}
 	}
-	return await(ctx, startedWithin, "the standby to be synchronous", func() (bool, error) {
+	return await.Until(ctx, startedWithin, "the standby to be synchronous", func() (bool, error) {
 		var sync bool
 		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(sync_state = 'sync'), false) FROM pg_stat_replication`).Scan(&sync)
 		return sync, err

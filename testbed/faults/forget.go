@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // lateStart starts the services once the server is as the fault needs it.
@@ -156,7 +158,7 @@ func (w *World) markWaiting(ctx context.Context, r rewind, n int) (p point, err 
 // from one on.
 func (w *World) awaitExecuted(ctx context.Context, first, want int) error {
 	n := 0
-	err := await(ctx, reachWithin, "the banks to execute", func() (bool, error) {
+	err := await.Until(ctx, reachWithin, "the banks to execute", func() (bool, error) {
 		executed, err := w.executed()
 		n = 0
 		for each := first; each < len(w.orders); each++ {
@@ -227,7 +229,7 @@ func (w *World) silence(ctx context.Context, alive bool) error {
 
 // passWAL writes until the server is past a position that it had before.
 func (w *World) passWAL(ctx context.Context, position string) error {
-	return await(ctx, startedWithin, "the WAL to pass what was lost", func() (bool, error) {
+	return await.Until(ctx, startedWithin, "the WAL to pass what was lost", func() (bool, error) {
 		if _, err := w.admin.Exec(ctx, `CREATE TABLE IF NOT EXISTS public.filler AS SELECT generate_series(1, 20000) AS n`); err != nil {
 			return false, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -72,7 +73,7 @@ func freezeRelayer(ctx context.Context, w *World, point faultpoint.Point, calls 
 			return err
 		}
 		first, err := w.Director.Await(ctx, reaches[0], reachWithin)
-		if errors.Is(err, errNotInTime) {
+		if errors.Is(err, await.ErrNotInTime) {
 			return nil
 		}
 		if err != nil {
@@ -163,7 +164,7 @@ func unclaimed(claims, sends []time.Time, within time.Duration) []time.Time {
 // nothing that it held is left to others either. Rows that its open transaction
 // has locked stay in pending: for those there is nothing to wait for but time.
 func (w *World) takenOver(ctx context.Context, worker string) error {
-	if err := await(ctx, 30*time.Second, worker+" to count as dead", func() (bool, error) {
+	if err := await.Until(ctx, 30*time.Second, worker+" to count as dead", func() (bool, error) {
 		var dead bool
 		err := w.admin.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+cell+`.outbox_heartbeats
 		  WHERE name = $1 AND last_tick_at > clock_timestamp() - $2::interval)
@@ -172,11 +173,11 @@ func (w *World) takenOver(ctx context.Context, worker string) error {
 	}); err != nil {
 		return err
 	}
-	err := await(ctx, 8*time.Second, "the others to carry on", func() (bool, error) {
+	err := await.Until(ctx, 8*time.Second, "the others to carry on", func() (bool, error) {
 		pending, claims, err := w.waiting(ctx)
 		return pending == 0 && claims == 0, err
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		return nil
 	}
 	return err
@@ -198,7 +199,7 @@ func freezeReaper(ctx context.Context, w *World, point faultpoint.Point) error {
 		reach := w.Director.Arm(victim.PID(), point, 0)
 		w.Injected++
 		hold, err := w.Director.Await(ctx, reach, reachWithin)
-		if errors.Is(err, errNotInTime) {
+		if errors.Is(err, await.ErrNotInTime) {
 			return nil
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -48,12 +49,12 @@ func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	err := await(ctx, 8*time.Second, "the lanes of the healthy bank", func() (bool, error) {
+	err := await.Until(ctx, 8*time.Second, "the lanes of the healthy bank", func() (bool, error) {
 		var left int
 		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type LIKE 'bare%'`).Scan(&left)
 		return left == 0, err
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		w.Broken("a bank that hangs keeps the other's instructions waiting: %v", err)
 	} else if err != nil {
 		return err

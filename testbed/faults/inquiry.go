@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -79,7 +80,7 @@ func (w *World) spoiledDedupes(ctx context.Context, rules ...railsim.Fault) erro
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	if err := await(ctx, 30*time.Second, "payments to be hit", func() (bool, error) {
+	if err := await.Until(ctx, 30*time.Second, "payments to be hit", func() (bool, error) {
 		hit, err := w.Dedupes.spoiled(ctx)
 		w.Hit = hit
 		return hit >= w.Options.Wave, err
@@ -106,7 +107,7 @@ func outlastLookup(ctx context.Context, w *World) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	if err := await(ctx, reachWithin, "first sends to be executed", func() (bool, error) {
+	if err := await.Until(ctx, reachWithin, "first sends to be executed", func() (bool, error) {
 		dedupes, err := w.Dedupes.moved()
 		if err != nil {
 			return false, err

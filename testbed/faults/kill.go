@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // reachWithin is how long a fault waits for a process to come to a point.
@@ -69,7 +70,7 @@ func killRelayer(ctx context.Context, w *World, point faultpoint.Point) error {
 // killAt kills a process once it is held at its point.
 func (w *World) killAt(ctx context.Context, victim *Process, reach <-chan *Hold) error {
 	hold, err := w.Director.Await(ctx, reach, reachWithin)
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		return nil // injected and not hit: the run says so
 	}
 	if err != nil {
@@ -84,12 +85,7 @@ func (w *World) killAt(ctx context.Context, victim *Process, reach <-chan *Hold)
 }
 
 // retire stops a process in order, to make room for one that tells of points.
-func (p *Process) retire(drain time.Duration) error {
-	if !p.Alive() {
-		return nil
-	}
-	return p.Stop(drain + 20*time.Second)
-}
+func (p *Process) retire(drain time.Duration) error { return p.Stop(drain + 20*time.Second) }
 
 // killReaper lets a relayer die with claims in flight, and then the reaper that
 // repairs them.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -37,7 +38,7 @@ func resumeMachine(ctx context.Context, w *World) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	if err := await(ctx, reachWithin, "first sends to be executed", func() (bool, error) {
+	if err := await.Until(ctx, reachWithin, "first sends to be executed", func() (bool, error) {
 		moved, err := w.Dedupes.moved()
 		return len(moved) >= w.Options.Wave, err
 	}); err != nil {
@@ -51,7 +52,7 @@ func resumeMachine(ctx context.Context, w *World) error {
 	if err := w.Dedupes.spoil(ctx); err != nil {
 		return err
 	}
-	if err := await(ctx, reachWithin, "the payment to wait for its re-send", func() (bool, error) {
+	if err := await.Until(ctx, reachWithin, "the payment to wait for its re-send", func() (bool, error) {
 		pending, claims, err := w.waiting(ctx)
 		return pending == w.Options.Wave && claims == 0, err
 	}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -76,7 +77,7 @@ const nemesisRest = 8 * time.Minute
 
 // Run makes the run on a lane of its own.
 func (n Nemesis) Run(ctx context.Context, built Binaries, out io.Writer) (report NemesisReport, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Lasting+nemesisRest, fmt.Errorf("%w: the run took longer than %s", errNotInTime, n.Lasting+nemesisRest))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Lasting+nemesisRest, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, n.Lasting+nemesisRest))
 	defer cancel()
 	lane, err := NewLane(ctx, built)
 	if err != nil {

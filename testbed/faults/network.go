@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 )
 
@@ -74,7 +75,7 @@ func (w *World) troubled(ctx context.Context, how func(*Wire) error, least, most
 		}
 		// The next round wants a relayer that is back, and so does liveness.
 		begun := time.Now()
-		if err := await(ctx, 15*time.Second, "the relayer to be back", func() (bool, error) {
+		if err := await.Until(ctx, 15*time.Second, "the relayer to be back", func() (bool, error) {
 			now, err := w.beats(ctx, relayer.Name)
 			return now.After(before) && now.After(begun), err
 		}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -35,7 +36,7 @@ func (w *World) suspended(ctx context.Context, s suspension) error {
 		return err
 	}
 	begun := time.Now()
-	err := await(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
+	err := await.Until(ctx, 30*time.Second, "the rails that de-duplicate to go on by themselves", func() (bool, error) {
 		var left int
 		err := w.admin.QueryRow(ctx, `SELECT count(*) FROM `+cell+`.payment_outbox_pending WHERE rail_type = ANY($1)`, s.goOn).Scan(&left)
 		return left == 0, err
@@ -98,7 +99,7 @@ func (w *World) person(ctx context.Context) error {
 func (w *World) resolveExecuted(ctx context.Context, outboxID string, record railsim.Record) error {
 	var failed error
 	// What waits on a rail that goes on may be out at the moment, and come back.
-	err := await(ctx, 10*time.Second, "what waits to be ended", func() (bool, error) {
+	err := await.Until(ctx, 10*time.Second, "what waits to be ended", func() (bool, error) {
 		var waits bool
 		failed = w.resolveOnce(ctx, outboxID, record)
 		if failed == nil {
@@ -108,7 +109,7 @@ func (w *World) resolveExecuted(ctx context.Context, outboxID string, record rai
 		  OR EXISTS (SELECT FROM `+cell+`.payment_outbox_claims WHERE $1::uuid = ANY (outbox_ids))`, outboxID).Scan(&waits)
 		return !waits, err
 	})
-	if errors.Is(err, errNotInTime) {
+	if errors.Is(err, await.ErrNotInTime) {
 		return failed
 	}
 	return err

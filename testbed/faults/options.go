@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -143,15 +142,4 @@ func (o Options) timeBudget() outbox.TimeBudget {
 	return outbox.TimeBudget{
 		ClaimTimeout: o.ClaimTimeout, StartWithin: o.StartWithin, RecordWithin: o.RecordWithin, Drain: o.Drain, HeartbeatStale: o.HeartbeatStale,
 	}
-}
-
-// clean drops settings of the surrounding environment that would reach a child.
-func clean(environment []string) []string {
-	kept := make([]string, 0, len(environment))
-	for _, each := range environment {
-		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") && !strings.HasPrefix(each, "PG") {
-			kept = append(kept, each)
-		}
-	}
-	return kept
 }

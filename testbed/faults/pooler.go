@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // poolerFaults put PgBouncer in transaction mode between everybody and the server.
@@ -81,7 +83,7 @@ func restartPooler(ctx context.Context, w *World, b *bouncer) error {
 
 func lostListen(ctx context.Context, w *World, _ *bouncer) error {
 	w.Injected++
-	err := await(ctx, 15*time.Second, "the relayer to find its notifier lost", func() (bool, error) {
+	err := await.Until(ctx, 15*time.Second, "the relayer to find its notifier lost", func() (bool, error) {
 		state, err := w.metric(ctx, w.relayers[0], `railhead_notifier_state\{[^}]*state="lost"[^}]*\}`)
 		return state == "1", err
 	})
@@ -107,7 +109,7 @@ func lostListen(ctx context.Context, w *World, _ *bouncer) error {
 // metric is what a process exports under a name that the pattern matches; empty
 // if there is none.
 func (w *World) metric(ctx context.Context, p *Process, pattern string) (string, error) {
-	addr, err := p.awaitFile(ctx, w.addrFile(p.Name))
+	addr, err := p.AwaitFile(ctx, w.addrFile(p.Name))
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +142,7 @@ const lineMax = 500
 // session's, or none at all.
 func noneByName(w *World, _ Facts) {
 	for _, p := range w.processes() {
-		text, err := os.ReadFile(p.log)
+		text, err := os.ReadFile(p.Log)
 		if err != nil {
 			w.Broken("%v", err)
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -120,7 +121,7 @@ func (w *World) recovers(ctx context.Context) ([]time.Duration, error) {
 	var all []time.Duration
 	for _, each := range held {
 		var at time.Time
-		err := await(ctx, w.Options.ClaimTimeout+time.Minute, "the next decision on "+each.OutboxID, func() (bool, error) {
+		err := await.Until(ctx, w.Options.ClaimTimeout+time.Minute, "the next decision on "+each.OutboxID, func() (bool, error) {
 			var decided *time.Time
 			err := w.admin.QueryRow(ctx, `SELECT min(a.created_at) FROM `+cell+`.payment_outbox_attempts a
 			  WHERE a.outbox_id = $1::uuid AND a.attempt_no > $2 AND a.state <> 'LATE_OUTCOME'`, each.OutboxID, each.No).Scan(&decided)

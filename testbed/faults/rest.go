@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -23,7 +24,7 @@ func (w *World) judgeSessions(ctx context.Context) error {
 	if deadlocks > 0 {
 		w.Broken("the server met %d deadlocks: a statement writes in another order", deadlocks)
 	}
-	err := await(ctx, lingering+10*time.Second, "transactions and locks to end", func() (bool, error) {
+	err := await.Until(ctx, lingering+10*time.Second, "transactions and locks to end", func() (bool, error) {
 		var open, blocked int
 		err := w.admin.QueryRow(ctx, `SELECT
 		  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -41,7 +42,7 @@ func (w *World) judgeSessions(ctx context.Context) error {
 // judgeSilence wants nothing left of services that have ended.
 func (w *World) judgeSilence(ctx context.Context) error {
 	var left []string
-	err := await(ctx, 10*time.Second, "sessions to end", func() (bool, error) {
+	err := await.Until(ctx, 10*time.Second, "sessions to end", func() (bool, error) {
 		err := w.admin.QueryRow(ctx, `SELECT coalesce(array_agg(application_name || ' ' || coalesce(state, '')), '{}') FROM pg_stat_activity
 		  WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'oracle'`).Scan(&left)
 		return len(left) == 0, err
@@ -183,11 +184,11 @@ func (w *World) judgeHealth(ctx context.Context) error {
 		if !p.Alive() {
 			continue
 		}
-		addr, err := p.awaitFile(ctx, w.addrFile(p.Name))
+		addr, err := p.AwaitFile(ctx, w.addrFile(p.Name))
 		if err != nil {
 			return err
 		}
-		err = await(ctx, 15*time.Second, p.Name+" to be ready after the heal", func() (bool, error) {
+		err = await.Until(ctx, 15*time.Second, p.Name+" to be ready after the heal", func() (bool, error) {
 			answer, err := client.Get("http://" + addr + "/readyz")
 			if err != nil {
 				return false, nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // Fault is one way to break an installation.
@@ -96,7 +98,7 @@ func Run(ctx context.Context, lane *Lane, fault Fault, seed uint64, out io.Write
 	}
 	fmt.Fprintf(out, "run: %s\n", o)
 	within := cmp.Or(fault.Within, runWithin)
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", errNotInTime, within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: the run took longer than %s", await.ErrNotInTime, within))
 	defer cancel()
 	return runOn(ctx, lane, fault, o)
 }

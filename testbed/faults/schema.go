@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // schemaFaults change what the rows live in while they flow.
@@ -67,7 +69,7 @@ func missPartition(ctx context.Context, w *World) error {
 	if _, err := w.StartReaper(ctx); err != nil {
 		return err
 	}
-	err := await(ctx, 15*time.Second, "the rows of DEFAULT to have a partition of their own", func() (bool, error) {
+	err := await.Until(ctx, 15*time.Second, "the rows of DEFAULT to have a partition of their own", func() (bool, error) {
 		var left, partitions int
 		err := w.admin.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+cell+`.payment_outbox_attempts_default),
 		  (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = '`+cell+`.payment_outbox_attempts'::regclass)`).Scan(&left, &partitions)
@@ -140,7 +142,7 @@ func (w *World) patiently(ctx context.Context, sql string) error {
 		return err
 	}
 	var last error
-	err = await(ctx, 20*time.Second, "a lock for "+sql, func() (bool, error) {
+	err = await.Until(ctx, 20*time.Second, "a lock for "+sql, func() (bool, error) {
 		_, last = conn.Exec(ctx, sql)
 		return last == nil, nil
 	})

@@ -129,15 +129,15 @@ func (w *World) startService(ctx context.Context, kind, name, url string, points
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.awaitFile(ctx, addrFile)
+	_, err = p.AwaitFile(ctx, addrFile)
 	return p, err
 }
 
 // awaitReady waits until a service says that it can work.
 func (w *World) awaitReady(ctx context.Context, p *Process) error {
-	addr, err := p.awaitFile(ctx, w.addrFile(p.Name))
+	addr, err := p.AwaitFile(ctx, w.addrFile(p.Name))
 	if err != nil {
 		return err
 	}
-	return p.awaitReady(ctx, "http://"+addr+"/readyz")
+	return p.AwaitReady(ctx, addr)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 )
 
@@ -60,7 +61,7 @@ func (w *World) newStandby(ctx context.Context) (*standby, error) {
 		return nil, err
 	}
 	w.ends = append(w.ends, s.server.Stop)
-	return s, await(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
+	return s, await.Until(ctx, startedWithin, "the standby to stream", func() (bool, error) { return w.streams(ctx) })
 }
 
 // copyServer stops the lane's server in order and copies it as it lies there.
@@ -128,7 +129,7 @@ func (w *World) move(ctx context.Context, data string, env ...string) error {
 
 // standbyHas waits until the standby has what the primary had written up to there.
 func (w *World) standbyHas(ctx context.Context, position string) error {
-	return await(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
+	return await.Until(ctx, startedWithin, "the standby to have what was looked at", func() (bool, error) {
 		var has bool
 		err := w.admin.QueryRow(ctx, `SELECT coalesce(bool_or(replay_lsn >= $1::pg_lsn), false)
 		  FROM pg_stat_replication WHERE application_name = 'standby'`, position).Scan(&has)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -47,18 +48,18 @@ func gracefulStop(ctx context.Context, w *World) error {
 			return err
 		}
 		hold, err := w.Director.Await(ctx, reach, reachWithin)
-		if errors.Is(err, errNotInTime) {
+		if errors.Is(err, await.ErrNotInTime) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := victim.signal(syscall.SIGTERM); err != nil {
+		if err := victim.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
 		hold.Go()
 		// A second signal would end it at once.
-		if err := victim.ends(w.Options.Drain + w.Options.RecordWithin + 10*time.Second); err != nil {
+		if err := victim.Ends(w.Options.Drain + w.Options.RecordWithin + 10*time.Second); err != nil {
 			w.Broken("%v", err)
 		}
 		w.Hit++
@@ -90,16 +91,16 @@ func secondSignal(ctx context.Context, w *World) error {
 		if _, err := w.Traffic(w.Options.Wave); err != nil {
 			return err
 		}
-		if err := await(ctx, reachWithin, "sends in flight", func() (bool, error) {
+		if err := await.Until(ctx, reachWithin, "sends in flight", func() (bool, error) {
 			_, claims, err := w.waiting(ctx)
 			return claims > 0, err
 		}); err != nil {
 			return err
 		}
-		if err := victim.signal(syscall.SIGTERM); err != nil {
+		if err := victim.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
-		if err := await(ctx, reachWithin, "the relayer to drain", func() (bool, error) {
+		if err := await.Until(ctx, reachWithin, "the relayer to drain", func() (bool, error) {
 			var draining bool
 			err := w.admin.QueryRow(ctx, `SELECT status = 'draining' FROM `+cell+`.outbox_heartbeats WHERE name = $1`, victim.Name).Scan(&draining)
 			return draining || !victim.Alive(), err
@@ -122,17 +123,17 @@ func secondSignal(ctx context.Context, w *World) error {
 // endAtOnce sends the second signal, which has to end the process whatever it
 // waits for.
 func (w *World) endAtOnce(victim *Process) error {
-	victim.told = true
+	victim.Want()
 	if !victim.Alive() {
 		return nil // it had nothing in flight: not hit
 	}
-	if err := victim.signal(syscall.SIGTERM); err != nil {
+	if err := victim.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	timer := time.NewTimer(3 * time.Second)
 	defer timer.Stop()
 	select {
-	case <-victim.over:
+	case <-victim.Over():
 		w.Hit++
 		return nil
 	case <-timer.C:

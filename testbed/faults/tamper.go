@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/proofs"
 )
@@ -59,7 +60,7 @@ func tamper(ctx context.Context, w *World) error {
 			return err
 		}
 		var id string
-		if err := await(ctx, 20*time.Second, "a payment that has ended", func() (bool, error) {
+		if err := await.Until(ctx, 20*time.Second, "a payment that has ended", func() (bool, error) {
 			err := conn.QueryRow(ctx, `SELECT outbox_id::text FROM `+cell+`.payment_outbox_attempts WHERE state = 'DISPATCHED'
 			  ORDER BY md5(outbox_id::text || $1) LIMIT 1`, fmt.Sprint(w.Options.Seed, offence.name)).Scan(&id)
 			return err == nil, nil
@@ -143,7 +144,7 @@ func (w *World) unguarded(ctx context.Context, conn *pgx.Conn, do func(pgx.Tx) e
 	  WHERE c.relnamespace = '` + cell + `'::regnamespace AND NOT tgisinternal`
 	type both struct{ Off, On string }
 	var last error
-	err := await(ctx, 30*time.Second, "the locks to turn the guards off", func() (bool, error) {
+	err := await.Until(ctx, 30*time.Second, "the locks to turn the guards off", func() (bool, error) {
 		last = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			// All of them at once or none: it is this one who gives way.
 			var tables string
@@ -216,7 +217,7 @@ func flipByte(ctx context.Context, w *World) error {
 		return err
 	}
 	var n int
-	if err := await(ctx, startedWithin, "the archive to be read", func() (bool, error) {
+	if err := await.Until(ctx, startedWithin, "the archive to be read", func() (bool, error) {
 		err = w.admin.QueryRow(ctx, allSQL).Scan(&n)
 		return err == nil || ledger.SQLState(err) != "", nil // else the connection was an old one
 	}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/await"
 )
 
 // Traffic starts a caller on a plan of n instructions and returns at once.
@@ -126,13 +127,13 @@ func (w *World) draw(rail string) (order, error) {
 
 // AwaitCallers waits until every caller that was not killed has ended.
 func (w *World) AwaitCallers(ctx context.Context) error {
-	return await(ctx, w.Options.HealWithin, "the callers to end", func() (bool, error) {
+	return await.Until(ctx, w.Options.HealWithin, "the callers to end", func() (bool, error) {
 		for _, p := range w.callers {
 			if p.Alive() {
 				return false, nil
 			}
-			if p.result != nil && !p.told {
-				return false, fmt.Errorf("%s failed: %w; its log is %s", p.Name, p.result, p.log)
+			if err := p.Failed(); err != nil {
+				return false, err
 			}
 		}
 		return true, nil
@@ -152,7 +153,7 @@ func (w *World) waiting(ctx context.Context) (pending, claims int, err error) {
 func (w *World) AwaitRest(ctx context.Context) (took time.Duration, err error) {
 	begun := time.Now()
 	var pending, claims int
-	err = await(ctx, w.Options.HealWithin, "everything to end or to be parked", func() (bool, error) {
+	err = await.Until(ctx, w.Options.HealWithin, "everything to end or to be parked", func() (bool, error) {
 		var err error
 		// The server may have been away: a broken connection is looked at again.
 		if pending, claims, err = w.waiting(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/railsim"
 )
 
@@ -66,7 +67,7 @@ func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
-		if err := await(ctx, w.Options.HealWithin, "the storm to begin", func() (bool, error) {
+		if err := await.Until(ctx, w.Options.HealWithin, "the storm to begin", func() (bool, error) {
 			hit, err := bank.spoiled(ctx)
 			return hit > 0, err
 		}); err != nil {

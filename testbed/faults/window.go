@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -46,7 +47,7 @@ func outlastWindow(ctx context.Context, w *World) error {
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
 		return err
 	}
-	if err := await(ctx, reachWithin, "answers to be lost", func() (bool, error) {
+	if err := await.Until(ctx, reachWithin, "answers to be lost", func() (bool, error) {
 		hit, err := w.Dedupes.spoiled(ctx)
 		return hit >= w.Options.Wave/2, err
 	}); err != nil {

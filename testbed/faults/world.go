@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -168,7 +169,7 @@ func (w *World) administer(ctx context.Context, args ...string) error {
 
 func (w *World) command(ctx context.Context, env string, args ...string) error {
 	command := exec.CommandContext(ctx, w.Lane.built.Railhead, args...)
-	command.Env = append(clean(os.Environ()), env, "RAILHEAD_CELL="+cell)
+	command.Env = append(child.Clean(os.Environ()), env, "RAILHEAD_CELL="+cell)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("railhead %s: %w\n%s", strings.Join(args, " "), err, output)
 	}
@@ -254,7 +255,7 @@ func (w *World) Broken(format string, args ...any) {
 func (w *World) StopServices() error {
 	var all []error
 	for _, p := range w.services() {
-		all = append(all, p.died(), p.Stop(w.Options.Drain+w.Options.RecordWithin+20*time.Second))
+		all = append(all, p.Died(), p.Stop(w.Options.Drain+w.Options.RecordWithin+20*time.Second))
 	}
 	return errors.Join(all...)
 }
@@ -264,8 +265,8 @@ func (w *World) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	for _, p := range w.processes() {
 		if p.Alive() {
-			_ = p.signal(syscall.SIGKILL)
-			<-p.over
+			_ = p.Signal(syscall.SIGKILL)
+			<-p.Over()
 		}
 	}
 	for _, bank := range []*Bank{w.Dedupes, w.Bare} {

@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
@@ -300,42 +301,33 @@ func (w *world) run(binary string, args ...string) {
 }
 
 // start starts a component, which ends with the test.
-func (w *world) start(binary, component, name string) *exec.Cmd {
+func (w *world) start(binary, component, name string) *child.Process {
 	w.t.Helper()
-	command := exec.Command(binary, component)
-	command.Env = append(w.env, "RAILHEAD_WORKER_ID="+name, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, name), "RAILHEAD_HTTP_ADDR=127.0.0.1:0")
-	log, err := os.Create(filepath.Join(w.dir, name+".log"))
+	p, err := child.Command{
+		Name: name, Binary: binary, Args: []string{component}, Log: filepath.Join(w.dir, name+".log"),
+		Env: append(w.env, "RAILHEAD_WORKER_ID="+name, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, name), "RAILHEAD_HTTP_ADDR=127.0.0.1:0"),
+	}.Start()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		w.t.Fatal(err)
-	}
 	w.t.Cleanup(func() {
-		w.stop(command)
-		text, err := os.ReadFile(log.Name())
-		if err = errors.Join(err, log.Close()); err != nil {
+		w.stop(p)
+		text, err := os.ReadFile(p.Log)
+		if err != nil {
 			w.t.Error(err)
 		}
 		if w.t.Failed() {
 			w.t.Logf("%s, its last lines:\n%s", name, text[max(0, len(text)-3000):])
 		}
 	})
-	return command
+	return p
 }
 
-// stop ends a component as an operator does, once.
-func (w *world) stop(command *exec.Cmd) {
+// stop ends a component as an operator does.
+func (w *world) stop(p *child.Process) {
 	w.t.Helper()
-	if command.ProcessState != nil {
-		return
-	}
-	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := errors.Join(p.Died(), p.Stop(time.Minute)); err != nil {
 		w.t.Error(err)
-	}
-	if err := command.Wait(); err != nil {
-		w.t.Errorf("%v ended with %v", command.Args, err)
 	}
 }
 
@@ -412,16 +404,14 @@ func (w *world) query(sql string) (n int64) {
 
 func (w *world) await(what string, done func() bool) {
 	w.t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
+	if err := await.Until(w.t.Context(), time.Minute, what, func() (bool, error) {
 		select {
 		case err := <-w.enqueued:
-			w.t.Fatalf("the traffic ended: %v", err)
-		case <-deadline:
-			w.t.Fatalf("waited a minute for %s", what)
-		case <-tick.C:
+			return false, fmt.Errorf("the traffic ended: %w", err)
+		default:
+			return done(), nil
 		}
+	}); err != nil {
+		w.t.Fatal(err)
 	}
 }

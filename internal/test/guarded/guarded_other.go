@@ -1,6 +1,5 @@
 //go:build !linux
 
-// Package guarded starts child processes that never outlive this one.
 package guarded
 
 import (
@@ -8,14 +7,23 @@ import (
 	"syscall"
 )
 
-// Start starts cmd and sends the result of Wait to the returned channel. This
-// system has no parent-death signal: a child of a killed parent stays, and the
-// next run finds it by its files.
-func Start(cmd *exec.Cmd, _ syscall.Signal) (<-chan error, error) {
-	exited := make(chan error, 1)
+// Start starts cmd and sends the result of Wait to the returned channel. Without the parent-death signal
+// of Linux a watching shell stands in for it; see Watch for what it can't do.
+func Start(cmd *exec.Cmd, sig syscall.Signal) (<-chan error, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	go func() { exited <- cmd.Wait() }()
+	endWatch, err := Watch(cmd.Process.Pid, sig)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, err
+	}
+	exited := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		endWatch()
+		exited <- err
+	}()
 	return exited, nil
 }

@@ -127,7 +127,7 @@ func (i *installation) startBank(ctx context.Context) error {
 	}
 	i.bankAddr = addr
 	// A bank that is started again must come back where the relayer expects it.
-	bank.args[1] = addr
+	bank.comesBackAt(addr)
 	i.say("bank: http://%s, its own ledger in %s", addr, i.bankLedger())
 	return nil
 }
@@ -154,10 +154,10 @@ func (i *installation) startServices(ctx context.Context) error {
 		if err != nil {
 			return started, err
 		}
-		if err := started.awaitReady(ctx, "http://"+addr+"/readyz"); err != nil {
+		if err := started.current().AwaitReady(ctx, addr); err != nil {
 			return started, err
 		}
-		i.say("%s: process %d as login %s, http://%s/readyz", kind, started.pid(), login, addr)
+		i.say("%s: process %d as login %s, http://%s/readyz", kind, started.current().PID(), login, addr)
 		return started, nil
 	}
 	var err error

@@ -18,6 +18,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 // configName is our configuration file in the data folder. ALTER SYSTEM still overrides what it sets.
@@ -125,7 +127,7 @@ func (s *Server) initdb(ctx context.Context, dir string) error {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = &out, &out
 	s.acct.apply(cmd)
-	exited, err := startGuarded(cmd, syscall.SIGKILL)
+	exited, err := guarded.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return fmt.Errorf("starting initdb as account %s: %w", s.acct.name, err)
 	}

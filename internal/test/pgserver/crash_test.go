@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 func TestServerDiesWithItsStarter(t *testing.T) {
@@ -213,7 +215,7 @@ func TestWatch(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	end, err := startWatch(cmd.Process.Pid, syscall.SIGKILL)
+	end, err := guarded.Watch(cmd.Process.Pid, syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
 	}

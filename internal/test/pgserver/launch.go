@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 const (
@@ -92,7 +94,7 @@ func (s *Server) spawn() (*child, error) {
 	cmd.Env = append(cmd.Env, s.opts.Env...)
 	// A group of its own: Ctrl-C at the terminal is for us, who still need the database to wind down.
 	cmd.SysProcAttr.Setpgid = true
-	exited, err := startGuarded(cmd, syscall.SIGQUIT)
+	exited, err := guarded.Start(cmd, syscall.SIGQUIT)
 	if err != nil {
 		return nil, fmt.Errorf("starting postgres as account %s: %w", s.acct.name, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 // The test binary plays the processes that start servers and die: with helperEnv set it is not a test run.
@@ -71,7 +73,7 @@ func help(ctx context.Context, mode string) (int, error) {
 		if err := cmd.Start(); err != nil {
 			return 0, err
 		}
-		if _, err := startWatch(cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		if _, err := guarded.Watch(cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			return 0, err
 		}
 		return 0, announce(report{PID: cmd.Process.Pid})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/guarded"
 )
 
 // EnvURL is the admin connection string of a running server. Tests use it instead of starting one.
@@ -55,7 +57,7 @@ func RunCommand(ctx context.Context, opts Options, argv, env []string) (code int
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	exited, err := startGuarded(cmd, syscall.SIGKILL)
+	exited, err := guarded.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return 0, fmt.Errorf("starting %s: %w", argv[0], err)
 	}

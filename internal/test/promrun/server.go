@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/railhead-pay/railhead/internal/test/guarded"
+	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
 // Config says how a server is started.
@@ -30,14 +27,10 @@ type Config struct {
 
 // Server is a Prometheus of this process's own, on a free port of this machine.
 type Server struct {
-	URL    string
-	dir    string
-	cmd    *exec.Cmd
-	exited <-chan error
+	URL     string
+	dir     string
+	process *child.Process
 }
-
-// startWithin bounds how long it may take until it answers.
-const startWithin = 30 * time.Second
 
 // Start starts a server, and returns when it answers.
 func (p Programs) Start(ctx context.Context, c Config) (*Server, error) {
@@ -56,41 +49,30 @@ scrape_configs:
 	if err := s.SetTargets(c.Targets); err != nil {
 		return nil, err
 	}
-	addr, err := FreeAddr()
+	addr, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
 	s.URL = "http://" + addr
-	log, err := os.Create(filepath.Join(c.Dir, "prometheus.log"))
-	if err != nil {
+	if s.process, err = (child.Command{
+		Name: "prometheus", Binary: filepath.Join(p.dir, "prometheus"), Env: os.Environ(), Dir: c.Dir, Log: filepath.Join(c.Dir, "prometheus.log"),
+		Args: []string{
+			"--config.file=" + filepath.Join(c.Dir, "prometheus.yaml"), "--storage.tsdb.path=" + DataDir(c.Dir),
+			"--web.listen-address=" + addr, "--query.lookback-delta=" + ms(c.Lookback), "--log.level=warn",
+		},
+	}).Start(); err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	s.cmd = exec.Command(filepath.Join(p.dir, "prometheus"),
-		"--config.file="+filepath.Join(c.Dir, "prometheus.yaml"), "--storage.tsdb.path="+DataDir(c.Dir),
-		"--web.listen-address="+addr, "--query.lookback-delta="+ms(c.Lookback), "--log.level=warn")
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, c.Dir
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if s.exited, err = guarded.Start(s.cmd, syscall.SIGKILL); err != nil {
-		return nil, fmt.Errorf("starting prometheus: %w", err)
+	if err := s.process.Until(ctx, "answer", func() bool { return s.get(ctx, "/-/ready", nil, nil) == nil }); err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
-	return s, s.awaitReady(ctx)
+	return s, nil
 }
 
 // DataDir is where the server of a folder keeps its blocks.
 func DataDir(dir string) string { return filepath.Join(dir, "tsdb") }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
-
-// FreeAddr is an address on which no process listens at this moment, for
-// programs that can't say which port they got.
-func FreeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
 
 func (s *Server) targetsFile() string { return filepath.Join(s.dir, "targets.json") }
 
@@ -113,26 +95,6 @@ func (s *Server) SetTargets(targets map[string]Target) error {
 		return err
 	}
 	return os.Rename(draft, s.targetsFile())
-}
-
-func (s *Server) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startWithin)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := s.get(ctx, "/-/ready", nil, nil)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("prometheus was not ready within %s (its log is in %s): %w", startWithin, s.dir, err), s.Stop())
-		case err := <-s.exited:
-			return fmt.Errorf("prometheus ended (%v); its log is in %s", err, s.dir)
-		case <-tick.C:
-		}
-	}
 }
 
 // Alert is one that is pending or firing.
@@ -190,16 +152,4 @@ func (s *Server) get(ctx context.Context, path string, query url.Values, into an
 }
 
 // Stop ends it.
-func (s *Server) Stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-s.exited:
-		return nil
-	case <-time.After(20 * time.Second):
-		err := s.cmd.Process.Kill()
-		<-s.exited
-		return errors.Join(errors.New("prometheus did not stop and was killed"), err)
-	}
-}
+func (s *Server) Stop() error { return s.process.Stop(20 * time.Second) }

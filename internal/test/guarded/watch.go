@@ -1,4 +1,5 @@
-package pgserver
+// Package guarded starts child processes that never outlive this one.
+package guarded
 
 import (
 	"fmt"
@@ -12,12 +13,12 @@ import (
 // process, is gone, by whatever death.
 const watchScript = `read -r _; kill -"$1" "$0"`
 
-// startWatch starts a shell that sends sig to pid once this process has died: the stand-in for the parent-death
+// Watch starts a shell that sends sig to pid once this process has died: the stand-in for the parent-death
 // signal where the kernel has none. The returned function ends it; call it when pid has ended.
 //
 // It is weaker than the kernel's way: killing the shell disarms it, and a process group that is killed as a
 // whole takes it along (hence the group of its own).
-func startWatch(pid int, sig syscall.Signal) (end func(), err error) {
+func Watch(pid int, sig syscall.Signal) (end func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err

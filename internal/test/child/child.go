@@ -1,0 +1,201 @@
+// Package child runs the programs of an installation as processes of their own, which never outlive this one and write
+// what they print to a file.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/guarded"
+)
+
+// Command is what is started.
+type Command struct {
+	Name   string // for people
+	Binary string
+	Args   []string
+	Env    []string            // all of it: see [Clean]
+	Dir    string              // where it runs; empty: here
+	Log    string              // file that its output is appended to
+	As     *syscall.Credential // nil: this process's account
+}
+
+// Process is a child. It is never started again by itself.
+type Process struct {
+	Command
+	cmd    *exec.Cmd
+	over   chan struct{} // closed when it has ended
+	result error         // of the wait, once over
+	wanted atomic.Bool
+}
+
+// Clean leaves out of an environment what would lead a child to another installation.
+func Clean(environment []string) []string {
+	kept := make([]string, 0, len(environment))
+	for _, each := range environment {
+		if !strings.HasPrefix(each, "RAILHEAD_") && !strings.HasPrefix(each, "DATABASE_URL=") && !strings.HasPrefix(each, "PG") {
+			kept = append(kept, each)
+		}
+	}
+	return kept
+}
+
+// Start starts the command in a process group of its own: a Ctrl-C in the terminal reaches this process alone, which then
+// stops its children in order.
+func (c Command) Start() (*Process, error) {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &Process{Command: c, cmd: exec.Command(c.Binary, c.Args...), over: make(chan struct{})}
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Env, c.Dir, log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.As}
+	exited, err := guarded.Start(p.cmd, syscall.SIGKILL)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.Name, err)
+	}
+	go func() {
+		p.result = <-exited
+		close(p.over)
+	}()
+	return p, nil
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Over is closed when it has ended.
+func (p *Process) Over() <-chan struct{} { return p.over }
+
+// Alive reports whether it has not ended.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends one; a process that has ended hears nothing.
+func (p *Process) Signal(sig syscall.Signal) error {
+	if !p.Alive() {
+		return fmt.Errorf("%s: %w (%v); its log is %s", p.Name, os.ErrProcessDone, p.result, p.Log)
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
+// Want says that its end is wanted, whatever it ends by.
+func (p *Process) Want() { p.wanted.Store(true) }
+
+// Kill ends it as the kernel's out-of-memory killer would, and waits.
+func (p *Process) Kill() error {
+	p.Want()
+	err := p.Signal(syscall.SIGKILL)
+	<-p.over
+	return err
+}
+
+// Stop asks it to end in order, and waits; the error says that it did not.
+func (p *Process) Stop(within time.Duration) error {
+	p.Want()
+	if !p.Alive() {
+		return nil
+	}
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return p.Ends(within)
+}
+
+// Ends waits for a process that was asked to end; the error says that it did not, and was killed.
+func (p *Process) Ends(within time.Duration) error {
+	p.Want()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.over:
+		if p.result != nil {
+			return fmt.Errorf("%s did not stop in order: %w; its log is %s", p.Name, p.result, p.Log)
+		}
+		return nil
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("%s did not stop within %s; its log is %s", p.Name, within, p.Log), p.Kill())
+	}
+}
+
+// Died says how a process ended whose end was not wanted, nil where it lives.
+func (p *Process) Died() error {
+	if p.Alive() || p.wanted.Load() {
+		return nil
+	}
+	return fmt.Errorf("%s ended by itself: %v; its log is %s", p.Name, p.result, p.Log)
+}
+
+// Failed is how a process failed whose end was not wanted, nil where it lives or has ended well.
+func (p *Process) Failed() error {
+	if p.Alive() || p.result == nil || p.wanted.Load() {
+		return nil
+	}
+	return fmt.Errorf("%s failed: %w; its log is %s", p.Name, p.result, p.Log)
+}
+
+// StartWithin bounds how long a child may take until it can work. The machine may be shared.
+const StartWithin = 40 * time.Second
+
+// Until waits until a child has come to something, for as long as it lives.
+func (p *Process) Until(ctx context.Context, what string, done func() bool) error {
+	return await.Until(ctx, StartWithin, p.Name+" to "+what, func() (bool, error) {
+		if done() {
+			return true, nil
+		}
+		if !p.Alive() {
+			return false, fmt.Errorf("%s ended: %v; its log is %s", p.Name, p.result, p.Log)
+		}
+		return false, nil
+	})
+}
+
+// AwaitFile waits for the file in which a child says where it listens.
+func (p *Process) AwaitFile(ctx context.Context, path string) (text string, err error) {
+	err = p.Until(ctx, "listen", func() bool {
+		read, err := os.ReadFile(path)
+		text = strings.TrimSpace(string(read))
+		return err == nil && text != ""
+	})
+	return text, err
+}
+
+// AwaitReady waits until a child at an address says that it can work.
+func (p *Process) AwaitReady(ctx context.Context, addr string) error {
+	client := &http.Client{Timeout: time.Second}
+	return p.Until(ctx, "be ready", func() bool {
+		answer, err := client.Get("http://" + addr + "/readyz")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+}
+
+// FreeAddr is an address on which no process listens at this moment, for
+// programs that can't say which port they got.
+func FreeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
