@@ -12,7 +12,7 @@ var floors = [][]string{
 	{ // what needs nothing of ours
 		"payment", "acl", "alerts", "railsim", "rails/secret", "rails/internal/jsondoc",
 		"internal/faultpoint", "internal/heap", "internal/linger", "internal/reach", "internal/yamlstrict",
-		"internal/test/await", "internal/test/guarded", "testbed/jsonlines", "bench/figures", "bench/slowflush",
+		"internal/test/await", "internal/test/guarded", "internal/test/railsfile", "testbed/jsonlines", "bench/figures", "bench/slowflush",
 	},
 	{"outbox", "internal/test/child", "internal/test/pgserver"}, // what services and the store say to each other; processes
 	{ // what needs the vocabulary

@@ -20,7 +20,7 @@ func TestExamplesPay(t *testing.T) {
 		return string(text)
 	}
 	var needed []string
-	for _, field := range regexp.MustCompile(`(?m): payload[.](\w+)$`).FindAllStringSubmatch(read("internal/test/localrun/rails.yaml.tmpl"), -1) {
+	for _, field := range regexp.MustCompile(`(?m): payload[.](\w+)$`).FindAllStringSubmatch(read("internal/test/railsfile/rails.yaml.tmpl"), -1) {
 		needed = append(needed, field[1])
 	}
 	if len(needed) == 0 {

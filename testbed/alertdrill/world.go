@@ -23,6 +23,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/promrun"
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 )
@@ -61,7 +62,6 @@ type rail struct {
 	Dedupes, Asked, Calls bool
 	Answer, NotFoundAge   time.Duration
 	BreakerFrom           int
-	URL                   string
 }
 
 // railsOfRun are the rails, each for the faults that are its own.
@@ -81,8 +81,11 @@ func railsOfRun() []*rail {
 	}
 }
 
-//go:embed rails.yaml.tmpl
-var railsTemplate string
+//go:embed profile.yaml.tmpl
+var profileText string
+
+// The sum of a profile's timeouts stays below the claim timeout, as in a real installation.
+var profileTemplate = template.Must(template.New("profile").Parse(profileText))
 
 // newWorld starts PostgreSQL, the banks and the components; startPrometheus the rest.
 func newWorld(ctx context.Context, root, binaries string, programs promrun.Programs) (_ *world, err error) {
@@ -139,23 +142,31 @@ func (w *world) url(role string) string {
 func (w *world) railsFile() string { return filepath.Join(w.dir, "rails.yaml") }
 
 func (w *world) startRails(ctx context.Context) error {
-	all := railsOfRun()
-	for _, each := range all {
+	var all []railsfile.Rail
+	for _, each := range railsOfRun() {
 		bank, err := w.startBank(ctx, each)
 		if err != nil {
 			return err
 		}
-		w.banks[each.Name], each.URL = bank, bank.url
+		w.banks[each.Name] = bank
+		var profile strings.Builder
+		if err := profileTemplate.Execute(&profile, each); err != nil {
+			return err
+		}
+		rail := railsfile.Rail{Name: each.Name, URL: bank.url, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "REFUSED"}
+		if each.Asked {
+			rail.Inquiry = railsfile.ByKey
+		}
+		if each.Calls {
+			rail.Secret = "env:BANK_SECRET"
+		}
+		all = append(all, rail)
 	}
-	parsed, err := template.New("rails").Parse(railsTemplate)
+	text, err := railsfile.Text(all...)
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	if err := parsed.Execute(&text, all); err != nil {
-		return err
-	}
-	if err := os.WriteFile(w.railsFile(), []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(w.railsFile(), text, 0o644); err != nil {
 		return err
 	}
 	if said, err := w.shell(ctx, nil, `railhead rail apply "`+w.railsFile()+`" --reason "run of the alerts"`); err != nil {

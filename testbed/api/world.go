@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,12 +16,10 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
 )
-
-//go:embed rails.yaml.tmpl
-var railsTemplate string
 
 // world is an installation that is broken on purpose.
 type world struct {
@@ -84,8 +81,12 @@ func (w *world) startBank(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	text, err := railsfile.Bank("http://" + addr)
+	if err != nil {
+		return err
+	}
 	rails := filepath.Join(w.Evidence, "rails.yaml")
-	if err := os.WriteFile(rails, fmt.Appendf(nil, railsTemplate, "http://"+addr), 0o600); err != nil {
+	if err := os.WriteFile(rails, text, 0o600); err != nil {
 		return err
 	}
 	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", rails, "--reason", "a run of make api")

@@ -21,6 +21,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
@@ -34,33 +35,16 @@ const (
 	keyed = "keyed" // executes once
 )
 
-const railsText = `
-  - rail_type: %s
-    adapter: http
-    profile:
-      acceptance: FINAL
-      %s
-      timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
-      codes: {table: iso20022}
-    http:
-      base_url: http://%s
-      allow_plaintext: true
-      allow_loopback: true
-      send:
-        path: /payments
-        idempotency_header: Idempotency-Key
-        body: {reference: rail_key, amount: amount.decimal, currency: currency, debtor: payload.debtor, creditor: payload.creditor}
-        response:
-          status: status
-          statuses: {EXECUTED: OK, REFUSED: CODE}
-          reference: id
-          code: code
-          echo: reference
+// quick are what both profiles have.
+const quick = `acceptance: FINAL
+id_after_refusal: NEW
+timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
+codes: {table: iso20022}
 `
 
 var profiles = map[string]string{
-	bare:  "{resend_on_unknown: NEVER, id_after_refusal: NEW}",
-	keyed: "{resend_on_unknown: SAME_KEY, key_window: 24h, id_after_refusal: NEW, answer_covers_key: true}",
+	bare:  quick + "resend_on_unknown: NEVER",
+	keyed: quick + "resend_on_unknown: SAME_KEY\nkey_window: 24h\nanswer_covers_key: true",
 }
 
 // name begins the names of participants and payments of the drill.
@@ -159,8 +143,7 @@ func (w *world) build() string {
 // openBanks starts the banks and writes the file of the rails that lead to them.
 func (w *world) openBanks() {
 	w.t.Helper()
-	var text strings.Builder
-	text.WriteString("rails:\n")
+	var all []railsfile.Rail
 	for rail, profile := range profiles {
 		bank, err := railsim.New(railsim.Config{
 			LedgerPath: w.ledger(rail), Behaviour: railsim.Behaviour{NoDedupe: rail == bare}, Mode: railsim.Sync, Draw: railsim.DrawByArrival,
@@ -180,10 +163,13 @@ func (w *world) openBanks() {
 			}
 		})
 		w.banks[rail] = bank
-		facts := strings.ReplaceAll(strings.Trim(profile, "{}"), ", ", "\n      ")
-		fmt.Fprintf(&text, railsText, rail, facts, listener.Addr())
+		all = append(all, railsfile.Rail{Name: rail, URL: "http://" + listener.Addr().String(), Profile: profile, Reference: railsfile.Key})
 	}
-	if err := os.WriteFile(w.rails(), []byte(text.String()), 0o644); err != nil {
+	text, err := railsfile.Text(all...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.rails(), text, 0o644); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"text/template"
+
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 )
 
 // The rails of every run, by what the bank behind them can do.
@@ -16,34 +18,44 @@ const (
 	BareAsked = "bare-asked" // executes whatever arrives and can be asked: never a second send
 )
 
-//go:embed rails.yaml.tmpl
-var railsText string
+//go:embed profile.yaml.tmpl
+var profileText string
 
-var railsTemplate = template.Must(template.New("rails").Parse(railsText))
+// The sum of a profile's timeouts stays below the claim timeout, as it must in a real installation.
+var profileTemplate = template.Must(template.New("profile").Parse(profileText))
 
 // railFacts is what the template needs.
 type railFacts struct {
-	Name    string
-	BaseURL string
-	Dedupes bool
-	Inquiry bool
+	Dedupes, Inquiry bool
 	Options
 }
 
 // writeRails writes the file that names the four rails.
 func writeRails(path string, dedupes, bare string, o Options) error {
-	rails := []railFacts{
-		{Name: Keyed, BaseURL: dedupes, Dedupes: true},
-		{Name: Asked, BaseURL: dedupes, Dedupes: true, Inquiry: true},
-		{Name: Bare, BaseURL: bare},
-		{Name: BareAsked, BaseURL: bare, Inquiry: true},
+	var all []railsfile.Rail
+	for _, one := range []struct {
+		name, url string
+		railFacts
+	}{
+		{Keyed, dedupes, railFacts{true, false, o}}, {Asked, dedupes, railFacts{true, true, o}},
+		{Bare, bare, railFacts{false, false, o}}, {BareAsked, bare, railFacts{false, true, o}},
+	} {
+		var profile strings.Builder
+		if err := profileTemplate.Execute(&profile, one.railFacts); err != nil {
+			return fmt.Errorf("writing the profile of %s: %w", one.name, err)
+		}
+		rail := railsfile.Rail{Name: one.name, URL: one.url, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "CODE"}
+		switch {
+		case one.Inquiry && o.ByReference:
+			rail.Inquiry = railsfile.ByID
+		case one.Inquiry:
+			rail.Inquiry = railsfile.ByKey
+		}
+		all = append(all, rail)
 	}
-	for n := range rails {
-		rails[n].Options = o
-	}
-	var text strings.Builder
-	if err := railsTemplate.Execute(&text, rails); err != nil {
+	text, err := railsfile.Text(all...)
+	if err != nil {
 		return fmt.Errorf("writing the rails file: %w", err)
 	}
-	return os.WriteFile(path, []byte(text.String()), 0o644)
+	return os.WriteFile(path, text, 0o644)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -249,26 +250,18 @@ func (w *world) openBank() {
 			w.t.Error(err)
 		}
 	})
-	text := fmt.Sprintf(`rails:
-  - rail_type: bare
-    adapter: http
-    profile:
-      acceptance: FINAL
-      resend_on_unknown: NEVER
-      id_after_refusal: NEW
-      timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
-      codes: {table: iso20022}
-    http:
-      base_url: http://%s
-      allow_plaintext: true
-      allow_loopback: true
-      send:
-        path: /payments
-        idempotency_header: Idempotency-Key
-        body: {reference: rail_key, amount: amount.decimal, currency: currency, debtor: payload.debtor, creditor: payload.creditor}
-        response: {status: status, statuses: {EXECUTED: OK, REFUSED: CODE}, reference: id, code: code, echo: reference}
-`, listener.Addr())
-	if err := os.WriteFile(w.rails, []byte(text), 0o644); err != nil {
+	text, err := railsfile.Text(railsfile.Rail{
+		Name: "bare", URL: "http://" + listener.Addr().String(), Reference: railsfile.Key,
+		Profile: `acceptance: FINAL
+resend_on_unknown: NEVER
+id_after_refusal: NEW
+timeouts: {connect: 500ms, tls: 500ms, write: 500ms, response_header: 2s, body: 500ms}
+codes: {table: iso20022}`,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.rails, text, 0o644); err != nil {
 		w.t.Fatal(err)
 	}
 }

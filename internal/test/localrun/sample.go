@@ -3,7 +3,6 @@ package localrun
 import (
 	"bufio"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,18 +11,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/payment"
 )
-
-//go:embed rails.yaml.tmpl
-var railsTemplate string
 
 func (i *installation) railsFile() string { return filepath.Join(i.Dir, "rails.yaml") }
 
 // applyRails writes the rails file for the bank that was just started and puts
 // its profile in force, as an operator does.
 func (i *installation) applyRails(ctx context.Context) error {
-	if err := os.WriteFile(i.railsFile(), fmt.Appendf(nil, railsTemplate, i.bankURL()), 0o644); err != nil {
+	text, err := railsfile.Bank(i.bankURL())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(i.railsFile(), text, 0o644); err != nil {
 		return err
 	}
 	command := exec.CommandContext(ctx, i.Railhead, "rail", "apply", i.railsFile(), "--reason", "local run")

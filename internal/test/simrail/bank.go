@@ -1,13 +1,13 @@
 package simrail
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
 
+	"github.com/railhead-pay/railhead/internal/test/railsfile"
 	"github.com/railhead-pay/railhead/rails"
 	"github.com/railhead-pay/railhead/rails/callback"
 	"github.com/railhead-pay/railhead/rails/railconfig"
@@ -83,22 +83,26 @@ var CallbackSecret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("the si
 // gets is the instruction's own id and not the key, so that its ledger shows who
 // was paid twice whatever keys were used.
 func Rails(banks ...*Bank) (railconfig.File, error) {
-	var text bytes.Buffer
-	text.WriteString("rails:\n")
+	var all []railsfile.Rail
 	for _, b := range banks {
 		profile, err := b.Profile.JSON()
 		if err != nil {
 			return railconfig.File{}, err
 		}
-		fmt.Fprintf(&text, railText, b.Profile.RailType, profile, b.URL)
+		rail := railsfile.Rail{Name: b.Profile.RailType, URL: b.URL, Profile: string(profile), Reference: railsfile.Instruction, Refused: "CODE"}
 		if b.Shape.Asked() {
-			text.WriteString(inquiryText)
+			rail.Inquiry = railsfile.ByKey
 		}
 		if b.calls {
-			text.WriteString(callbackText)
+			rail.Secret = "env:SIMRAIL_SECRET"
 		}
+		all = append(all, rail)
 	}
-	return railconfig.Parse(text.Bytes(), getenv)
+	text, err := railsfile.Text(all...)
+	if err != nil {
+		return railconfig.File{}, err
+	}
+	return railconfig.Parse(text, getenv)
 }
 
 // Callbacks are the readers of the banks' callbacks.
@@ -107,52 +111,3 @@ func Callbacks(file railconfig.File) (map[string]*callback.Reader, error) {
 }
 
 func getenv(name string) string { return map[string]string{"SIMRAIL_SECRET": CallbackSecret}[name] }
-
-const railText = `
-  - rail_type: %s
-    adapter: http
-    profile: %s
-    http:
-      base_url: %s
-      allow_plaintext: true
-      allow_loopback: true
-      send:
-        path: /payments
-        idempotency_header: Idempotency-Key
-        body:
-          reference: instruction_id
-          amount: amount.decimal
-          currency: currency
-          debtor: payload.debtor
-          creditor: payload.creditor
-        response:
-          status: status
-          statuses: {EXECUTED: OK, ACCEPTED: P, REFUSED: CODE}
-          reference: id
-          code: code
-          message: message
-          echo: reference
-          echo_is: instruction_id
-`
-
-const inquiryText = `
-      inquiry:
-        path: /payments/by-key/{rail_key}
-        response:
-          status: status
-          statuses: {EXECUTED: EXECUTED, REFUSED: CODE, IN_PROGRESS: IN_PROGRESS, NOT_FOUND: NOT_FOUND}
-          reference: id
-          code: code
-          echo: key
-          echo_is: rail_key
-`
-
-const callbackText = `
-    callback:
-      secrets: ["env:SIMRAIL_SECRET"]
-      key: key
-      status: status
-      statuses: {EXECUTED: EXECUTED, REFUSED: REFUSED}
-      reference: id
-      code: code
-`
