@@ -13,12 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/bench/server"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
-	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
 )
@@ -73,31 +72,11 @@ func (Railhead) Missing() string { return "" }
 
 // Install implements System.
 func (r Railhead) Install(ctx context.Context, db server.Database) error {
-	config, err := pgx.ParseConfig(db.URL(""))
-	if err != nil {
-		return err
+	logins := map[string]string{
+		ingestLogin: "railhead_ingest", apiLogin: "railhead_api", relayerLogin: "railhead_executor",
+		operatorLogin: "railhead_operator", readerLogin: "railhead_readonly",
 	}
-	err = db.Do(ctx, func(conn *pgx.Conn) error {
-		if err := acl.EnsureRoles(ctx, conn); err != nil {
-			return err
-		}
-		if _, err := migrations.Up(ctx, config, cell); err != nil {
-			return err
-		}
-		if err := acl.Apply(ctx, conn, cell); err != nil {
-			return err
-		}
-		for login, role := range map[string]string{
-			ingestLogin: "railhead_ingest", apiLogin: "railhead_api", relayerLogin: "railhead_executor",
-			operatorLogin: "railhead_operator", readerLogin: "railhead_readonly",
-		} {
-			if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if _, err := install.Prepare(ctx, db.URL(""), cell, logins, install.NoPassword); err != nil {
 		return err
 	}
 	return applyRail(ctx, db, railType, r.profile(railType, rails.MaxConcurrency))

@@ -49,19 +49,12 @@ func (w *world) startAhead(ctx context.Context) error {
 		return err
 	}
 	w.closing = append(w.closing, func() { _ = server.StopImmediate(context.Background()) })
-	admin, err := install.Create(ctx, server)
-	if err != nil {
-		return err
-	}
-	if _, err := install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
-		return err
-	}
-	if err := install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
+	if _, err := install.On(ctx, server, cell, timeBudget); err != nil {
 		return err
 	}
 	return w.startAs(ctx, "reaper", "reaper-ahead", "ahead",
-		"RAILHEAD_REAPER_URL="+server.URL(install.Database, "railhead_reaper_login"),
-		"RAILHEAD_METRICS_URL="+server.URL(install.Database, "railhead_auditor_login"))
+		"RAILHEAD_REAPER_URL="+server.URL(install.Database, install.Reaper),
+		"RAILHEAD_METRICS_URL="+server.URL(install.Database, install.Auditor))
 }
 
 func (w *world) aheadFile() string { return filepath.Join(w.aheadDir, "offset") }

@@ -104,14 +104,8 @@ func newWorld(ctx context.Context, root, binaries string, programs promrun.Progr
 	if w.server, err = pgserver.Start(ctx, pgserver.Options{Settings: map[string]string{"max_connections": "100"}}); err != nil {
 		return nil, err
 	}
-	admin, err := install.Create(ctx, w.server)
+	admin, err := install.On(ctx, w.server, cell, timeBudget)
 	if err != nil {
-		return nil, err
-	}
-	if _, err = install.Prepare(ctx, admin, cell, func(string) string { return "" }); err != nil {
-		return nil, err
-	}
-	if err = install.SetTimeBudget(ctx, admin, cell, timeBudget, "sooner than in an installation"); err != nil {
 		return nil, err
 	}
 	if w.admin, err = pgxpool.New(ctx, admin); err != nil {

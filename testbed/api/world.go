@@ -58,15 +58,10 @@ func (w *world) startDatabase(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("starting a private PostgreSQL: %w", err)
 	}
-	if w.admin, err = install.Create(ctx, w.server); err != nil {
-		return err
-	}
-	if _, err := install.Prepare(ctx, w.admin, migrations.DefaultCell, func(string) string { return "" }); err != nil {
-		return err
-	}
-	return install.SetTimeBudget(ctx, w.admin, migrations.DefaultCell, outbox.TimeBudget{
+	w.admin, err = install.On(ctx, w.server, migrations.DefaultCell, outbox.TimeBudget{
 		ClaimTimeout: 15 * time.Second, StartWithin: time.Second, RecordWithin: 2 * time.Second, Drain: 2 * time.Second, HeartbeatStale: 2 * time.Second,
-	}, "a run of make api")
+	})
+	return err
 }
 
 func (w *world) url(login string) string { return w.server.URL(install.Database, login) }
@@ -90,7 +85,7 @@ func (w *world) startBank(ctx context.Context) error {
 		return err
 	}
 	apply := exec.CommandContext(ctx, filepath.Join(w.Binaries, "railhead"), "rail", "apply", rails, "--reason", "a run of make api")
-	apply.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url("railhead_operator_login"))
+	apply.Env = append(child.Clean(os.Environ()), "RAILHEAD_OPERATOR_URL="+w.url(install.Operator))
 	if output, err := apply.CombinedOutput(); err != nil {
 		return fmt.Errorf("railhead rail apply: %w\n%s", err, output)
 	}
@@ -109,8 +104,8 @@ func (w *world) program(name, binary string, env []string, args ...string) *serv
 
 func (w *world) startServices(ctx context.Context) error {
 	for _, each := range []struct{ name, kind, variable, login string }{
-		{"api-1", "api", "RAILHEAD_API_URL", "railhead_api_login"}, {"api-2", "api", "RAILHEAD_API_URL", "railhead_api_login"},
-		{"relayer", "relayer", "RAILHEAD_RELAYER_URL", "railhead_relayer_login"}, {"reaper", "reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login"},
+		{"api-1", "api", "RAILHEAD_API_URL", install.API}, {"api-2", "api", "RAILHEAD_API_URL", install.API},
+		{"relayer", "relayer", "RAILHEAD_RELAYER_URL", install.Relayer}, {"reaper", "reaper", "RAILHEAD_REAPER_URL", install.Reaper},
 	} {
 		health := filepath.Join(w.Evidence, each.name+".health")
 		env := []string{

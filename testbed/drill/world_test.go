@@ -76,20 +76,13 @@ func newWorld(t *testing.T) *world {
 			t.Errorf("removing the server of the drill: %v", err)
 		}
 	})
-	admin, err := install.Create(t.Context(), server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := install.Prepare(t.Context(), admin, "railhead", func(string) string { return "" }); err != nil {
-		t.Fatal(err)
-	}
 	budget := outbox.TimeBudget{StartWithin: time.Second, HeartbeatStale: 3 * time.Second}
-	if err := install.SetTimeBudget(t.Context(), admin, "railhead", budget, "a drill"); err != nil {
+	if _, err := install.On(t.Context(), server, "railhead", budget); err != nil {
 		t.Fatal(err)
 	}
 	w.openBanks()
 	w.openTerminals(w.build())
-	if w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.url("railhead_ingest_login"), Cell: "railhead"}); err != nil {
+	if w.ingest, err = ingest.Open(t.Context(), ledger.Config{URL: w.url(install.Ingest), Cell: "railhead"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.ingest.Close)

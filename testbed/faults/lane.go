@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
 )
@@ -27,19 +29,16 @@ type Lane struct {
 
 // The logins, one a component.
 const (
-	loginRelayer  = "railhead_relayer_login"
-	loginReaper   = "railhead_reaper_login"
-	loginIngest   = "railhead_ingest_login"
-	loginAPI      = "railhead_api_login"
-	loginEvents   = "railhead_events_login"
-	loginOperator = "railhead_operator_login"
-	loginReadonly = "railhead_readonly_login"
+	loginRelayer  = install.Relayer
+	loginReaper   = install.Reaper
+	loginIngest   = install.Ingest
+	loginAPI      = install.API
+	loginEvents   = install.Events
+	loginOperator = install.Operator
+	loginReadonly = install.Readonly
 )
 
-var logins = map[string]string{
-	loginRelayer: "railhead_executor", loginReaper: "railhead_executor", loginIngest: "railhead_ingest", loginAPI: "railhead_api", loginEvents: "railhead_events",
-	loginOperator: "railhead_operator", loginReadonly: "railhead_readonly",
-}
+var logins = install.Logins(loginRelayer, loginReaper, loginIngest, loginAPI, loginEvents, loginOperator, loginReadonly)
 
 // cell is the schema of every run.
 const cell = migrations.DefaultCell
@@ -66,42 +65,10 @@ func NewLane(ctx context.Context, built Binaries) (_ *Lane, err error) {
 	if err := lane.exec(ctx, "postgres", "CREATE DATABASE "+templateName); err != nil {
 		return nil, err
 	}
-	if err := lane.install(ctx); err != nil {
+	if _, err := install.Prepare(ctx, server.URL(templateName, ""), cell, logins, install.NoPassword); err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(logins))
-	for login := range logins {
-		names = append(names, login)
-	}
-	return lane, server.AllowTCP(ctx, names...)
-}
-
-// install goes the way of an installation: roles, schema, grants, logins, rails.
-func (l *Lane) install(ctx context.Context) error {
-	config, err := pgx.ParseConfig(l.Server.URL(templateName, ""))
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := acl.EnsureRoles(ctx, conn); err != nil {
-		return err
-	}
-	if _, err := migrations.Up(ctx, config, cell); err != nil {
-		return err
-	}
-	if err := acl.Apply(ctx, conn, cell); err != nil {
-		return err
-	}
-	for login, role := range logins {
-		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lane, server.AllowTCP(ctx, slices.Collect(maps.Keys(logins))...)
 }
 
 // newDatabase clones the template.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/railhead-pay/railhead/acl"
 	"github.com/railhead-pay/railhead/internal/test/await"
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/internal/test/install"
@@ -51,7 +50,9 @@ func TestUpgrade(t *testing.T) {
 	w.run(w.old, "roles", "apply")
 	w.run(w.old, "migrate", "up")
 	w.run(w.old, "roles", "apply")
-	w.logins()
+	if err := install.EnsureLogins(t.Context(), w.url(pgserver.Superuser)); err != nil {
+		t.Fatal(err)
+	}
 	w.run(w.old, "rail", "apply", w.rails, "--reason", "first installation")
 
 	w.enqueueUntilEnd()
@@ -266,21 +267,6 @@ codes: {table: iso20022}`,
 	}
 }
 
-// logins makes the logins that the components connect as.
-func (w *world) logins() {
-	w.t.Helper()
-	conn, err := pgx.Connect(w.t.Context(), w.url(pgserver.Superuser))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(w.t.Context()))
-	for login, role := range install.Logins() {
-		if err := acl.EnsureLogin(w.t.Context(), conn, login, role, ""); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
 // run runs a command to its end.
 func (w *world) run(binary string, args ...string) {
 	w.t.Helper()
@@ -327,7 +313,7 @@ func (w *world) stop(p *child.Process) {
 // enqueueUntilEnd enqueues as a caller by SQL does, for as long as the upgrade takes.
 func (w *world) enqueueUntilEnd() {
 	w.t.Helper()
-	ingest, err := pgx.Connect(w.t.Context(), w.url("railhead_ingest_login"))
+	ingest, err := pgx.Connect(w.t.Context(), w.url(install.Ingest))
 	if err != nil {
 		w.t.Fatal(err)
 	}

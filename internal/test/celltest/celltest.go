@@ -28,6 +28,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/railhead-pay/railhead/acl"
+	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgtest"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/outbox"
@@ -37,32 +38,21 @@ import (
 // The logins of the cell, each a member of exactly one role. Relayer and reaper
 // share theirs.
 const (
-	Ingest    = "railhead_ingest_login"
-	Relayer   = "railhead_relayer_login"
-	Reaper    = "railhead_reaper_login"
-	Callbacks = "railhead_callback_login"
-	API       = "railhead_api_login"
-	Events    = "railhead_events_login"
-	Operator  = "railhead_operator_login"
-	Control   = "railhead_control_login"
-	Readonly  = "railhead_readonly_login"
-	Auditor   = "railhead_auditor_login"
+	Ingest    = install.Ingest
+	Relayer   = install.Relayer
+	Reaper    = install.Reaper
+	Callbacks = install.Callbacks
+	API       = install.API
+	Events    = install.Events
+	Operator  = install.Operator
+	Control   = install.Control
+	Readonly  = install.Readonly
+	Auditor   = install.Auditor
 )
 
 // Logins maps each login to its role.
 func Logins() map[string]string {
-	return map[string]string{
-		Ingest:    "railhead_ingest",
-		Relayer:   "railhead_executor",
-		Reaper:    "railhead_executor",
-		Callbacks: "railhead_callbacks",
-		API:       "railhead_api",
-		Events:    "railhead_events",
-		Operator:  "railhead_operator",
-		Control:   "railhead_control",
-		Readonly:  "railhead_readonly",
-		Auditor:   "railhead_auditor",
-	}
+	return install.Logins(Ingest, Relayer, Reaper, Callbacks, API, Events, Operator, Control, Readonly, Auditor)
 }
 
 // Bank is the rail that every cell has, and BankProfile its facts: a rail that
@@ -286,31 +276,16 @@ func Template() (pgtest.Template, error) {
 	}, nil
 }
 
-// build goes the way of an installation: roles, schema, grants, logins, rail.
+// build installs the cell, and its rail.
 func build(ctx context.Context, adminURL string, bank []byte) (err error) {
-	config, err := pgx.ParseConfig(adminURL)
-	if err != nil {
-		return fmt.Errorf("connection string of the test server: %w", err)
+	if _, err := install.Prepare(ctx, adminURL, migrations.DefaultCell, Logins(), install.NoPassword); err != nil {
+		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.Connect(ctx, adminURL)
 	if err != nil {
 		return fmt.Errorf("connecting to the test server: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if err := acl.EnsureRoles(ctx, conn); err != nil {
-		return err
-	}
-	if _, err := migrations.Up(ctx, config, migrations.DefaultCell); err != nil {
-		return err
-	}
-	if err := acl.Apply(ctx, conn, migrations.DefaultCell); err != nil {
-		return err
-	}
-	for login, role := range Logins() {
-		if err := acl.EnsureLogin(ctx, conn, login, role, ""); err != nil {
-			return err
-		}
-	}
 	_, err = conn.Exec(ctx, "SELECT "+migrations.DefaultCell+".apply_rail_profile($1, $2, 'the rail of the tests')", Bank, string(bank))
 	if err != nil {
 		return fmt.Errorf("applying the profile of %s: %w", Bank, err)

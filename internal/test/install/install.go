@@ -1,11 +1,12 @@
-// Package install puts a whole cell into a database, as an administrator does
-// with railhead roles, migrate and roles login: what local runs and proofs that
-// bring their own server have in common.
+// Package install puts a whole cell into a database, as an administrator does with railhead roles, migrate and roles login:
+// the one recipe of local runs, tests, faults and benchmarks.
 package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,22 +21,40 @@ const Database = "railhead"
 
 // Logins are one a component and two for operators, whose acts are logged by
 // login. Each is a member of one role.
-func Logins() map[string]string {
-	return map[string]string{
-		"railhead_relayer_login":   "railhead_executor",
-		"railhead_reaper_login":    "railhead_executor",
-		"railhead_callback_login":  "railhead_callbacks",
-		"railhead_ingest_login":    "railhead_ingest",
-		"railhead_api_login":       "railhead_api",
-		"railhead_events_login":    "railhead_events",
-		"railhead_operator_login":  "railhead_operator",
-		"railhead_operator2_login": "railhead_operator",
-		"railhead_control_login":   "railhead_control",
-		"railhead_readonly_login":  "railhead_readonly",
-		"railhead_metrics_login":   "railhead_readonly",
-		"railhead_auditor_login":   "railhead_auditor",
+const (
+	Relayer   = "railhead_relayer_login"
+	Reaper    = "railhead_reaper_login"
+	Callbacks = "railhead_callback_login"
+	Ingest    = "railhead_ingest_login"
+	API       = "railhead_api_login"
+	Events    = "railhead_events_login"
+	Operator  = "railhead_operator_login"
+	Operator2 = "railhead_operator2_login"
+	Control   = "railhead_control_login"
+	Readonly  = "railhead_readonly_login"
+	Metrics   = "railhead_metrics_login"
+	Auditor   = "railhead_auditor_login"
+)
+
+// Logins maps each login to its role; with names, those alone.
+func Logins(names ...string) map[string]string {
+	all := map[string]string{
+		Relayer: "railhead_executor", Reaper: "railhead_executor", Callbacks: "railhead_callbacks", Ingest: "railhead_ingest",
+		API: "railhead_api", Events: "railhead_events", Operator: "railhead_operator", Operator2: "railhead_operator",
+		Control: "railhead_control", Readonly: "railhead_readonly", Metrics: "railhead_readonly", Auditor: "railhead_auditor",
 	}
+	if len(names) > 0 {
+		wanted := make(map[string]bool, len(names))
+		for _, name := range names {
+			wanted[name] = true
+		}
+		maps.DeleteFunc(all, func(login, _ string) bool { return !wanted[login] })
+	}
+	return all
 }
+
+// NoPassword is for servers that ask for none.
+func NoPassword(string) string { return "" }
 
 // Create makes the database on a private server unless it is there, and returns
 // the administrator's connection string.
@@ -57,9 +76,21 @@ func Create(ctx context.Context, server *pgserver.Server) (string, error) {
 	return server.URL(Database, pgserver.Superuser), nil
 }
 
+// On makes the database on a private server, with all logins and this time budget, and returns the administrator's
+// connection string.
+func On(ctx context.Context, server *pgserver.Server, cell string, budget outbox.TimeBudget) (admin string, err error) {
+	if admin, err = Create(ctx, server); err != nil {
+		return "", err
+	}
+	if _, err := Prepare(ctx, admin, cell, Logins(), NoPassword); err != nil {
+		return "", err
+	}
+	return admin, SetTimeBudget(ctx, admin, cell, budget, "a private server")
+}
+
 // Prepare makes roles, schema, grants and logins, and returns the migrations that
 // it applied. Password gives each login its own; empty leaves it as it is.
-func Prepare(ctx context.Context, admin, cell string, password func(login string) string) ([]migrations.Step, error) {
+func Prepare(ctx context.Context, admin, cell string, logins map[string]string, password func(login string) string) (_ []migrations.Step, err error) {
 	config, err := pgx.ParseConfig(admin)
 	if err != nil {
 		return nil, fmt.Errorf("reading the administrator's connection string: %w", err)
@@ -68,7 +99,7 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 	if err != nil {
 		return nil, fmt.Errorf("connecting as administrator: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	if err := acl.EnsureRoles(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -79,28 +110,45 @@ func Prepare(ctx context.Context, admin, cell string, password func(login string
 	if err := acl.Apply(ctx, conn, cell); err != nil {
 		return nil, err
 	}
-	for login, role := range Logins() {
+	return changes.Steps, ensureLogins(ctx, conn, logins, password)
+}
+
+// EnsureLogins makes the logins alone, of roles that are there.
+func EnsureLogins(ctx context.Context, admin string) (err error) {
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return fmt.Errorf("connecting as administrator: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	return ensureLogins(ctx, conn, Logins(), NoPassword)
+}
+
+func ensureLogins(ctx context.Context, conn *pgx.Conn, logins map[string]string, password func(login string) string) error {
+	for login, role := range logins {
 		if err := acl.EnsureLogin(ctx, conn, login, role, password(login)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return changes.Steps, nil
+	return nil
 }
 
 // SetTimeBudget changes the time budget of a cell, as an operator does with
 // railhead settings set. Spans that are 0 stay as they are.
 func SetTimeBudget(ctx context.Context, admin, cell string, budget outbox.TimeBudget, reason string) error {
-	conn, err := pgx.Connect(ctx, admin)
-	if err != nil {
-		return fmt.Errorf("connecting as administrator: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
 	changes := make(map[string]int64)
 	for _, s := range budget.Settings() {
 		if s.Value != 0 {
 			changes[s.Name] = s.Value.Milliseconds()
 		}
 	}
+	if len(changes) == 0 {
+		return nil
+	}
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return fmt.Errorf("connecting as administrator: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
 	if _, err := conn.Exec(ctx, "SELECT "+cell+".set_time_budget($1, $2)", changes, reason); err != nil {
 		return fmt.Errorf("changing the time budget: %w", err)
 	}

@@ -24,7 +24,7 @@ func TestTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps, err := install.Prepare(t.Context(), admin, migrations.DefaultCell, func(string) string { return "" })
+		steps, err := install.Prepare(t.Context(), admin, migrations.DefaultCell, install.Logins(), install.NoPassword)
 		if err != nil || (len(steps) == 0) != again {
 			t.Fatalf("again %t: %d migrations, %v", again, len(steps), err)
 		}

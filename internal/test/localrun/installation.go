@@ -73,7 +73,7 @@ func (i *installation) startDatabase(ctx context.Context) error {
 }
 
 func (i *installation) prepareDatabase(ctx context.Context) error {
-	steps, err := install.Prepare(ctx, i.admin, i.Cell, func(login string) string {
+	steps, err := install.Prepare(ctx, i.admin, i.Cell, install.Logins(), func(login string) string {
 		if i.server == nil {
 			// That server may ask for passwords: new ones for this run.
 			i.passwords[login] = rand.Text()
@@ -87,7 +87,7 @@ func (i *installation) prepareDatabase(ctx context.Context) error {
 		return err
 	}
 	i.say("schema: cell %s, %d migrations applied now; roles and %d logins in place", i.Cell, len(steps), len(install.Logins()))
-	reader, err := reader.Open(ctx, ledger.Config{URL: i.loginURL("railhead_readonly_login"), Cell: i.Cell, Name: "railhead-run"})
+	reader, err := reader.Open(ctx, ledger.Config{URL: i.loginURL(install.Readonly), Cell: i.Cell, Name: "railhead-run"})
 	if err != nil {
 		return err
 	}
@@ -161,16 +161,16 @@ func (i *installation) startServices(ctx context.Context) error {
 		return started, nil
 	}
 	var err error
-	if i.relayer, err = start("relayer", "RAILHEAD_RELAYER_URL", "railhead_relayer_login"); err != nil {
+	if i.relayer, err = start("relayer", "RAILHEAD_RELAYER_URL", install.Relayer); err != nil {
 		return err
 	}
-	if i.reaper, err = start("reaper", "RAILHEAD_REAPER_URL", "railhead_reaper_login"); err != nil {
+	if i.reaper, err = start("reaper", "RAILHEAD_REAPER_URL", install.Reaper); err != nil {
 		return err
 	}
 	addrFile := filepath.Join(i.Dir, "api-callers.addr")
 	// Tokens for events are of this run alone.
 	common = append(common, "RAILHEAD_API_ADDR_FILE="+addrFile, "RAILHEAD_API_EVENT_KEYS=env:EVENT_KEY", "EVENT_KEY="+rand.Text()+rand.Text())
-	if i.api, err = start("api", "RAILHEAD_API_URL", "railhead_api_login"); err != nil {
+	if i.api, err = start("api", "RAILHEAD_API_URL", install.API); err != nil {
 		return err
 	}
 	i.apiAddr, err = i.api.awaitFile(ctx, addrFile)

@@ -13,6 +13,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/migrations"
+	"github.com/railhead-pay/railhead/outbox"
 	"github.com/railhead-pay/railhead/testbed/money"
 )
 
@@ -72,16 +73,12 @@ func pay(ctx context.Context, options money.Options) (report money.Report, err e
 		defer cancel()
 		err = errors.Join(err, server.Stop(last))
 	}()
-	admin, err := install.Create(ctx, server)
-	if err != nil {
-		return report, err
-	}
-	if _, err := install.Prepare(ctx, admin, migrations.DefaultCell, func(string) string { return "" }); err != nil {
+	if _, err := install.On(ctx, server, migrations.DefaultCell, outbox.TimeBudget{}); err != nil {
 		return report, err
 	}
 	return money.Run(ctx, options, money.Database{
 		URL: func(login string) string { return server.URL(install.Database, login) }, Cell: migrations.DefaultCell,
-		Ingest: "railhead_ingest_login", Relayer: "railhead_relayer_login", Reaper: "railhead_reaper_login",
-		Callbacks: "railhead_callback_login", Operator: "railhead_operator_login", Reader: "railhead_readonly_login",
+		Ingest: install.Ingest, Relayer: install.Relayer, Reaper: install.Reaper,
+		Callbacks: install.Callbacks, Operator: install.Operator, Reader: install.Readonly,
 	})
 }
