@@ -17,7 +17,7 @@ var floors = [][]string{
 	{"outbox", "internal/test/child", "internal/test/pgserver"}, // what services and the store say to each other; processes
 	{ // what needs the vocabulary
 		"migrations", "schedule", "ledger", "rails/codes", "ingest/event", "internal/clock", "internal/httpclient", "internal/tracing",
-		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun", "internal/test/twin", "bench/server",
+		"cmd/railsim", "internal/test/pgserver/pgrun", "internal/test/pgtest", "internal/test/promrun", "internal/test/twin", "bench/server", "testbed/banks",
 	},
 	{ // what the roles of the store have in common, the contract of rails, and what services have in common
 		"ledger/internal/store", "rails", "internal/lineage", "internal/service", "internal/tracing/export", "proofs",
@@ -30,7 +30,7 @@ var floors = [][]string{
 		"internal/test/celltest", "internal/test/localrun", "internal/test/servicetest", "testbed/alertdrill", "testbed/api", "testbed/faults",
 	},
 	{"ingest/callback", "rails/railconfig", "bench/systems"},
-	{"internal/metrics", "internal/test/simrail", "bench"}, // what observes the services, and what stands in for banks
+	{"internal/metrics", "internal/test/simrail", "testbed/calls", "bench"}, // what observes the services, and what stands in for banks
 	{"cmd/railhead", "testbed/money"},
 	{"testbed/cmd/testbed"},
 }

@@ -1,25 +1,21 @@
 package alertdrill
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/railsim"
+	"github.com/railhead-pay/railhead/testbed/banks"
 )
 
 // bank is a simulated bank as a process of its own.
 type bank struct {
 	*child.Process
-	url string
+	banks.Control
 }
 
 // bankSecret signs the callbacks of the run's banks. It guards nothing.
@@ -45,36 +41,15 @@ func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
 		return nil, err
 	}
 	addr, err := p.AwaitFile(ctx, addrFile)
-	return &bank{Process: p, url: "http://" + addr}, err
+	return &bank{p, banks.Control{URL: "http://" + addr}}, err
 }
 
 // spoil puts faults in force, each for every payment; none heals the bank.
 func (b *bank) spoil(ctx context.Context, faults ...railsim.Fault) error {
-	rules := []railsim.Fault{}
-	for _, fault := range faults {
-		if fault.Probability == 0 {
-			fault.Probability = 1
+	for n := range faults {
+		if faults[n].Probability == 0 {
+			faults[n].Probability = 1
 		}
-		rules = append(rules, fault)
 	}
-	body, err := json.Marshal(map[string]any{"rules": rules})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, b.url+"/admin/faults", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
-		return fmt.Errorf("%s: %s: %s", request.URL, answer.Status, said)
-	}
-	return nil
+	return b.Spoil(ctx, faults...)
 }

@@ -147,7 +147,7 @@ func (w *world) startRails(ctx context.Context) error {
 		if err := profileTemplate.Execute(&profile, each); err != nil {
 			return err
 		}
-		rail := railsfile.Rail{Name: each.Name, URL: bank.url, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "REFUSED"}
+		rail := railsfile.Rail{Name: each.Name, URL: bank.URL, Profile: profile.String(), Reference: railsfile.Instruction, Refused: "REFUSED"}
 		if each.Asked {
 			rail.Inquiry = railsfile.ByKey
 		}

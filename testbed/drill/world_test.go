@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/railsfile"
+	"github.com/railhead-pay/railhead/internal/test/simrail"
 	"github.com/railhead-pay/railhead/ledger"
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/outbox"
@@ -56,7 +56,7 @@ type world struct {
 	t         *testing.T
 	dir       string
 	server    *pgserver.Server
-	banks     map[string]*railsim.Bank
+	banks     map[string]*simrail.Served
 	ingest    *ingest.Ingest
 	statement string
 	terminals map[string]*terminal
@@ -64,7 +64,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), banks: make(map[string]*railsim.Bank)}
+	w := &world{t: t, dir: t.TempDir(), banks: make(map[string]*simrail.Served)}
 	w.statement = filepath.Join(w.dir, "statement")
 	server, err := pgserver.Start(t.Context(), pgserver.Options{Major: major(t), Settings: pgserver.TestSettings()})
 	if err != nil {
@@ -138,25 +138,19 @@ func (w *world) openBanks() {
 	w.t.Helper()
 	var all []railsfile.Rail
 	for rail, profile := range profiles {
-		bank, err := railsim.New(railsim.Config{
+		bank, err := simrail.Serve(railsim.Config{
 			LedgerPath: w.ledger(rail), Behaviour: railsim.Behaviour{NoDedupe: rail == bare}, Mode: railsim.Sync, Draw: railsim.DrawByArrival,
 		})
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			w.t.Fatal(errors.Join(err, bank.Close()))
-		}
-		served := make(chan error, 1)
-		go func() { served <- bank.Serve(listener) }()
 		w.t.Cleanup(func() {
-			if err := errors.Join(bank.Close(), <-served); err != nil {
+			if err := bank.Close(); err != nil {
 				w.t.Error(err)
 			}
 		})
 		w.banks[rail] = bank
-		all = append(all, railsfile.Rail{Name: rail, URL: "http://" + listener.Addr().String(), Profile: profile, Reference: railsfile.Key})
+		all = append(all, railsfile.Rail{Name: rail, URL: bank.URL, Profile: profile, Reference: railsfile.Key})
 	}
 	text, err := railsfile.Text(all...)
 	if err != nil {

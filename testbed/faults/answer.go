@@ -62,7 +62,7 @@ func redirect(ctx context.Context, w *World) error {
 			{Kind: railsim.RedirectBefore, Probability: 0.5, URL: to.URL + "/payments", Status: 308},
 		}
 	}
-	if err := errors.Join(w.Dedupes.spoil(ctx, rules(w.Bare)...), w.Bare.spoil(ctx, rules(w.Dedupes)...)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, rules(w.Bare)...), w.Bare.Spoil(ctx, rules(w.Dedupes)...)); err != nil {
 		return err
 	}
 	return w.underFault(ctx)
@@ -70,7 +70,7 @@ func redirect(ctx context.Context, w *World) error {
 
 // spoiledTraffic puts rules in force at both banks and sends waves through them.
 func (w *World) spoiledTraffic(ctx context.Context, rules ...railsim.Fault) error {
-	if err := errors.Join(w.Dedupes.spoil(ctx, rules...), w.Bare.spoil(ctx, rules...)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, rules...), w.Bare.Spoil(ctx, rules...)); err != nil {
 		return err
 	}
 	return w.underFault(ctx)
@@ -100,11 +100,11 @@ func (w *World) underFault(ctx context.Context) error {
 }
 
 func (w *World) countSpoiled(ctx context.Context) error {
-	dedupes, err := w.Dedupes.spoiled(ctx)
+	dedupes, err := w.Dedupes.Spoiled(ctx)
 	if err != nil {
 		return err
 	}
-	bare, err := w.Bare.spoiled(ctx)
+	bare, err := w.Bare.Spoiled(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,25 +1,23 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/railhead-pay/railhead/railsim"
+	"github.com/railhead-pay/railhead/testbed/banks"
 )
 
 // Bank is a simulated bank as a process of its own. Its ledger file is the only
 // witness of money.
 type Bank struct {
 	*Process
-	URL      string
+	banks.Control
 	ledger   string
 	requests string
 }
@@ -39,68 +37,6 @@ func startBank(ctx context.Context, dir, name, binary string, seed uint64, more 
 	addr, err := bank.AwaitFile(ctx, addrFile)
 	bank.URL = "http://" + addr
 	return bank, err
-}
-
-// spoil puts fault rules in force; none heals the bank.
-func (b *Bank) spoil(ctx context.Context, rules ...railsim.Fault) error {
-	if rules == nil {
-		rules = []railsim.Fault{}
-	}
-	body, err := json.Marshal(map[string]any{"rules": rules})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, b.URL+"/admin/faults", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	return b.ask(request, nil)
-}
-
-// spoiled is how many requests, and connections, the faults have hit so far.
-func (b *Bank) spoiled(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL+"/admin/faults", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	var state railsim.FaultState
-	if err := b.ask(request, &state); err != nil {
-		return 0, err
-	}
-	sum := 0
-	for _, n := range state.Totals {
-		sum += int(n)
-	}
-	return sum, nil
-}
-
-func (b *Bank) ask(request *http.Request, into any) error {
-	// A connection fault hits this connection as any other: then ask again.
-	client := &http.Client{Timeout: 500 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
-	var last error
-	for range 60 {
-		answer, err := client.Do(request)
-		if err != nil {
-			last = err
-			if request.GetBody != nil {
-				request.Body, _ = request.GetBody()
-			}
-			continue
-		}
-		text, err := io.ReadAll(io.LimitReader(answer.Body, 4<<20))
-		answer.Body.Close()
-		switch {
-		case err != nil:
-			last = err
-			continue
-		case answer.StatusCode != http.StatusOK:
-			return fmt.Errorf("%s: %s: %s", request.URL.Path, answer.Status, text)
-		case into == nil:
-			return nil
-		}
-		return json.Unmarshal(text, into)
-	}
-	return fmt.Errorf("%s: the bank does not answer: %w", request.URL.Path, last)
 }
 
 // moved is every record of the ledger file, as it is on disk.

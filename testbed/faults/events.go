@@ -232,7 +232,7 @@ func (l *listener) killDeliverer(ctx context.Context, w *World) error {
 // the archive says, and has the standby take over.
 func (l *listener) failOver(ctx context.Context, w *World, s *standby) error {
 	// What a bank executes late could not be told from what the failover forgot.
-	if err := errors.Join(w.Dedupes.spoil(ctx), w.Bare.spoil(ctx), w.AwaitCallers(ctx)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx), w.Bare.Spoil(ctx), w.AwaitCallers(ctx)); err != nil {
 		return err
 	}
 	if _, err := w.AwaitRest(ctx); err != nil {

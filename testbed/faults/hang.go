@@ -37,7 +37,7 @@ func hangFaults() []Fault {
 
 // hangOne hangs one bank, and wants the other's lanes to be through meanwhile.
 func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
-	if err := w.Dedupes.spoil(ctx, rule); err != nil {
+	if err := w.Dedupes.Spoil(ctx, rule); err != nil {
 		return err
 	}
 	w.Injected++
@@ -61,7 +61,7 @@ func hangOne(ctx context.Context, w *World, rule railsim.Fault) error {
 	}
 	// Until claims of the hanging bank have run out of their budget.
 	pause(ctx, 3*time.Second)
-	hit, err := w.Dedupes.spoiled(ctx)
+	hit, err := w.Dedupes.Spoiled(ctx)
 	w.Hit += hit
 	return err
 }

@@ -69,7 +69,7 @@ func inquiryFaults() []Fault {
 
 // spoiledDedupes is spoiledTraffic for faults of the bank that de-duplicates alone.
 func (w *World) spoiledDedupes(ctx context.Context, rules ...railsim.Fault) error {
-	if err := w.Dedupes.spoil(ctx, rules...); err != nil {
+	if err := w.Dedupes.Spoil(ctx, rules...); err != nil {
 		return err
 	}
 	for range w.Options.Rounds {
@@ -81,7 +81,7 @@ func (w *World) spoiledDedupes(ctx context.Context, rules ...railsim.Fault) erro
 		return err
 	}
 	if err := await.Until(ctx, 30*time.Second, "payments to be hit", func() (bool, error) {
-		hit, err := w.Dedupes.spoiled(ctx)
+		hit, err := w.Dedupes.Spoiled(ctx)
 		w.Hit = hit
 		return hit >= w.Options.Wave, err
 	}); err != nil {
@@ -189,8 +189,8 @@ func (w *World) endedByReference(f Facts) {
 }
 
 func (w *World) spoilBoth(ctx context.Context, rules []railsim.Fault) error {
-	if err := w.Dedupes.spoil(ctx, rules...); err != nil {
+	if err := w.Dedupes.Spoil(ctx, rules...); err != nil {
 		return err
 	}
-	return w.Bare.spoil(ctx, rules...)
+	return w.Bare.Spoil(ctx, rules...)
 }

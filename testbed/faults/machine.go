@@ -29,7 +29,7 @@ func machineFaults() []Fault {
 // the re-sends of the second relayer after their claim until the bank has forgotten
 // the keys. Then it goes on, with its wall clock where that of the world is.
 func resumeMachine(ctx context.Context, w *World) error {
-	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
 		return err
 	}
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
@@ -49,7 +49,7 @@ func resumeMachine(ctx context.Context, w *World) error {
 		return err
 	}
 	executed := time.Now()
-	if err := w.Dedupes.spoil(ctx); err != nil {
+	if err := w.Dedupes.Spoil(ctx); err != nil {
 		return err
 	}
 	if err := await.Until(ctx, reachWithin, "the payment to wait for its re-send", func() (bool, error) {

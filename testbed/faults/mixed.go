@@ -37,7 +37,7 @@ func fifth(other *Bank) []railsim.Fault {
 }
 
 func everything(ctx context.Context, w *World) error {
-	if err := errors.Join(w.Dedupes.spoil(ctx, fifth(w.Bare)...), w.Bare.spoil(ctx, fifth(w.Dedupes)...)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, fifth(w.Bare)...), w.Bare.Spoil(ctx, fifth(w.Dedupes)...)); err != nil {
 		return err
 	}
 	blows := []func(context.Context, *World) error{

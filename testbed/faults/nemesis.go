@@ -273,7 +273,7 @@ func blowBanks(ctx context.Context, w *World) error {
 		return all
 	}
 	w.Hit++
-	return errors.Join(w.Dedupes.spoil(ctx, rules(w.Bare)...), w.Bare.spoil(ctx, rules(w.Dedupes)...))
+	return errors.Join(w.Dedupes.Spoil(ctx, rules(w.Bare)...), w.Bare.Spoil(ctx, rules(w.Dedupes)...))
 }
 
 // blowPause has an operator pause a rail, and resume it.

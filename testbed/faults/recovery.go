@@ -66,7 +66,7 @@ func (r Recovery) Run(ctx context.Context, built Binaries, out io.Writer) (repor
 	}
 	defer func() { err = errors.Join(err, w.Close(ctx), w.Discard()) }()
 	slow := railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: 500}
-	if err := errors.Join(w.Dedupes.spoil(ctx, slow), w.Bare.spoil(ctx, slow)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, slow), w.Bare.Spoil(ctx, slow)); err != nil {
 		return report, err
 	}
 	// A reaper leaves claims alone for a while after the server has started.

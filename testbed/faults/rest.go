@@ -78,7 +78,7 @@ func (w *World) judgePermits(ctx context.Context) error {
 	const slow = 600 * time.Millisecond
 	for _, rail := range w.Options.judgedRails() {
 		bank := w.bank(rail)
-		if err := bank.spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: slow.Milliseconds()}); err != nil {
+		if err := bank.Spoil(ctx, railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: slow.Milliseconds()}); err != nil {
 			return err
 		}
 		full := false
@@ -104,7 +104,7 @@ func (w *World) judgePermits(ctx context.Context) error {
 		if !full {
 			w.Broken("rail %s no longer makes %d calls at once: a slot is lost", rail, w.Options.Concurrency)
 		}
-		if err := bank.spoil(ctx); err != nil {
+		if err := bank.Spoil(ctx); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func stopFaults() []Fault {
 
 func gracefulStop(ctx context.Context, w *World) error {
 	slow := railsim.Fault{Kind: railsim.DelayAfter, Probability: 1, DelayMS: 250}
-	if err := errors.Join(w.Dedupes.spoil(ctx, slow), w.Bare.spoil(ctx, slow)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, slow), w.Bare.Spoil(ctx, slow)); err != nil {
 		return err
 	}
 	for range w.Options.Rounds {
@@ -83,7 +83,7 @@ func noneUnknown(w *World, f Facts) {
 func secondSignal(ctx context.Context, w *World) error {
 	hang := railsim.Fault{Kind: railsim.HangAfter, Probability: 1, DelayMS: 20_000}
 	for range w.Options.Rounds {
-		if err := errors.Join(w.Dedupes.spoil(ctx, hang), w.Bare.spoil(ctx, hang)); err != nil {
+		if err := errors.Join(w.Dedupes.Spoil(ctx, hang), w.Bare.Spoil(ctx, hang)); err != nil {
 			return err
 		}
 		victim := w.relayers[len(w.relayers)-1]
@@ -110,7 +110,7 @@ func secondSignal(ctx context.Context, w *World) error {
 		if err := w.endAtOnce(victim); err != nil {
 			w.Broken("%v", err)
 		}
-		if err := errors.Join(w.Dedupes.spoil(ctx), w.Bare.spoil(ctx)); err != nil {
+		if err := errors.Join(w.Dedupes.Spoil(ctx), w.Bare.Spoil(ctx)); err != nil {
 			return err
 		}
 		if _, err := w.StartRelayer(ctx); err != nil {

@@ -58,7 +58,7 @@ func unhurried(o *Options) {
 // are sent again, or asked about, into it as well.
 func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 	limit := railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: http.StatusTooManyRequests, Plain: true}
-	if err := errors.Join(w.Bare.spoil(ctx, limit), w.Dedupes.spoil(ctx,
+	if err := errors.Join(w.Bare.Spoil(ctx, limit), w.Dedupes.Spoil(ctx,
 		railsim.Fault{Kind: railsim.DropAfter, Probability: 0.2}, limit,
 		railsim.Fault{Kind: railsim.InquiryStatus, Probability: 1, Status: http.StatusTooManyRequests})); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (w *World) rateLimit(ctx context.Context, lasting time.Duration) error {
 	}
 	for _, bank := range []*Bank{w.Dedupes, w.Bare} {
 		if err := await.Until(ctx, w.Options.HealWithin, "the storm to begin", func() (bool, error) {
-			hit, err := bank.spoiled(ctx)
+			hit, err := bank.Spoiled(ctx)
 			return hit > 0, err
 		}); err != nil {
 			return err
@@ -128,7 +128,7 @@ func poisonRoutes(ctx context.Context, w *World) error {
 
 // spoiledTrafficOnce sends one wave through rules, and waits until all of it has ended.
 func (w *World) spoiledTrafficOnce(ctx context.Context, rules []railsim.Fault) error {
-	if err := errors.Join(w.Dedupes.spoil(ctx, rules...), w.Bare.spoil(ctx, rules...)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx, rules...), w.Bare.Spoil(ctx, rules...)); err != nil {
 		return err
 	}
 	if _, err := w.Traffic(w.Options.Wave); err != nil {

@@ -41,14 +41,14 @@ func windowFaults() []Fault {
 }
 
 func outlastWindow(ctx context.Context, w *World) error {
-	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
 		return err
 	}
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
 		return err
 	}
 	if err := await.Until(ctx, reachWithin, "answers to be lost", func() (bool, error) {
-		hit, err := w.Dedupes.spoiled(ctx)
+		hit, err := w.Dedupes.Spoiled(ctx)
 		return hit >= w.Options.Wave/2, err
 	}); err != nil {
 		return err
@@ -60,7 +60,7 @@ func outlastWindow(ctx context.Context, w *World) error {
 	if err := w.AwaitCallers(ctx); err != nil {
 		return err
 	}
-	if err := w.Dedupes.spoil(ctx); err != nil {
+	if err := w.Dedupes.Spoil(ctx); err != nil {
 		return err
 	}
 	// The last send before the pause, and the bank's whole memory after it.
@@ -86,7 +86,7 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 	for n := 2; n <= w.Options.MaxSends; n++ {
 		rules = append(rules, railsim.Fault{Kind: railsim.StatusBefore, Probability: 1, Status: 422, Word: "REFUSED", Code: "AB05", Match: railsim.Match{Nth: int64(n)}})
 	}
-	if err := w.Dedupes.spoil(ctx, rules...); err != nil {
+	if err := w.Dedupes.Spoil(ctx, rules...); err != nil {
 		return err
 	}
 	if _, err := w.Traffic(w.Options.Wave / 2); err != nil {
@@ -102,7 +102,7 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 		return err
 	}
 	var err error
-	if w.Hit, err = w.Dedupes.spoiled(ctx); err != nil {
+	if w.Hit, err = w.Dedupes.Spoiled(ctx); err != nil {
 		return err
 	}
 	w.Injected = w.Hit
@@ -114,7 +114,7 @@ func refuseMeanwhile(ctx context.Context, w *World) error {
 // replayExecuted has an operator believe a bank that does not find what it has
 // executed, and replay it.
 func replayExecuted(ctx context.Context, w *World) error {
-	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
+	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.DropAfter, Probability: 1}); err != nil {
 		return err
 	}
 	if _, err := w.Traffic(w.Options.Wave); err != nil {
@@ -126,7 +126,7 @@ func replayExecuted(ctx context.Context, w *World) error {
 	if _, err := w.AwaitRest(ctx); err != nil {
 		return err
 	}
-	if err := w.Dedupes.spoil(ctx, railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 1}); err != nil {
+	if err := w.Dedupes.Spoil(ctx, railsim.Fault{Kind: railsim.InquiryNotFound, Probability: 1}); err != nil {
 		return err
 	}
 	type row struct {

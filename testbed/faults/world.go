@@ -200,7 +200,7 @@ func (w *World) Heal(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(w.Dedupes.spoil(ctx), w.Bare.spoil(ctx)); err != nil {
+	if err := errors.Join(w.Dedupes.Spoil(ctx), w.Bare.Spoil(ctx)); err != nil {
 		return err
 	}
 	if w.Lane.Server.PID() == 0 {

@@ -2,24 +2,14 @@ package latematrix_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 	"github.com/railhead-pay/railhead/internal/test/twin"
 	"github.com/railhead-pay/railhead/ledger"
@@ -28,9 +18,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger/ingest"
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
-	railcallback "github.com/railhead-pay/railhead/rails/callback"
-	"github.com/railhead-pay/railhead/rails/codes"
-	"github.com/railhead-pay/railhead/rails/secret"
+	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
 // world is the cell that every combination shares, as its services and operators
@@ -44,7 +32,7 @@ type world struct {
 	reports   reporter
 	operator  *operator.Operator
 	looker    *pgxpool.Pool // a superuser, who looks, and makes time pass
-	callbacks http.Handler
+	callbacks *calls.Receiver
 	rails     []rail
 }
 
@@ -84,7 +72,12 @@ func newWorld(t *testing.T) *world {
 	differs := func(difference string) { t.Error(difference) }
 	w.slow = &twin.Recorder{Ledger: w.executor, Looker: w.looker, Differs: differs}
 	w.reports.slow = &twin.Recorder{Ledger: w.reports.Callbacks, Looker: w.looker, Differs: differs}
-	w.callbacks = w.receive()
+	var names []string
+	for _, r := range w.rails {
+		names = append(names, r.name)
+	}
+	w.callbacks, err = calls.Open(names, string(executed), string(refused), w.reports, nil)
+	w.must(err)
 	return w
 }
 
@@ -95,51 +88,13 @@ func (w *world) must(err error) {
 	}
 }
 
-// callbackSecret signs the callbacks of every rail.
-var callbackSecret = base64.StdEncoding.EncodeToString([]byte("what the banks of this test sign with"))
-
-// receive is the product's receiver in front of the cell.
-func (w *world) receive() http.Handler {
-	w.t.Helper()
-	var ref secret.Ref
-	w.must(ref.UnmarshalText([]byte("env:SECRET")))
-	config := railcallback.Config{
-		Secrets: []secret.Ref{ref}, Key: "key", Status: "status", Reference: "reference",
-		Statuses: map[string]payment.Result{string(executed): payment.ResultExecuted, string(refused): payment.ResultRefused},
-	}
-	table, err := codes.Named("iso20022")
-	w.must(err)
-	readers := make(map[string]*railcallback.Reader)
-	for _, r := range w.rails {
-		reader, err := railcallback.Open(config, table, func(string) string { return callbackSecret }, time.Now)
-		w.must(err)
-		readers[r.name] = reader
-	}
-	taker, err := callback.NewReceiver(readers, w.reports, "callbacks-1", time.Minute, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	w.must(err)
-	mux := http.NewServeMux()
-	taker.Register(mux)
-	return mux
-}
-
-// callBack is the bank's callback about a payment, signed as banks sign.
+// callBack is the bank's callback about a payment.
 func (w *world) callBack(p *life, e evidence) error {
-	body := fmt.Sprintf(`{"key": %q, "status": %q, "reference": %q}`, p.railKey, e.word, p.named(e.reference))
-	request := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "/callbacks/"+p.rail.name, strings.NewReader(body))
-	id, stamp := e.event+"-"+p.id.String(), strconv.FormatInt(time.Now().Unix(), 10)
-	key, err := base64.StdEncoding.DecodeString(callbackSecret)
+	err := w.callbacks.Deliver(w.t.Context(), calls.Report{
+		Rail: p.rail.name, Event: e.event + "-" + p.id.String(), Key: p.railKey, Status: string(e.word), Reference: p.named(e.reference),
+	})
 	if err != nil {
 		return err
-	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(id + "." + stamp + "." + body))
-	request.Header.Set("webhook-id", id)
-	request.Header.Set("webhook-timestamp", stamp)
-	request.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	answer := httptest.NewRecorder()
-	w.callbacks.ServeHTTP(answer, request)
-	if answer.Code != http.StatusNoContent {
-		return fmt.Errorf("the callback was answered %d: %s", answer.Code, strings.TrimSpace(answer.Body.String()))
 	}
 	p.facts.reported(e.event, e.word, p.named(e.reference))
 	return nil

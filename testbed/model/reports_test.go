@@ -1,25 +1,10 @@
 package model
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
-	"strings"
-	"time"
-
 	"pgregory.net/rapid"
 
-	"github.com/railhead-pay/railhead/ingest/callback"
 	"github.com/railhead-pay/railhead/payment"
-	railcallback "github.com/railhead-pay/railhead/rails/callback"
-	"github.com/railhead-pay/railhead/rails/codes"
-	"github.com/railhead-pay/railhead/rails/secret"
+	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
 // report is what a rail says unasked, in an event.
@@ -27,27 +12,6 @@ type report struct {
 	event     string
 	result    payment.Result
 	reference string
-}
-
-var callbackSecret = base64.StdEncoding.EncodeToString([]byte("what the rails of this test sign with"))
-
-// receive is the product's receiver, for the rail of this history.
-func (w *world) receive(t *rapid.T) http.Handler {
-	var ref secret.Ref
-	must(t, ref.UnmarshalText([]byte("env:SECRET")))
-	table, err := codes.Named("iso20022")
-	must(t, err)
-	reader, err := railcallback.Open(railcallback.Config{
-		Secrets: []secret.Ref{ref}, Key: "key", Status: "status", Reference: "reference",
-		Statuses: map[string]payment.Result{"EXECUTED": payment.ResultExecuted, "REFUSED": payment.ResultRefused},
-	}, table, func(string) string { return callbackSecret }, time.Now)
-	must(t, err)
-	readers := map[string]*railcallback.Reader{w.name: reader}
-	taker, err := callback.NewReceiver(readers, w.reports, "callbacks", time.Minute, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	must(t, err)
-	mux := http.NewServeMux()
-	taker.Register(mux)
-	return mux
 }
 
 // Received and Recorded make the world the receiver's observer.
@@ -98,22 +62,10 @@ func (w *world) callBack(t *rapid.T) {
 	}
 }
 
-// deliver sends a callback, signed as rails sign, and returns what was made of it.
+// deliver sends a callback, and returns what was made of it.
 func (w *world) deliver(t *rapid.T, one *instruction, said report) string {
-	body := fmt.Sprintf(`{"key": %q, "status": %q, "reference": %q}`, one.rail.key, said.result, said.reference)
-	request := httptest.NewRequestWithContext(w.ctx(), http.MethodPost, "/callbacks/"+w.name, strings.NewReader(body))
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
-	key, err := base64.StdEncoding.DecodeString(callbackSecret)
-	must(t, err)
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(said.event + "." + stamp + "." + body))
-	request.Header.Set("webhook-id", said.event)
-	request.Header.Set("webhook-timestamp", stamp)
-	request.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	answer := httptest.NewRecorder()
-	w.callbacks.ServeHTTP(answer, request)
-	if answer.Code != http.StatusNoContent {
-		t.Fatalf("callback about %s: %d %s", one.id, answer.Code, answer.Body)
-	}
+	must(t, w.callbacks.Deliver(w.ctx(), calls.Report{
+		Rail: w.name, Event: said.event, Key: one.rail.key, Status: string(said.result), Reference: said.reference,
+	}))
 	return w.heard
 }

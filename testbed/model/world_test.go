@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +14,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger/operator"
 	"github.com/railhead-pay/railhead/payment"
 	"github.com/railhead-pay/railhead/rails"
+	"github.com/railhead-pay/railhead/testbed/calls"
 )
 
 // profiles are the kinds of rail that differ in what is safe.
@@ -57,7 +57,7 @@ type world struct {
 	workers [2]worker
 	again   []payment.Outcome // recorded before, to be recorded once more
 	// The product's receiver of callbacks, and what it said of the last one.
-	callbacks http.Handler
+	callbacks *calls.Receiver
 	heard     string
 }
 
@@ -95,7 +95,8 @@ func (i *installation) newWorld(t *rapid.T) *world {
 	must(t, err)
 	w.profile, err = rails.ParseProfile(text)
 	must(t, err)
-	w.callbacks = w.receive(t)
+	w.callbacks, err = calls.Open([]string{w.name}, "EXECUTED", "REFUSED", w.reports, w)
+	must(t, err)
 	return w
 }
 

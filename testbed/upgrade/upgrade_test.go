@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/install"
 	"github.com/railhead-pay/railhead/internal/test/pgserver"
 	"github.com/railhead-pay/railhead/internal/test/railsfile"
+	"github.com/railhead-pay/railhead/internal/test/simrail"
 	"github.com/railhead-pay/railhead/migrations"
 	"github.com/railhead-pay/railhead/railsim"
 )
@@ -234,25 +234,19 @@ func (w *world) copyTo(dir string) {
 func (w *world) openBank() {
 	w.t.Helper()
 	w.ledger, w.rails = filepath.Join(w.dir, "ledger.jsonl"), filepath.Join(w.dir, "rails.yaml")
-	bank, err := railsim.New(railsim.Config{
+	bank, err := simrail.Serve(railsim.Config{
 		LedgerPath: w.ledger, Behaviour: railsim.Behaviour{NoDedupe: true}, Mode: railsim.Sync, Draw: railsim.DrawByArrival,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(errors.Join(err, bank.Close()))
-	}
-	served := make(chan error, 1)
-	go func() { served <- bank.Serve(listener) }()
 	w.t.Cleanup(func() {
-		if err := errors.Join(bank.Close(), <-served); err != nil {
+		if err := bank.Close(); err != nil {
 			w.t.Error(err)
 		}
 	})
 	text, err := railsfile.Text(railsfile.Rail{
-		Name: "bare", URL: "http://" + listener.Addr().String(), Reference: railsfile.Key,
+		Name: "bare", URL: bank.URL, Reference: railsfile.Key,
 		Profile: `acceptance: FINAL
 resend_on_unknown: NEVER
 id_after_refusal: NEW

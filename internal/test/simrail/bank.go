@@ -2,9 +2,7 @@ package simrail
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 
 	"github.com/railhead-pay/railhead/internal/test/railsfile"
@@ -27,13 +25,11 @@ type Options struct {
 
 // Bank is a simulated bank that serves, with the rail that leads to it.
 type Bank struct {
-	*railsim.Bank
+	*Served
 	Shape   Shape
 	Profile rails.Profile
-	URL     string
 	Ledger  string // its file
 	calls   bool
-	served  chan error
 }
 
 // Start starts the bank of a shape: it de-duplicates only where the shape says so,
@@ -45,7 +41,7 @@ func Start(shape Shape, o Options) (*Bank, error) {
 	}
 	b := &Bank{
 		Shape: shape, Profile: profile, Ledger: filepath.Join(o.Dir, shape.RailType()+".jsonl"),
-		calls: shape.CallsBack() || o.CallBack && shape.Provisional(), served: make(chan error, 1),
+		calls: shape.CallsBack() || o.CallBack && shape.Provisional(),
 	}
 	config := railsim.Config{
 		LedgerPath: b.Ledger, Behaviour: railsim.Behaviour{NoDedupe: !shape.Dedupes(), ForgetRefusals: shape.TakesAgain()}, Mode: railsim.Sync,
@@ -58,22 +54,10 @@ func Start(shape Shape, o Options) (*Bank, error) {
 		config.Callback = railsim.Callback{URL: o.CallbackURL + "/callbacks/" + shape.RailType(), Secret: CallbackSecret}
 	}
 	var err error
-	if b.Bank, err = railsim.New(config); err != nil {
-		return nil, err
+	if b.Served, err = Serve(config); err != nil {
+		return nil, fmt.Errorf("bank %s: %w", shape.RailType(), err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listening for bank %s: %w", shape.RailType(), err), b.Bank.Close())
-	}
-	b.URL = "http://" + listener.Addr().String()
-	go func() { b.served <- b.Serve(listener) }()
 	return b, nil
-}
-
-// Close ends the bank.
-func (b *Bank) Close() error {
-	err := b.Bank.Close()
-	return errors.Join(err, <-b.served)
 }
 
 // CallbackSecret signs the callbacks of these banks. It guards nothing.
