@@ -11,7 +11,7 @@ source scripts/steps.sh
 # name, and the arguments of make
 long_forms() {
   cat <<'LIST'
-test-18      test PG=18
+test-18      test PG=18 LONG=1
 offences     offences
 alerts       alerts
 api          api

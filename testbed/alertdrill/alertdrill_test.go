@@ -17,6 +17,9 @@ import (
 // TestShort is the short form of `make alerts`: a few faults, each of which must
 // have its alert fire and resolve, and no other.
 func TestShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: make test LONG=1 and make alerts break it")
+	}
 	programs, err := promrun.Find(t.Context(), "../..")
 	if errors.Is(err, promrun.ErrNone) && os.Getenv(promrun.EnvWithout) != "" {
 		t.Skip(promrun.EnvWithout + " is set")

@@ -10,6 +10,9 @@ import (
 // TestEvents tells an endpoint for a few seconds. The long one is `make events`.
 func TestEvents(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: make test LONG=1 and make events play it")
+	}
 	built, err := Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,9 @@ var nemesisSeeds = []uint64{1}
 // TestNemesis mixes every fault for a few seconds. The long one is `make nemesis`.
 func TestNemesis(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: make test LONG=1 and make nemesis play it")
+	}
 	built, err := Build(t.Context(), filepath.Join("..", ".."), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

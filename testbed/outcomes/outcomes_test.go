@@ -33,6 +33,9 @@ func TestEveryCell(t *testing.T) {
 // nothing about the send before it.
 func TestEveryWordForDuplicate(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("short: make test LONG=1 plays it")
+	}
 	for _, replay := range railsim.Replays() {
 		if replay == railsim.ReplayStored {
 			continue // TestEveryCell
