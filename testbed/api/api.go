@@ -24,7 +24,7 @@ type Options struct {
 	Binaries     string        // folder of railhead and railsim
 }
 
-// ErrCount: what was counted is not what was promised.
+// ErrCount says that what was counted is not what was promised.
 var ErrCount = errors.New("the run does not add up")
 
 // Run is a whole run: an installation, callers and faults, then rest and the count.
@@ -58,11 +58,11 @@ func Run(ctx context.Context, o Options) (_ Count, err error) {
 }
 
 // Faults says what was broken.
-func (c Count) Faults() string {
-	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", c.killedAPI, c.killedDatabase, c.killedRelayer, c.cuts, c.lostAnswers)
+func (made Count) Faults() string {
+	return fmt.Sprintf("kills: api=%d database=%d relayer=%d, cuts=%d, answers lost=%d", made.killedAPI, made.killedDatabase, made.killedRelayer, made.cuts, made.lostAnswers)
 }
 
 // String is what a run is judged by.
-func (c Count) String() string {
-	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", c.accepted, c.lost, c.doubled, c.foreignReads, c.commitUnknown)
+func (made Count) String() string {
+	return fmt.Sprintf("accepted=%d lost=%d doubled=%d foreign_reads=%d commit_unknown=%d", made.accepted, made.lost, made.doubled, made.foreignReads, made.commitUnknown)
 }
