@@ -24,7 +24,7 @@ core=(
   # proofs
   GoldenList Statements OffencesCoverProofs Report Proofs
   # reaper, relayer
-  Contract Configuration Expire Stale LostIsUnknown PartitionsAhead Dispatch Answers NeverIsSentOnce RailsAreApart Together
+  Contract Configuration Expire Stale LostIsUnknown PartitionsAhead Dispatch NeverIsSentOnce RailsAreApart Together
 )
 slow=(acl alerts cmd/railhead ingest/api ingest/webhook ledger proofs reaper relayer)
 # Tests of what tests stand on, and of the pages: make test runs them.
