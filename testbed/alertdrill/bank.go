@@ -36,11 +36,7 @@ func (w *world) startBank(ctx context.Context, r *rail) (*bank, error) {
 		args = append(args, "--mode", string(railsim.Provisional), "--settle-delay", "100ms",
 			"--callback-url", "http://"+w.calls+"/callbacks/"+r.Name, "--callback-secret-file", secret)
 	}
-	p, err := w.startProcess(name, filepath.Join(w.binaries, "railsim"), nil, args...)
-	if err != nil {
-		return nil, err
-	}
-	addr, err := p.AwaitFile(ctx, addrFile)
+	p, addr, err := child.In(w.dir, name, filepath.Join(w.binaries, "railsim"), nil, args...).Listen(ctx, addrFile)
 	return &bank{p, banks.Control{URL: "http://" + addr}}, err
 }
 

@@ -182,9 +182,6 @@ func (w *world) start(ctx context.Context, kind string, more ...string) error {
 // startAs starts one under another name, whose metrics are those of another cell.
 func (w *world) startAs(ctx context.Context, kind, name, of string, more ...string) error {
 	addrFile := filepath.Join(w.dir, name+".addr")
-	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	env := append([]string{
 		"RAILHEAD_CELL=" + cell, "RAILHEAD_RAILS_FILE=" + w.railsFile(), "RAILHEAD_HTTP_ADDR_FILE=" + addrFile,
 		"RAILHEAD_STATE_DIR=" + filepath.Join(w.dir, "state-"+name), "BANK_SECRET=" + bankSecret,
@@ -196,12 +193,10 @@ func (w *world) startAs(ctx context.Context, kind, name, of string, more ...stri
 		"RAILHEAD_POLL=250ms", "RAILHEAD_HEARTBEAT_EVERY=500ms", "RAILHEAD_REAP_EVERY=300ms", "RAILHEAD_REAP_GRACE=1s",
 		"RAILHEAD_NOTIFIER_TEST_EVERY=1s", "RAILHEAD_REFRESH_EVERY=500ms", "RAILHEAD_STORE_TIMEOUT=3s",
 	}, more...)
-	p, err := w.startProcess(name, filepath.Join(w.binaries, "railhead"), env, kind)
-	if err != nil {
-		return err
+	p, addr, err := child.In(w.dir, name, filepath.Join(w.binaries, "railhead"), env, kind).Listen(ctx, addrFile)
+	if p != nil {
+		w.services[name] = p
 	}
-	w.services[name] = p
-	addr, err := p.AwaitFile(ctx, addrFile)
 	if err != nil {
 		return err
 	}
@@ -230,13 +225,6 @@ func (w *world) retarget() error {
 		return nil
 	}
 	return w.prom.SetTargets(w.targets)
-}
-
-// startProcess starts a program with its output in a log of its name.
-func (w *world) startProcess(name, binary string, env []string, args ...string) (*child.Process, error) {
-	return child.Command{
-		Name: name, Binary: binary, Args: args, Env: append(child.Clean(os.Environ()), env...), Dir: w.dir, Log: filepath.Join(w.dir, name+".log"),
-	}.Start()
 }
 
 // stopWithin bounds how long a process may take to end.

@@ -96,10 +96,7 @@ func (w *world) ledger() string { return filepath.Join(w.Evidence, "bank-ledger.
 
 // program is one of the installation's, with its output in a log of its name.
 func (w *world) program(name, binary string, env []string, args ...string) *service {
-	return &service{Command: child.Command{
-		Name: name, Binary: filepath.Join(w.Binaries, binary), Args: args, Env: append(child.Clean(os.Environ()), env...), Dir: w.Evidence,
-		Log: filepath.Join(w.Evidence, name+".log"),
-	}}
+	return &service{Command: child.In(w.Evidence, name, filepath.Join(w.Binaries, binary), env, args...)}
 }
 
 func (w *world) startServices(ctx context.Context) error {

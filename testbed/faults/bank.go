@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/railhead-pay/railhead/internal/test/child"
 	"github.com/railhead-pay/railhead/railsim"
 	"github.com/railhead-pay/railhead/testbed/banks"
 )
@@ -30,12 +31,11 @@ func startBank(ctx context.Context, dir, name, binary string, seed uint64, more 
 		"--listen", "127.0.0.1:0", "--addr-file", addrFile, "--ledger", bank.ledger, "--requests", bank.requests,
 		"--seed", strconv.FormatUint(seed, 10), "--draw", string(railsim.DrawByArrival), "--max-hang", "30s",
 	}, more...)
-	var err error
-	if bank.Process, err = startProcess(dir, name, binary, nil, args...); err != nil {
+	p, addr, err := child.In(dir, name, binary, nil, args...).Listen(ctx, addrFile)
+	if p == nil {
 		return nil, err
 	}
-	addr, err := bank.AwaitFile(ctx, addrFile)
-	bank.URL = "http://" + addr
+	bank.Process, bank.URL = &Process{p}, "http://"+addr
 	return bank, err
 }
 

@@ -20,17 +20,6 @@ type Process struct{ *child.Process }
 // startedWithin bounds how long anything may take until it can work.
 const startedWithin = child.StartWithin
 
-// startProcess starts a child with its output in dir/name.log.
-func startProcess(dir, name, binary string, env []string, args ...string) (*Process, error) {
-	started, err := child.Command{
-		Name: name, Binary: binary, Args: args, Env: append(child.Clean(os.Environ()), env...), Dir: dir, Log: filepath.Join(dir, name+".log"),
-	}.Start()
-	if err != nil {
-		return nil, err
-	}
-	return &Process{started}, nil
-}
-
 // frozenWithin bounds how long the kernel may take to stop every thread.
 const frozenWithin = 10 * time.Second
 

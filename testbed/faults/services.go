@@ -2,13 +2,12 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
+	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
 // StartRelayer starts one more, which tells of the points, and waits until it
@@ -114,9 +113,6 @@ func (w *World) newName(kind string) string {
 // startService starts a service, and waits until it listens.
 func (w *World) startService(ctx context.Context, kind, name, url string, points []faultpoint.Point) (*Process, error) {
 	addrFile := w.addrFile(name)
-	if err := os.Remove(addrFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
 	reach := "RAILHEAD_" + strings.ToUpper(kind) + "_URL=" + url
 	names := make([]string, len(points))
 	for n, point := range points {
@@ -125,12 +121,11 @@ func (w *World) startService(ctx context.Context, kind, name, url string, points
 	env := append(append(w.Options.environment(), w.env...), reach, "RAILHEAD_CELL="+cell, "RAILHEAD_RAILS_FILE="+w.railsFile(),
 		"RAILHEAD_WORKER_ID="+name, "RAILHEAD_HTTP_ADDR_FILE="+addrFile, "RAILHEAD_STATE_DIR="+filepath.Join(w.dir, "state-"+name),
 		faultpoint.EnvSocket+"="+filepath.Join(w.dir, "points"), faultpoint.EnvPoints+"="+strings.Join(names, ","), "RAILHEAD_API_ADDR="+w.apiAddr)
-	p, err := startProcess(w.dir, name, w.Lane.built.Railhead, env, kind)
-	if err != nil {
+	p, _, err := child.In(w.dir, name, w.Lane.built.Railhead, env, kind).Listen(ctx, addrFile)
+	if p == nil {
 		return nil, err
 	}
-	_, err = p.AwaitFile(ctx, addrFile)
-	return p, err
+	return &Process{p}, err
 }
 
 // awaitReady waits until a service says that it can work.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/railhead-pay/railhead/internal/faultpoint"
 	"github.com/railhead-pay/railhead/internal/test/await"
+	"github.com/railhead-pay/railhead/internal/test/child"
 )
 
 // Traffic starts a caller on a plan of n instructions and returns at once.
@@ -56,11 +57,13 @@ func (w *World) call(plan int, points []faultpoint.Point, more ...string) (*Proc
 		"-plan", w.plan(plan), "-journal", w.journal(plan), "-callers", strconv.Itoa(w.Options.Callers),
 		"-pace", w.Options.Pace.String(),
 	}, more...)
-	p, err := startProcess(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env, args...)
-	if err == nil {
-		w.callers = append(w.callers, p)
+	started, err := child.In(w.dir, fmt.Sprintf("caller-%d-%d", plan, len(w.callers)+1), w.Lane.built.Caller, env, args...).Start()
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	p := &Process{started}
+	w.callers = append(w.callers, p)
+	return p, nil
 }
 
 // overAPI reports whether a plan is enqueued over HTTP.

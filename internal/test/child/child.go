@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,12 @@ func Clean(environment []string) []string {
 	return kept
 }
 
+// In is a command that runs in a folder, where its output is in a log of its name. Its environment is this process's,
+// cleaned, with these variables.
+func In(dir, name, binary string, env []string, args ...string) Command {
+	return Command{Name: name, Binary: binary, Args: args, Env: append(Clean(os.Environ()), env...), Dir: dir, Log: filepath.Join(dir, name+".log")}
+}
+
 // Start starts the command in a process group of its own: a Ctrl-C in the terminal reaches this process alone, which then
 // stops its children in order.
 func (c Command) Start() (*Process, error) {
@@ -70,6 +77,19 @@ func (c Command) Start() (*Process, error) {
 		close(p.over)
 	}()
 	return p, nil
+}
+
+// Listen starts a program that writes to a file where it listens, and waits until it has. With an error the process is
+// there if it was started.
+func (c Command) Listen(ctx context.Context, file string) (p *Process, addr string, err error) {
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, "", err
+	}
+	if p, err = c.Start(); err != nil {
+		return nil, "", err
+	}
+	addr, err = p.AwaitFile(ctx, file)
+	return p, addr, err
 }
 
 // PID is the process's id.
