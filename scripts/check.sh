@@ -14,19 +14,21 @@ go=${GO:-go}
 core=(
   # acl, alerts, cmd/railhead
   Apply MatrixGolden Roles Diff EverythingFits ExitCodes Documented PaymentShow PaymentList StatusCommand RailCheck
-  EnvironmentPage Sentences
+  EnvironmentPage
   # ingest/api, ingest/webhook
   Enqueue Reads Tokens OpenAPI ProblemsHavePages CommitWord DeliveryIsSigned FileFaults DocsVerify
   # ledger
   EnqueueRefuses Batch Claim TwoClaimAtOnce Record RecordIsRepeatable TwoWritersOfTheSameRows CancelAgainstClaim Timeline Status Operator Certainty
   CertaintySaysWhy Reschedule ReplayIsRefused ResolveIsRefused NotExecutedWantsTheRailsWord CallbackForAnOpenClaim Door DoorAndSQL
   IngestMayOnlyEnqueue FeedReadsWhatIsNew Views Lanes ClaimHonoursASuspension AnotherSchemaIsRefused
+  # migrations
+  Frozen NumbersMakeTheCurrentText NumbersAreWellFormed HeadersSayWhatFunctionsDo HeadersNameRoles LiteralsReadAlike Dump OneTruth Schema Vocabulary
   # proofs
-  GoldenList Statements OffencesCoverProofs Report Proofs
+  GoldenList Statements OffencesCoverProofs Report
   # reaper, relayer
   Contract Configuration Expire Stale LostIsUnknown PartitionsAhead Dispatch NeverIsSentOnce RailsAreApart Together
 )
-slow=(acl alerts cmd/railhead ingest/api ingest/webhook ledger proofs reaper relayer)
+slow=(acl alerts cmd/railhead ingest/api ingest/webhook ledger ledger/reader migrations proofs reaper relayer)
 # Tests of what tests stand on, and of the pages: make test runs them.
 rig=(internal/readme internal/test/localrun internal/test/pgserver internal/test/pgtest cmd/railsim)
 

@@ -18,6 +18,10 @@ long=(
   ReplayOfAKeyThatTheRailForgot ReplayOfASendThatIsYetToCome BlockerOfAnotherLogin AccountNumbersAreNotCards ConcurrentBatches
   OneKeyFiftyCallers NoSettingHidesACancelledWait SoundHasNoFault LoneCallAnswersAlike ForgottenUnderAnotherProfile
   ForgottenInquiryMovesTheWindow EveryLetterCanBeEnded
+  # ledger/reader, migrations
+  GaugesDoNotGrowWithPending CallbackReadsByIndex LooksDoNotGrow ClaimsAreLookedUpByProbes ListAndTailReadByIndex AmountsAgree
+  # cmd/railhead
+  Sentences
   # relayer
   NoMemory BudgetRace KilledBackends
 )
