@@ -35,7 +35,7 @@ var asked = []struct{ what, pattern string }{
 	{"rail answers 429, or 404 to some", `rate_limit_.*|poisoned_route`},
 	{"rail hangs", `hang_.*`},
 	{"garbage, a huge body, a wrong id, a gzip bomb, a redirect", `answer_garbage|answer_huge|answer_gzip_bomb|answer_wrong_id|answer_redirect`},
-	{"notifier lost, notifications forged", `bell_.*`},
+	{"notifier lost, notifications forged", `notification_.*`},
 	{"PgBouncer in the path, its restart", `pooler_.*`},
 	{"connections used up", `connections_exhausted`},
 	{"table locked", `pending_locked`},
