@@ -15,17 +15,17 @@ type Amount struct {
 	Currency Currency
 }
 
-// ErrBadAmount is what every refusal of ParseAmount wraps.
+// ErrBadAmount is wrapped by every error of ParseAmount.
 var ErrBadAmount = errors.New("bad amount")
 
-// maxAmountLength bounds the text before anything is read from it: 19 digits,
-// a point and four decimals.
+// maxAmountLength bounds the length of the text: 19 digits, a point and four
+// decimals.
 const maxAmountLength = 24
 
 // ParseAmount reads a decimal string such as "10.50". It refuses signs,
 // exponents, leading zeros, digits beyond the currency's exponent, zero, and
-// sums beyond int64 minor units. Fewer decimals than the exponent are taken as
-// they are meant: "10.5" EUR is 10.50.
+// sums beyond int64 minor units. It accepts fewer decimals than the exponent:
+// "10.5" EUR is 10.50.
 func ParseAmount(text, currencyCode string) (Amount, error) {
 	currency, err := CurrencyOf(currencyCode)
 	if err != nil {
@@ -62,7 +62,7 @@ func onlyDigits(text string) bool {
 	return text != ""
 }
 
-// Decimal is the amount with exactly the decimals of its currency: "10.50".
+// Decimal returns the amount with exactly the decimals of its currency: "10.50".
 func (a Amount) Decimal() string {
 	digits, exponent := strconv.FormatInt(a.Minor, 10), a.Currency.Exponent
 	if exponent == 0 {
@@ -74,7 +74,7 @@ func (a Amount) Decimal() string {
 	return digits[:len(digits)-exponent] + "." + digits[len(digits)-exponent:]
 }
 
-// DecimalTrimmed is the amount without trailing zeros, which FSPIOP asks for
+// DecimalTrimmed returns the amount without trailing zeros, as FSPIOP requires
 // (API Definition v1.1, section 7.2.13): "10.5".
 func (a Amount) DecimalTrimmed() string {
 	text := a.Decimal()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Claim is one claimed instruction as its claim row says it: everything that a
-// worker needs to send or inquire, and to decide what the answer means. It is of this
-// package because nearly every rule takes it: what was sent before, when, and under which
-// rules. How claims are made and where they are kept is of package outbox and the store.
+// Claim is one claimed instruction, read from its claim row: everything that a
+// worker needs to send or inquire, and to decide what the answer means. Nearly every rule
+// takes it, for what was sent before, when, and under which profile. Package outbox and
+// the store define how claims are made and stored.
 type Claim struct {
 	ClaimID        ID // the claim statement's
 	OutboxID       ID
@@ -34,51 +34,52 @@ type Claim struct {
 	Provisional    bool      // the rail took it; its final word is to come
 	SendCount      int       // earlier sends that may have reached the rail
 	InquiryCount   int       // earlier inquiries
-	// RailReference is the rail's own name for the payment, and SeenBefore whether the
-	// rail has shown that it knows the payment: it called a send a duplicate, took or
-	// refused the payment, or said that it is in progress. Its "no such payment" is
-	// worthless after that. Only the claims of inquiries have them.
+	// RailReference is the rail's own reference of the payment. SeenBefore is set if the
+	// rail has shown that it has the payment: it called a send a duplicate, accepted or
+	// refused the payment, or reported it in progress. A later "no such payment" of that
+	// rail proves nothing. Only the claims of inquiries have them.
 	RailReference string
 	SeenBefore    bool
-	// Asked is set on the one inquiry that an operator asked for about what was parked:
-	// it ends the payment or is parked again, and is never followed by a send.
+	// Asked is set on the one inquiry that an operator requested about a parked payment:
+	// it ends the payment or parks it again, and no send follows it.
 	Asked bool
-	// SendOnce is set where the caller wants one send alone: see Instruction.
+	// SendOnce is set if the caller allows one send only: see Instruction.
 	SendOnce bool
-	// Replayed is set where an operator's replay is the last that was learned of an
-	// instruction whose outcome is unknown: where the rail knows no keys, this one send
-	// is made on the operator's word. Only the claims of sends have it.
+	// Replayed is set if the outcome of the instruction is unknown and nothing is recorded
+	// after an operator's replay: on a rail without keys, that operator answers for this
+	// one send. Only the claims of sends have it.
 	Replayed bool
-	// BusySince is when the rail first said that it was busy, of the last run of such
-	// answers; zero: it has not, or has said something else since. RailRefusals counts
-	// the refusals of our credentials or route since it was enqueued or replayed, up to
-	// MaxRailRefusals, and RailRefusedSince is when the first came.
+	// BusySince is when the current run of answers "busy" began; zero: the rail never
+	// answered so, or has given another answer since. RailRefusals counts the refusals of
+	// our credentials or route since the instruction was enqueued or replayed, up to
+	// MaxRailRefusals, and RailRefusedSince is the time of the first.
 	BusySince, RailRefusedSince time.Time
 	RailRefusals                int
-	// MaybeSent and Doubted are set by Weigh: a send may have been made that no row
-	// knows; and no operator has compared with the rails since.
+	// Weigh sets MaybeSent if a send may have been made of which there is no row, and
+	// Doubted if, in addition, no operator has compared with the rails since.
 	MaybeSent, Doubted bool
-	// ForgottenSince is the earliest moment at which a send may have been claimed that no
-	// row knows. It has no meaning where MaybeSent is not set.
+	// ForgottenSince is the earliest moment at which a send without a row may have been
+	// claimed. It has no meaning unless MaybeSent is set.
 	ForgottenSince time.Time
-	// Gaps are when such sends may have been made, of each restore, the newest first.
+	// Gaps are the times in which such sends may have been made, one for each restore, the
+	// newest first.
 	Gaps          []Gap
 	RenderVersion string // of the earlier sends; empty: none
-	// SentUnder are the rules of the profiles that earlier sends were made under, where
-	// another than that of this claim is among them.
+	// SentUnder are the key rules of the profiles of the earlier sends. It is empty if the
+	// profile of this claim is the only one.
 	SentUnder []KeyRules
 	// keyKnownFor is Policy.keyKnownFor of the profile in force, within a decision.
 	keyKnownFor time.Duration
 }
 
-// Gap is a time of which no row may be left.
+// Gap is a time whose rows a restore may have lost.
 type Gap struct {
-	Since time.Time // the newest moment that is known from before; the Unix epoch: none is
+	Since time.Time // the newest moment before it that is recorded; the Unix epoch: none
 	Until time.Time // when the restore was noticed
 }
 
-// Outcome is what a worker appends for a claim. History.Late weighs it against what is
-// recorded.
+// Outcome is what a worker appends for a claim. History.Late decides about one whose
+// number is taken.
 type Outcome struct {
 	AttemptID     ID // made once, before the first try to record it
 	ParkAttemptID ID // of the PARKED row that follows, if Decision.Park
@@ -102,7 +103,7 @@ const MaxErrorMessage = 2000
 
 // Fingerprint identifies the content of an instruction: the SHA-256 over
 // participant, rail and the text of the stored payload, separated by the unit
-// separator, which identifiers can't hold. The schema's
+// separator, which identifiers can't contain. The SQL function
 // payment_outbox_fingerprint computes the same.
 func Fingerprint(participantID, railType string, payload []byte) [sha256.Size]byte {
 	h := sha256.New()
@@ -120,9 +121,9 @@ func (c Claim) Intact() bool {
 	return bytes.Equal(sum[:], c.Fingerprint)
 }
 
-// OneSend reports whether at most one send may have reached the rail. Counters
-// begin anew with a replay, the time of the first send never does; a send that
-// a restore forgot is none of them.
+// OneSend reports whether at most one send may have reached the rail. A replay
+// resets the counters but not the time of the first send. Neither includes a
+// send that a restore has lost.
 func (c Claim) OneSend() bool {
 	return !c.MaybeSent && c.SendCount <= 1 && c.FirstSentAt.Equal(c.LastSentAt)
 }
@@ -132,7 +133,7 @@ func (c Claim) Expired(elapsed time.Duration) bool {
 	return !c.ExpiresAt.IsZero() && !c.ClaimedAt.Add(elapsed).Before(c.ExpiresAt)
 }
 
-// lateCode says why a re-send is not made.
+// lateCode returns the error code of a re-send that comes too late.
 func (c Claim) lateCode(elapsed time.Duration) string {
 	switch {
 	case c.OutcomeUnknown && c.Expired(elapsed):
@@ -144,20 +145,21 @@ func (c Claim) lateCode(elapsed time.Duration) string {
 	}
 }
 
-// wasSentOnce reports whether its caller wants one send alone, which may have been made, and
-// no operator asked for another.
+// wasSentOnce reports whether the caller allows one send only, that send may have been made,
+// and no operator has requested another.
 func (c Claim) wasSentOnce() bool {
 	return c.SendOnce && !c.Replayed && (c.SendCount > 0 || c.OutcomeUnknown)
 }
 
-// unknownAge is an age that no key window covers. It leaves room to add to.
+// unknownAge is an age that no key window covers. A wait can be added to it without an
+// overflow.
 const unknownAge = time.Duration(1) << 62
 
-// SinceFirstSend is the age of the first send that may have reached the rail,
-// elapsed after the claim. For a first send that is elapsed itself. All
-// database times are compared with each other and never with this machine's.
-// Where an earlier send has no time, or one after the claim (the clock stepped
-// back), its age is unknown and counts as too old for everything.
+// SinceFirstSend returns the age of the first send that may have reached the rail,
+// elapsed after the claim. For a first send that is elapsed itself. Times of the
+// database are compared with each other only, never with the clock of this machine.
+// If an earlier send has no time, or a time after the claim (the clock stepped
+// back), its age is unknown and exceeds every limit.
 func (c Claim) SinceFirstSend(elapsed time.Duration) time.Duration {
 	sentBefore := c.Action == ActionInquire || c.SendCount > 0 || c.OutcomeUnknown || c.Doubted
 	switch {
@@ -170,8 +172,8 @@ func (c Claim) SinceFirstSend(elapsed time.Duration) time.Duration {
 	}
 }
 
-// SinceLastSend is the age of the latest such send; for a claim that sends it
-// is elapsed itself.
+// SinceLastSend returns the age of the latest send that may have reached the rail. For a
+// claim that sends it is elapsed itself.
 func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
 	if c.Action == ActionSend || c.LastSentAt.IsZero() {
 		return elapsed
@@ -179,8 +181,8 @@ func (c Claim) SinceLastSend(elapsed time.Duration) time.Duration {
 	return c.ClaimedAt.Sub(c.LastSentAt) + elapsed
 }
 
-// doubt is what the claim knows of its sends, elapsed after it was made, on a rail that
-// knows a key for so long at most.
+// doubt describes the sends of the claim, elapsed after it was made, on a rail that
+// remembers a key no longer than knownFor.
 func (c Claim) doubt(elapsed, knownFor time.Duration) UnknownOutcome {
 	return UnknownOutcome{
 		SinceFirstSend: c.SinceFirstSend(elapsed),
@@ -192,9 +194,10 @@ func (c Claim) doubt(elapsed, knownFor time.Duration) UnknownOutcome {
 	}
 }
 
-// sinceKey is the age of the send from which the rail may have the key: the first, or one
-// that a restore may have forgotten and whose outcome the rail may have told the first
-// one, because it knew the key still; and so on, from gap to gap.
+// sinceKey returns the age of the send from which the rail may have the key. That is the
+// first send, or an earlier one that a restore may have lost: the rail may have answered
+// the first send with the stored outcome of that one, if it still had the key. The same
+// holds from gap to gap.
 func (c Claim) sinceKey(elapsed, knownFor time.Duration) time.Duration {
 	now, since := c.ClaimedAt.Add(elapsed), c.SinceFirstSend(elapsed)
 	for _, gap := range c.Gaps {

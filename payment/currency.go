@@ -32,7 +32,7 @@ var currencies = sync.OnceValue(func() map[string]Currency {
 	return table
 })
 
-// CurrencyOf finds a currency by its three upper-case letters.
+// CurrencyOf returns the currency with a code of three upper-case letters.
 func CurrencyOf(code string) (Currency, error) {
 	currency, ok := currencies()[code]
 	if !ok {
@@ -41,6 +41,6 @@ func CurrencyOf(code string) (Currency, error) {
 	return currency, nil
 }
 
-// Currencies gives every currency, for the table that the schema holds. The map
-// is the caller's own: no caller can change the digits that another reads.
+// Currencies returns a new map of all currencies by code. Migrations write it to a
+// table of the schema.
 func Currencies() map[string]Currency { return maps.Clone(currencies()) }

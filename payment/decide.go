@@ -2,32 +2,34 @@ package payment
 
 import "time"
 
-// Answer is a result together with what the rules need to weigh it.
+// Answer is a result together with the facts on which its meaning depends.
 type Answer struct {
 	Result     Result
-	SeenBefore bool // the answer to a send says that the rail knows the key already
-	// RailRefused is set where the answer to a send refused our credentials or route, and
-	// proves nothing by that: its row says so, and is counted with those that are REFUSED_RAIL.
+	SeenBefore bool // the rail answered a send by saying that it already has the key
+	// RailRefused is set if the answer to a send refused our credentials or route but
+	// proves nothing. The row gets CodeRailRefused and counts as a REFUSED_RAIL.
 	RailRefused bool
-	OthersPass  bool          // REFUSED_RAIL is about this instruction: others passed since it was first refused so
-	Elapsed     time.Duration // since the claim, by the worker's monotonic clock
-	RetryAfter  time.Duration // the rail's own wish; 0: none
-	Spread      float64       // -1 to 1, for the jitter
+	// OthersPass is set if a REFUSED_RAIL concerns this instruction only: the rail has
+	// answered others since it first refused this one.
+	OthersPass bool
+	Elapsed    time.Duration // since the claim, by the worker's monotonic clock
+	RetryAfter time.Duration // as the rail requested it; 0: it did not
+	Spread     float64       // -1 to 1, for the jitter
 }
 
-// notSentCap bounds the wait after a send that never left, which has no ceiling
-// of its own: only expiry or a person ends it.
+// notSentCap bounds the wait after a send that never left. The number of such
+// sends has no bound: they end by expiry or by an operator.
 const notSentCap = 30 * time.Second
 
-// awaitCap bounds it where an operator's word is what it waits for.
+// awaitCap bounds the same wait where an operator has to accept the server first.
 const awaitCap = 5 * time.Minute
 
-// Decide turns the answer to a claim into rows, by the table "from result to
-// rows" of the design. It is total: a word it does not know is UNKNOWN.
+// Decide returns the rows that follow from the answer to a claim. It is total:
+// it treats a result that it does not know as UNKNOWN.
 func (p Policy) Decide(c Claim, a Answer) Decision {
 	c.keyKnownFor = p.keyKnownFor(c)
 	p = p.Under(c.SentUnder)
-	// A key that the rail knows no more has a second outcome.
+	// A key that the rail no longer remembers can have a second outcome.
 	p.AnswerCoversKey = p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
 	if c.SendOnce {
 		p.Retry.MaxSends = 1
@@ -46,13 +48,14 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 		return p.decideBusy(d, c, a)
 	case ResultRefusedRail:
 		if most := p.RailRefused.PerInstruction; a.OthersPass && most > 0 && c.RailRefusals+1 >= most {
-			// Nothing is proven of a send that was forgotten, nor of what is asked about.
+			// The refusal proves nothing about a send that a restore lost, or about the
+			// send that an inquiry is about.
 			d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent || c.Action == ActionInquire
 			return d.fail(CodeRailRefusedOne)
 		}
 		return p.decideNotSent(d, c, a, CodeRailRefused)
 	}
-	// What a restore may have forgotten has no answer either.
+	// A send that a restore may have lost has no answer either.
 	d.OutcomeUnknown = d.OutcomeUnknown || c.Doubted
 	if c.Action == ActionInquire {
 		d.InquiryCount++
@@ -60,7 +63,7 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	}
 	switch a.Result {
 	case ResultCheckFailed, ResultRenderChanged:
-		// What does not leave proves nothing of a send that was forgotten.
+		// A send that did not leave proves nothing about one that a restore lost.
 		d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent
 		if a.Result == ResultCheckFailed {
 			return d.fail(CodeCheckFailed)
@@ -76,8 +79,8 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	return p.decideSend(d, c, a)
 }
 
-// DecideLost is the reaper's decision on a claim whose worker died or stalled:
-// as UNKNOWN, whether or not the worker ever spoke to the rail.
+// DecideLost decides about a claim whose worker died or stalled, for the reaper:
+// as for UNKNOWN, whether or not the worker called the rail.
 func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) Decision {
 	d := p.Decide(c, Answer{Result: ResultUnknown, Elapsed: sinceClaim, Spread: spread})
 	d.State = ZombieRequeue
@@ -87,42 +90,41 @@ func (p Policy) DecideLost(c Claim, sinceClaim time.Duration, spread float64) De
 	return d
 }
 
-// decideNotSent puts the same action off, for as long as nothing leaves. A
-// re-send that may not start any more by then has become a person's to judge.
+// decideNotSent repeats the same action later, as often as nothing leaves. It parks
+// a re-send that may no longer start by then.
 func (p Policy) decideNotSent(d Decision, c Claim, a Answer, code string) Decision {
 	wait := min(max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter), notSentCap)
 	if c.Action == ActionSend && p.AwaitsAcceptance(c, a.Elapsed, 0) {
-		// An operator ends it, not time: each look costs two rows.
+		// An operator ends it, not time, and each try costs two rows.
 		wait = min(notSentCap*time.Duration(min(c.AttemptNo/2+1, 100)), awaitCap)
 	}
 	return p.putOff(d, c, a, code, wait)
 }
 
-// putOff repeats the action later. A re-send that may not start any more by then has
-// become an operator's to judge.
+// putOff repeats the action later. It parks a re-send that may no longer start by then.
 func (p Policy) putOff(d Decision, c Claim, a Answer, code string, wait time.Duration) Decision {
-	c.Doubted = false // nothing came before the rail: what is doubted waits as it did
+	c.Doubted = false // nothing reached the rail: a doubted claim waits as before
 	if c.Action != ActionInquire && !p.MaySend(c, a.Elapsed+wait) {
 		return d.park(Parked, c.lateCode(a.Elapsed+wait), DeadOutcomeUnknown)
 	}
 	return d.requeue(Retryable, code, c.Action, wait)
 }
 
-// The bounds of the wait after a rail said that it is busy. They do not follow its
-// wish beyond: a rate limit ends within minutes, and the lane's rate keeps to it.
+// The bounds of the wait after an answer "busy", also where the rail requests a longer
+// one: a rate limit ends within minutes, and the lane's own rate respects it.
 const (
 	busyFloor = time.Second
 	busyCap   = 5 * time.Minute
 )
 
-// BusyMax is how long an instruction without expires_at is sent, or asked about,
-// to a rail that only says that it is busy. Then an operator judges.
+// BusyMax is how long an instruction without expires_at is sent to, or inquired about
+// at, a rail that only answers "busy". Then an operator decides.
 const BusyMax = 24 * time.Hour
 
-// decideBusy puts the same action off after the rail refused to look at it. Nothing
-// of it was executed, and nothing is proven of an earlier send. What expires ends by
-// that alone, unless its outcome is unknown and it is asked about, which expiry does
-// not end.
+// decideBusy repeats the same action later because the rail did not process it. This
+// send was not executed, and nothing is proven about an earlier one. Expiry ends an
+// instruction that has an expires_at. It does not end inquiries: these end after
+// BusyMax too.
 func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	wait := max(p.Retry.Wait(c.AttemptNo/2+1, a.Spread), a.RetryAfter)
 	wait = min(max(wait, busyFloor), busyCap)
@@ -134,12 +136,13 @@ func (p Policy) decideBusy(d Decision, c Claim, a Answer) Decision {
 	return p.putOff(d, c, a, CodeRailBusy, wait)
 }
 
-// Proven is what a call for a claim proves on this rail by its result and whether a byte of it
-// may have left. A refusal of our credentials or route that came in answer to a send
-// may come from what filters answers, behind the bank that has executed: it proves
-// nothing, unless the profile says that the rail refuses before it processes. That the
-// rail keeps keys makes the re-send harmless, and only as long as it keeps them. And the
-// stored answer to a send that was made when every "yes" was provisional calls nothing executed.
+// Proven returns what a call for a claim proves on this rail, by its result and by whether a
+// byte of it may have left. After a send, a refusal of our credentials or route may come
+// from a gateway that filters answers, while the bank behind it has executed the payment:
+// it proves nothing, unless the profile states that the rail refuses before it processes.
+// That the rail de-duplicates by key only makes the re-send harmless, and only while it
+// remembers the key. EXECUTED proves no execution if an earlier send was made when every
+// acceptance was provisional: the rail may repeat its stored answer to that send.
 func (p Policy) Proven(c Claim, result Result, firstByte bool) Result {
 	switch {
 	case c.Action != ActionSend:
@@ -157,17 +160,17 @@ func (p Policy) decideSend(d Decision, c Claim, a Answer) Decision {
 	switch a.Result {
 	case ResultAccepted:
 		if p.Acceptance == AcceptanceFinal {
-			return d.settled().dispatched()
+			return d.certain().dispatched()
 		}
 		d.OutcomeUnknown, d.Provisional = true, true
 		return p.recover(d, c, a, Accepted)
 	case ResultExecuted:
 		if p.Acceptance == AcceptanceByAnswer {
-			return d.settled().dispatched()
+			return d.certain().dispatched()
 		}
-		return p.decideSilence(d, c, a) // on any other rail it is no word of a send
+		return p.decideSilence(d, c, a) // no other rail may answer a send so
 	case ResultRefusedFinal:
-		return p.settledBySend(d, c).fail("")
+		return p.certainAfterRefusal(d, c).fail("")
 	case ResultRefusedTransient, ResultRefusedBusiness:
 		return p.decideRefusedForNow(d, c, a)
 	default:
@@ -187,14 +190,14 @@ func (p Policy) decideSilence(d Decision, c Claim, a Answer) Decision {
 	return d
 }
 
-// decideRefusedForNow sends again only where the rail takes a key that it has
-// refused: on any other the key has its outcome, and a re-send would be called a
-// duplicate, or be told the same again. A business refusal is sent again only by the
-// profile's own rule for it: funds, limits and hours don't change in seconds.
+// decideRefusedForNow sends again only if the rail accepts a key that it has
+// refused. On any other rail the key has its outcome, and the rail would call a
+// re-send a duplicate or repeat the refusal. A business refusal is sent again only
+// under BusinessRetry: funds, limits and hours don't change in seconds.
 //
-// The refusal says that this send was not executed and nothing of an earlier one,
-// even where the rail keeps one outcome a key: rails refuse for load before they
-// look the key up.
+// The refusal proves that this send was not executed. It proves nothing about an
+// earlier one, even if the rail keeps one outcome for each key: rails refuse because
+// of load before they look up the key.
 func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	code, business := "", a.Result == ResultRefusedBusiness
 	switch {
@@ -208,7 +211,7 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	if business {
 		a.RetryAfter = max(a.RetryAfter, time.Duration(p.BusinessRetry.Wait))
 	}
-	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // nor of one that was forgotten
+	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent // it proves nothing about a lost send
 	switch {
 	case code != "":
 		return d.fail(code)
@@ -220,29 +223,29 @@ func (p Policy) decideRefusedForNow(d Decision, c Claim, a Answer) Decision {
 	}
 }
 
-// decideInquiry knows the words of an inquiry alone. A word of Send proves
-// nothing here: "accepted" may be provisional, and a refusal may be of one send
-// among several.
+// decideInquiry accepts only the results of inquiries. A result of a send proves
+// nothing here: "accepted" may be provisional, and a refusal may concern one send
+// of several.
 func (p Policy) decideInquiry(d Decision, c Claim, a Answer) Decision {
 	switch a.Result {
 	case ResultExecuted:
-		return d.settled().dispatched()
+		return d.certain().dispatched()
 	case ResultRefused:
-		// Of several sends it may speak of one that was refused before, for now,
-		// while a later one is still on its way: unless the rail keeps one outcome
-		// a key, that settles nothing.
+		// If there are several sends, the refusal may concern one that was refused
+		// transiently before, while a later one is still on its way. It ends the
+		// payment only if the rail keeps one outcome for each key.
 		if c.OneSend() || p.AnswerCoversKey {
-			return d.settled().fail("")
+			return d.certain().fail("")
 		}
 	}
 	d.OutcomeUnknown = true
 	return p.recover(d, c, a, Unknown)
 }
 
-// decideAsked is for the one inquiry that an operator asked for. What ends a payment
-// that is inquired about ends it; after anything else, silence and a call that never
-// left included, it is parked again: neither asked once more nor sent, whatever
-// the rail's answer would allow.
+// decideAsked decides after the one inquiry that an operator requested. The payment
+// ends by the same answers as after any inquiry. After all others, silence and a call
+// that never left included, it is parked again: there is no further inquiry and no
+// send, whatever the rail's answer would allow.
 func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
 	switch a.Result {
 	case ResultNotSent, ResultRefusedLater, ResultRefusedRail:
@@ -251,9 +254,9 @@ func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
 	}
 	switch {
 	case a.Result == ResultExecuted:
-		return d.settled().dispatched()
+		return d.certain().dispatched()
 	case a.Result == ResultRefused && (c.OneSend() || p.AnswerCoversKey):
-		return d.settled().fail("")
+		return d.certain().fail("")
 	}
 	d.OutcomeUnknown = true
 	d = d.park(Unknown, CodeAsked, DeadOutcomeUnknown)
@@ -261,7 +264,7 @@ func (p Policy) decideAsked(d Decision, c Claim, a Answer) Decision {
 	return d
 }
 
-// recover applies Recover to an instruction whose outcome stays unknown.
+// recover applies Recover to an instruction whose outcome remains unknown.
 func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	doubt := c.doubt(a.Elapsed, c.keyKnownFor)
 	doubt.Sends, doubt.Inquiries = d.SendCount, d.InquiryCount
@@ -269,8 +272,8 @@ func (p Policy) recover(d Decision, c Claim, a Answer, state State) Decision {
 	doubt.NotFound = c.Action == ActionInquire && a.Result == ResultNotFound
 	doubt.AskedAgo, doubt.RetryAfter, doubt.Spread = a.Elapsed, a.RetryAfter, a.Spread
 	move := p.Recover(doubt)
-	// What the rail does not know of may be on its way still: the re-send of the same key
-	// takes its place, and settles it, and nothing else does.
+	// A send that the rail does not find may still be on its way. Only a re-send with the
+	// same key resolves that: the rail executes one of the two.
 	if move.Action == RecoveryResend && c.Expired(a.Elapsed+move.Delay) {
 		move = Recovery{Action: RecoveryPark, Code: CodeExpired}
 	}

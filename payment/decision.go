@@ -3,10 +3,10 @@ package payment
 import "time"
 
 // Decision is everything that follows from one answer: the rows to append and
-// where the instruction goes. It is complete: the ledger adds nothing to it.
+// what the instruction does next. The ledger records it as it is.
 type Decision struct {
 	State     State  // of the outcome row
-	ErrorCode string // Railhead's word for why, empty where the rail's own says it all
+	ErrorCode string // Railhead's own code for the reason; empty if the rail's code suffices
 	// Park appends a PARKED row after the outcome row.
 	Park bool
 	// Reason opens a dead letter; empty opens none.
@@ -15,28 +15,28 @@ type Decision struct {
 	Requeue    bool
 	NextAction Action
 	Delay      time.Duration
-	// What the instruction carries on: the sticky flag and the counters.
+	// The flags and counters of the instruction from now on.
 	OutcomeUnknown bool
 	Provisional    bool
 	SendCount      int
 	InquiryCount   int
-	// CountsSend is set where this claim may have reached the rail, so that the
-	// key window and the latest send are taken from it.
+	// CountsSend is set if the send of this claim may have reached the rail. The key
+	// window and the time of the latest send then take it into account.
 	CountsSend bool
 }
 
-// settled is for evidence that speaks for every send.
-func (d Decision) settled() Decision {
+// certain clears the flags of doubt: the evidence covers every send.
+func (d Decision) certain() Decision {
 	d.OutcomeUnknown, d.Provisional = false, false
 	return d
 }
 
-// settledBySend is for a final refusal of one send, which settles only that send and
-// none that a restore may have forgotten, unless the rail keeps one outcome a key.
-// What the rail took before is settled by its final word alone.
-func (p Policy) settledBySend(d Decision, c Claim) Decision {
+// certainAfterRefusal clears them after a final refusal of one send if the rail keeps one
+// outcome for each key. Otherwise the refusal covers only that send, and no send that a
+// restore may have lost. After a provisional acceptance only the rail's final answer counts.
+func (p Policy) certainAfterRefusal(d Decision, c Claim) Decision {
 	if p.AnswerCoversKey && !d.Provisional {
-		return d.settled()
+		return d.certain()
 	}
 	d.OutcomeUnknown = d.OutcomeUnknown || c.MaybeSent
 	return d
@@ -53,8 +53,8 @@ func (d Decision) requeue(state State, code string, next Action, delay time.Dura
 	return d
 }
 
-// fail writes FAILED, or PARKED while some send has no trustworthy answer: what
-// may have been executed must not be called failed.
+// fail ends the instruction as FAILED, or as PARKED while some send has no trustworthy
+// answer: a payment that may have been executed must not be recorded as failed.
 func (d Decision) fail(code string) Decision {
 	if d.OutcomeUnknown {
 		return d.park(Parked, code, DeadOutcomeUnknown)

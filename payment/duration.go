@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that reads and writes as text: "30s", "24h".
+// Duration is a time.Duration whose encoding is text: "30s", "24h".
 type Duration time.Duration
 
-// MarshalText gives Go's form without zero tails: "24h", not "24h0m0s".
+// MarshalText returns the form of time.Duration without trailing zero units: "24h",
+// not "24h0m0s".
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads Go's form, such as 1h30m or 250ms.
+// UnmarshalText reads the form of time.ParseDuration, such as 1h30m or 250ms.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {

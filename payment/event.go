@@ -5,32 +5,46 @@ import (
 	"time"
 )
 
-// EventType says what a row of the archive tells a caller about its instruction.
+// EventType is the type of an event: what a row of the archive means to the caller of its
+// instruction.
 type EventType string
 
-// The types of events. A row that is none of these, as RETRYABLE, is no event.
+// The types of events. Other rows, such as RETRYABLE, are no events.
 const (
-	EventDispatched     EventType = "payment.dispatched"      // the rail executed it, or an operator's evidence says so (CodeResolved)
-	EventAccepted       EventType = "payment.accepted"        // the rail took it, its final word is to come
-	EventOutcomeUnknown EventType = "payment.outcome_unknown" // some send has no trustworthy answer; told once until that is known
-	EventNeedsAttention EventType = "payment.needs_attention" // it waits for an operator
-	EventFailed         EventType = "payment.failed"          // it was not paid, or an operator's evidence says so, and is not sent again unless an operator replays it
-	EventExpired        EventType = "payment.expired"         // the same, because its time was over
-	EventCancelled      EventType = "payment.cancelled"       // it was ended, and no send of it can have been executed
-	EventReplayed       EventType = "payment.replayed"        // an operator has returned it to be sent
-	EventConflict       EventType = "payment.conflict"        // what the row says contradicts what was said before: an operator decides
+	// EventDispatched: the rail executed it, or an operator's evidence says so
+	// (CodeResolved).
+	EventDispatched EventType = "payment.dispatched"
+	// EventAccepted: the rail accepted it, and its final answer is to come.
+	EventAccepted EventType = "payment.accepted"
+	// EventOutcomeUnknown: some send has no trustworthy answer. There is one such event
+	// until the outcome is known.
+	EventOutcomeUnknown EventType = "payment.outcome_unknown"
+	// EventNeedsAttention: it waits for an operator.
+	EventNeedsAttention EventType = "payment.needs_attention"
+	// EventFailed: it was not paid, or an operator's evidence says so. It is not sent
+	// again unless an operator replays it.
+	EventFailed EventType = "payment.failed"
+	// EventExpired: the same, because it expired.
+	EventExpired EventType = "payment.expired"
+	// EventCancelled: it was ended, and no send of it can have been executed.
+	EventCancelled EventType = "payment.cancelled"
+	// EventReplayed: an operator returned it to pending.
+	EventReplayed EventType = "payment.replayed"
+	// EventConflict: the row contradicts an earlier one. An operator decides.
+	EventConflict EventType = "payment.conflict"
 )
 
-// EventTypes lists them.
+// EventTypes lists every type.
 func EventTypes() []EventType {
 	return []EventType{
-		EventDispatched, EventAccepted, EventOutcomeUnknown, EventNeedsAttention, EventFailed, EventExpired, EventCancelled, EventReplayed, EventConflict,
+		EventDispatched, EventAccepted, EventOutcomeUnknown, EventNeedsAttention, EventFailed,
+		EventExpired, EventCancelled, EventReplayed, EventConflict,
 	}
 }
 
-// EventType is what a row of this state is told as, where nothing else about the row says
-// more: a FAILED one with CodeExpired is EventExpired, and one that contradicts what stood
-// there EventConflict. Empty: it is not told.
+// EventType returns the type of the event of a row of this state, or "" if it is no event.
+// Two rows differ: a FAILED one with CodeExpired is EventExpired, and one that contradicts
+// an earlier end is EventConflict.
 func (s State) EventType() EventType {
 	switch s {
 	case Dispatched:
@@ -52,14 +66,15 @@ func (s State) EventType() EventType {
 	}
 }
 
-// IsUnknown reports whether the type says that an outcome is unknown, which is told of the
-// first row that says so alone.
+// IsUnknown reports whether the type is that of an unknown outcome. Only the first row of a
+// run of them is an event.
 func (t EventType) IsUnknown() bool { return t == EventOutcomeUnknown }
 
-// Event is a row of the archive as callers are told of it. It has no content of the
+// Event is a row of the archive as callers receive it. It has no content of the
 // payment, no key and no text of the rail.
 type Event struct {
-	// AttemptID names the event: the row's own id, which no failover gives to another row.
+	// AttemptID identifies the event. It is the row's own id, which no other row gets, even
+	// after a failover.
 	AttemptID      ID
 	Type           EventType
 	OutboxID       ID
@@ -76,14 +91,14 @@ type Event struct {
 	OutcomeUnknown bool // as of this row: some send has no trustworthy answer
 }
 
-// Name is the event's id as callers see it: the same in every delivery of it.
+// Name returns the event's id as callers see it: the same in every delivery of it.
 func (e Event) Name() string { return "evt_" + hex.EncodeToString(e.AttemptID[:]) }
 
-// EventKey names an event in the archive.
+// EventKey identifies an event in the archive.
 type EventKey struct {
 	OutboxID  ID
 	AttemptNo int
 }
 
-// Key is the event's.
+// Key returns the key of the event.
 func (e Event) Key() EventKey { return EventKey{e.OutboxID, e.AttemptNo} }

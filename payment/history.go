@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Row is what a row of the archive says to the slow path of outcomes.
+// Row is the part of a row of the archive that History.Late reads.
 type Row struct {
 	AttemptID      ID
 	No             int // attempt_no
 	State          State
 	Answers        int       // the number of the claim that it answers; 0: none
-	ClaimedAt      time.Time // of the claim that it is or answers, also of one that a restore forgot; zero: none
+	ClaimedAt      time.Time // of the claim that it is or answers, even if a restore lost that claim; zero: none
 	Result         Result    // Executed on LATE_OUTCOME rows that prove execution
 	Reference      string
 	ErrorCode      string
@@ -20,7 +20,7 @@ type Row struct {
 	Provisional    bool
 }
 
-// Waiting is what the row of pending says to it.
+// Waiting is the part of a row of pending that History.Late reads.
 type Waiting struct {
 	AttemptCount   int
 	NextAction     Action
@@ -29,47 +29,45 @@ type Waiting struct {
 	SendCount      int
 }
 
-// History is everything that the slow path of outcomes decides by: the rows of one
-// instruction, and what holds of its rail and its database at this moment.
+// History is everything by which Late decides: the rows of one instruction, and the
+// present facts of its rail and its database.
 type History struct {
 	Rows    []Row    // in the order of their numbers, which have no gaps
-	Waiting *Waiting // nil: nothing stands in pending
-	// CoversKey is set where the profile in force says answer_covers_key, and so did each
-	// that a send was made under.
+	Waiting *Waiting // nil: there is no row in pending
+	// CoversKey is set if answer_covers_key is true in the profile in force and in the
+	// profile of each send.
 	CoversKey bool
-	// KnowsKeysFor is how long the rail knows a key: the shortest key_window of the profile in
-	// force and of each that a send was made under, 0 where one says resend_on_unknown NEVER.
-	// Of two sends that lie further apart each may be executed.
+	// KnowsKeysFor is how long the rail remembers a key: the shortest key_window of the
+	// profile in force and of the profiles of the sends, 0 if one of them has
+	// resend_on_unknown NEVER. The rail may execute both of two sends that are further apart.
 	KnowsKeysFor time.Duration
-	// AcceptedUnder is the weakest of what an accepted send means, by the profiles before the
-	// one in force that the sends were made under; empty: final.
+	// AcceptedUnder is the weakest meaning of an accepted send, by the profiles before the
+	// one in force under which the sends were made; empty: final.
 	AcceptedUnder Acceptance
-	// AcceptedWith is the same with the send that the outcome tells of, where a restore forgot it.
+	// AcceptedWith is the same, with the send of the outcome if a restore lost its claim.
 	AcceptedWith Acceptance
-	// Settled is set where the rows of the database are known to be all that was
-	// committed: no suspension is open, and the server was accepted.
+	// Settled is set if the rows are known to be all that was committed: no suspension is
+	// open, and the server was accepted.
 	Settled bool
-	// MaybeForgotten is set where a restore may have forgotten a send of this
-	// instruction, while a suspension is open or after it, and ForgottenUntil is when the
-	// last one was noticed; it has no meaning where MaybeForgotten is not set.
+	// MaybeForgotten is set if a restore may have lost a send of this instruction, during a
+	// suspension and after it. ForgottenUntil is when the last such restore was noticed.
 	MaybeForgotten bool
 	ForgottenUntil time.Time
-	// JudgedTo is the number of the last row there was when an operator last recorded that
-	// the payment was not executed; 0: none did.
+	// JudgedTo is the number of the last row at the time when an operator last recorded that
+	// the payment was not executed; 0: no operator has.
 	JudgedTo int
-	// JudgedExecutedTo is the same of when an operator last recorded that it was executed.
+	// JudgedExecutedTo is the same for an operator's record that it was executed.
 	JudgedExecutedTo int
-	// LeftTheArchive is set where the month of the instruction was detached.
+	// LeftTheArchive is set if the month of the instruction was detached.
 	LeftTheArchive bool
 }
 
-// execution is a row that calls one send executed: its own answer, or what was told while
-// it was out.
+// execution is a row that records the execution of one send.
 type execution struct {
 	Row
-	at time.Time // of the claim, which tells one send from another
-	// byAnother is set where the send did not say so itself: what was told of another, or of
-	// the payment, while it was out did.
+	at time.Time // of the claim; it distinguishes the sends
+	// byAnother is set if the row is not the send's own answer: evidence about another send,
+	// or about the payment, arrived while the send was open.
 	byAnother bool
 }
 
@@ -90,8 +88,8 @@ func (h History) executions() []execution {
 	return all
 }
 
-// executedForgotten reports whether a row tells of a send that a restore forgot, and that
-// it was executed.
+// executedForgotten reports whether a row records the execution of a send that a restore
+// lost.
 func (r Row) executedForgotten() bool {
 	return r.State == LateOutcome && r.Answers == 0 && r.Result == ResultExecuted && !r.ClaimedAt.IsZero()
 }
@@ -99,8 +97,8 @@ func (r Row) executedForgotten() bool {
 // refusesByRail reports whether a row is the rail's own refusal.
 func (r Row) refusesByRail() bool { return r.Result.Refuses() && r.ErrorCode != CodeResolved }
 
-// standing are the sends that were not refused, not by their own answers: claims, and rows
-// that tell of one that a restore forgot.
+// standing returns the sends that the rail did not refuse by their own answers. A send that
+// a restore lost is represented by the row that reports it, others by their claims.
 func (h History) standing() []Row {
 	var all []Row
 	for n, r := range h.Rows {
@@ -117,8 +115,8 @@ func (h History) standing() []Row {
 	return all
 }
 
-// sentSince reports whether a send that stands was made after the one that a refusal is,
-// or may be, of.
+// sentSince reports whether one of the standing sends was made after the send that a
+// refusal concerns or may concern.
 func (h History) sentSince(refusal Row, standing []Row) bool {
 	of := cmp.Or(refusal.Answers, refusal.No)
 	if refusal.Result == ResultRefused {
@@ -136,44 +134,45 @@ func (h History) sentSince(refusal Row, standing []Row) bool {
 	})
 }
 
-// isOf reports whether an answer to a send refused it under the reference of a refusal.
+// isOf reports whether an answer refused a send and has the reference of a refusal.
 func (h History) isOf(refusal, answer Row) bool {
-	return answer.Result.RefusesSend() && answer.Reference == refusal.Reference && answer.Answers > 0 && h.Rows[answer.Answers-1].State == Dispatching
+	return answer.Result.RefusesSend() && answer.Reference == refusal.Reference &&
+		answer.Answers > 0 && h.Rows[answer.Answers-1].State == Dispatching
 }
 
-// repeats reports whether a refusal has the reference of one that answered a send.
+// repeats reports whether a refusal has the reference of an answer that refused a send.
 func (h History) repeats(refusal Row) bool {
 	return refusal.Reference != "" && slices.ContainsFunc(h.Rows, func(answer Row) bool { return h.isOf(refusal, answer) })
 }
 
-// refusalIsWhole reports whether "refused", said of the payment, speaks for all of
-// its sends: there was one at most, or the rail keeps one outcome a key. What the
-// rail reports by itself may be a send that was refused for now, even there, and that
-// send a restore may have forgotten.
-func (h History) refusalIsWhole(reported bool) bool {
+// refusalCoversAllSends reports whether the answer "refused" to an inquiry, or such a
+// report, covers all sends of the payment: there was at most one, or the rail keeps one
+// outcome for each key. Even then a report may be about a send that was refused
+// transiently, or about one that a restore has lost.
+func (h History) refusalCoversAllSends(reported bool) bool {
 	notNow := h.MaybeForgotten || slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Result.RefusesForNow() })
 	return !h.MaybeForgotten && h.sends(func(Row) bool { return true }) <= 1 || h.CoversKey && !(reported && notNow)
 }
 
-// answered reports whether some row, of whichever time, answers a claim by such a word.
+// answered reports whether some row answers a claim with a result for which by is true.
 func (h History) answered(claim int, by func(Result) bool) bool {
 	return slices.ContainsFunc(h.Rows, func(r Row) bool { return r.Answers == claim && by(r.Result) })
 }
 
-// refusedWhileOut reports whether the rail refused the payment while a send was out.
+// refusedWhileOut reports whether the rail refused the payment while a send was open.
 func (h History) refusedWhileOut(claim int) bool {
 	return h.answered(claim, func(r Result) bool { return r == ResultRefused })
 }
 
-// mayHaveLeft reports whether a claim is one to send of which no answer says that nothing
-// left, or against one that does the rail has refused the payment while it was out.
+// mayHaveLeft reports whether the send of a claim may have left. It has not if an answer
+// proves that, unless the rail refused the payment while the claim was open.
 func (h History) mayHaveLeft(claim Row) bool {
 	return claim.State == Dispatching && (!h.answered(claim.No, Result.LeftNothing) || h.refusedWhileOut(claim.No))
 }
 
-// sends counts those that may have reached the rail, with those that only a worker
-// knows, or has asked about, whose claim a restore forgot, or that the rail has refused
-// before there was any other, of the rows that are counted.
+// sends counts the sends that may have reached the rail, in the rows for which of is true.
+// A send whose claim a restore lost counts if a worker has reported it or has inquired
+// about it, or if the rail has refused the payment and no earlier row is of a send.
 func (h History) sends(of func(Row) bool) int {
 	sends := 0
 	for _, r := range h.Rows {
@@ -193,14 +192,14 @@ func (h History) sends(of func(Row) bool) int {
 	return sends
 }
 
-// putBack reports whether what stands in pending was put back past the product: the
-// instruction has ended, is parked or claimed, or the row counts fewer rows than there are.
+// putBack reports whether the row of pending was not written by Railhead: the instruction
+// has ended, is parked or is claimed, or the row counts fewer attempts than there are.
 func (h History) putBack() bool {
 	last := h.lastState()
 	return last != nil && (!last.State.Waits() || h.Waiting.AttemptCount < len(h.Rows))
 }
 
-// lastState is the last row that says what the instruction is.
+// lastState returns the last row that is not LATE_OUTCOME: it has the instruction's state.
 func (h History) lastState() *Row {
 	for n := range slices.Backward(h.Rows) {
 		if h.Rows[n].State != LateOutcome {
@@ -210,7 +209,7 @@ func (h History) lastState() *Row {
 	return nil
 }
 
-// lastReplay is the number of the last row REPLAYED; 0: there is none.
+// lastReplay returns the number of the last row REPLAYED; 0: there is none.
 func (h History) lastReplay() int {
 	for _, r := range slices.Backward(h.Rows) {
 		if r.State == Replayed {
@@ -220,8 +219,8 @@ func (h History) lastReplay() int {
 	return 0
 }
 
-// claimOf is the number of the claim that an outcome answers; 0: the archive does
-// not know it, because a restore has forgotten it, or there was none.
+// claimOf returns the number of the claim that an outcome answers; 0: it is not in the
+// archive, because a restore has lost it, or there was none.
 func (h History) claimOf(c Claim) int {
 	if c.AttemptNo < 1 || c.AttemptNo > len(h.Rows) {
 		return 0

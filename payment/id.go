@@ -30,8 +30,8 @@ func newIDAt(now time.Time) ID {
 	return id
 }
 
-// FloorID is the lowest id of a moment's millisecond, for comparisons: no id of that time
-// or later is below it. It is no version 7 UUID itself.
+// FloorID returns the lowest id of a moment's millisecond, for comparisons: no id of that
+// time or later is below it. It is no version 7 UUID itself.
 func FloorID(moment time.Time) ID {
 	var id ID
 	binary.BigEndian.PutUint64(id[:8], uint64(moment.UnixMilli())<<16)
@@ -54,7 +54,7 @@ func ParseID(text string) (ID, error) {
 // IsZero reports whether the id was never set.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Time is the moment inside a version 7 UUID, to the millisecond.
+// Time returns the time of a version 7 UUID, to the millisecond.
 func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 }
@@ -64,7 +64,7 @@ func (id ID) String() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// MarshalText gives the 36 character form.
+// MarshalText returns the 36 character form.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText reads the 36 character form.
@@ -76,7 +76,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// RailKey writes the 128 bits of a rail key as the rail gets them: the letters rh
+// RailKey formats the 128 bits of a rail key as the rail gets them: the letters rh
 // and 32 hexadecimal digits. Its 34 characters fit the Max35Text of ISO 20022
 // identifications, which a UUID with dashes does not.
 func RailKey(key ID) string { return "rh" + hex.EncodeToString(key[:]) }
@@ -94,11 +94,11 @@ func ParseRailKey(text string) (ID, error) {
 	return key, nil
 }
 
-// DeriveRailKey is the rail's de-duplication key of an instruction: the first half
-// of the SHA-256 over the cell's namespace and the caller's key, separated by the
-// unit separator, which identifiers can't hold. It is the same on every send, and
-// for a repeated enqueue of which a restore has forgotten the first one. The
-// schema's payment_rail_key computes the same, and stores it with the instruction.
+// DeriveRailKey returns the rail's de-duplication key of an instruction: the first
+// half of the SHA-256 over the cell's namespace and the caller's key, separated by the
+// unit separator, which identifiers can't contain. It is the same on every send, and
+// for an enqueue that is repeated after a restore lost the first one. The SQL function
+// payment_rail_key computes the same, and stores it with the instruction.
 func DeriveRailKey(namespace ID, participantID, instructionID, idempotencyKey string) ID {
 	sum := sha256.Sum256([]byte(namespace.String() + "\x1f" + participantID + "\x1f" + instructionID + "\x1f" + idempotencyKey))
 	return ID(sum[:16])

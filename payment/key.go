@@ -1,6 +1,6 @@
 package payment
 
-// Key names an instruction as its caller does.
+// Key identifies an instruction by the caller's own identifiers.
 type Key struct {
 	InstructionID  string
 	IdempotencyKey string

@@ -67,7 +67,7 @@ func (h History) Late(o Outcome) Late {
 		w.settled, w.spent = false, false // it is, or may be, of a send before the replay
 	}
 	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
-	w.whole = o.Result == ResultRefused && (w.settled || open && !w.reported) && !(w.forgotten && w.doubts) && h.refusalIsWhole(w.reported)
+	w.whole = o.Result == ResultRefused && (w.settled || open && !w.reported) && !(w.forgotten && w.doubts) && h.refusalCoversAllSends(w.reported)
 	w.out.Verdict = w.decide()
 	return w.out
 }
@@ -195,7 +195,7 @@ func (w *weighing) contradicts() bool {
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
 	case w.refuses && w.last.State == Dispatched:
-		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalIsWhole(false) || w.noneStands(false)
+		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalCoversAllSends(false) || w.noneStands(false)
 	case w.last.State == Dispatched && w.last.Answers == 0 && w.byEvidenceAlone() && w.o.Result.DeniesSend():
 		return w.noneStands(true)
 	case w.doubts && w.forgotten && w.restsOnAcceptance(w.AcceptedWith):
