@@ -4,37 +4,43 @@ import (
 	"slices"
 )
 
-// Late is what the slow path makes of an outcome.
+// Late is what the slow path decides about an outcome.
 type Late struct {
 	Verdict Verdict
 	Append  []Row    // in order; the first has the next number
-	Waiting *Waiting // what stands in pending afterwards
-	// Opens is the dead letter that is opened or reopened; Closes is set where
-	// proof of execution resolves the one there is, unless the payload was forged; as
-	// an answer to an inquiry it resolves OUTCOME_UNKNOWN alone, of one that was put out.
+	Waiting *Waiting // the row of pending afterwards
+	// Opens is the reason of the dead letter that is opened or reopened. Closes is set if
+	// proof of execution resolves the open dead letter, unless the payload was forged. If
+	// the proof answers an inquiry, it resolves only an OUTCOME_UNKNOWN for which an
+	// operator requested that inquiry.
 	Opens  DeadReason
 	Closes bool
 }
 
-// Late decides what an outcome does whose number was taken, or that answers no claim
-// (a callback: the number of its claim is 0). It is the rule of the SQL function
-// record_late_outcome, which locks the rows, decides by the same table and appends;
-// the twin test holds the two together. In words:
+// Late decides about an outcome whose number was taken, or that answers no claim (a
+// callback: the number of its claim is 0). The SQL function record_late_outcome locks
+// the rows, decides by the same rules and appends; a test compares the two on random
+// histories. The rules are:
 //
-// An outcome that answers the open claim answers it, weighed against what came since
-// the claim. What was stored once is not stored again. Everything else is appended.
-// Proof of execution ends what has not ended, and so does a refusal of the payment
-// that leaves no send without an answer; against an end that says otherwise it opens
-// a CONFLICT, and so does what the rail has refused and executed, in addition to the
-// end that it makes. A send without an answer, and an acceptance for now, are never
-// dropped: what waits is unknown from then on, and against an end they open a CONFLICT
-// too. A refusal after which the payment is not sent again ends a waiting send, by
-// PARKED where some send has no answer.
+// An outcome of the open claim answers it, weighed against the evidence that came
+// after the claim. Equal evidence is not stored twice. Everything else is appended.
 //
-// Where no component has compared the start of the server yet, the ledger has a worker's
-// refusal that may end the payment wait, instead of deciding.
+// Proof of execution ends an instruction that has not ended, and so does a refusal of
+// the payment if no send remains without an answer. If the instruction has ended
+// otherwise, they open a CONFLICT. If the rail has both refused and executed a send,
+// they end the instruction and open a CONFLICT.
 //
-// It panics on an outcome without an AttemptID, which would be taken for any row.
+// Silence after a send and a provisional acceptance are never dropped: a waiting
+// instruction has an unknown outcome from then on, and for one that has ended they
+// open a CONFLICT too. A refusal after which the key is not sent again ends a waiting
+// send, as PARKED if some send has no answer.
+//
+// While no component has compared the start of the server with its memory, the ledger
+// does not decide about a worker's refusal that may end the payment: the worker calls
+// again.
+//
+// Late panics on an outcome without an AttemptID, because it would equal any row
+// without one.
 func (h History) Late(o Outcome) Late {
 	if o.AttemptID == (ID{}) {
 		panic("payment: an outcome without an attempt id")
@@ -51,12 +57,13 @@ func (h History) Late(o Outcome) Late {
 	}
 	w.claimNo = w.claimOf(o.Claim)
 	w.forgotten = !w.reported && w.claimNo == 0
-	if w.forgotten && w.d.State == ZombieRequeue { // the reaper found its worker dead: it may have sent
+	if w.forgotten && w.d.State == ZombieRequeue { // its worker died, and may have sent before
 		w.d.State, w.weight = Unknown, ResultUnknown
 	}
-	// A send's own acceptance; that of the open claim answerOpenClaim weighs. What has ended is not
-	// undone by it.
-	open, ended := w.last != nil && w.last.State.IsClaim() && w.claimNo == w.last.No, w.last != nil && w.last.State.HasEnded() && !w.waits
+	// An acceptance of a send counts as provisional if the rail may repeat an answer that was.
+	// answerOpenClaim does the same for the open claim. An end is not undone by it.
+	open := w.last != nil && w.last.State.IsClaim() && w.claimNo == w.last.No
+	ended := w.last != nil && w.last.State.HasEnded() && !w.waits
 	if w.executes && w.ofSend() && w.d.CountsSend && !open && !ended && onlyTaken(h.AcceptedUnder, o.Result) {
 		w.executes, w.weight, w.o.Result = false, ResultAccepted, ResultAccepted
 		w.d.State, w.d.OutcomeUnknown, w.d.Provisional = Accepted, true, true
@@ -64,10 +71,12 @@ func (h History) Late(o Outcome) Late {
 	w.spent = endsKey(o.Result, w.d.ErrorCode)
 	w.settled = h.Settled
 	if (w.refuses || w.spent) && w.lastReplay() > w.claimNo {
-		w.settled, w.spent = false, false // it is, or may be, of a send before the replay
+		w.settled, w.spent = false, false // it may concern a send before the replay
 	}
-	w.doubts = w.d.State == Accepted || w.counts() || o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
-	w.whole = o.Result == ResultRefused && (w.settled || open && !w.reported) && !(w.forgotten && w.doubts) && h.refusalCoversAllSends(w.reported)
+	w.doubts = w.d.State == Accepted || w.counts() ||
+		o.Result == ResultInProgress || w.forgotten && w.d.OutcomeUnknown && !w.executes
+	w.coversAll = o.Result == ResultRefused && (w.settled || open && !w.reported) &&
+		!(w.forgotten && w.doubts) && h.refusalCoversAllSends(w.reported)
 	w.out.Verdict = w.decide()
 	return w.out
 }
@@ -80,23 +89,25 @@ type weighing struct {
 	out       Late
 	last      *Row // the last row that is not LATE_OUTCOME
 	waits     bool
-	claimNo   int // of the claim that the outcome answers, if the archive knows it
+	claimNo   int // of the claim that the outcome answers, if it is in the archive
 	executes  bool
 	refuses   bool
-	spent     bool // a refusal of a send that is not sent again
-	reported  bool
-	forgotten bool // it answers a claim that a restore forgot
+	spent     bool // a refusal after which the key is not sent again
+	reported  bool // the outcome answers no claim
+	forgotten bool // it answers a claim that a restore lost
 	settled   bool // a refusal may end the instruction
-	whole     bool // a refusal of the payment, not of one of its sends
+	coversAll bool // a refusal of the payment, not of one of its sends
 	doubts    bool // by it some send may have been executed
 	weight    Result
-	torn      bool // the rail contradicted itself before
+	// contradicted is set if the rail had already contradicted itself.
+	contradicted bool
 }
 
-// counts reports whether the outcome is the silence of a send.
+// counts reports whether the outcome is a send without an answer.
 func (w *weighing) counts() bool { return w.d.State == Unknown && w.d.CountsSend }
 
-// ofSend reports whether the outcome answers a claim to send, or one that is forgotten.
+// ofSend reports whether the outcome answers a claim to send, or a claim that a restore
+// lost.
 func (w *weighing) ofSend() bool {
 	return w.forgotten || w.claimNo > 0 && w.Rows[w.claimNo-1].State == Dispatching
 }
@@ -109,18 +120,20 @@ func (w *weighing) decide() Verdict {
 		return VerdictRetired
 	}
 	open := w.last != nil && w.last.State.IsClaim()
-	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.whole || !w.refuses)) {
+	if open && (w.claimNo == w.last.No || w.reported && (w.executes || w.coversAll || !w.refuses)) {
 		return w.answerOpenClaim()
 	}
-	if w.refuses && w.last != nil && w.last.State == Failed && w.last.refusesByRail() && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
+	refused := w.last != nil && w.last.State == Failed && w.last.refusesByRail()
+	if w.refuses && refused && !w.waits && !w.doubts && !w.forgotten && w.knownReference() || w.known() {
 		return VerdictRepeated
 	}
-	// Rows that came late may hold a doubt that the last other row does not.
-	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.unsettledSend()
+	// A LATE_OUTCOME row may leave a doubt that the last other row does not have.
+	unknown := (!w.waits || w.Waiting.OutcomeUnknown) && w.openSend()
 	unknown = unknown || (w.refuses || w.spent) && w.MaybeForgotten
-	unknown = (unknown || w.doubts) && !w.executes && !w.whole
-	w.torn = w.o.Result.DeniesSend() && w.refusedAndExecuted(0)
-	w.append(LateOutcome, w.o.AttemptID, w.claimNo, w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
+	unknown = (unknown || w.doubts) && !w.executes && !w.coversAll
+	w.contradicted = w.o.Result.DeniesSend() && w.refusedAndExecuted(0)
+	w.append(LateOutcome, w.o.AttemptID, w.claimNo,
+		w.doubts || w.last != nil && w.last.OutcomeUnknown, w.weight, w.o.RailReference)
 
 	switch {
 	case open:
@@ -154,8 +167,8 @@ func (w *weighing) decide() Verdict {
 	return VerdictLate
 }
 
-// keepWaiting brings what waits up to what was learned. A late "accepted for now"
-// stops re-sends, and a send without an answer is unknown however late that is known.
+// keepWaiting updates the row of pending. A late provisional acceptance stops re-sends,
+// and a send without an answer makes the outcome unknown, however late it is recorded.
 func (w *weighing) keepWaiting() {
 	next := *w.Waiting
 	next.AttemptCount = max(next.AttemptCount, len(w.Rows)+len(w.out.Append))
@@ -166,28 +179,34 @@ func (w *weighing) keepWaiting() {
 		next.NextAction = ActionInquire
 	}
 	next.OutcomeUnknown = next.OutcomeUnknown || w.doubts
-	// What a forgotten inquiry asked about is a send too.
+	// The lost inquiry was about a send.
 	if w.forgotten && (w.d.CountsSend || w.doubts && w.o.Result.IsOfInquiry()) {
 		next.SendCount++
 	}
 	w.out.Waiting = &next
 }
 
-// contradicts reports whether the outcome can't be true together with the end that is
-// recorded: two executions with two references, an execution of what was called failed, what
-// the rail refused and executed, a refusal of the payment or of the last send that may have
-// been executed, the last send turned away or not made of what an operator's evidence calls
-// executed, a payment that is taken for now or in progress, and was ended otherwise than by
-// the rail's word for the whole of it (an operator's evidence is none), a send without an
-// answer that became known after the end. A send that was known is weighed in a final
-// refusal; one that was forgotten, in nothing: the acceptance of another, if it was made
-// when acceptances were for now, may be what the rail had said of it.
+// contradicts reports whether the outcome and the recorded end can't both be true. These
+// contradict an end:
+//
+//   - an execution with another reference, and one of a FAILED or CANCELLED payment
+//   - both a refusal and an execution by the rail
+//   - a refusal, for a DISPATCHED payment, of the payment or of the last send that may have
+//     been executed; if it ended by an operator's evidence alone, also the proof that no
+//     send was made
+//   - a provisional acceptance or "in progress", for an unpaid end that does not rest on the
+//     rail's own refusal of the payment
+//   - a send without an answer that became known after an unpaid end
+//
+// A final refusal takes into account each send that has a claim. Nothing takes a lost send
+// into account: an acceptance of another send, if acceptances were provisional then, may be
+// the stored answer to the lost one.
 func (w *weighing) contradicts() bool {
 	notPaid := w.last.State.EndsUnpaid()
 	switch {
 	case (w.executes || w.refuses) && w.refusedAndExecuted(len(w.Rows)),
 		w.executes && w.executedTwice(len(w.Rows), false),
-		w.o.Result.DeniesSend() && w.last.State == Dispatched && !w.torn && w.refusedAndExecuted(0):
+		w.o.Result.DeniesSend() && w.last.State == Dispatched && !w.contradicted && w.refusedAndExecuted(0):
 		return true
 	case w.executes:
 		return notPaid || slices.ContainsFunc(w.Rows, func(r Row) bool {
@@ -195,7 +214,8 @@ func (w *weighing) contradicts() bool {
 				r.Reference != "" && w.o.RailReference != "" && r.Reference != w.o.RailReference
 		})
 	case w.refuses && w.last.State == Dispatched:
-		return w.o.Result == ResultRefused || w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalCoversAllSends(false) || w.noneStands(false)
+		return w.o.Result == ResultRefused || w.noneStands(false) ||
+			w.claimNo > 0 && w.claimNo == w.last.Answers && w.refusalCoversAllSends(false)
 	case w.last.State == Dispatched && w.last.Answers == 0 && w.byEvidenceAlone() && w.o.Result.DeniesSend():
 		return w.noneStands(true)
 	case w.doubts && w.forgotten && w.restsOnAcceptance(w.AcceptedWith):
@@ -208,9 +228,9 @@ func (w *weighing) contradicts() bool {
 	return false
 }
 
-// restsOnAcceptance reports whether the payment is called executed by what sends were answered
-// alone, in time or late, though by what acceptances meant when they were made that is no last
-// word: no report says so too, nor an answer to an inquiry that is known.
+// restsOnAcceptance reports whether the payment ended as executed only by answers to sends
+// that are not final under the profiles of these sends. A report of the execution, or an
+// answer to an inquiry, would be final.
 func (w *weighing) restsOnAcceptance(under Acceptance) bool {
 	h := w.now()
 	last := h.lastState()
@@ -225,27 +245,27 @@ func (w *weighing) restsOnAcceptance(under Acceptance) bool {
 		if r.Answers == 0 && r.ClaimedAt.IsZero() || r.Answers > 0 && h.Rows[r.Answers-1].State == Inquiring {
 			return false
 		}
-		if r.State == LateOutcome { // which of the two words of BY_ANSWER it was no row keeps
+		if r.State == LateOutcome { // its row does not keep which result of BY_ANSWER it had
 			result = ResultAccepted
 		}
 	}
 	return result == ResultAccepted && onlyTaken(under, result)
 }
 
-// knownReference reports whether the outcome has no reference, or that of a refusal
-// that is stored: another may be called executed yet.
+// knownReference reports whether the outcome has no reference, or that of a stored
+// refusal. The rail may yet report the execution of another reference.
 func (w *weighing) knownReference() bool {
 	return w.o.RailReference == "" || slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.refusesByRail() && r.Reference == w.o.RailReference
 	})
 }
 
-// refusedAndExecuted reports whether the rail refused and executed what can't be both, by
-// its own word, and one of the two came after a row: it contradicts itself. That is so
-// under the very same reference, unless it was sent again after what was refused, and that
-// send was not refused; but a word about the payment may repeat the refusal of an earlier
-// send under that reference. And it is so under any or none where every send was refused,
-// by its own answer or because the payment was, and none may be forgotten.
+// refusedAndExecuted reports whether the rail contradicts itself by a refusal and an
+// execution, one of which has a number above after. It does if both have the same
+// reference, unless a later send was made that the rail did not refuse; a refusal of the
+// payment may repeat the refusal of an earlier send with that reference. With other
+// references, or none, it does if every send was refused, by its own answer or with the
+// payment, and no send may be lost.
 func (w *weighing) refusedAndExecuted(after int) bool {
 	h := w.now()
 	standing := h.standing()
@@ -257,17 +277,22 @@ func (w *weighing) refusedAndExecuted(after int) bool {
 	}
 	all := !h.MaybeForgotten && !slices.ContainsFunc(standing, func(send Row) bool { return send.No > ended })
 	return slices.ContainsFunc(h.Rows, func(refusal Row) bool {
-		return refusal.No > h.JudgedExecutedTo && refusal.refusesByRail() && slices.ContainsFunc(h.Rows, func(r Row) bool {
-			executed := (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) && r.ErrorCode != CodeResolved && r.No > h.JudgedTo
+		if refusal.No <= h.JudgedExecutedTo || !refusal.refusesByRail() {
+			return false
+		}
+		return slices.ContainsFunc(h.Rows, func(r Row) bool {
+			executed := (r.State == Dispatched || r.State == LateOutcome && r.Result == ResultExecuted) &&
+				r.ErrorCode != CodeResolved && r.No > h.JudgedTo
 			return executed && max(r.No, refusal.No) > after &&
 				(all || refusal.Reference != "" && r.Reference == refusal.Reference && !h.sentSince(refusal, standing))
 		})
 	})
 }
 
-// executedTwice reports whether two sends were executed, not under the same reference, that
-// lie further apart than the rail knows a key, and one of the two was told after a row. own says that the row
-// DISPATCHED is the send's own answer, whatever was told while it was out.
+// executedTwice reports whether two sends were executed that are further apart than the rail
+// remembers a key and do not have the same reference, and one of the two rows has a number
+// above after. own is true if the row DISPATCHED is the send's own answer, whatever evidence
+// arrived while the send was open.
 func (w *weighing) executedTwice(after int, own bool) bool {
 	h := w.now()
 	all := slices.DeleteFunc(h.executions(), func(e execution) bool { return e.byAnother && !own })
@@ -279,28 +304,29 @@ func (w *weighing) executedTwice(after int, own bool) bool {
 	})
 }
 
-// now is the history with the rows that are appended.
+// now returns the history with the rows that are appended.
 func (w *weighing) now() History {
 	h := w.History
 	h.Rows = slices.Concat(w.Rows, w.out.Append)
 	return h
 }
 
-// noneStands reports whether no send of those that are known may have been executed by
-// what was said of it: of all of them, or of those since the payment last ended as FAILED,
-// by the rail's refusal of it or by an operator's evidence.
+// noneStands reports whether the rail refused every send. Without ofAll it considers only
+// the sends since the payment last ended as FAILED, by the rail's refusal or by an
+// operator's evidence.
 func (w *weighing) noneStands(ofAll bool) bool {
-	settled := 0
+	failed := 0
 	for _, r := range w.Rows {
 		if !ofAll && r.State == Failed && r.Result.Refuses() {
-			settled = r.No
+			failed = r.No
 		}
 	}
-	return !slices.ContainsFunc(w.now().standing(), func(send Row) bool { return send.No > settled })
+	return !slices.ContainsFunc(w.now().standing(), func(send Row) bool { return send.No > failed })
 }
 
-// byEvidenceAlone reports whether the end rests on an operator's evidence, which the rail
-// has not confirmed since, and that can't be of a send that a restore forgot.
+// byEvidenceAlone reports whether the end rests on an operator's evidence that the rail has
+// not confirmed since. It reports false if the evidence may concern a send that a restore
+// lost.
 func (w *weighing) byEvidenceAlone() bool {
 	return w.last.ErrorCode == CodeResolved && !w.MaybeForgotten && !slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.No > w.last.No && r.Result == ResultExecuted

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// answerOpenClaim weighs the answer to a claim that only LATE_OUTCOME rows follow
-// against them, as the SQL function answer_open_claim does.
+// answerOpenClaim decides about the answer to an open claim, weighed against the
+// LATE_OUTCOME rows that follow the claim. The SQL function answer_open_claim does the same.
 func (w *weighing) answerOpenClaim() Verdict {
 	claim, d := w.last, w.d
 	since := func(is func(Result) bool) *Row {
@@ -24,13 +24,13 @@ func (w *weighing) answerOpenClaim() Verdict {
 		w.o.Result = ResultAccepted
 		d.State, d.Requeue, d.NextAction, d.Delay, d.OutcomeUnknown, d.Provisional = Accepted, true, ActionInquire, 0, true, true
 	}
-	// A refusal of the payment came since; during an inquiry, one before the proof that
-	// repeats the refusal of a send is none.
+	// A refusal of the payment arrived since the claim. If the claim is an inquiry, a refusal
+	// before the proof does not count if it repeats the refusal of a send.
 	refused := slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.No > claim.No && r.State == LateOutcome && r.Result == ResultRefused &&
 			(claim.State == Dispatching || proof != nil && r.No > proof.No || !w.repeats(r))
 	})
-	// So did an execution under another reference.
+	// An execution with another reference arrived since the claim.
 	twoReferences := func(reference string) bool {
 		return slices.ContainsFunc(w.Rows, func(r Row) bool {
 			return r.No > claim.No && r.State == LateOutcome &&
@@ -44,7 +44,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 			id = ID{}
 		}
 		w.append(Dispatched, id, claim.No, false, ResultExecuted, proof.Reference)
-		// A refusal that speaks for the payment contradicts it, and so does one of the last
+		// A refusal of the payment contradicts the proof, and so does a refusal of the last
 		// send that may have been executed.
 		if w.o.Result == ResultRefused || w.refuses && w.noneStands(false) || refused || twoReferences(proof.Reference) ||
 			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, false) || w.restsOnAcceptance(w.AcceptedUnder) {
@@ -54,20 +54,23 @@ func (w *weighing) answerOpenClaim() Verdict {
 		w.out.Closes = claim.State == Inquiring
 		return VerdictSettled
 	}
-	// What the claim knew of, the outcome has weighed; but "no such payment" is not
-	// said of a send that was learned of while the inquiry was out.
+	// The outcome already takes into account what the claim contained. "No such payment" does
+	// not cover a send that became known while the inquiry was open.
 	foundNone := w.o.Result == ResultNotFound && d.Requeue && d.NextAction == ActionSend
-	// A final refusal spoke for every send, as far as was known by which profiles they were made.
-	unheard := claim.OutcomeUnknown && d.State == Failed && !w.CoversKey && slices.ContainsFunc(w.Rows, func(r Row) bool {
+	// Its worker let a final refusal cover every send, by the profiles of the sends it knew of.
+	unweighed := claim.OutcomeUnknown && d.State == Failed && !w.CoversKey && slices.ContainsFunc(w.Rows, func(r Row) bool {
 		return r.No > claim.No && r.State == LateOutcome &&
 			(r.Result.LeavesDoubt() || r.Answers == 0 && !r.ClaimedAt.IsZero() && r.Result.IsOfInquiry())
 	})
-	// It was weighed by what its worker knew when it called: the data may have gone back since.
-	doubted := unheard || d.State == Failed && w.MaybeForgotten && !(w.refuses && w.CoversKey) || (!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
+	// The worker decided by the facts at the time of its call; a restore may have lost rows since.
+	doubted := unweighed || d.State == Failed && w.MaybeForgotten && !(w.refuses && w.CoversKey) ||
+		(!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
 		foundNone && since(Result.ShowsPayment) != nil ||
-		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool { return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown })
+		!claim.OutcomeUnknown && slices.ContainsFunc(w.Rows, func(r Row) bool {
+			return r.No > claim.No && r.State == LateOutcome && r.OutcomeUnknown
+		})
 	taken := !claim.Provisional && since(func(r Result) bool { return r == ResultAccepted }) != nil
-	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.whole {
+	if (doubted || taken || w.o.Result == ResultRefused) && !w.executes && !w.coversAll {
 		d.OutcomeUnknown, d.Provisional = true, d.Provisional || taken
 		if (taken || foundNone) && d.Requeue {
 			d.NextAction = ActionInquire
@@ -76,14 +79,14 @@ func (w *weighing) answerOpenClaim() Verdict {
 			d.State, d.Reason = Parked, DeadOutcomeUnknown
 		}
 	}
-	// What the old server recorded of the claim, and sent since, is forgotten. Of what a worker
-	// claims after the failover it knows that, and that nothing left is no doubt then.
+	// A restore may have lost an outcome of this claim and the sends after it, unless the claim
+	// was made after the restore. A refusal for now does not cover such sends in either case.
 	if d.Requeue && d.NextAction == ActionSend && w.MaybeForgotten &&
 		(w.o.Result.RefusesForNow() || claim.ClaimedAt.Before(w.ForgottenUntil)) {
 		d.OutcomeUnknown = true
 	}
-	// A send that was refused meanwhile ended the key: it is not sent again, unless an
-	// operator had it replayed after that one.
+	// A refusal of an earlier send, after which the key is not sent again, arrived since the
+	// claim. The key is sent again only if an operator's replay came after that send.
 	replay := w.lastReplay()
 	spent := slices.IndexFunc(w.Rows, func(r Row) bool {
 		return r.No > claim.No && r.State == LateOutcome && endsKey(r.Result, r.ErrorCode) && r.Answers >= replay
@@ -101,8 +104,9 @@ func (w *weighing) answerOpenClaim() Verdict {
 		if proof != nil {
 			reference = cmp.Or(reference, proof.Reference)
 		}
-		// A report of a send that is out is the proof itself.
-		if refused && (proof != nil || w.reported && claim.State == Dispatching) || proof != nil && (twoReferences(reference) || w.restsOnAcceptance(w.AcceptedUnder)) ||
+		// A report about an open send is the proof itself.
+		if refused && (proof != nil || w.reported && claim.State == Dispatching) ||
+			proof != nil && (twoReferences(reference) || w.restsOnAcceptance(w.AcceptedUnder)) ||
 			w.refusedAndExecuted(claim.No) || w.executedTwice(claim.No, !w.reported) {
 			w.out.Opens = DeadConflict
 			return VerdictConflict
@@ -119,7 +123,7 @@ func (w *weighing) answerOpenClaim() Verdict {
 			AttemptCount: len(w.Rows) + len(w.out.Append), NextAction: d.NextAction,
 			OutcomeUnknown: d.OutcomeUnknown, Provisional: d.Provisional, SendCount: d.SendCount,
 		}
-		if w.Waiting != nil { // put back while the claim was out: no claim takes it
+		if w.Waiting != nil { // put back while the claim was open: no claim takes it
 			marked := *w.Waiting
 			marked.AttemptCount, marked.OutcomeUnknown = 0, marked.OutcomeUnknown || d.OutcomeUnknown
 			w.out.Waiting = &marked
@@ -128,8 +132,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 	return VerdictIn
 }
 
-// onlyTaken reports whether a send's own "yes" is no last word, by what acceptances meant when
-// the sends were made, as far as that is known by now.
+// onlyTaken reports whether a positive answer to a send is provisional, by the acceptance
+// rule of the profiles under which the sends were made.
 func onlyTaken(acceptance Acceptance, result Result) bool {
 	switch acceptance {
 	case AcceptanceProvisional:
@@ -141,8 +145,8 @@ func onlyTaken(acceptance Acceptance, result Result) bool {
 	}
 }
 
-// endsKey reports whether a refusal for now is of a send that is not repeated under
-// its key: the rail wants a new one, or the profile doesn't repeat business refusals.
+// endsKey reports whether the key is not sent again after a refusal for now: the rail
+// requires a new key, or the profile does not retry business refusals.
 func endsKey(result Result, code string) bool {
 	return result.RefusesForNow() && slices.Contains(SpentCodes(), code)
 }
@@ -161,44 +165,46 @@ func (w *weighing) append(state State, id ID, answers int, unknown bool, result 
 	w.out.Append = append(w.out.Append, row)
 }
 
-// known reports whether equal evidence is stored. Of claims that are forgotten the
-// time tells one from the other, and that the rail knows the key already is news.
+// known reports whether equal evidence is stored. The time of the claim distinguishes
+// claims that a restore lost. That the rail already had the key is new evidence.
 func (w *weighing) known() bool {
 	judged := max(w.lastReplay(), w.JudgedTo)
 	return slices.ContainsFunc(w.Rows, func(r Row) bool {
-		if w.executes { // what was judged, before a replay or by an operator, speaks again
-			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved || r.State == LateOutcome && r.Result == ResultExecuted) &&
+		if w.executes { // evidence that an operator has judged, or from before a replay, counts again
+			return r.No > judged && (r.State == Dispatched && r.ErrorCode != CodeResolved ||
+				r.State == LateOutcome && r.Result == ResultExecuted) &&
 				(w.o.RailReference == "" || r.Reference == w.o.RailReference) &&
 				(!w.ofSend() || w.sameExecution(r))
 		}
 		return r.State == LateOutcome && w.weight != "" && r.Result == w.weight && r.Answers == w.claimNo &&
 			(w.claimNo > 0 || r.ClaimedAt.Equal(w.o.Claim.ClaimedAt)) &&
 			(r.ErrorCode == CodeSeenBefore || w.d.ErrorCode != CodeSeenBefore) &&
-			// What came before the end speaks again against it.
+			// Evidence from before the end counts again, against the end.
 			(!w.refuses || w.last == nil || w.last.State != Dispatched || r.No > w.last.No) &&
-			// What is reported after a send may be of that send.
+			// A report after a send may concern that send.
 			(!w.refuses || !w.reported || w.sends(func(s Row) bool { return s.State == Dispatching && s.No > r.No }) == 0) &&
 			r.Reference == w.o.RailReference
 	})
 }
 
-// sameExecution reports whether the outcome of a send tells of the execution that a row does.
-// Of two sends each may have been executed, where the rail knew the key no more.
+// sameExecution reports whether the outcome of a send and a row concern the same execution.
+// Two sends may both have been executed if the rail no longer remembered the key.
 func (w *weighing) sameExecution(r Row) bool {
-	told := false
+	compared := false
 	for _, e := range w.executions() {
 		if e.No != r.No || e.byAnother {
 			continue
 		}
-		told = true
+		compared = true
 		if apart := e.at.Sub(w.o.Claim.ClaimedAt).Abs(); apart == 0 || apart < w.KnowsKeysFor {
 			return true
 		}
 	}
-	return !told && w.KnowsKeysFor > w.span()
+	return !compared && w.KnowsKeysFor > w.span()
 }
 
-// span is how far apart the sends are, with the one that the outcome answers.
+// span returns the time between the first and the last send, including the one that the
+// outcome answers.
 func (w *weighing) span() time.Duration {
 	first, last := w.o.Claim.ClaimedAt, w.o.Claim.ClaimedAt
 	for _, r := range w.Rows {
@@ -215,11 +221,11 @@ func (w *weighing) span() time.Duration {
 	return last.Sub(first)
 }
 
-// unsettledSend reports whether some send, other than the one that the outcome
-// answers, has no trustworthy answer, or the rail has called the payment in progress since
-// that one, and it has not ended as FAILED after that.
-func (w *weighing) unsettledSend() bool {
-	failed := 0 // the last row that says so
+// openSend reports whether some send, other than the one that the outcome answers, has no
+// trustworthy answer. It also reports true if the rail has called the payment in progress
+// since that send, and it has not ended as FAILED after that.
+func (w *weighing) openSend() bool {
+	failed := 0 // the last row FAILED
 	for _, r := range w.Rows {
 		if r.State == Failed {
 			failed = r.No

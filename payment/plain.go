@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// plainKeysMax bounds how deep a quick look goes, and what it compares key by key.
+// plainKeysMax bounds the depth of a plain text, and the number of its open keys, which
+// are compared with each other.
 const plainKeysMax = 32
 
-// isPlain reports whether a text is valid beyond doubt, as nearly every payload
-// is: one JSON value without an escape, shallow, and no object with many keys or
-// with one twice. False says nothing but that the text has to be looked at closely.
+// isPlain reports whether a text is valid, for the plain texts that nearly all payloads
+// are: one JSON value without an escape, shallow, and no object with many keys or with
+// a key twice. False means only that checkClosely has to decide.
 func isPlain(text []byte) bool {
 	return bytes.IndexByte(text, '\\') < 0 && json.Valid(text) && plainMembers(text, func(int, []byte, []byte) {})
 }
 
-// plainMembers tells of every member of every object in a valid text without
-// escapes: how deep its object is, from 1, its key, and the text that begins with
-// its value. It stops and reports false where it would have to look closely. Of a text
-// that is not valid it may tell anything, and reports false if its brackets or quotes
-// do not pair.
-func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
+// plainMembers calls visit for every member of every object in a valid text without
+// escapes, with the depth of the object, from 1, the key, and the text that begins with
+// the value. It stops and returns false if the text is not plain. For an invalid text the
+// calls have no meaning, and it returns false if brackets or quotes do not pair.
+func plainMembers(text []byte, visit func(depth int, key, rest []byte)) bool {
 	type level struct {
 		object bool
 		keys   int // of the levels above
@@ -76,17 +76,17 @@ func plainMembers(text []byte, tell func(depth int, key, rest []byte)) bool {
 				return false
 			}
 			at = end + colon
-			tell(depth, key, text[at+1:])
+			visit(depth, key, text[at+1:])
 			wantsKey = false
 		}
 	}
 	return depth == 0
 }
 
-// PayloadAmount reads the amount of a payload as the database has checked it: the
-// members "amount" and "currency" of its outermost object, by exactly these names.
-// An "Amount" in addition to them is the caller's own affair. The payload is the
-// text of a jsonb; whether it is JSON at all is not looked at again.
+// PayloadAmount reads the amount of a payload from the members that the database has
+// checked: "amount" and "currency" of its outermost object, by exactly these names. It
+// ignores an additional "Amount". The payload is the text of a jsonb; PayloadAmount does
+// not check that it is valid JSON.
 func PayloadAmount(payload []byte) (Amount, error) {
 	var amount, currency string
 	if bytes.IndexByte(payload, '\\') < 0 && len(payload) > 0 && payload[0] == '{' &&
@@ -113,7 +113,7 @@ func PayloadAmount(payload []byte) (Amount, error) {
 	return ParseAmount(amount, currency)
 }
 
-// plainString is the string that a text without escapes begins with, or empty.
+// plainString returns the string with which a text without escapes begins, or "".
 func plainString(text []byte) string {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	if len(text) == 0 || text[0] != '"' {

@@ -6,47 +6,48 @@ import (
 )
 
 // Policy is the part of a rail's profile that decides what is safe: which
-// answers are final, whether silence may be answered by a re-send, and how the
-// rail is asked. The zero value is the safest rail there is: nothing is ever
-// re-sent, nothing can be asked, and every unknown outcome waits for a person.
+// answers are final, whether a re-send may follow silence, and how Railhead
+// inquires. The zero value is the safest rail: there are no re-sends and no
+// inquiries, and every unknown outcome waits for an operator.
 type Policy struct {
-	// Acceptance says whether an accepted send is the rail's last word.
+	// Acceptance defines whether an accepted send is final.
 	Acceptance Acceptance `json:"acceptance"`
-	// AnswerCoversKey is set where an answer to one send speaks for every send
-	// with that key, because the rail keeps one outcome a key. It contradicts
-	// IDAfterRefusal SAME, by which a key that was refused may be executed later.
+	// AnswerCoversKey is set if an answer to one send covers every send with that
+	// key, because the rail keeps one outcome for each key. It contradicts
+	// IDAfterRefusal SAME, with which the rail may execute a key that it has refused.
 	AnswerCoversKey bool `json:"answer_covers_key"`
-	// IDAfterRefusal says whether the rail takes the same key again after it refused
-	// it, for now or for good. NEW sends nothing again after a refusal and refuses
-	// replay: the participant enqueues the payment as a new instruction.
+	// IDAfterRefusal defines whether the rail accepts the same key again after it has
+	// refused it. With NEW there are no re-sends and no replay after a refusal: the
+	// participant enqueues the payment as a new instruction.
 	IDAfterRefusal IDAfterRefusal `json:"id_after_refusal"`
 	// ResendOnUnknown allows a same-key re-send after silence, inside KeyWindow.
 	ResendOnUnknown Resend `json:"resend_on_unknown"`
 	// KeyWindow is how long the rail remembers a key, from the first send. Zero
-	// is "not known", which counts as none.
+	// means that it is not known, and allows no re-send.
 	KeyWindow Duration `json:"key_window"`
-	// Inquiry is how the rail is asked; Max 0 means that it can't be.
+	// Inquiry is how Railhead inquires; Max 0: the rail does not answer inquiries.
 	Inquiry InquiryPolicy `json:"inquiry"`
 	// CallbackDeadline is how long a provisional acceptance waits for the rail's
-	// callback, from the latest send. Zero: the rail makes none.
+	// callback, from the latest send. Zero: the rail makes no callbacks.
 	CallbackDeadline Duration `json:"callback_deadline"`
 	// Retry shapes re-sends after silence and, with IDAfterRefusal SAME, after a
 	// refusal for now.
 	Retry RetryPolicy `json:"retry"`
-	// BusinessRetry sends again after a refusal for lack of funds, a limit or the hour.
-	// It needs IDAfterRefusal SAME. The zero value sends nothing again: the payment is
-	// FAILED with CodeBusinessRefused, and an operator or the participant decides.
+	// BusinessRetry allows re-sends after a refusal for lack of funds, a limit or the
+	// hour. It requires IDAfterRefusal SAME. With the zero value the payment is FAILED
+	// with CodeBusinessRefused, and an operator or the participant decides.
 	BusinessRetry BusinessRetry `json:"business_retry,omitzero"`
-	// RailRefused says when refusals of our credentials or route pause the rail, and
+	// RailRefused defines when refusals of our credentials or route pause the rail, and
 	// when they end an instruction.
 	RailRefused RailRefusedPolicy `json:"rail_refused"`
-	// RefusesBeforeProcessing is set where a refusal of our credentials or route (class
-	// H) is given before the rail looks at the payment, never by what filters its
-	// answers. Such an answer to a send is UNKNOWN otherwise.
+	// RefusesBeforeProcessing is set if the rail refuses our credentials or route (class
+	// H) before it processes the payment, and no gateway gives such an answer in place of
+	// the rail's. Otherwise such an answer to a send is UNKNOWN.
 	RefusesBeforeProcessing bool `json:"refuses_before_processing"`
 }
 
-// KeyRules are what a profile says of keys: what a rail keeps of a send, and says of it again.
+// KeyRules are the rules of a profile about keys: what a rail remembers of a send, and what
+// it answers to the next send with that key.
 type KeyRules struct {
 	Acceptance      Acceptance `json:"acceptance"`
 	ResendOnUnknown Resend     `json:"resend_on_unknown"`
@@ -54,12 +55,12 @@ type KeyRules struct {
 	AnswerCoversKey bool       `json:"answer_covers_key"`
 }
 
-// Under is the policy for an instruction that was sent under these rules, too. What a
-// rail promises of its keys it promises of the sends that follow: the strictest rule of
-// all holds.
+// Under returns the policy for an instruction that was also sent under earlier rules. A
+// rail's promise about keys covers only the sends that follow it, so the strictest of all
+// rules applies.
 func (p Policy) Under(earlier []KeyRules) Policy {
 	for _, rules := range earlier {
-		// The stored answer to an earlier send says what it said then.
+		// The stored answer to an earlier send has the meaning that it had then.
 		if rules.Acceptance.strictness() < p.Acceptance.strictness() {
 			p.Acceptance = cmp.Or(rules.Acceptance, AcceptanceProvisional)
 		}
@@ -72,28 +73,29 @@ func (p Policy) Under(earlier []KeyRules) Policy {
 	return p
 }
 
-// BusinessRetry is how a payment is sent again after a business refusal.
+// BusinessRetry defines how a payment is sent again after a business refusal.
 type BusinessRetry struct {
-	// Max is how many sends may be followed by another one for a business refusal: 0,
+	// Max is how many sends may be followed by another one after a business refusal: 0,
 	// the default, to retry.max_sends - 1. Every send that may have reached the rail counts.
 	Max int `json:"max"`
-	// Wait is the least time until the next send, MinBusinessWait to 24 h; default 1 h.
+	// Wait is the minimum time until the next send, MinBusinessWait to 24 h; default 1 h.
 	Wait Duration `json:"wait"`
 }
 
-// RailRefusedPolicy tells a rail that refuses us from an instruction that it refuses.
-// What is left out gets the default.
+// RailRefusedPolicy distinguishes a rail that refuses us from an instruction that the rail
+// refuses. A zero field gets its default.
 type RailRefusedPolicy struct {
-	// The rail is paused after so many refusals in a row, without an answer about a
-	// payment between, of so many instructions. 1 to MaxRailRefusals; default 3 of 2.
+	// After refusals in a row pause the rail, if they concern at least Instructions
+	// instructions and no answer about a payment is among them. 1 to MaxRailRefusals;
+	// default 3 refusals of 2 instructions.
 	After        int `json:"after"`
 	Instructions int `json:"instructions"` // at most After
-	// PerInstruction refusals of one instruction, while others pass, end it:
-	// 1 to MaxRailRefusals; default 5.
+	// PerInstruction is how many refusals end one instruction while the rail answers
+	// others: 1 to MaxRailRefusals; default 5.
 	PerInstruction int `json:"per_instruction"`
 }
 
-// WithDefaults fills what was left out.
+// WithDefaults replaces zero fields by their defaults.
 func (r RailRefusedPolicy) WithDefaults() RailRefusedPolicy {
 	if r.After == 0 {
 		r.After = max(3, r.Instructions)
@@ -107,19 +109,19 @@ func (r RailRefusedPolicy) WithDefaults() RailRefusedPolicy {
 	return r
 }
 
-// Acceptance is what a rail's "yes" means.
+// Acceptance is the meaning of a rail's positive answer to a send.
 type Acceptance string
 
-// FINAL ends the instruction; PROVISIONAL leaves the final word to inquiry or
-// callback; with BY_ANSWER each answer says which of the two it is: EXECUTED ends the
-// instruction, ACCEPTED is provisional.
+// With FINAL the answer ends the instruction. With PROVISIONAL an inquiry or a callback
+// brings the final answer. With BY_ANSWER each answer is one of the two: EXECUTED ends
+// the instruction, ACCEPTED is provisional.
 const (
 	AcceptanceFinal       Acceptance = "FINAL"
 	AcceptanceProvisional Acceptance = "PROVISIONAL"
 	AcceptanceByAnswer    Acceptance = "BY_ANSWER"
 )
 
-// strictness orders what a "yes" may mean: the less it settles the lower.
+// strictness orders the meanings of a positive answer: the less certain, the lower.
 func (a Acceptance) strictness() int {
 	switch a {
 	case AcceptanceFinal:
@@ -131,49 +133,51 @@ func (a Acceptance) strictness() int {
 	}
 }
 
-// IDAfterRefusal says what a rail wants after a refusal.
+// IDAfterRefusal is which key a rail accepts after a refusal.
 type IDAfterRefusal string
 
-// SAME takes the key again; NEW wants another, as FedNow does.
+// With SAME the rail accepts the key again. With NEW it requires another, as FedNow does.
 const (
 	IDSame IDAfterRefusal = "SAME"
 	IDNew  IDAfterRefusal = "NEW"
 )
 
-// Resend says what a rail allows after silence.
+// Resend is which re-send is safe after silence.
 type Resend string
 
-// NEVER is for rails that do not de-duplicate by key.
+// NEVER is for rails that do not de-duplicate by key; SAME_KEY is for those that do.
 const (
 	ResendNever   Resend = "NEVER"
 	ResendSameKey Resend = "SAME_KEY"
 )
 
-// InquiryPolicy is the schedule on which a rail is asked.
+// InquiryPolicy is the schedule of inquiries, and what "no such payment" proves.
 type InquiryPolicy struct {
-	NotBefore   Duration   `json:"not_before"`    // from the latest send; FedNow refuses earlier than 25 s
-	Intervals   []Duration `json:"intervals"`     // between inquiries; the last one repeats
-	Max         int        `json:"max"`           // inquiries an instruction; then it parks. 0: the rail can't be asked
-	NotFound    NotFound   `json:"not_found"`     // what "no such payment" says
-	NotFoundAge Duration   `json:"not_found_age"` // how old the latest send must be for it to say that
-	// NotFoundUntil is how old the first send may be for it to say that: as long as
-	// the rail's own look-up goes back. A rail that has aged a payment out says the same
-	// of one that it executed. Required with NOT_EXECUTED.
+	NotBefore Duration   `json:"not_before"` // from the latest send; FedNow refuses earlier than 25 s
+	Intervals []Duration `json:"intervals"`  // between inquiries; the last one repeats
+	// Max is how many inquiries an instruction gets before it is parked. 0: the rail does
+	// not answer inquiries.
+	Max         int      `json:"max"`
+	NotFound    NotFound `json:"not_found"`     // what "no such payment" proves
+	NotFoundAge Duration `json:"not_found_age"` // the minimum age of the latest send for that proof
+	// NotFoundUntil is the maximum age of the first send for that proof: how far back the
+	// rail's own look-up goes. A rail that no longer finds an old payment gives the same
+	// answer even if it executed it. Required with NOT_EXECUTED.
 	NotFoundUntil Duration `json:"not_found_until"`
 }
 
-// NotFound is what a rail's "no such payment" says.
+// NotFound is what the answer "no such payment" proves.
 type NotFound string
 
-// INCONCLUSIVE says nothing: the rail may not have indexed it yet. NOT_EXECUTED says that no
-// send was executed by then. It settles none of them: one may be on its way still, whose
-// place a re-send of the same key takes.
+// INCONCLUSIVE proves nothing: the rail may not have indexed the payment yet. NOT_EXECUTED
+// proves that no send was executed so far. A send may still be on its way, so only a
+// re-send with the same key may follow.
 const (
 	NotFoundInconclusive NotFound = "INCONCLUSIVE"
 	NotFoundNotExecuted  NotFound = "NOT_EXECUTED"
 )
 
-// Bounds that Validate holds a policy to.
+// The bounds that Validate checks.
 const (
 	MaxSends          = 20
 	MaxInquiries      = 100
@@ -183,7 +187,7 @@ const (
 	maxInquiryHorizon = 30 * 24 * time.Hour
 )
 
-// WithDefaults fills what was left out with the documented defaults.
+// WithDefaults replaces zero fields by their documented defaults.
 func (p Policy) WithDefaults() Policy {
 	if p.Acceptance == "" {
 		p.Acceptance = AcceptanceFinal
@@ -214,28 +218,28 @@ func (i InquiryPolicy) interval(n int) time.Duration {
 	return time.Duration(i.Intervals[min(n-1, len(i.Intervals)-1)])
 }
 
-// usableWindow is the part of the key window in which a re-send may still
-// start: a tenth of it, five minutes at the most, is kept for skew between our
-// clocks and the rail's and for the call itself.
+// usableWindow is the part of the key window in which a re-send may start. It leaves
+// out a tenth of the window, at most five minutes, for skew between our clocks and
+// the rail's and for the call itself.
 func (p Policy) usableWindow() time.Duration {
 	window := time.Duration(p.KeyWindow)
 	return window - min(window/10, 5*time.Minute)
 }
 
 // MayResend reports whether a same-key re-send may start this long after the
-// first send that may have reached the rail. A negative age is no age: a clock
-// stepped back, and how much of the window is left is not known.
+// first send that may have reached the rail. It may not at a negative age: a clock
+// stepped back, and the rest of the window is not known.
 func (p Policy) MayResend(sinceFirstSend time.Duration) bool {
 	return p.ResendOnUnknown == ResendSameKey && sinceFirstSend >= 0 && sinceFirstSend < p.usableWindow()
 }
 
-// MaySend reports whether the send of a claim may start this long after the
-// claim: where nothing is unknown, always; else only as a same-key re-send
-// inside the window, also that of a send that a restore may have forgotten, and
-// before expires_at, because it may be the first one that is executed; never where
-// the rail took the instruction already, or where its caller wants one send alone
-// and it may have been made. Where the rail knows no keys, a send that an operator
-// asked for is made.
+// MaySend reports whether the send of a claim may start this long after the claim.
+// If no outcome is unknown, it may. Otherwise it may as a same-key re-send inside the
+// key window, which counts from a send that a restore may have lost too, and before
+// expires_at, because the rail may execute this send as the first. It may not if the
+// rail has accepted the instruction, or if the caller allows one send only and that
+// one may have been made. On a rail without keys, a send that an operator requested
+// may start.
 func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	knownFor := max(c.keyKnownFor, p.keyKnownFor(c))
 	p = p.Under(c.SentUnder)
@@ -253,34 +257,34 @@ func (p Policy) MaySend(c Claim, elapsed time.Duration) bool {
 	}
 }
 
-// MayLeave is MaySend for a send whose bytes take so long at most to be written: the rail has to
-// know the key of a re-send still when the last one arrives.
+// MayLeave is MaySend for a send whose bytes take up to write to be written: the rail must
+// still remember the key of a re-send when the last byte arrives.
 func (p Policy) MayLeave(c Claim, elapsed, write time.Duration) bool {
 	if !p.MaySend(c, elapsed) {
 		return false
 	}
-	c.ExpiresAt = time.Time{} // holds for the first byte
+	c.ExpiresAt = time.Time{} // it limits only the first byte
 	return p.MaySend(c, elapsed+write)
 }
 
 // AwaitsAcceptance reports whether the send of a claim waits until an operator has accepted
-// the server: nothing but a restore may have made a send of it, whose caller wants one
-// alone, or whose key the rail might know no more (MayLeave). Once accepted it is sent as any
-// other.
+// the server: its only possible earlier send is one that a restore lost, and the caller
+// allows one send only, or the rail might no longer remember the key (MayLeave). After the
+// acceptance it is sent like any other.
 func (p Policy) AwaitsAcceptance(c Claim, elapsed, write time.Duration) bool {
 	return c.Doubted && !c.OutcomeUnknown && !c.Provisional && (c.SendOnce || !p.MayLeave(c, elapsed, write))
 }
 
-// mayRepeat is MayResend for a re-send after a wait, also by what a restore may have forgotten:
-// a send in the key window of a forgotten one may have been told that one's outcome, and the
-// rail has to know the key of that one still.
+// mayRepeat is MayResend for a re-send after a wait, including the sends that a restore may
+// have lost: within the key window of a lost send, the rail may have answered a later one with
+// its stored outcome, and must still remember the key from that send.
 func (p Policy) mayRepeat(d UnknownOutcome, wait time.Duration) bool {
 	return p.MayResend(d.SinceFirstSend+wait) && p.MayResend(max(d.SinceKey, d.SinceFirstSend)+wait)
 }
 
-// keyKnownFor is how long the rail may know the key of a send at most: the longest window that
-// it promised, and what usableWindow keeps of it, for a send that arrived later than it was
-// claimed. What it does not promise is not known.
+// keyKnownFor is the longest time for which the rail may remember the key of a send: the
+// longest window that it promised, and the part that usableWindow leaves out, for a send
+// that arrived later than it was claimed.
 func (p Policy) keyKnownFor(c Claim) time.Duration {
 	longest := time.Duration(p.KeyWindow)
 	for _, rules := range c.SentUnder {

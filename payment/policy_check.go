@@ -16,7 +16,10 @@ func (r RailRefusedPolicy) validate() []error {
 	for _, count := range []struct {
 		name        string
 		value, most int
-	}{{"after", r.After, MaxRailRefusals}, {"instructions", r.Instructions, most}, {"per_instruction", r.PerInstruction, MaxRailRefusals}} {
+	}{
+		{"after", r.After, MaxRailRefusals}, {"instructions", r.Instructions, most},
+		{"per_instruction", r.PerInstruction, MaxRailRefusals},
+	} {
 		if count.value < 1 || count.value > count.most {
 			all = append(all, fmt.Errorf("rail_refused.%s is %d, must be 1 to %d", count.name, count.value, count.most))
 		}
@@ -24,8 +27,8 @@ func (r RailRefusedPolicy) validate() []error {
 	return all
 }
 
-// Validate returns every contradiction at once, each with the sentence that
-// explains it. It wants a policy that went through WithDefaults.
+// Validate returns every contradiction at once, each with its explanation. The policy
+// must have its defaults (WithDefaults).
 func (p Policy) Validate() error {
 	var all []error
 	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
@@ -36,7 +39,7 @@ func (p Policy) Validate() error {
 	if p.AnswerCoversKey && p.IDAfterRefusal == IDSame {
 		refuse("answer_covers_key is true but id_after_refusal is SAME: a rail that may execute a key which it refused " +
 			"has more than one outcome for it, and an old refusal would end a replayed payment; " +
-			"say id_after_refusal NEW, or answer_covers_key false")
+			"set id_after_refusal to NEW, or answer_covers_key to false")
 	}
 	for _, span := range []struct {
 		name  string
@@ -52,18 +55,20 @@ func (p Policy) Validate() error {
 	}
 	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow <= 0 {
 		refuse("resend_on_unknown is SAME_KEY but key_window is not known: an unknown window counts as none, " +
-			"so a re-send could be a second payment; state the rail's window or say NEVER")
+			"so a re-send could be a second payment; set key_window to the rail's window, or resend_on_unknown to NEVER")
 	}
-	// The horizon of a retry policy that is out of bounds has no end to count to.
+	// A retry policy out of its bounds has no finite horizon.
 	retryFaults := p.Retry.validate()
-	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow > 0 && len(retryFaults) == 0 && p.Retry.Horizon() >= p.usableWindow() {
+	if p.ResendOnUnknown == ResendSameKey && p.KeyWindow > 0 &&
+		len(retryFaults) == 0 && p.Retry.Horizon() >= p.usableWindow() {
 		refuse("key_window %s (%s of it usable) is shorter than the retry horizon %s: the last re-send could come "+
 			"after the rail forgot the key and would be a second payment; shorten retry or lower retry.max_sends",
 			p.KeyWindow, Duration(p.usableWindow()), Duration(p.Retry.Horizon()))
 	}
-	if (p.Acceptance == AcceptanceProvisional || p.Acceptance == AcceptanceByAnswer) && p.Inquiry.Max == 0 && p.CallbackDeadline == 0 {
-		refuse("acceptance is %s but the rail can neither be asked nor calls back: "+
-			"what it takes for now would wait without end; give inquiry.max or callback_deadline", p.Acceptance)
+	provisional := p.Acceptance == AcceptanceProvisional || p.Acceptance == AcceptanceByAnswer
+	if provisional && p.Inquiry.Max == 0 && p.CallbackDeadline == 0 {
+		refuse("acceptance is %s but the rail neither answers inquiries nor calls back: "+
+			"an accepted payment would wait without end; set inquiry.max or callback_deadline", p.Acceptance)
 	}
 	all = append(all, p.Inquiry.validate()...)
 	all = append(all, retryFaults...)
@@ -87,8 +92,9 @@ func (p Policy) validateBusinessRetry() []error {
 		refuse("business_retry.wait is %s, must be %s to %s", b.Wait, Duration(MinBusinessWait), Duration(maxRetryCap))
 	}
 	if b.Max > 0 && p.IDAfterRefusal != IDSame {
-		refuse("business_retry.max is %d but id_after_refusal is %s: the rail takes no key that it has refused, "+
-			"so there is nothing to send again; say id_after_refusal SAME if it does, or leave business_retry out", b.Max, p.IDAfterRefusal)
+		refuse("business_retry.max is %d but id_after_refusal is %s: the rail accepts no key that it has refused, "+
+			"so there is nothing to send again; set id_after_refusal to SAME if it does, or leave business_retry out",
+			b.Max, p.IDAfterRefusal)
 	}
 	return all
 }
@@ -103,24 +109,25 @@ func (i InquiryPolicy) validate() []error {
 		return all
 	}
 	if i.NotFound != NotFoundInconclusive && i.NotFound != NotFoundNotExecuted {
-		refuse("the rail can be asked but inquiry.not_found is %q: say INCONCLUSIVE or NOT_EXECUTED; "+
+		refuse("the rail answers inquiries but inquiry.not_found is %q: set INCONCLUSIVE or NOT_EXECUTED; "+
 			"without it, what \"no such payment\" proves is not known", i.NotFound)
 	}
 	if i.NotFound == NotFoundNotExecuted && i.NotFoundAge <= 0 {
 		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_age: a rail that has not indexed the " +
-			"payment yet says the same; give the age from which its word holds")
+			"payment yet answers the same; set the age of the latest send from which the answer is proof")
 	}
-	// The youngest first send of which "no such payment" can count.
+	// The lowest age of the first send at which "no such payment" can be proof.
 	first := i.NotFoundAge + i.NotBefore
 	switch {
 	case i.NotFound != NotFoundNotExecuted:
 	case i.NotFoundUntil == 0:
-		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_until: a rail that has aged a payment out " +
-			"says the same of one that it executed; add inquiry.not_found_until, the age of the first send up to which " +
-			"the rail still finds it, or say INCONCLUSIVE")
+		refuse("inquiry.not_found is NOT_EXECUTED without inquiry.not_found_until: a rail that no longer finds an old " +
+			"payment answers the same even if it executed it; add inquiry.not_found_until, the age of the first send up " +
+			"to which the rail still finds it, or set INCONCLUSIVE")
 	case i.NotFoundUntil > 0 && i.NotFoundUntil <= first:
 		refuse("inquiry.not_found_until is %s, must be longer than inquiry.not_found_age and not_before together (%s): "+
-			"\"no such payment\" would never count; if the rail's look-up is that short, say INCONCLUSIVE", i.NotFoundUntil, first)
+			"\"no such payment\" would never be proof; if the rail's look-up is that short, set INCONCLUSIVE",
+			i.NotFoundUntil, first)
 	}
 	for n, interval := range i.Intervals {
 		if interval <= 0 {
@@ -134,8 +141,8 @@ func (i InquiryPolicy) validate() []error {
 }
 
 // horizon is how long the schedule lasts from the latest send to the last
-// inquiry. It stops counting where it is too long already, so that no sum of
-// long intervals wraps round to a short one.
+// inquiry. It stops adding once the sum is too long, so that long intervals can't
+// overflow it.
 func (i InquiryPolicy) horizon() time.Duration {
 	sum := time.Duration(i.NotBefore)
 	for n := 0; n < i.Max && sum <= maxInquiryHorizon; n++ {

@@ -55,12 +55,12 @@ func TestValidate(t *testing.T) {
 		{"no acceptance", func(p *payment.Policy) { p.Acceptance = "" }, `acceptance is "", must be one of [FINAL PROVISIONAL BY_ANSWER]`},
 		{"other acceptance", func(p *payment.Policy) { p.Acceptance = "final" }, `acceptance is "final"`},
 		{"other id after refusal", func(p *payment.Policy) { p.IDAfterRefusal = "ANY" }, `id_after_refusal is "ANY", must be one of [SAME NEW]`},
-		{"one outcome a key, and the key again", func(p *payment.Policy) { p.IDAfterRefusal = payment.IDSame }, "say id_after_refusal NEW, or answer_covers_key false"},
+		{"one outcome a key, and the key again", func(p *payment.Policy) { p.IDAfterRefusal = payment.IDSame }, "set id_after_refusal to NEW, or answer_covers_key to false"},
 		{"the key again", func(p *payment.Policy) { p.AnswerCoversKey, p.IDAfterRefusal = false, payment.IDSame }, ""},
 		{"by answer", func(p *payment.Policy) { p.Acceptance = payment.AcceptanceByAnswer }, ""},
 		{"by answer, without an end", func(p *payment.Policy) {
 			p.Acceptance, p.Inquiry, p.CallbackDeadline = payment.AcceptanceByAnswer, payment.InquiryPolicy{}, 0
-		}, "acceptance is BY_ANSWER but the rail can neither be asked nor calls back"},
+		}, "acceptance is BY_ANSWER but the rail neither answers inquiries nor calls back"},
 		{"business, a new id", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: 1, Wait: span(time.Hour)} }, "so there is nothing to send again"},
 		{"business, the key again", func(p *payment.Policy) {
 			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 2, Wait: span(time.Minute)}
@@ -85,15 +85,15 @@ func TestValidate(t *testing.T) {
 		{"window a little longer", func(p *payment.Policy) {
 			p.Retry.Base, p.Retry.Cap, p.KeyWindow = span(100*time.Second), span(time.Hour), span(401*time.Second)
 		}, ""},
-		{"provisional without end", func(p *payment.Policy) { p.Inquiry.Max, p.CallbackDeadline = 0, 0 }, "what it takes for now would wait without end"},
+		{"provisional without end", func(p *payment.Policy) { p.Inquiry.Max, p.CallbackDeadline = 0, 0 }, "an accepted payment would wait without end"},
 		{"provisional, asked", func(p *payment.Policy) { p.CallbackDeadline = 0 }, ""},
 		{"provisional, called back", func(p *payment.Policy) { p.Inquiry = payment.InquiryPolicy{} }, ""},
 		{"negative inquiries", func(p *payment.Policy) { p.Inquiry.Max = -1 }, "inquiry.max is -1, must be 0 to 100"},
 		{"too many inquiries", func(p *payment.Policy) { p.Inquiry.Max = 101 }, "inquiry.max is 101, must be 0 to 100"},
 		{"countless inquiries", func(p *payment.Policy) { p.Inquiry.Max = 1 << 62 }, "must be 0 to 100"},
 		{"not found means nothing", func(p *payment.Policy) { p.Inquiry.NotFound = "" }, `inquiry.not_found is ""`},
-		{"not found means something else", func(p *payment.Policy) { p.Inquiry.NotFound = "NO" }, "say INCONCLUSIVE or NOT_EXECUTED"},
-		{"not executed at any age", func(p *payment.Policy) { p.Inquiry.NotFoundAge = 0 }, "give the age from which its word holds"},
+		{"not found means something else", func(p *payment.Policy) { p.Inquiry.NotFound = "NO" }, "set INCONCLUSIVE or NOT_EXECUTED"},
+		{"not executed at any age", func(p *payment.Policy) { p.Inquiry.NotFoundAge = 0 }, "set the age of the latest send from which the answer is proof"},
 		{"not executed without end", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = 0 }, "add inquiry.not_found_until"},
 		{"not executed never", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = span(85 * time.Second) }, "must be longer than inquiry.not_found_age and not_before together (1m25s)"},
 		{"not executed for a moment", func(p *payment.Policy) { p.Inquiry.NotFoundUntil = span(85*time.Second + 1) }, ""},
@@ -148,7 +148,7 @@ func TestValidateSaysAllAtOnce(t *testing.T) {
 		"acceptance is", "id_after_refusal is", "resend_on_unknown is",
 		"key_window is negative", "callback_deadline is negative",
 		"inquiry.not_before is negative", "inquiry.not_found_age is negative",
-		"inquiry.max is", "the rail can be asked but inquiry.not_found is", "inquiry.intervals[0]", "inquiry.intervals[1]",
+		"inquiry.max is", "the rail answers inquiries but inquiry.not_found is", "inquiry.intervals[0]", "inquiry.intervals[1]",
 		"retry.max_sends", "retry.shape", "retry.base", "retry.cap", "retry.jitter",
 		"rail_refused.after", "rail_refused.instructions", "rail_refused.per_instruction",
 	}

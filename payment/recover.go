@@ -2,10 +2,10 @@ package payment
 
 import "time"
 
-// RecoveryAction is what the machine may do about an unknown outcome.
+// RecoveryAction is what a worker does about an unknown outcome.
 type RecoveryAction string
 
-// WAIT is for provisional acceptances whose callback is not overdue.
+// The actions. WAIT is for provisional acceptances whose callback is not overdue.
 const (
 	RecoveryInquire RecoveryAction = "INQUIRE"
 	RecoveryResend  RecoveryAction = "RESEND"
@@ -17,45 +17,47 @@ const (
 type UnknownOutcome struct {
 	SinceFirstSend time.Duration
 	SinceLastSend  time.Duration
-	MaybeSent      bool          // a restore may have forgotten a send
-	SinceForgotten time.Duration // since the first such send, where MaybeSent
-	SinceKey       time.Duration // since the send from which the rail may have the key, where that is longer than SinceFirstSend
-	Sends          int           // that may have reached the rail
-	Inquiries      int           // made so far
-	Provisional    bool
-	NotFound       bool // the rail has just said "no such payment"
-	SeenBefore     bool // it has shown before that it knows the payment
-	// AskedAgo is the time since the claim of the inquiry that NotFound answers.
-	// The rail looked at some moment in it, at worst at its start.
+	MaybeSent      bool          // a restore may have lost a send
+	SinceForgotten time.Duration // since the first such send, if MaybeSent
+	// SinceKey is the time since the send from which the rail may have the key, if that is
+	// longer than SinceFirstSend.
+	SinceKey    time.Duration
+	Sends       int // that may have reached the rail
+	Inquiries   int // made so far
+	Provisional bool
+	NotFound    bool // the rail has just answered "no such payment"
+	SeenBefore  bool // the rail has shown before that it has the payment
+	// AskedAgo is the time since the claim of the inquiry that NotFound answers. The rail
+	// looked the payment up at some moment in it, at worst at its start.
 	AskedAgo   time.Duration
-	RetryAfter time.Duration // the rail's own wish; 0: none
+	RetryAfter time.Duration // as the rail requested it; 0: it did not
 	Spread     float64       // -1 to 1, for the jitter
 }
 
-// Recovery is the one move that is safe, and when.
+// Recovery is the one action that is safe, and when.
 type Recovery struct {
 	Action RecoveryAction
 	Delay  time.Duration
-	// NotExecuted is set on a RESEND where the rail's NOT_FOUND says that no send was
-	// executed. That allows it, and settles nothing: one may be on its way still.
+	// NotExecuted is set on a RESEND that the rail's NOT_FOUND allows: no send was executed
+	// so far. One may still be on its way, so the outcome remains unknown.
 	NotExecuted bool
-	Code        string // why it parks
+	Code        string // the error code of a PARK
 }
 
-// Recover decides what may be done about an unknown outcome. In words: a
-// provisional acceptance is asked about or waited for and never re-sent; a rail
-// that can be asked is asked; only where it can't be asked, or where it has
-// proved that nothing was executed, is the instruction sent again, with the
-// same key, inside the key window, below the ceiling of sends, on a rail that
-// de-duplicates; everything else waits for a person.
+// Recover decides what to do about an unknown outcome. A provisional acceptance is
+// inquired about or waited for, and never sent again. A rail that answers inquiries
+// is asked. If it does not, or has proved that nothing was executed, the instruction
+// is sent again: with the same key, inside the key window, up to MaxSends, on a rail
+// that de-duplicates by key. In all other cases it is parked.
 func (p Policy) Recover(d UnknownOutcome) Recovery {
 	canAsk := d.Inquiries < p.Inquiry.Max
 	if d.Provisional {
 		return p.recoverProvisional(d, canAsk)
 	}
-	// A rail that knew the key contradicts its own index.
-	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceFirstSend) &&
-		(!d.MaybeSent || p.Inquiry.provesNotExecuted(d.SinceLastSend-d.AskedAgo, d.SinceForgotten))
+	// A rail that has shown the payment before contradicts itself.
+	sinceLast := d.SinceLastSend - d.AskedAgo
+	notExecuted := d.NotFound && !d.SeenBefore && p.Inquiry.provesNotExecuted(sinceLast, d.SinceFirstSend) &&
+		(!d.MaybeSent || p.Inquiry.provesNotExecuted(sinceLast, d.SinceForgotten))
 	if canAsk && !notExecuted {
 		return Recovery{Action: RecoveryInquire, Delay: p.inquiryDelay(d)}
 	}
@@ -64,8 +66,8 @@ func (p Policy) Recover(d UnknownOutcome) Recovery {
 	}
 	wait := max(p.Retry.Wait(d.Sends, d.Spread), min(d.RetryAfter, maxRetryCap))
 	switch {
-	// Even a proven "not executed" parks as unknown: a paused sender may still be on
-	// its way, and a rail without keys would execute both.
+	// Even a proven "not executed" parks as unknown: a suspended sender may still send,
+	// and a rail without keys would execute both.
 	case p.ResendOnUnknown != ResendSameKey:
 		return Recovery{Action: RecoveryPark, Code: CodeNoRecovery}
 	case d.Sends >= p.Retry.MaxSends:
@@ -77,10 +79,10 @@ func (p Policy) Recover(d UnknownOutcome) Recovery {
 	}
 }
 
-// provesNotExecuted reports whether "no such payment" proves that no send was
-// executed: the latest one was at least this old when the rail was asked, and the
-// first one at most this old when it had answered. An age that is not given proves
-// nothing, nor does one that is negative, of a clock that stepped back.
+// provesNotExecuted reports whether "no such payment" proves that no send was executed:
+// the latest send was at least NotFoundAge old when the rail was asked, and the first
+// less than NotFoundUntil when it had answered. A negative age, of a clock that stepped
+// back, proves nothing.
 func (i InquiryPolicy) provesNotExecuted(sinceLastSend, sinceFirstSend time.Duration) bool {
 	return i.NotFound == NotFoundNotExecuted &&
 		i.NotFoundAge > 0 && sinceLastSend >= time.Duration(i.NotFoundAge) &&
@@ -101,9 +103,9 @@ func (p Policy) recoverProvisional(d UnknownOutcome, canAsk bool) Recovery {
 	}
 }
 
-// inquiryDelay keeps to the schedule: never before not_before from the latest
-// send, and an interval after the inquiry before. An inquiry that comes early
-// only to hear "not found" too young is put off until the age is reached.
+// inquiryDelay returns the wait until the next inquiry of the schedule: not_before from
+// the latest send, and an interval from the previous inquiry. After a "not found" that
+// came too early to be proof, it returns at least the rest of NotFoundAge.
 func (p Policy) inquiryDelay(d UnknownOutcome) time.Duration {
 	delay := max(time.Duration(p.Inquiry.NotBefore)-d.SinceLastSend, p.Inquiry.interval(d.Inquiries))
 	if d.NotFound && p.Inquiry.NotFound == NotFoundNotExecuted {

@@ -2,25 +2,25 @@ package payment
 
 import "slices"
 
-// Result is what a call to a rail proves. Adapters give one of these words and
-// nothing else; what becomes of the instruction is decided here, not there.
+// Result is what a call to a rail proves. An adapter returns one of these words;
+// Policy.Decide decides what follows for the instruction.
 type Result string
 
 // What a send proves.
 const (
-	ResultAccepted         Result = "ACCEPTED"          // the rail took responsibility; what that means, the profile's acceptance says
+	ResultAccepted         Result = "ACCEPTED"          // the rail accepted it; Policy.Acceptance has the meaning
 	ResultRefusedFinal     Result = "REFUSED_FINAL"     // not executed and never will be
 	ResultRefusedTransient Result = "REFUSED_TRANSIENT" // not executed, may be tried again
 	ResultRefusedBusiness  Result = "REFUSED_BUSINESS"  // not executed: funds, limits or hours
-	ResultRefusedLater     Result = "REFUSED_LATER"     // not looked at: the rail is busy and keeps nothing of the call
+	ResultRefusedLater     Result = "REFUSED_LATER"     // not processed: the rail is busy and keeps nothing of the call
 	ResultRefusedRail      Result = "REFUSED_RAIL"      // our credentials or route are not accepted
 	ResultNotSent          Result = "NOT_SENT"          // provably no byte of the request left
 	ResultUnknown          Result = "UNKNOWN"           // anything else after the first byte
 )
 
-// What an inquiry proves. An inquiry that never left is NOT_SENT too, and one that
-// the rail was too busy for is REFUSED_LATER. EXECUTED is said of a send, too, by
-// rails whose acceptance is BY_ANSWER, and by no others.
+// What an inquiry proves. An inquiry that never left is NOT_SENT too, and one for
+// which the rail was too busy is REFUSED_LATER. EXECUTED may also answer a send, on
+// rails whose acceptance is BY_ANSWER only.
 const (
 	ResultExecuted    Result = "EXECUTED"
 	ResultRefused     Result = "REFUSED"
@@ -33,78 +33,79 @@ const (
 const (
 	ResultCheckFailed   Result = "CHECK_FAILED"   // the instruction can't be right for this rail
 	ResultTampered      Result = "TAMPERED"       // the payload differs from its fingerprint
-	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window, or after expires_at
+	ResultWindowClosed  Result = "WINDOW_CLOSED"  // a same-key re-send would come after the key window or expires_at
 	ResultRenderChanged Result = "RENDER_CHANGED" // a re-send would differ in bytes from the first
 )
 
-// LeftNothing reports whether the claim of a send that was answered by this word made
-// no send that may have been executed: no byte left, or none was to leave, or the rail
-// did not look at it.
+// LeftNothing reports whether a send with this result can't have been executed: no byte
+// left, or none was to leave, or the rail did not process it.
 func (r Result) LeftNothing() bool {
 	switch r {
-	case ResultNotSent, ResultRefusedLater, ResultRefusedRail, ResultCheckFailed, ResultTampered, ResultWindowClosed, ResultRenderChanged:
+	case ResultNotSent, ResultRefusedLater, ResultRefusedRail,
+		ResultCheckFailed, ResultTampered, ResultWindowClosed, ResultRenderChanged:
 		return true
 	default:
 		return false
 	}
 }
 
-// Refuses reports whether this word says that a send, or the payment, was not executed
+// Refuses reports whether the result means that a send, or the payment, was not executed
 // and never will be.
 func (r Result) Refuses() bool { return r == ResultRefused || r == ResultRefusedFinal }
 
-// RefusesForNow reports whether this word says that a send was not executed, and that
+// RefusesForNow reports whether the result means that a send was not executed, and that
 // another one may be.
 func (r Result) RefusesForNow() bool {
 	return r == ResultRefusedTransient || r == ResultRefusedBusiness
 }
 
-// RefusesSend reports whether this word, said of a send, proves that it was not executed.
+// RefusesSend reports whether the result, as the answer to a send, proves that this send
+// was not executed.
 func (r Result) RefusesSend() bool { return r.Refuses() || r.RefusesForNow() }
 
-// DeniesSend reports whether by this word a send was not executed, refused or never made.
+// DeniesSend reports whether by this result a send was not executed: it was refused or
+// never made.
 func (r Result) DeniesSend() bool { return r.RefusesSend() || r.LeftNothing() }
 
-// LeavesDoubt reports whether this word, said of a send, leaves open what became of it.
+// LeavesDoubt reports whether the result, as the answer to a send, leaves its outcome open.
 func (r Result) LeavesDoubt() bool { return r == ResultUnknown || r == ResultAccepted }
 
-// ReachedRail reports whether a send that was answered by this word may have reached
-// the rail, and is not known as executed.
+// ReachedRail reports whether a send with this result may have reached the rail and is
+// not known as executed.
 func (r Result) ReachedRail() bool {
 	return r.LeavesDoubt() || r == ResultRefusedFinal || r.RefusesForNow()
 }
 
-// MayExecute reports whether this word can be proof of execution: of the acceptance, the
-// profile says whether it is.
+// MayExecute reports whether the result can be proof of execution. For ACCEPTED the
+// profile defines whether it is.
 func (r Result) MayExecute() bool { return r == ResultExecuted || r == ResultAccepted }
 
-// NamesPayment reports whether what the rail calls the payment by, along with this word,
-// is good to ask by: along with another word it may be another payment's.
+// NamesPayment reports whether an inquiry may use the rail's reference from an answer
+// with this result. With any other result it may be the reference of another payment.
 func (r Result) NamesPayment() bool { return r == ResultAccepted || r == ResultInProgress }
 
-// ShowsPayment reports whether the rail shows by this word that it knows the payment.
+// ShowsPayment reports whether the result shows that the rail has the payment.
 func (r Result) ShowsPayment() bool {
 	return r == ResultAccepted || r == ResultInProgress || r == ResultExecuted || r == ResultRefused
 }
 
-// IsOfInquiry reports whether an inquiry alone is answered by this word: who tells it has
-// asked about a send.
+// IsOfInquiry reports whether only an inquiry can have this result.
 func (r Result) IsOfInquiry() bool {
 	return slices.Contains(InquiryResults(), r) && !slices.Contains(SendResults(), r) && r != ResultExecuted
 }
 
-// MayMeanPaid reports whether this word, told after a payment was recorded as not paid,
-// leaves it possible that it was.
+// MayMeanPaid reports whether this result, recorded after a payment ended as not paid,
+// leaves it possible that it was paid.
 func (r Result) MayMeanPaid() bool {
 	return r.LeavesDoubt() || r == ResultInProgress || r == ResultExecuted
 }
 
-// KeepsBusy reports whether this word does not end a run of answers REFUSED_LATER.
+// KeepsBusy reports whether this result does not end a run of answers REFUSED_LATER.
 func (r Result) KeepsBusy() bool {
 	return r == ResultRefusedLater || r == ResultRefusedRail || r == ResultNotSent
 }
 
-// Results lists every word.
+// Results lists every result.
 func Results() []Result {
 	return []Result{
 		ResultAccepted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefusedLater,
@@ -114,15 +115,15 @@ func Results() []Result {
 	}
 }
 
-// SendResults are the words that a rail's Send may return.
+// SendResults lists the results that a rail's Send may return.
 func SendResults() []Result {
 	return []Result{
-		ResultAccepted, ResultExecuted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness, ResultRefusedLater,
-		ResultRefusedRail, ResultNotSent, ResultUnknown,
+		ResultAccepted, ResultExecuted, ResultRefusedFinal, ResultRefusedTransient, ResultRefusedBusiness,
+		ResultRefusedLater, ResultRefusedRail, ResultNotSent, ResultUnknown,
 	}
 }
 
-// InquiryResults are the words that a rail's Inquire may return.
+// InquiryResults lists the results that a rail's Inquire may return.
 func InquiryResults() []Result {
 	return []Result{
 		ResultExecuted, ResultRefused, ResultInProgress,
@@ -130,7 +131,7 @@ func InquiryResults() []Result {
 	}
 }
 
-// Action is what the next claim of a pending row does.
+// Action is what a worker does with its claim.
 type Action string
 
 // The two actions of pending.next_action.
@@ -139,7 +140,7 @@ const (
 	ActionInquire Action = "INQUIRE"
 )
 
-// ClaimState is the state of the claim row that carries the action out.
+// ClaimState returns the state of the claim row for the action.
 func (a Action) ClaimState() State {
 	if a == ActionInquire {
 		return Inquiring
@@ -147,7 +148,7 @@ func (a Action) ClaimState() State {
 	return Dispatching
 }
 
-// DeadReason says why an instruction waits for a person.
+// DeadReason is why an instruction waits for an operator.
 type DeadReason string
 
 // The reasons of payment_dead_letters.
@@ -167,15 +168,15 @@ func DeadReasons() []DeadReason {
 	}
 }
 
-// IsAsked reports whether a rail can be asked about what is parked for this reason, where
-// some send of it has no answer: an inquiry sends no payload.
+// IsAsked reports whether an operator may request an inquiry about an instruction that is
+// parked for this reason and has a send without an answer. An inquiry sends no payload.
 func (r DeadReason) IsAsked() bool { return r == DeadOutcomeUnknown || r == DeadTampered }
 
-// IsUnpaid reports whether a dead letter of this reason is of a payment that was proven
-// not to be made: it may be replayed, or closed without evidence.
+// IsUnpaid reports whether a payment with a dead letter of this reason was provably not
+// made: it may be replayed, or closed without evidence.
 func (r DeadReason) IsUnpaid() bool { return r == DeadFailed || r == DeadExpired }
 
-// LetterStatus is how far operators have come with a dead letter.
+// LetterStatus is the status of an operator's work on a dead letter.
 type LetterStatus string
 
 // The statuses of payment_dead_letters.
@@ -192,17 +193,17 @@ func LetterStatuses() []LetterStatus {
 	return []LetterStatus{LetterPending, LetterAcknowledged, LetterEscalated, LetterReplayed, LetterResolved}
 }
 
-// IsTriage reports whether an operator may give a letter this status by a word, without
-// evidence and without a replay.
+// IsTriage reports whether an operator may set this status without evidence and without
+// a replay.
 func (s LetterStatus) IsTriage() bool {
 	return s == LetterAcknowledged || s == LetterEscalated || s == LetterResolved
 }
 
-// IsClosed reports whether nothing is left to be done about the letter.
+// IsClosed reports whether the letter needs no further act.
 func (s LetterStatus) IsClosed() bool { return s == LetterReplayed || s == LetterResolved }
 
-// Error codes that Railhead itself writes to attempts.error_code. The rail's own
-// words go to rail_code.
+// The error codes that Railhead itself writes to attempts.error_code. The rail's own
+// codes go to rail_code.
 const (
 	CodeNotSent          = "NOT_SENT"
 	CodeRailRefused      = "RAIL_REFUSED"
@@ -222,12 +223,12 @@ const (
 	CodeSeenBefore       = "SEEN_BEFORE"
 	CodeNewIDNeeded      = "NEW_ID_NEEDED"
 	CodeBusinessRefused  = "BUSINESS_REFUSED"
-	// CodeAsked marks what an operator put out for one inquiry, and what is parked again
-	// after it.
+	// CodeAsked marks the row by which an operator requests one inquiry, and the row that
+	// parks the instruction again after it.
 	CodeAsked = "ASKED"
-	// CodeResolved marks what an operator's evidence ended: its result is not the rail's word.
+	// CodeResolved marks an end by an operator's evidence: its result is not the rail's.
 	CodeResolved = "RESOLVED"
 )
 
-// SpentCodes are the codes of a send that was refused for now and is not sent again.
+// SpentCodes lists the codes of a refusal for now after which the key is not sent again.
 func SpentCodes() []string { return []string{CodeNewIDNeeded, CodeBusinessRefused} }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RetryPolicy shapes the waits between sends of one instruction.
+// RetryPolicy is the backoff between the sends of one instruction.
 type RetryPolicy struct {
 	MaxSends int      `json:"max_sends"` // sends that may have reached the rail, 1 to MaxSends; default 3
 	Shape    Shape    `json:"shape"`     // default EXPONENTIAL
@@ -15,7 +15,7 @@ type RetryPolicy struct {
 	Jitter *float64 `json:"jitter,omitempty"`
 }
 
-// Shape is how waits grow.
+// Shape is how the waits grow.
 type Shape string
 
 // The shapes: base x 2^(n-1), base x n, base.
@@ -27,7 +27,7 @@ const (
 
 const defaultJitter = 0.2
 
-// WithDefaults fills what was left out.
+// WithDefaults replaces zero fields by their defaults.
 func (r RetryPolicy) WithDefaults() RetryPolicy {
 	if r.MaxSends == 0 {
 		r.MaxSends = 3
@@ -66,15 +66,15 @@ func (r RetryPolicy) validate() []error {
 	return all
 }
 
-// Wait is the time from the n-th send (counted from 1) to the next one. The
-// spread, -1 to 1, is where in the jitter's range it falls.
+// Wait returns the time from the n-th send, counted from 1, to the next one. The
+// spread, -1 to 1, is its position in the range of the jitter.
 func (r RetryPolicy) Wait(n int, spread float64) time.Duration {
 	base, limit := time.Duration(r.Base), time.Duration(r.Cap)
 	n = max(n, 1)
 	wait := base
 	switch r.Shape {
 	case ShapeLinear:
-		// Divided first, so that no count makes the product wrap round.
+		// The division avoids an overflow of the product.
 		if wait = limit; base > 0 && time.Duration(n) <= limit/base {
 			wait = base * time.Duration(n)
 		}
@@ -94,7 +94,7 @@ func (r RetryPolicy) Wait(n int, spread float64) time.Duration {
 	return wait + time.Duration(float64(wait)*jitter*max(-1, min(1, spread)))
 }
 
-// Horizon is the longest that all waits between sends can take together.
+// Horizon returns the longest possible sum of the waits between sends.
 func (r RetryPolicy) Horizon() time.Duration {
 	var sum time.Duration
 	for n := 1; n < r.MaxSends; n++ {

@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBadJSON is what every refusal of CheckJSON wraps.
+// ErrBadJSON is wrapped by every error of CheckJSON.
 var ErrBadJSON = errors.New("bad JSON")
 
-// jsonDepthMax bounds nesting before the database's own bound is asked.
+// jsonDepthMax bounds the nesting. The database has a lower bound.
 const jsonDepthMax = 128
 
-// CheckJSON refuses what the database would take and read in its own way, or
-// would refuse together with everything else in the statement: a key that is
-// given twice (jsonb keeps the last, so that a second "amount" wins unseen),
-// text that is not UTF-8, the character zero, a second value after the first.
-// No error holds a value of the text.
+// CheckJSON returns an error for a text that the database would store with another
+// meaning, or for which it would refuse the whole statement: a key that occurs twice
+// (jsonb keeps the last, so a second "amount" would replace the first), text that is
+// not UTF-8, the character zero, a second value after the first. No error contains a
+// value of the text.
 func CheckJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return fmt.Errorf("%w: it is not UTF-8", ErrBadJSON)
@@ -35,7 +35,7 @@ func checkClosely(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := checkValue(decoder, 0); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadJSON, plainly(err))
+		return fmt.Errorf("%w: %w", ErrBadJSON, withoutText(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: more follows the first value", ErrBadJSON)
@@ -43,8 +43,8 @@ func checkClosely(text []byte) error {
 	return nil
 }
 
-// plainly says where the text breaks without quoting it.
-func plainly(err error) error {
+// withoutText replaces an error of the decoder by one that does not quote the text.
+func withoutText(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("it breaks at byte %d", syntax.Offset)
 	}
@@ -102,12 +102,12 @@ func checkMembers(decoder *json.Decoder, isObject bool, depth int) error {
 
 func checkText(s string) error {
 	if strings.ContainsRune(s, 0) {
-		return errors.New("it holds the character zero, which PostgreSQL can't store")
+		return errors.New("it contains the character zero, which PostgreSQL can't store")
 	}
 	return nil
 }
 
-// shortened keeps a key that is quoted in an error to a line.
+// shortened cuts a key for an error message.
 func shortened(key string) string {
 	const limit = 64
 	runes := []rune(key)

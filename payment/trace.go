@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Bounds of what a caller's trace context may be.
+// The bounds of a caller's trace context.
 const (
 	traceParentBytes   = 55  // "00-" + 32 + "-" + 16 + "-" + 2
-	traceStateBytesMax = 512 // what W3C Trace Context asks everybody to carry
+	traceStateBytesMax = 512 // the size that W3C Trace Context requires all systems to propagate
 )
 
 // TraceContext reads the caller's W3C trace context from the headers of an
-// instruction: traceparent, and tracestate if there is one. A caller that may
-// enqueue writes them, so that what is no trace context to the letter counts as
-// none: both come back empty. What comes back can be sent as HTTP headers.
+// instruction: traceparent, and tracestate if there is one. It returns empty strings
+// unless the text has exactly the form of a trace context, because callers write it
+// and it is sent as HTTP headers.
 func TraceContext(headers []byte) (parent, state string) {
 	if len(headers) <= len("{}") {
 		return "", ""
@@ -26,13 +26,15 @@ func TraceContext(headers []byte) (parent, state string) {
 	if json.Unmarshal(headers, &h) != nil || !isTraceParent(h.Parent) {
 		return "", ""
 	}
-	if len(h.State) > traceStateBytesMax || strings.ContainsFunc(h.State, func(r rune) bool { return r < ' ' || r > '~' }) {
+	isUnprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if len(h.State) > traceStateBytesMax || strings.ContainsFunc(h.State, isUnprintable) {
 		h.State = ""
 	}
 	return h.Parent, h.State
 }
 
-// isTraceParent knows version 00, and of later versions what has its form.
+// isTraceParent reports whether a text is a traceparent of version 00, or of a later
+// version in the same form.
 func isTraceParent(text string) bool {
 	if len(text) != traceParentBytes || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return false
