@@ -6,56 +6,56 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// RailRow is a rail of the cell as the database has it.
+// RailRow is a rail of the cell, read from the database.
 type RailRow struct {
 	RailType       string
 	ProfileVersion int
 	Profile        []byte // JSON
 	Paused         bool   // itself, or everything
-	// Suspended is set while a suspension is open. DoubtedUnder is then what the versions
-	// of the profile before the one in force say of keys that were in force since the
-	// moment from which rows may be missing.
+	// Suspended is set while a suspension is open. DoubtedUnder are then the key rules of
+	// the earlier profile versions that were in force at some time since the moment from
+	// which rows may be missing.
 	Suspended    bool
 	DoubtedUnder []payment.KeyRules
 }
 
-// ComponentKinds lists the kinds of components that beat.
+// ComponentKinds lists the kinds of components that send heartbeats.
 func ComponentKinds() []string { return []string{"relayer", "reaper", "callback", "ingest", "events"} }
 
-// Heartbeat is one sign of life of a component.
+// Heartbeat is one heartbeat of a component.
 type Heartbeat struct {
 	Name     string // its worker id
 	Kind     string // one of ComponentKinds
 	Host     string
 	Version  string
 	Status   string // starting, running, draining, stopped or held
-	Activity string // what it does, for a person
-	// Budget is by what it runs, at the longest: claims that it made by an older one
-	// may still be open. The database takes the longer one of this and of its own; the
-	// zero value takes the database's.
+	Activity string // its current work, in a sentence for operators
+	// Budget has the longest spans by which the component still works: claims that it made
+	// by an older budget may be open. The database stores the longer one of each span of
+	// this and its own budget; for the zero value it stores its own.
 	Budget TimeBudget
-	// Looked is the start of the server that the component has looked at: a beat
-	// on another one is refused with ErrServerChanged. Zero: any.
+	// Looked is the start of the server that the component has checked: a heartbeat on
+	// another one is refused with ErrServerChanged. Zero: any.
 	Looked time.Time
-	// Vouched is set where it has compared that start with what it remembers.
+	// Vouched is set if the component has compared that start with its memory.
 	Vouched bool
 	// Lanes are the rails that a relayer serves, in the order of their names.
 	Lanes []LaneReport
 }
 
-// LaneReport is what a relayer says of a rail that it serves. Waits are in
-// milliseconds from the beat.
+// LaneReport is a relayer's report about a rail that it serves. Waits are in
+// milliseconds from the heartbeat.
 type LaneReport struct {
 	RailType       string `json:"rail_type"`
 	ProfileVersion int    `json:"profile_version"`
-	Slots          int    `json:"slots"` // the most calls that may be under way
-	Calls          int    `json:"calls"` // that are
+	Slots          int    `json:"slots"` // the maximum of calls in flight
+	Calls          int    `json:"calls"` // calls in flight
 	// Breaker is CLOSED, OPEN or HALF_OPEN; it lets a probe through after OpenMS.
 	Breaker string  `json:"breaker"`
 	OpenMS  int64   `json:"open_ms,omitempty"`
-	Rate    float64 `json:"rate,omitempty"` // calls a second that may be started; 0: there is no bound
-	// Suspended says why it is not claimed, where the database may have forgotten
-	// sends or was not compared yet with what components remember.
+	Rate    float64 `json:"rate,omitempty"` // calls that may start per second; 0: no bound
+	// Suspended is why the lane is not claimed while the database may have lost sends, or
+	// was not yet compared with the memory of components.
 	Suspended string `json:"suspended,omitempty"`
 	// StoppedMS is the wait until a lane whose rows could not be claimed is tried
 	// again; 0: it is not stopped.
@@ -64,8 +64,8 @@ type LaneReport struct {
 
 // Pulse is the answer to a Heartbeat.
 type Pulse struct {
-	Beats int64 // how many the row counts
-	// Budget is the time budget of the cell. The component may run by it from now on:
-	// the row says so already.
+	Beats int64 // the number of heartbeats in the row
+	// Budget is the time budget of the cell. The component may work by it from now on: its
+	// row already has it.
 	Budget TimeBudget
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// EndpointLease is one worker's right to deliver events to an endpoint.
+// EndpointLease is one worker's lease of an endpoint, for the delivery of events.
 type EndpointLease struct {
 	Endpoint string
 	Worker   string
-	Epoch    int64 // of what the worker notes; another one's is refused with ErrNotHeld
-	// HeldBy names the worker that has it where this one does not; empty: this one has it.
+	Epoch    int64 // the fencing token of a DeliveryNote; an older one is refused with ErrNotHeld
+	// HeldBy is the worker that has the lease if this one does not; empty: this one has it.
 	HeldBy string
-	// PausedAt is since when nothing is delivered, and PauseReason why; zero: it is.
+	// PausedAt is when an operator paused delivery, and PauseReason why; zero: it is not paused.
 	PausedAt    time.Time
 	PauseReason string
 }
@@ -21,61 +21,64 @@ type EndpointLease struct {
 // DueEvent is an event that is to be delivered to an endpoint.
 type DueEvent struct {
 	payment.Event
-	// Retry is set where it waits in the endpoint's row of what was not taken; Tries are
-	// how often it was tried.
+	// Retry is set if the event waits because the endpoint did not accept it; Tries is the
+	// number of tries.
 	Retry bool
 	Tries int
-	// Behind is set of one that is no Retry where an earlier event of its instruction waits.
+	// Behind is set if the event is no Retry and an earlier event of its instruction waits.
 	Behind bool
-	// At and Last are as of HeardEvent, of one that is no Retry.
+	// At and Last are those of HeardEvent. A Retry has neither.
 	At   Place
 	Last bool
 }
 
-// DueEvents is what is to be delivered to an endpoint.
+// DueEvents are the events that are to be delivered to an endpoint.
 type DueEvents struct {
-	// Events are the retries first, those of an instruction in their order, then what follows
+	// Events are the retries, in the order of each instruction, and then the events after
 	// the endpoint's place.
 	Events []DueEvent
-	// Forgotten waited to be tried again, and is told no more: it is not in the archive any
-	// more, or not of the participants and types that were asked for.
+	// Forgotten are events that waited for a retry and are no longer delivered: they have
+	// left the archive, or are not of the participants and types of the endpoint.
 	Forgotten []payment.EventKey
-	// Place is where the next look goes on once all of Events are delivered or wait.
+	// Place is where the next read continues once all Events are delivered or wait.
 	Place Place
-	// More is set where the look ended before the feed did.
+	// More is set if the read ended before the feed did.
 	More bool
-	// WentBack is set where a failover or a restore had forgotten the row of the endpoint's
-	// place: some events are told again.
+	// WentBack is set if a failover or a restore lost the row of the endpoint's place: some
+	// events are delivered again.
 	WentBack bool
-	// Waiting is how many events wait to be tried again, GivenUp how many of them are not tried
-	// by themselves; OldestWaiting is the time of the oldest, zero: there is none.
+	// Waiting is how many events wait for a retry. GivenUp is how many of them are not
+	// retried until an operator requests it. OldestWaiting is the time of the oldest; zero:
+	// there is none.
 	Waiting, GivenUp int
 	OldestWaiting    time.Time
-	// Notes is by which number the worker notes what it delivers of this.
+	// Notes is the number of this read, for the DeliveryNote about it.
 	Notes int64
 }
 
-// WaitingEvent is an event that an endpoint has not taken, or that waits behind such a one.
+// WaitingEvent is an event that an endpoint did not accept, or that waits behind such an
+// event.
 type WaitingEvent struct {
 	payment.Event
 	Tries  int
-	Status string // why the last try failed, in a word; empty: it only waits
-	// Wait is until it is tried again. GivenUp: it is not, until an operator asks.
+	Status string // why the last try failed, in a word; empty: there was none
+	// Wait is the time until the next try. If GivenUp is set there is none until an
+	// operator requests it.
 	Wait    time.Duration
 	GivenUp bool
 }
 
-// DeliveryNote is what a worker notes of the events that were due.
+// DeliveryNote is a worker's record of what it delivered.
 type DeliveryNote struct {
-	Notes   int64              // of the look at what was due
-	Place   Place              // the endpoint's from now on; zero: as it was
-	Done    []payment.EventKey // waited, and wait no more
+	Notes   int64              // the number of the DueEvents
+	Place   Place              // the endpoint's from now on; zero: unchanged
+	Done    []payment.EventKey // waited, and wait no longer
 	Waiting []WaitingEvent     // wait from now on
-	Taken   bool               // the endpoint took something
-	Again   bool               // what waits is due now but for what was given up, because the endpoint answers again
+	Taken   bool               // the endpoint accepted an event
+	Again   bool               // the endpoint answers again: the waiting events are due now, except those given up
 }
 
-// IsEmpty reports whether there is nothing to note.
+// IsEmpty reports whether the note records nothing.
 func (n DeliveryNote) IsEmpty() bool {
 	return n.Place.IsZero() && len(n.Done) == 0 && len(n.Waiting) == 0 && !n.Taken && !n.Again
 }
@@ -86,9 +89,9 @@ type ListedEndpoint struct {
 	CreatedAt     time.Time `json:"created_at"`
 	PausedAt      time.Time `json:"paused_at,omitzero"`
 	PauseReason   string    `json:"pause_reason,omitempty"`
-	Worker        string    `json:"worker_id,omitempty"` // that has it, or had it last
+	Worker        string    `json:"worker_id,omitempty"` // that has the lease, or had it last
 	LeaseUntil    time.Time `json:"lease_until,omitzero"`
-	DeliveredAt   time.Time `json:"delivered_at,omitzero"` // when it took an event last
+	DeliveredAt   time.Time `json:"delivered_at,omitzero"` // when it last accepted an event
 	ReadUntil     time.Time `json:"read_until,omitzero"`   // when the row of its place was written
 	Waiting       int       `json:"waiting"`
 	GivenUp       int       `json:"given_up"`

@@ -1,11 +1,12 @@
-// Package outbox is what the services and the store of the outbox say to each other.
+// Package outbox defines the types that the services and the store of the transactional
+// outbox exchange.
 //
-// It holds what a turn records and claims, and which claims are due for repair (Turn,
-// ClaimRequest, StaleQuery); what components say of themselves and learn from it
-// (Heartbeat, TimeBudget, RailRow); what the database server says of itself, and when it
-// may have forgotten something (Server, Suspension, Remembered); what callers over HTTP
-// and their endpoints are told (Bearer, Subscription, DueEvents); and how the store
-// refuses: its errors, its SQLSTATEs, and the Fault of one instruction.
+// They are the turns that record outcomes and claim instructions, and the queries for
+// claims that are due for repair (Turn, ClaimRequest, StaleQuery); the heartbeats of
+// components and the settings that they read (Heartbeat, TimeBudget, RailRow); the
+// identity of the database server, and when it may have lost rows (Server, Suspension,
+// Remembered); the callers over HTTP and their events (Bearer, Subscription, DueEvents);
+// and the refusals of the store: errors, SQLSTATEs, and the Fault of one instruction.
 //
-// The rules about payments are of package payment, which knows nothing of this one.
+// Package payment has the rules about payments, and does not import this one.
 package outbox

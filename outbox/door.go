@@ -7,24 +7,25 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// The acts that a token of the HTTP API is for.
+// The acts that a token of the HTTP API may allow.
 const (
 	VerbEnqueue = "ENQUEUE"
 	VerbRead    = "READ"
 	VerbCancel  = "CANCEL"
 )
 
-// TokenDigest is what is kept of a token outside of its bearer: SHA-256 of its text.
+// TokenDigest returns SHA-256 of the text of a token. Only the bearer keeps the token
+// itself.
 func TokenDigest(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 
-// Bearer is who calls over HTTP: SHA-256 of the token, and of the public key of the
-// certificate that came with it, nil where none did.
+// Bearer identifies a caller over HTTP: SHA-256 of its token, and of the public key of
+// its certificate, nil if it has none.
 type Bearer struct {
 	Token       [32]byte
 	Certificate []byte
 }
 
-// Token is what a token of the HTTP API is for.
+// Token is a token of the HTTP API, with what it allows.
 type Token struct {
 	ID                string
 	Name              string
@@ -32,17 +33,17 @@ type Token struct {
 	Verbs             []string
 	ExpiresAt         time.Time
 	RequestsPerMinute int    // 0: no quota
-	Certificate       []byte // SHA-256 of the public key that it is bound to; nil: to none
+	Certificate       []byte // SHA-256 of the public key to which it is bound; nil: none
 	InForce           bool
 }
 
-// Entrusted is an instruction, and the principal that a bearer enqueues it for.
+// Entrusted is an instruction with the principal for which a bearer enqueues it.
 type Entrusted struct {
 	payment.Instruction
 	OnBehalfOf string // empty: the bearer acts for itself
 }
 
-// Tracked is what a bearer learns about an instruction of one of its participants.
+// Tracked is an instruction of one of a bearer's participants, with its status.
 type Tracked struct {
 	payment.Status
 	InstructionID  string
@@ -51,12 +52,12 @@ type Tracked struct {
 	OnBehalfOf     string
 }
 
-// PageMax is how many rows one page of instructions or attempts has at most.
+// PageMax is the maximum of rows in one page of instructions or attempts.
 const PageMax = 200
 
-// Page says which instructions of a participant are shown: those with a number above
-// After, at most Most of them (1 to PageMax); with InstructionID those of it alone, with
-// IdempotencyKey the one that was enqueued over HTTP under it.
+// Page selects instructions of a participant: those with a number above After, at most
+// Most of them (1 to PageMax). With InstructionID it selects only those of that id, with
+// IdempotencyKey the one that was enqueued over HTTP with that key.
 type Page struct {
 	ParticipantID  string
 	After          int64

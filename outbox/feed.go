@@ -10,10 +10,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Place is how far a reader has come in the feed: the row that it came to last. The zero
-// Place is before the first row.
+// Place is a reader's position in the feed: the last row that it has read. The zero Place
+// is before the first row.
 type Place struct {
-	System    uint64 // identifier of the database system whose transaction Xact is
+	System    uint64 // identifier of the database system of the transaction Xact
 	Xact      uint64 // the transaction that wrote the row
 	OutboxID  payment.ID
 	AttemptNo int
@@ -35,7 +35,7 @@ func (p Place) Before(other Place) bool {
 	}
 }
 
-// ErrBadPlace is returned by ParsePlace for text that Place.String has not made.
+// ErrBadPlace is returned by ParsePlace for text that Place.String did not make.
 var ErrBadPlace = errors.New("not a cursor of an earlier answer")
 
 const (
@@ -43,7 +43,7 @@ const (
 	placeBytes = 1 + 8 + 8 + 16 + 4 + 16
 )
 
-// String is the place as callers keep it: an opaque cursor of letters, digits, - and _.
+// String returns the place as an opaque cursor of letters, digits, - and _.
 func (p Place) String() string {
 	text := make([]byte, 0, placeBytes)
 	text = append(text, placeForm)
@@ -55,8 +55,8 @@ func (p Place) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// ParsePlace reads the text of String. One that was made up is a place as well: it leads to
-// no row that its reader may not see.
+// ParsePlace reads the text of String. A forged text can be a place too: it gives its
+// reader no row beyond those that its token allows.
 func ParsePlace(text string) (Place, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != placeBytes || raw[0] != placeForm {
@@ -72,36 +72,36 @@ func ParsePlace(text string) (Place, error) {
 	return p, nil
 }
 
-// Subscription is what one reader of the feed wants to hear, and by which token.
+// Subscription is what one reader of the feed receives, and its token.
 type Subscription struct {
 	Bearer
 	Participants []string            // of the token's; nil: all of them
 	Types        []payment.EventType // nil: all
 }
 
-// Heard is what the feed has after a place.
+// Heard is the part of the feed after a place.
 type Heard struct {
 	Events []HeardEvent
-	// Refused says of subscriptions, by their index, why they are not served: ErrToken
-	// or ErrForbidden. They hear nothing of Events.
+	// Refused has the errors of subscriptions that are not served, by their index: ErrToken
+	// or ErrForbidden. None of Events is for them.
 	Refused map[int]error
-	// Place is where the next look goes on.
+	// Place is where the next read continues.
 	Place Place
-	// More is set where the look ended before the feed did.
+	// More is set if the read ended before the feed did.
 	More bool
-	// WentBack is set where a failover or a restore had forgotten the row of the place that
-	// was given: some events are told again.
+	// WentBack is set if a failover or a restore lost the row of the place: some events are
+	// delivered again.
 	WentBack bool
-	// HeldSince is the time of the first row that is not told yet, because a transaction that
-	// began before it is still under way in the server; zero: none is.
+	// HeldSince is the time of the first row that is not yet delivered, because a transaction
+	// that began before it is still in progress on the server; zero: there is none.
 	HeldSince time.Time
 }
 
-// HeardEvent is an event, and for whom it is.
+// HeardEvent is an event of the feed, with the subscriptions that receive it.
 type HeardEvent struct {
 	payment.Event
 	For []int // indexes of subscriptions
-	At  Place // of the feed, at which it is told
-	// Last is set where no other event of the place follows, so that a reader may resume from it.
+	At  Place // the place of the feed at which it is delivered
+	// Last is set if no other event of the place follows: a reader may resume from it.
 	Last bool
 }

@@ -2,7 +2,7 @@ package outbox
 
 import "slices"
 
-// The SQLSTATEs that enqueue, claims and the operator functions refuse with.
+// The SQLSTATEs of the refusals by enqueue, claims and operator functions.
 const (
 	StateConflict      = "RH001" // the key was used with other content
 	StateInvalid       = "RH002"
@@ -13,26 +13,26 @@ const (
 	StateSecondKey     = "RH007" // the instruction is enqueued under another key
 	StateCardNumber    = "RH008" // a card number in the payload
 	StateNoInstruction = "RH010"
-	StateContended     = "RH011" // others kept taking the number of the row that was to be appended, or the server has to be looked at first
+	StateContended     = "RH011" // concurrent writers won every try, or the server has to be compared first
 	StatePutBack       = "RH013" // a row that was put back in pending: it is not claimed
 	StateEnqueueClosed = "RH014" // an operator has closed enqueue
 	StateBusy          = "RH015" // another transaction enqueues for the participant
-	StateNoPayload     = "RH016" // no row has the payload of what was to be claimed
-	StateNotAllowed    = "RH020" // an operator's act, in the state that the instruction is in
+	StateNoPayload     = "RH016" // no row has the payload of an instruction that is due
+	StateNotAllowed    = "RH020" // the state of the instruction does not allow the operator's act
 	StateToken         = "RH030" // the token of a call over HTTP is not in force
 	StateForbidden     = "RH031" // the token is not for this act or participant
-	StateSecondKeys    = "RH032" // the cell allows second keys, and takes nothing over HTTP
+	StateSecondKeys    = "RH032" // the cell allows second keys, and so no enqueue over HTTP
 )
 
 // Refusal is one of the SQLSTATEs of class RH.
 type Refusal struct {
 	SQLState string
-	Sentinel error  // what callers branch on; nil: reserved, nothing raises it
-	Meaning  string // as the table of refusals in docs/ingest.md has it
+	Sentinel error  // on which callers branch; nil: reserved, nothing raises it
+	Meaning  string // the text in the table of refusals of docs/ingest.md
 }
 
-// refusals are all of them. A test compares them with what the schema raises and
-// with the documents.
+// refusals are the SQLSTATEs of class RH. A test compares them with those that the
+// schema raises and with the documents.
 var refusals = []Refusal{
 	{StateConflict, ErrConflict, "the key was used with other content"},
 	{StateInvalid, ErrInvalid, "invalid instruction, reason, profile or setting"},
@@ -59,12 +59,11 @@ var refusals = []Refusal{
 	{StateSecondKeys, ErrSecondKeys, "over HTTP: the cell allows second keys, and takes nothing that way"},
 }
 
-// Refusals lists every SQLSTATE of class RH in order, those that are reserved
-// included.
+// Refusals lists every SQLSTATE of class RH in order, including those that are reserved.
 func Refusals() []Refusal { return slices.Clone(refusals) }
 
-// SentinelOf gives the error that a caller branches on for an SQLSTATE; nil for
-// one that is not Railhead's.
+// SentinelOf returns the error on which a caller branches for an SQLSTATE; nil if that
+// is not one of Railhead's.
 func SentinelOf(sqlState string) error {
 	for i := range refusals {
 		if refusals[i].SQLState == sqlState {
@@ -77,8 +76,8 @@ func SentinelOf(sqlState string) error {
 // CodePutBack is the code of a dead letter whose row was put back in pending.
 const CodePutBack = "PUT_BACK"
 
-// QuarantineCode is the error code of the dead letter of an instruction that is set
-// aside, by the SQLSTATE that its row was refused with.
+// QuarantineCode returns the error code of the dead letter of a quarantined instruction,
+// by the SQLSTATE of the error about its row.
 func QuarantineCode(sqlState string) string {
 	if IsPutBack(sqlState) {
 		return CodePutBack
@@ -86,9 +85,9 @@ func QuarantineCode(sqlState string) string {
 	return "SQLSTATE_" + sqlState
 }
 
-// IsPutBack reports whether a claim or an expiry of one row, refused with this
-// SQLSTATE, says that it was put back in pending: it is told, or the number of the
-// instruction's next row is taken (unique_violation), as of one that claims to be new.
+// IsPutBack reports whether this SQLSTATE of the claim or expiry of one row means that
+// the row was put back in pending: StatePutBack, or unique_violation, because the number
+// of the instruction's next row is taken although its row in pending counts fewer.
 func IsPutBack(sqlState string) bool {
 	return sqlState == StatePutBack || sqlState == "23505"
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Suspension is a payment.Suspension as services and operators know it: which one it is,
-// and what was noticed on which server. See docs/decisions/0002.
+// Suspension is a payment.Suspension with its id, its cause, and the server on which it
+// was noticed. See docs/decisions/0002.
 type Suspension struct {
 	payment.Suspension
 	ID     payment.ID
@@ -19,19 +19,19 @@ type Suspension struct {
 	Timeline        int64
 }
 
-// SuspensionCause says what was noticed.
+// SuspensionCause is why a suspension was opened.
 type SuspensionCause string
 
-// The causes.
+// The causes of a suspension.
 const (
 	CauseNewServer   SuspensionCause = "NEW_SERVER"    // another system identifier
 	CauseNewTimeline SuspensionCause = "NEW_TIMELINE"  // a failover or a restore to a point in time
 	CauseLogWentBack SuspensionCause = "LOG_WENT_BACK" // the write-ahead log is shorter than remembered
-	CauseRowsMissing SuspensionCause = "ROWS_MISSING"  // what was confirmed is not there
-	CauseNoMemory    SuspensionCause = "NO_MEMORY"     // the server was started again, and nothing remembers it
+	CauseRowsMissing SuspensionCause = "ROWS_MISSING"  // confirmed rows are missing
+	CauseNoMemory    SuspensionCause = "NO_MEMORY"     // the server was started again, and no component has a memory
 )
 
-// OpenSuspension is the one that is open, if there is one.
+// OpenSuspension returns the suspension that is open, if there is one.
 func (s Server) OpenSuspension() (Suspension, bool) {
 	for _, each := range s.Suspensions {
 		if each.Open() {
@@ -56,8 +56,8 @@ func (s Server) HasAccepted(id payment.ID) bool {
 	return false
 }
 
-// Weigh adds to a claim what the latest suspensions say of the sends that its rows do not
-// know: see payment.Claim.Weigh.
+// Weigh adds to a claim the sends that, by the latest suspensions, may have been made
+// without a row: see payment.Claim.Weigh.
 func (s Server) Weigh(claim payment.Claim) payment.Claim {
 	times := make([]payment.Suspension, len(s.Suspensions))
 	for i, each := range s.Suspensions {

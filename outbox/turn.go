@@ -6,57 +6,57 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Lane asks for instructions of one rail.
+// Lane is the part of a ClaimRequest for one rail.
 type Lane struct {
 	RailType string
-	// Free is how many can be sent right now: no more is ever claimed, so that
-	// DISPATCHING means "may have reached the rail".
+	// Free is how many instructions can be sent at once. A claim takes no more, so
+	// that DISPATCHING means "may have reached the rail".
 	Free int
-	// Oldest of them go to the rows that are longest due, whatever their
-	// priority, so that urgent ones never starve bulk.
+	// Oldest of them are for the rows that have been due longest, regardless of
+	// priority, so that urgent rows never starve bulk.
 	Oldest         int
 	ProfileVersion int
 	RenderVersion  string
-	// GoesOn lets the lane be claimed although a suspension is open: its rail
-	// de-duplicates by key, and its key window covers what may be forgotten.
+	// GoesOn allows claims of the lane while a suspension is open: its rail
+	// de-duplicates by key, and its key window covers the sends that may be lost.
 	GoesOn bool
 }
 
-// ClaimRequest is one claim statement. ClaimID is made by the caller before its
-// first try, so that a claim of unknown commit can be looked up.
+// ClaimRequest is one claim statement. The caller makes ClaimID before its first try,
+// so that it can look the claim up if its commit is unknown.
 type ClaimRequest struct {
 	ClaimID  payment.ID
 	WorkerID string
 	Lanes    []Lane
-	// Server is the one that the lanes were found free to be claimed on: a claim on
-	// any other is refused with ErrServerChanged. Zero is the one that was checked last.
+	// Server is the server on which the lanes may be claimed: a claim on any other is
+	// refused with ErrServerChanged. Zero is the one that was checked last.
 	Server Server
 }
 
 // Turn is what one transaction records and claims.
 type Turn struct {
 	Outcomes []payment.Outcome
-	// Finished are the claims whose last answer is among Outcomes.
+	// Finished are the ids of the claim statements whose last answer is among Outcomes.
 	Finished []payment.ID
 	Claim    ClaimRequest
 }
 
-// TurnResult is what came of it, once committed.
+// TurnResult is the result of a committed turn.
 type TurnResult struct {
-	// Late are the outcomes that lost the fence, or that are to be weighed against what
-	// the rail said before: they go by the slow path.
+	// Late are the outcomes that the turn did not record: their number is taken, or
+	// earlier evidence has to be weighed. The slow path records them.
 	Late   []payment.Outcome
 	Claims []payment.Claim
 }
 
-// StaleQuery says which open claims are due for repair.
+// StaleQuery selects the open claims that are due for repair.
 type StaleQuery struct {
-	// Budget is the cell's. Where the worker of a claim says that it runs by a longer
-	// one, that counts for its claims.
+	// Budget is the cell's. If the heartbeat of a claim's worker has a longer one, that
+	// applies to the claim.
 	Budget TimeBudget
-	// Calls are the longest calls by rail. No claim is touched that is younger than
-	// StartWithin and its rail's call, however dead its worker looks; for rails that
-	// are not in it, than ClaimTimeout.
+	// Calls are the longest calls by rail. A claim is not due before the age of
+	// StartWithin and its rail's call, even if its worker is dead; on a rail without an
+	// entry, not before ClaimTimeout.
 	Calls map[string]time.Duration
 	Limit int
 }
@@ -66,6 +66,6 @@ type StaleClaim struct {
 	Claim    payment.Claim
 	Age      time.Duration // by the database's clock
 	WorkerID string
-	// ProfileVersion is the one that it was made by; 0: not known.
+	// ProfileVersion is the version of the profile under which it was made; 0: not known.
 	ProfileVersion int
 }
