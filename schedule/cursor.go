@@ -9,75 +9,74 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Cursors remember how far each lane has been claimed, so that a claim costs the same
-// whatever was claimed before it. The zero value knows no lane. Its methods may be
+// Cursors keep how far each lane has been claimed, so that the cost of a claim does not
+// depend on the rows claimed before. The zero value is ready for use. The methods may be
 // called concurrently.
 //
-// A claimed row is deleted, but it can't be vacuumed while an older snapshot is
-// held, by a report, a backup or a forgotten session. A scan from the start of the
-// lane walks over each of these dead tuples: after 100,000 that is 14 ms, and most
-// of a core at fifty payments a second. So once a scan from the start has walked
-// over more than deadAllowed of them, scans begin at the watermark, where the last
-// one ended: rows that were due before it have been claimed.
+// A claimed row is deleted, but VACUUM can't remove it while an older snapshot exists,
+// of a report, a backup or an idle session. A scan from the start of the lane reads
+// each of these dead tuples: 100,000 of them take 14 ms, most of a core at fifty
+// payments a second. So once a scan from the start has read more than deadAllowed of
+// them, scans begin at the watermark, where the last one ended: rows that were due
+// before it have been claimed.
 //
-// A scan from the watermark misses a row that appears with a due time before it.
-// What makes such rows, and how far back:
+// A scan from the watermark misses a row that appears with an earlier due time. These
+// are the causes, and how much earlier the due time is:
 //
-//	an enqueue, a requeue, a replay   due when written, seen when committed: as
-//	                                  old as its transaction is long
-//	a claim by another that failed    as old as the claim
-//	a row that another had locked     as old as the lock
-//	a rail or participant, resumed    as old as the pause
-//	a server clock set back           by as much
+//	an enqueue, a requeue, a replay      the duration of the transaction: the row is
+//	                                     due when written, and visible when committed
+//	a failed claim of another process    the age of the claim
+//	a row that another session locked    the duration of the lock
+//	a resumed rail or participant        the duration of the pause
+//	a server clock that was set back     the size of the step
 //
-// A transaction shorter than watermarkSlack is never missed, because the watermark
-// lies that much earlier. The others are found by the full rescan, which begins at
-// the start of the lane: rescanEvery after the last one, and sooner where that one
-// cost less, so that full rescans take about one part in a hundred of the time:
-// after 0.4 s where one walks over 20,000 dead tuples. So nothing is late by more
-// than rescanEvery and the poll. A row that becomes due is not among them: its due
-// time was not before the watermark. A claim of ours that did not commit is
-// followed by a full rescan at once.
+// The watermark is watermarkSlack earlier than the end of the scan, so it never misses
+// the row of a shorter transaction. A full rescan, from the start of the lane, finds the
+// others. It follows rescanEvery after the last one, and sooner if that one was cheap:
+// full rescans take about one hundredth of the time (0.4 s apart if one reads 20,000
+// dead tuples). So no row is late by more than rescanEvery and the poll. A row that
+// becomes due is never missed, because its due time is not before the watermark. A full
+// rescan follows at once after a claim of our own that did not commit.
 //
-// A cursor also remembers which participants are throttled: see fairness.
+// A cursor also has the participants that are throttled: see fairness.
 type Cursors struct {
 	mu    sync.Mutex
 	lanes map[string]*cursor
 }
 
-// Priorities is how many there are: urgent, normal, bulk.
+// Priorities is the number of priorities: urgent, normal, bulk.
 const Priorities = 3
 
 const (
 	watermarkSlack = 250 * time.Millisecond
 	rescanEvery    = 5 * time.Second
-	deadAllowed    = 2000                  // dead tuples that a scan may walk over, about 0.3 ms
+	deadAllowed    = 2000                  // dead tuples that a scan may read, about 0.3 ms
 	rescanRest     = 20 * time.Microsecond // after a full rescan, for each dead tuple
 )
 
-// Scan is how one claim scans one lane. The statement goes by priority. Within one it
-// goes by due time: from From on for participants that are not throttled, and after
-// those from ThrottledFrom on for the throttled.
+// Scan is how one claim scans one lane: by priority, and within a priority by due time.
+// It scans first the rows of participants that are not throttled, beginning at From, and
+// then those of throttled participants, beginning at ThrottledFrom.
 type Scan struct {
 	From          [Priorities]time.Time // zero: from the start of the lane
-	ThrottledFrom [Priorities]time.Time // the same for the throttled, and for the oldest of all
+	ThrottledFrom [Priorities]time.Time // the same for throttled participants, and for the oldest rows
 	Throttled     []string              // participants
-	FairSlots     int                   // of the lane's free ones, for those not throttled
+	FairSlots     int                   // slots for participants that are not throttled
 
 	lane   outbox.Lane
-	rescan time.Time // when this full rescan began; zero: it is none
-	named  bool      // of named rows alone: nothing is learned
+	rescan time.Time // when this full rescan began; zero: it is not a full rescan
+	named  bool      // a scan for named rows only, from which nothing is learned
 }
 
-// Found is what a committed claim has found.
+// Found is the result of a committed claim.
 type Found struct {
 	Claims []payment.Claim
-	Due    []time.Time // when each of them was due
-	At     time.Time   // the database's clock, from before the claim
+	Due    []time.Time // the due time of each claim
+	At     time.Time   // the time before the claim, by the database's clock
 	Walked int64       // entries of the due index that it read
 }
 
-// Plan decides how each lane is scanned. The caller ends every plan with Learn or Forget.
+// Plan decides how each lane is scanned. Learn or Forget must follow every Plan.
 func (c *Cursors) Plan(lanes []outbox.Lane) []Scan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +95,8 @@ func (c *Cursors) Plan(lanes []outbox.Lane) []Scan {
 	return scans
 }
 
-// PlanNamed is the plan of a claim of named rows alone: they are scanned for from the
-// start of their lane, and nothing is learned from what is found.
+// PlanNamed returns the plan for a claim of named rows only. It scans from the start of
+// the lane, and nothing is learned from its result.
 func PlanNamed(lanes []outbox.Lane) []Scan {
 	scans := make([]Scan, len(lanes))
 	for i, lane := range lanes {
@@ -106,7 +105,7 @@ func PlanNamed(lanes []outbox.Lane) []Scan {
 	return scans
 }
 
-// Learn takes in what a committed claim by these scans has found.
+// Learn updates the cursors by the result of a committed claim.
 func (c *Cursors) Learn(scans []Scan, found Found) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,8 +116,8 @@ func (c *Cursors) Learn(scans []Scan, found Found) {
 	}
 }
 
-// Forget makes the next scans of these lanes full rescans: the claim did not commit,
-// or that is not known, and what it had taken may be due again.
+// Forget makes the next scans of these lanes full rescans. It is for a claim that did not
+// commit, or whose commit is unknown: its rows may be due again.
 func (c *Cursors) Forget(scans []Scan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,11 +128,11 @@ func (c *Cursors) Forget(scans []Scan) {
 	}
 }
 
-// cursor is what is remembered of one lane. Times of rows are the database's.
+// cursor is the cursor of one lane. Times of rows are by the clock of the database.
 type cursor struct {
-	watermark [Priorities]time.Time // every row that was due before it was claimed
+	watermark [Priorities]time.Time // all rows that were due before it have been claimed
 	throttled [Priorities]time.Time // the watermark of the throttled participants
-	rescanned time.Time             // start of the last full rescan, by our clock
+	rescanned time.Time             // start of the last full rescan, by the clock of this process
 	dead      int64                 // index entries that it read and did not claim
 	turns     int
 	fairness  fairness
@@ -145,14 +144,15 @@ func (c *cursor) plan(lane outbox.Lane, now time.Time) Scan {
 	if len(scan.Throttled) > 0 {
 		scan.FairSlots = lane.Free - throttledShare(lane.Free, c.turns)
 	}
-	few := c.rescanned.IsZero() || c.dead <= deadAllowed
+	cheap := c.rescanned.IsZero() || c.dead <= deadAllowed
 	switch {
-	case few && lane.Oldest > 0:
-		return scan // from the start, as it costs little
-	case few, lane.Oldest == 0 && now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery):
-		// Not by a turn for the oldest: it takes across the priorities, and would leave no watermark.
+	case cheap && lane.Oldest > 0:
+		return scan // from the start, because that is cheap
+	case cheap, lane.Oldest == 0 && now.Sub(c.rescanned) >= min(time.Duration(c.dead)*rescanRest, rescanEvery):
+		// A turn for the oldest rows is no full rescan: it leaves no watermark, because it does
+		// not go by priority.
 		scan.rescan = now
-		c.rescanned = now // scans that begin during this one need not do the same
+		c.rescanned = now // scans that begin during this one need not rescan
 		return scan
 	}
 	scan.From, scan.ThrottledFrom = c.watermark, c.throttled
@@ -175,16 +175,16 @@ func (c *cursor) learn(made Scan, found Found) {
 		}
 	}
 	if got.n < made.lane.Free {
-		// Everything that was due, of every participant.
+		// The claim took everything that was due, of every participant.
 		for p := range Priorities {
 			c.advance(p, made, end, end)
 		}
 		c.fairness = fairness{}
-		c.watermark = earlier(c.watermark, c.throttled) // for those who were throttled, too
+		c.watermark = earlier(c.watermark, c.throttled) // also covers participants that were throttled
 		return
 	}
 	if made.lane.Oldest > 0 {
-		return // taken across the priorities: no place up to which all is taken
+		return // not taken by priority: there is no time up to which all rows were taken
 	}
 	for p := range Priorities {
 		watermark, throttled := made.From[p], made.ThrottledFrom[p]
@@ -201,14 +201,14 @@ func (c *cursor) learn(made Scan, found Found) {
 		c.advance(p, made, watermark, throttled)
 	}
 	if c.fairness.learn(got, made.Throttled) {
-		// Another participant is throttled: where the rows of the others are is not known.
+		// Another participant is throttled: the position of the others' rows is not known.
 		c.throttled = earlier(c.watermark, c.throttled)
 		c.watermark = [Priorities]time.Time{}
 	}
 }
 
-// advance moves the watermarks of a priority, but not over rows that the scan has not seen: another one, which began
-// earlier in the lane, may have set a watermark back meanwhile.
+// advance moves the watermarks of a priority. It does not move one over rows that the scan
+// did not read: a concurrent scan that began earlier in the lane may have set it back.
 func (c *cursor) advance(p int, made Scan, watermark, throttled time.Time) {
 	if !made.From[p].After(c.watermark[p]) {
 		c.watermark[p] = watermark
@@ -257,9 +257,9 @@ func (t *taken) add(claim *payment.Claim, due time.Time, throttled bool) {
 	}
 }
 
-// othersEnded reports whether the scan for participants that are not throttled came
-// to their end: the statement went on to what comes after them, and not because they
-// had taken all that they may.
+// othersEnded reports whether the scan reached the last row of the participants that are
+// not throttled: the claim took rows that come after theirs, although they had not used
+// all their slots.
 func (t *taken) othersEnded(p int, made Scan) bool {
 	later := t.count[p][1]
 	for above := p + 1; above < Priorities; above++ {

@@ -1,23 +1,22 @@
-// Package schedule decides what is claimed next. It is pure: it sees lanes, claims
-// and times, and knows no SQL, no connection and no rail.
+// Package schedule decides which instructions are claimed next. It is pure: it works on
+// lanes, claims and times, without SQL, connections or rails.
 //
-// One claim, in call order:
+// The steps of one claim are, in call order:
 //
-//	Lane.Begin       which lanes a turn may ask: one whose rows can't be claimed rests
-//	Plan             how many instructions each lane may have of the turn, and whether
-//	                 they go to the rows that are longest due
-//	Cursors.Plan     from where each lane is scanned, and which of its participants
-//	                 come first
-//	(the claim)      one statement takes what is due
-//	Cursors.Learn    up to where each lane has been claimed, and which participants
-//	                 fill it; Cursors.Forget where the claim did not commit
-//	Ask.Learn        whether a lane may have more due, and for how many the next turn
-//	                 asks; Lane.Stop where its rows can't be claimed
+//	Lane.Begin       selects the lanes of a turn: a lane whose rows can't be claimed rests
+//	Plan             shares the turn's slots among the lanes, and decides whether they
+//	                 are for the rows that have been due longest
+//	Cursors.Plan     decides where the scan of each lane begins, and which of its
+//	                 participants come first
+//	(the claim)      takes the due rows, in one statement
+//	Cursors.Learn    keeps up to where each lane has been claimed, and which participants
+//	                 fill it; Cursors.Forget if the claim did not commit
+//	Ask.Learn        keeps whether a lane may have more due rows, and how many the next
+//	                 turn asks for; Lane.Stop if its rows can't be claimed
 //
-// The relayer makes the first, second and last step, because it holds the slots of its
-// rails; the ledger makes those between, around the statement.
+// The relayer makes the first two steps and the last, because it has the slots of its
+// rails. The ledger makes those around the statement.
 //
-// What is learned is kept by lane and in memory alone. A process that starts knows
-// nothing of its lanes and begins with full rescans: what is lost with a process costs
-// time, and changes no payment.
+// The state is kept for each lane, in memory only. A process starts without it, with full
+// rescans: its loss costs time, and changes no payment.
 package schedule

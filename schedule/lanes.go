@@ -2,48 +2,49 @@ package schedule
 
 import "time"
 
-// Lane is what a claimer remembers of one lane between turns: whether it may be asked,
-// and for how many. The zero value is a lane of which nothing is known. Its methods
+// Lane is what a claimer keeps about one lane between turns: whether it may be claimed,
+// and how many instructions a turn asks for. The zero value is a new lane. Its methods
 // must not be called concurrently.
 type Lane struct {
-	turns   int       // that had a slot of it, for the oldest share
-	backlog bool      // as far as is known, more is due than was taken
+	turns   int       // that had a slot of the lane, for the oldest share
+	backlog bool      // more rows may be due than were taken
 	ask     int       // instructions that the next turn asks for, at least askFirst
-	left    bool      // the last turn took all that it asked for, and did not ask for all that it could
-	stopped time.Time // it is not asked before
-	stops   int       // in a row, since a row of it could be claimed
+	left    bool      // the last turn took all that it asked for, and there were more free slots
+	stopped time.Time // the lane is not claimed before
+	stops   int       // in a row, since a row of the lane could be claimed
 }
 
 const (
-	// askFirst is for how many a turn asks a lane in which little is due. A slot that
-	// is reserved and given back costs as much as one that is used, and a turn for a
-	// single payment must not pay for hundreds.
+	// askFirst is how many instructions a turn asks for in a lane with few due rows. A
+	// slot that is reserved and returned costs as much as one that is used, and a turn for
+	// a single payment must not reserve hundreds.
 	askFirst = 16
-	// oldestShare is one in how many turns of a lane that can't take all that is due
-	// goes to the rows that are longest due, whatever their priority.
+	// One turn in oldestShare, of a lane that can't take all due rows, is for the rows
+	// that have been due longest, regardless of priority.
 	oldestShare = 8
 
-	stopFirst = time.Second      // until a lane whose rows can't be claimed is asked again,
-	stopMax   = 30 * time.Second // doubled each time up to this
+	stopFirst = time.Second      // the first stop of a lane whose rows can't be claimed
+	stopMax   = 30 * time.Second // each further stop is twice as long, up to this
 )
 
-// Begin begins a turn, for a lane that it will not ask as well, and reports whether the
-// lane may be asked: it is not stopped.
+// Begin begins a turn and reports whether the lane may be claimed: it is not stopped. It
+// must be called for every lane, also for those that the turn does not claim.
 func (l *Lane) Begin(now time.Time) bool {
 	l.left = false
 	return l.StoppedFor(now) == 0
 }
 
-// Backlog reports whether the lane may have more due than it had slots for.
+// Backlog reports whether more rows of the lane may be due than it had slots for.
 func (l *Lane) Backlog() bool { return l.backlog }
 
-// Left reports whether the last turn may have left something that it could have
-// taken: no notification comes for that, and no answer has to come first.
+// Left reports whether the last turn may have left due rows for which there were free
+// slots: the next turn must follow at once, because no notification and no answer comes
+// for them.
 func (l *Lane) Left() bool { return l.left }
 
-// Stop keeps the lane from being asked for a while, for longer each time, and returns
-// for how long. A bad row that is alone can't be told from a lane at fault: a good one
-// that comes soon after it must not wait for long.
+// Stop stops the lane for a while, longer each time, and returns for how long. The first
+// stops are short, because a single bad row has the same symptoms as a faulty lane, and a
+// good row that follows it must not wait long.
 func (l *Lane) Stop(now time.Time) time.Duration {
 	wait := min(stopFirst<<min(l.stops, 10), stopMax)
 	l.stops++
@@ -51,28 +52,27 @@ func (l *Lane) Stop(now time.Time) time.Duration {
 	return wait
 }
 
-// StoppedFor is for how much longer the lane is stopped; 0: it is not.
+// StoppedFor returns how much longer the lane is stopped; 0: it is not.
 func (l *Lane) StoppedFor(now time.Time) time.Duration { return max(l.stopped.Sub(now), 0) }
 
-// Works notes that a row of the lane could be claimed: it is not at fault, and the next
-// stop is a short one again.
+// Works records that a row of the lane could be claimed: the lane is not faulty, and the
+// next stop is short again.
 func (l *Lane) Works() { l.stops = 0 }
 
-// Ask is what one turn asks of one lane. The caller sets Lane and Reserve.
+// Ask is the part of one turn for one lane. The caller sets Lane and Reserve.
 type Ask struct {
 	Lane *Lane
-	// Reserve takes up to n free slots of the lane and returns how many there were.
+	// Reserve takes up to n free slots of the lane and returns how many it took.
 	Reserve func(n int) int
-	Slots   int  // reserved by Plan: so many may be claimed
-	Oldest  bool // they go to the rows that are longest due
+	Slots   int  // reserved by Plan: the maximum of claims
+	Oldest  bool // they are for the rows that have been due longest
 
 	most int // instructions that it asks for
 }
 
-// Plan reserves slots for one turn, at most limit in all. They are shared evenly; what
-// a lane can't use of its part goes to the others, in the order of asks, which should
-// be another one each time. A lane that gets no slot is not scanned, and may have
-// something due.
+// Plan reserves slots for one turn, at most limit in all. It shares them evenly; slots
+// that a lane can't use go to the others in the order of asks, which should differ from
+// turn to turn. A lane without a slot is not scanned, and may have due rows.
 func Plan(limit int, asks []*Ask) {
 	for _, ask := range asks {
 		ask.most = max(ask.Lane.ask, askFirst)
@@ -96,8 +96,8 @@ func Plan(limit int, asks []*Ask) {
 	}
 }
 
-// Learn takes in how many instructions of the lane a committed turn has claimed: as many
-// as it had slots for, and there may be more.
+// Learn updates the lane by the number of instructions that a committed turn claimed of
+// it. If that is the number of its slots, more rows may be due.
 func (a *Ask) Learn(claimed int) {
 	lane := a.Lane
 	lane.backlog = claimed >= a.Slots
