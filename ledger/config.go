@@ -6,18 +6,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Config says how to reach a cell.
+// Config is the connection to a cell.
 type Config struct {
-	// URL is a libpq connection string or URL; PG* variables fill what it lacks.
+	// URL is a libpq connection string or URL; PG* variables supply the values that it
+	// does not have.
 	URL string
 	// Cell is the schema of the installation.
 	Cell string
-	// Name shows in pg_stat_activity as application_name.
+	// Name is the application_name in pg_stat_activity.
 	Name string
 	// MaxConns bounds the pool, 1 to 100; 0 is 4.
 	MaxConns int32
 	// ConnectTimeout bounds one connection attempt; 0 is 5 s.
 	ConnectTimeout time.Duration
-	// Tracer sees every query, if set.
+	// Tracer traces every query; nil: none.
 	Tracer pgx.QueryTracer
 }

@@ -93,7 +93,7 @@ func TestGathered(t *testing.T) {
 	}
 	wantStream(t, cell, int(taken.Load()))
 	stats := ingest.Gathering()
-	if stats.Waiting != 0 || stats.Together == 0 || stats.Items < 2*stats.Together {
+	if stats.Waiting != 0 || stats.Batches == 0 || stats.Items < 2*stats.Batches {
 		t.Errorf("gathered %+v", stats)
 	}
 }
@@ -107,7 +107,7 @@ func TestLoneEnqueueGoesAlone(t *testing.T) {
 		receipt, err := ingest.Enqueue(t.Context(), order(n))
 		wantReceipt(t, receipt, err, int64(n+1), false)
 	}
-	if stats := ingest.Gathering(); stats != (ledger.Gathering{Alone: 5}) {
+	if stats := ingest.Gathering(); stats != (ledger.Gathering{Single: 5}) {
 		t.Errorf("gathered %+v", stats)
 	}
 }

@@ -1,10 +1,11 @@
 package ledger
 
-// Gathering counts what Enqueue has sent since the Ingest was opened, and what waits.
+// Gathering counts the calls by which Enqueue has sent instructions since the Ingest was
+// opened, and the instructions that wait.
 type Gathering struct {
-	Waiting  int   // instructions that are not sent yet
-	Alone    int64 // calls of one instruction
-	Together int64 // calls of several
-	Items    int64 // instructions of those
-	Busy     int64 // of those, what came back because another transaction enqueued for their participant
+	Waiting int   // instructions that are not sent yet
+	Single  int64 // calls of one instruction
+	Batches int64 // calls of several
+	Items   int64 // instructions in those
+	Busy    int64 // of those, refused because another transaction enqueued for their participant
 }

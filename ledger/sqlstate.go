@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// SQLState is the five characters of the server's refusal, or nothing.
+// SQLState returns the SQLSTATE of an error of the server, or "".
 func SQLState(err error) string {
 	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 		return fault.SQLState

@@ -74,7 +74,7 @@ func (d *Door) Token(ctx context.Context, digest [32]byte) (outbox.Token, error)
 // registry has a digest of its idempotency key, under its participant; the caller's own is
 // kept along with it, and so are the token and the principal that the call is made for.
 func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error) {
-	a, err := enqueue.Arrive(ctx, in.Instruction)
+	a, err := enqueue.NewItem(ctx, in.Instruction)
 	var receipt payment.Receipt
 	if err == nil {
 		a.Bearer, a.Behalf = who, in.OnBehalfOf
@@ -92,7 +92,7 @@ func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrust
 func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
 	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
-		item, err := enqueue.Arrive(ctx, in.Instruction)
+		item, err := enqueue.NewItem(ctx, in.Instruction)
 		if err != nil {
 			b.Results[n].Fault = enqueue.FaultOf(err)
 			continue
@@ -114,11 +114,11 @@ func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox
 
 // send sends a batch, by halves where the server can't read one of it. It reports whether a
 // part was sent that is stored.
-func (d *Door) send(ctx context.Context, items []enqueue.Arriving, from []int, results []outbox.ReceiptOrFault) (stored bool, err error) {
+func (d *Door) send(ctx context.Context, items []enqueue.Item, from []int, results []outbox.ReceiptOrFault) (stored bool, err error) {
 	if len(items) == 0 {
 		return false, nil
 	}
-	answers, err := d.sender.EnqueueArrays(ctx, true, func() []enqueue.Arriving { return items })
+	answers, err := d.sender.EnqueueMany(ctx, true, func() []enqueue.Item { return items })
 	switch {
 	case err == nil:
 		for n, answer := range answers {
@@ -139,14 +139,14 @@ func (d *Door) send(ctx context.Context, items []enqueue.Arriving, from []int, r
 	return stored || also, err
 }
 
-// EnqueueAlone sends one, waiting for its participant.
-func (s sender) EnqueueAlone(ctx context.Context, a enqueue.Arriving, departs func() bool) (payment.Receipt, error) {
+// EnqueueOne sends one, waiting for its participant.
+func (s sender) EnqueueOne(ctx context.Context, a enqueue.Item, departs func() bool) (payment.Receipt, error) {
 	left := false
-	answers, err := s.EnqueueArrays(ctx, true, func() []enqueue.Arriving {
+	answers, err := s.EnqueueMany(ctx, true, func() []enqueue.Item {
 		if left = !departs(); left {
 			return nil
 		}
-		return []enqueue.Arriving{a}
+		return []enqueue.Item{a}
 	})
 	switch {
 	case err != nil:
@@ -160,10 +160,10 @@ func (s sender) EnqueueAlone(ctx context.Context, a enqueue.Arriving, departs fu
 	}
 }
 
-// EnqueueArrays sends several in a transaction of their own, each item by the token of its
+// EnqueueMany sends several in a transaction of their own, each item by the token of its
 // bearer.
-func (s sender) EnqueueArrays(ctx context.Context, waits bool, depart func() []enqueue.Arriving) ([]outbox.ReceiptOrFault, error) {
-	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Arriving) (pgx.Rows, error) {
+func (s sender) EnqueueMany(ctx context.Context, waits bool, depart func() []enqueue.Item) ([]outbox.ReceiptOrFault, error) {
+	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
 		tokens, certificates, behalf := make([][]byte, len(items)), make([][]byte, len(items)), make([]pgtype.Text, len(items))
 		for n := range items {
 			tokens[n], certificates[n], behalf[n] = items[n].Bearer.Token[:], items[n].Bearer.Certificate, store.Text(items[n].Behalf)

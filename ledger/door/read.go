@@ -96,7 +96,7 @@ func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, a
 // is atomic against the claim; where it comes too late, or may have been sent, the error
 // is outbox.ErrNotAllowed.
 func (d *Door) Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error) {
-	err = d.db.Alone(ctx, func(conn *pgx.Conn) error {
+	err = d.db.Autocommit(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason).Scan(&attemptNo)
 	})
 	if err != nil {

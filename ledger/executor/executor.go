@@ -61,7 +61,7 @@ func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int6
 	if claimIDs != nil {
 		ids = store.UUIDs(claimIDs)
 	}
-	closed, err := e.db.Bounded(ctx, e.db.SQL["close_claims"], ids, 1000)
+	closed, err := e.db.Exec(ctx, e.db.SQL["close_claims"], ids, 1000)
 	if err != nil {
 		return 0, fmt.Errorf("closing claims: %w", err)
 	}

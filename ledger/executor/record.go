@@ -33,7 +33,7 @@ func (e *Executor) RecordLate(ctx context.Context, outcome payment.Outcome) (pay
 	if err != nil {
 		return "", fmt.Errorf("writing the outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}
-	verdict, err := store.BoundedRows(ctx, e.db, pgx.RowTo[string], e.db.SQL["record_late"], string(body))
+	verdict, err := store.QueryRows(ctx, e.db, pgx.RowTo[string], e.db.SQL["record_late"], string(body))
 	if err != nil {
 		return "", fmt.Errorf("recording the late outcome of %s: %w", outcome.Claim.OutboxID, err)
 	}

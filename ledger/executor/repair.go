@@ -51,7 +51,7 @@ func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.I
 }
 
 func (e *Executor) expire(ctx context.Context, workerID string, limit int, only any) ([]payment.ID, error) {
-	ended, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["expire"], workerID, limit, only)
+	ended, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["expire"], workerID, limit, only)
 	if err != nil {
 		return nil, fmt.Errorf("expiring: %w", err)
 	}

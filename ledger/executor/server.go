@@ -25,7 +25,7 @@ func (e *Executor) CheckServer(ctx context.Context) (outbox.Server, error) {
 	var fsync, pages, commit, standby bool
 	var timeline, position pgtype.Int8
 	var accepted pgtype.Timestamptz
-	err := e.db.Together(ctx, func(tx *store.Transaction) {
+	err := e.db.Batch(ctx, func(tx *store.Transaction) {
 		// In this order: an acceptance between the two ends the suspension with the
 		// next look, and never looks like an end without an acceptance.
 		tx.Queue(e.db.SQL["suspensions"], suspensionsMax).Query(store.Collect(&server.Suspensions, scanSuspension))
@@ -35,7 +35,7 @@ func (e *Executor) CheckServer(ctx context.Context) (outbox.Server, error) {
 		})
 	})
 	if err != nil {
-		return outbox.Server{}, fmt.Errorf("reading the server's facts: %w", store.OfReads(err))
+		return outbox.Server{}, fmt.Errorf("reading the server's facts: %w", store.ReadError(err))
 	}
 	server.Timeline, server.LogPosition, server.AcceptedAt = timeline.Int64, position.Int64, store.OrZero(accepted)
 	e.db.Server.Store(&server)
@@ -90,7 +90,7 @@ func (e *Executor) Recall(ctx context.Context, name string, memory outbox.Rememb
 // is sent or ended on it, by any service, until an operator has compared. LookedAt
 // is the Now of the look that found it: what was accepted since opens none.
 func (e *Executor) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
-	if _, err := e.db.Bounded(ctx, e.db.SQL["suspend"], name, string(cause), store.Bound(detail, 500), lookedAt); err != nil {
+	if _, err := e.db.Exec(ctx, e.db.SQL["suspend"], name, string(cause), store.Bound(detail, 500), lookedAt); err != nil {
 		return fmt.Errorf("suspending the lanes (%s): %w", cause, err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // names those that it did: with the code of a row that was put back, only those that
 // still were.
 func (e *Executor) Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error) {
-	aside, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["quarantine"], store.UUIDs(ids), store.Text(store.Bound(code, 100)))
+	aside, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["quarantine"], store.UUIDs(ids), store.Text(store.Bound(code, 100)))
 	if err != nil {
 		return nil, fmt.Errorf("quarantining %d rows: %w", len(ids), err)
 	}
@@ -29,7 +29,7 @@ func (e *Executor) Quarantine(ctx context.Context, ids []payment.ID, code string
 // EndPauses ends the pauses and opens the gates whose end has come, and names what goes on:
 // everything, a rail or a participant, or enqueue for one of them.
 func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
-	resumed, err := store.BoundedRows(ctx, e.db, pgx.RowTo[string], e.db.SQL["end_pauses"])
+	resumed, err := store.QueryRows(ctx, e.db, pgx.RowTo[string], e.db.SQL["end_pauses"])
 	if err != nil {
 		return nil, fmt.Errorf("ending pauses: %w", err)
 	}
@@ -39,7 +39,7 @@ func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
 // ReopenLetters opens the dead letters of at most so many rows that are quarantined and
 // have none, and names them.
 func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error) {
-	ids, err := store.BoundedRows(ctx, e.db, store.ScanID, e.db.SQL["reopen_letters"], limit)
+	ids, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["reopen_letters"], limit)
 	if err != nil {
 		return nil, fmt.Errorf("opening the dead letters of what is quarantined: %w", err)
 	}
@@ -59,7 +59,7 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 // PauseRail pauses a rail that refuses us as a whole. It reports whether this
 // call did it.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
-	paused, err := store.BoundedRows(ctx, e.db, pgx.RowTo[bool], e.db.SQL["auto_pause_rail"], railType, store.Bound(reason, 500))
+	paused, err := store.QueryRows(ctx, e.db, pgx.RowTo[bool], e.db.SQL["auto_pause_rail"], railType, store.Bound(reason, 500))
 	if err != nil {
 		return false, fmt.Errorf("pausing rail %s: %w", railType, err)
 	}

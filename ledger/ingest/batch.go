@@ -42,7 +42,7 @@ func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([
 func newBatch(ctx context.Context, all []payment.Instruction) *enqueue.Batch {
 	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
-		item, err := enqueue.Arrive(ctx, in)
+		item, err := enqueue.NewItem(ctx, in)
 		if err != nil {
 			b.Results[n].Fault = enqueue.FaultOf(err)
 			continue
@@ -56,7 +56,7 @@ func (i *Ingest) sendBatch(ctx context.Context, b *enqueue.Batch) error {
 	if len(b.Items) == 0 {
 		return nil
 	}
-	answers, err := i.sender.EnqueueArrays(ctx, true, func() []enqueue.Arriving { return b.Items })
+	answers, err := i.sender.EnqueueMany(ctx, true, func() []enqueue.Item { return b.Items })
 	if err == nil {
 		for n, answer := range answers {
 			b.Results[b.From[n]] = answer
@@ -69,10 +69,10 @@ func (i *Ingest) sendBatch(ctx context.Context, b *enqueue.Batch) error {
 // its fault. The reads write nothing, so that the batch itself still locks its
 // participants in one order.
 func (i *Ingest) sortOut(ctx context.Context, b *enqueue.Batch) error {
-	var readable func(items []enqueue.Arriving, from []int) error
+	var readable func(items []enqueue.Item, from []int) error
 	items, from := b.Items, b.From
 	b.Items, b.From = nil, nil
-	readable = func(items []enqueue.Arriving, from []int) error {
+	readable = func(items []enqueue.Item, from []int) error {
 		_, err := i.db.Pool.Exec(ctx, i.db.SQL["readable"], enqueue.ArgumentsOf(items)...)
 		fault, refused := errors.AsType[*outbox.Fault](store.Refusal(err))
 		switch {
@@ -91,11 +91,11 @@ func (i *Ingest) sortOut(ctx context.Context, b *enqueue.Batch) error {
 	return readable(items, from)
 }
 
-// EnqueueArrays sends several in a transaction of their own. Which, it asks once it has a connection, and again for a
+// EnqueueMany sends several in a transaction of their own. Which, it asks once it has a connection, and again for a
 // repetition. The answers are in the order of the items; an error is of all. Without waits an item whose participant
 // another transaction enqueues for is refused as outbox.StateBusy.
-func (s sender) EnqueueArrays(ctx context.Context, waits bool, depart func() []enqueue.Arriving) ([]outbox.ReceiptOrFault, error) {
-	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Arriving) (pgx.Rows, error) {
+func (s sender) EnqueueMany(ctx context.Context, waits bool, depart func() []enqueue.Item) ([]outbox.ReceiptOrFault, error) {
+	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
 		return conn.Query(ctx, s.db.SQL["enqueue_arrays"], append(enqueue.ArgumentsOf(items), waits)...)
 	})
 }

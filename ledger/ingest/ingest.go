@@ -75,7 +75,7 @@ func (i *Ingest) Pool() *pgxpool.Pool { return i.db.Pool }
 // The trace that ctx belongs to goes along in the headers, unless they have a
 // traceparent already.
 func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.Receipt, error) {
-	a, err := enqueue.Arrive(ctx, in)
+	a, err := enqueue.NewItem(ctx, in)
 	var receipt payment.Receipt
 	if err == nil {
 		receipt, err = i.gatherer.Enqueue(ctx, a)
@@ -89,10 +89,10 @@ func (i *Ingest) Enqueue(ctx context.Context, in payment.Instruction) (payment.R
 // Gathering says what Enqueue has sent together, and what waits.
 func (i *Ingest) Gathering() ledger.Gathering { return i.gatherer.Stats() }
 
-// EnqueueAlone takes one instruction by a call that carries nothing else, unless departs says that its caller left.
-func (s sender) EnqueueAlone(ctx context.Context, a enqueue.Arriving, departs func() bool) (payment.Receipt, error) {
+// EnqueueOne takes one instruction by a call that carries nothing else, unless departs says that its caller left.
+func (s sender) EnqueueOne(ctx context.Context, a enqueue.Item, departs func() bool) (payment.Receipt, error) {
 	var receipt payment.Receipt
-	err := s.db.Alone(ctx, func(conn *pgx.Conn) error {
+	err := s.db.Autocommit(ctx, func(conn *pgx.Conn) error {
 		if !departs() {
 			return enqueue.ErrLeft
 		}
@@ -110,7 +110,7 @@ func (s sender) EnqueueAlone(ctx context.Context, a enqueue.Arriving, departs fu
 // SQLState) it may be run again as a whole. Until it ends, no other transaction
 // enqueues for the same participant, so it should be short.
 func (i *Ingest) EnqueueTx(ctx context.Context, tx pgx.Tx, in payment.Instruction) (payment.Receipt, error) {
-	a, err := enqueue.Arrive(ctx, in)
+	a, err := enqueue.NewItem(ctx, in)
 	if err == nil {
 		err = i.schema.On(ctx, tx)
 	}
@@ -128,7 +128,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
-func (s sender) enqueue(ctx context.Context, on querier, a enqueue.Arriving) (payment.Receipt, error) {
+func (s sender) enqueue(ctx context.Context, on querier, a enqueue.Item) (payment.Receipt, error) {
 	in := a.In
 	var id pgtype.UUID
 	var state pgtype.Text

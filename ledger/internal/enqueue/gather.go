@@ -42,13 +42,13 @@ const (
 
 // Sender sends instructions that callers enqueue, as the role of its ledger.
 type Sender interface {
-	// EnqueueAlone sends one by a call that carries nothing else, unless departs says that its caller left.
-	EnqueueAlone(ctx context.Context, a Arriving, departs func() bool) (payment.Receipt, error)
-	// EnqueueArrays sends several in a transaction of their own. Which, depart says once there
+	// EnqueueOne sends one by a call that carries nothing else, unless departs says that its caller left.
+	EnqueueOne(ctx context.Context, a Item, departs func() bool) (payment.Receipt, error)
+	// EnqueueMany sends several in a transaction of their own. Which, depart says once there
 	// is a connection, and again for a repetition; the answers are in the order of the items,
 	// and an error is of all. Without waits an item whose participant another transaction
 	// enqueues for is refused as outbox.StateBusy.
-	EnqueueArrays(ctx context.Context, waits bool, depart func() []Arriving) ([]outbox.ReceiptOrFault, error)
+	EnqueueMany(ctx context.Context, waits bool, depart func() []Item) ([]outbox.ReceiptOrFault, error)
 }
 
 // Gatherer sends what callers enqueue one by one together: what comes while a call is on
@@ -60,9 +60,9 @@ type Sender interface {
 // A participant's instructions go in their order, by one call at a time. Those of one
 // whose row another transaction has locked wait for it apart, so that they keep no others.
 type Gatherer struct {
-	to    Sender
-	calls int           // how many may be on their way at once
-	apart chan struct{} // a slot for each call that may wait for a participant's row
+	to      Sender
+	calls   int           // how many may be on their way at once
+	singles chan struct{} // a slot for each call that may wait for a participant's row
 
 	mu      sync.Mutex
 	lanes   map[string]*lane // by participant, those with something waiting or on its way
@@ -79,12 +79,12 @@ type lane struct {
 	participant string
 	waiting     []*enqueueing
 	ready       bool // it is in ready
-	onItsWay    bool // something of it is, and nothing more is sent
+	inFlight    bool // something of it is, and nothing more is sent
 }
 
 // enqueueing is a caller's instruction on its way. The mutex guards the two bools and call.
 type enqueueing struct {
-	Arriving
+	Item
 	ctx  context.Context // the caller's, for a call that carries nothing else
 	lane *lane
 	call *call // nil: it waits
@@ -104,7 +104,7 @@ type call struct {
 }
 
 // less is a caller less. The mutex is held.
-func (c *call) less() {
+func (c *call) dropCaller() {
 	if c.callers--; c.callers == 0 {
 		c.cancel()
 	}
@@ -112,7 +112,7 @@ func (c *call) less() {
 
 // NewGatherer sends by to, over at most so many connections.
 func NewGatherer(to Sender, maxConns int) *Gatherer {
-	return &Gatherer{to: to, calls: maxConns, apart: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
+	return &Gatherer{to: to, calls: maxConns, singles: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
 }
 
 func (e *enqueueing) size() int {
@@ -130,11 +130,11 @@ func (e *enqueueing) answer(receipt payment.Receipt, err error) {
 
 // Enqueue sends an instruction and waits for its answer, which comes after the commit. Of a caller who leaves before
 // it was sent nothing is enqueued.
-func (g *Gatherer) Enqueue(ctx context.Context, a Arriving) (payment.Receipt, error) {
+func (g *Gatherer) Enqueue(ctx context.Context, a Item) (payment.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return payment.Receipt{}, err
 	}
-	e := &enqueueing{Arriving: a, ctx: ctx, done: make(chan struct{})}
+	e := &enqueueing{Item: a, ctx: ctx, done: make(chan struct{})}
 	if err := g.add(e); err != nil {
 		return payment.Receipt{}, err
 	}
@@ -142,7 +142,7 @@ func (g *Gatherer) Enqueue(ctx context.Context, a Arriving) (payment.Receipt, er
 	case <-e.done:
 		return e.receipt, e.err
 	case <-ctx.Done():
-		return g.leave(e)
+		return g.abandon(e)
 	}
 }
 
@@ -158,20 +158,20 @@ func (g *Gatherer) add(e *enqueueing) error {
 		g.lanes[e.lane.participant] = e.lane
 	}
 	e.lane.waiting = append(e.lane.waiting, e)
-	g.counted(e, 1)
+	g.addWaiting(e, 1)
 	g.returns.Arrived(g.count.Waiting)
 	g.offer(e.lane)
 	return nil
 }
 
 // counted adds to what waits, or takes from it.
-func (g *Gatherer) counted(e *enqueueing, sign int) {
+func (g *Gatherer) addWaiting(e *enqueueing, sign int) {
 	g.count.Waiting += sign
 	g.bytes += sign * e.size()
 }
 
 // leave gives the answer up, unless it is there.
-func (g *Gatherer) leave(e *enqueueing) (payment.Receipt, error) {
+func (g *Gatherer) abandon(e *enqueueing) (payment.Receipt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -182,9 +182,9 @@ func (g *Gatherer) leave(e *enqueueing) (payment.Receipt, error) {
 	e.left = true
 	if e.call == nil {
 		e.lane.waiting = slices.DeleteFunc(e.lane.waiting, func(other *enqueueing) bool { return other == e })
-		g.counted(e, -1)
+		g.addWaiting(e, -1)
 	} else {
-		e.call.less()
+		e.call.dropCaller()
 	}
 	if !e.sent {
 		return payment.Receipt{}, e.ctx.Err()
@@ -193,7 +193,7 @@ func (g *Gatherer) leave(e *enqueueing) (payment.Receipt, error) {
 }
 
 // depart says which of some are sent: those whose callers have not left. From now on they may be stored.
-func (g *Gatherer) depart(some []*enqueueing) []*enqueueing {
+func (g *Gatherer) markSent(some []*enqueueing) []*enqueueing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var those []*enqueueing
@@ -209,7 +209,7 @@ func (g *Gatherer) depart(some []*enqueueing) []*enqueueing {
 // offer has a lane sent in its turn, if there is something to send and none of it is on its way. The mutex is held.
 func (g *Gatherer) offer(l *lane) {
 	switch {
-	case l.onItsWay || l.ready:
+	case l.inFlight || l.ready:
 	case len(l.waiting) == 0:
 		delete(g.lanes, l.participant)
 	default:

@@ -16,7 +16,7 @@ type counting struct {
 	g       *Gatherer
 	first   chan struct{} // closed once a lone call is on its way
 	release chan struct{} // ends that call
-	alone   ledger.Gathering
+	single  ledger.Gathering
 	several ledger.Gathering
 }
 
@@ -26,15 +26,15 @@ func (c *counting) counted() ledger.Gathering {
 	return c.g.count
 }
 
-func (c *counting) EnqueueAlone(_ context.Context, _ Arriving, departs func() bool) (payment.Receipt, error) {
+func (c *counting) EnqueueOne(_ context.Context, _ Item, departs func() bool) (payment.Receipt, error) {
 	departs()
-	c.alone = c.counted()
+	c.single = c.counted()
 	close(c.first)
 	<-c.release
 	return payment.Receipt{}, nil
 }
 
-func (c *counting) EnqueueArrays(_ context.Context, _ bool, depart func() []Arriving) ([]outbox.ReceiptOrFault, error) {
+func (c *counting) EnqueueMany(_ context.Context, _ bool, depart func() []Item) ([]outbox.ReceiptOrFault, error) {
 	all := depart()
 	c.several = c.counted()
 	return make([]outbox.ReceiptOrFault, len(all)), nil
@@ -48,15 +48,15 @@ func TestCountedBeforeItIsAnswered(t *testing.T) {
 	var callers sync.WaitGroup
 	enqueue := func(participant string) {
 		callers.Go(func() {
-			if _, err := c.g.Enqueue(t.Context(), Arriving{In: payment.Instruction{ParticipantID: participant}}); err != nil {
+			if _, err := c.g.Enqueue(t.Context(), Item{In: payment.Instruction{ParticipantID: participant}}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	enqueue("p1")
 	<-c.first
-	if want := (ledger.Gathering{Alone: 1}); c.alone != want {
-		t.Errorf("while a lone call is on its way: %+v, want %+v", c.alone, want)
+	if want := (ledger.Gathering{Single: 1}); c.single != want {
+		t.Errorf("while a lone call is on its way: %+v, want %+v", c.single, want)
 	}
 	for _, participant := range []string{"p2", "p3"} { // they go together, behind the one that is on its way
 		enqueue(participant)
@@ -66,7 +66,7 @@ func TestCountedBeforeItIsAnswered(t *testing.T) {
 	}
 	close(c.release)
 	callers.Wait()
-	if want := (ledger.Gathering{Alone: 1, Together: 1, Items: 2}); c.several != want {
+	if want := (ledger.Gathering{Single: 1, Batches: 1, Items: 2}); c.several != want {
 		t.Errorf("while two are on their way: %+v, want %+v", c.several, want)
 	}
 }

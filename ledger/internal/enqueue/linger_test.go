@@ -38,13 +38,13 @@ func (s *server) call(n int) {
 	time.Sleep(s.takes(n))
 }
 
-func (s *server) EnqueueAlone(_ context.Context, _ Arriving, departs func() bool) (payment.Receipt, error) {
+func (s *server) EnqueueOne(_ context.Context, _ Item, departs func() bool) (payment.Receipt, error) {
 	departs()
 	s.call(1)
 	return payment.Receipt{}, nil
 }
 
-func (s *server) EnqueueArrays(_ context.Context, _ bool, depart func() []Arriving) ([]outbox.ReceiptOrFault, error) {
+func (s *server) EnqueueMany(_ context.Context, _ bool, depart func() []Item) ([]outbox.ReceiptOrFault, error) {
 	all := depart()
 	s.call(len(all))
 	return make([]outbox.ReceiptOrFault, len(all)), nil
@@ -53,7 +53,7 @@ func (s *server) EnqueueArrays(_ context.Context, _ bool, depart func() []Arrivi
 func enqueueFor(t *testing.T, g *Gatherer, participant int) {
 	t.Helper()
 	in := payment.Instruction{ParticipantID: fmt.Sprint("p-", participant)}
-	if _, err := g.Enqueue(t.Context(), Arriving{In: in}); err != nil {
+	if _, err := g.Enqueue(t.Context(), Item{In: in}); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestLingersForABoundedTime(t *testing.T) {
 				s := &server{each: c.takes - 2*itemTakes}
 				g := NewGatherer(s, 8)
 				var all sync.WaitGroup
-				for n := range 9 { // one, alone; two, which is too few to linger before; six, behind them
+				for n := range 9 { // one, by itself; two, which is too few to linger before; six, behind them
 					switch n {
 					case 1:
 						synctest.Wait()
@@ -164,7 +164,7 @@ func TestFullCallsDoNotLinger(t *testing.T) {
 		g := NewGatherer(s, 8)
 		large := strings.Repeat("x", gatherBytesMax/2)
 		var all sync.WaitGroup
-		for n := range 9 { // one, alone; two, behind it; six, which fill three calls, behind those
+		for n := range 9 { // one, by itself; two, behind it; six, which fill three calls, behind those
 			switch n {
 			case 1:
 				synctest.Wait()
@@ -173,7 +173,7 @@ func TestFullCallsDoNotLinger(t *testing.T) {
 			}
 			all.Go(func() {
 				in := payment.Instruction{ParticipantID: fmt.Sprint("p-", n)}
-				if _, err := g.Enqueue(t.Context(), Arriving{In: in, Payload: &large}); err != nil {
+				if _, err := g.Enqueue(t.Context(), Item{In: in, Payload: &large}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -24,7 +24,7 @@ func (g *Gatherer) take() (context.Context, []*enqueueing) {
 	first := func(l *lane) {
 		e := l.waiting[0]
 		l.waiting = l.waiting[1:]
-		g.counted(e, -1)
+		g.addWaiting(e, -1)
 		e.call = of
 		taken, bytes = append(taken, e), bytes+e.size()
 	}
@@ -36,7 +36,7 @@ func (g *Gatherer) take() (context.Context, []*enqueueing) {
 			delete(g.lanes, l.participant)
 			continue
 		}
-		l.onItsWay = true
+		l.inFlight = true
 		mine = append(mine, l)
 		first(l)
 	}
@@ -63,11 +63,11 @@ func (g *Gatherer) take() (context.Context, []*enqueueing) {
 func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	defer taken[0].call.cancel()
 	patience := gatherPatience
-	alone := len(taken) == 1 && g.slot()
-	if alone {
+	single := len(taken) == 1 && g.takeSlot()
+	if single {
 		patience = lonePatience
 	}
-	g.sends(len(taken), alone)
+	g.countCall(len(taken), single)
 	late, sent := false, false
 	timer := time.AfterFunc(patience, func() {
 		g.mu.Lock()
@@ -79,11 +79,11 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	})
 	defer timer.Stop()
 	var busy []*enqueueing
-	if alone {
-		g.sendAlone(taken[0])
-		<-g.apart
+	if single {
+		g.sendOne(taken[0])
+		<-g.singles
 	} else {
-		busy = g.together(ctx, taken)
+		busy = g.sendMany(ctx, taken)
 	}
 
 	g.mu.Lock()
@@ -95,16 +95,16 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 		if !e.left {
 			e.call, e.sent = nil, false
 			e.lane.waiting = slices.Insert(e.lane.waiting, 0, e)
-			g.counted(e, 1)
+			g.addWaiting(e, 1)
 		}
 	}
 	for n, e := range taken {
 		switch {
 		case slices.ContainsFunc(taken[:n], func(other *enqueueing) bool { return other.lane == e.lane }): // seen to
 		case slices.ContainsFunc(busy, func(other *enqueueing) bool { return other.lane == e.lane }):
-			g.waitFor(e.lane)
+			g.waitForRow(e.lane)
 		default:
-			e.lane.onItsWay = false
+			e.lane.inFlight = false
 			g.offer(e.lane)
 		}
 	}
@@ -116,36 +116,36 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 }
 
 // sends counts a call before it is made, so that a caller that has its answer finds it counted.
-func (g *Gatherer) sends(items int, alone bool) {
+func (g *Gatherer) countCall(items int, single bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if alone {
-		g.count.Alone++
+	if single {
+		g.count.Single++
 		return
 	}
-	g.count.Together++
+	g.count.Batches++
 	g.count.Items += int64(items)
 }
 
 // slot takes one of the slots for calls that may wait, if there is any.
-func (g *Gatherer) slot() bool {
+func (g *Gatherer) takeSlot() bool {
 	select {
-	case g.apart <- struct{}{}:
+	case g.singles <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-// sendAlone sends one by a call of its own, and answers its caller.
-func (g *Gatherer) sendAlone(e *enqueueing) {
-	receipt, err := g.to.EnqueueAlone(e.ctx, e.Arriving, func() bool { return len(g.depart([]*enqueueing{e})) == 1 })
-	g.expects(e.call, 1)
+// sendOne sends one by a call of its own, and answers its caller.
+func (g *Gatherer) sendOne(e *enqueueing) {
+	receipt, err := g.to.EnqueueOne(e.ctx, e.Item, func() bool { return len(g.markSent([]*enqueueing{e})) == 1 })
+	g.expect(e.call, 1)
 	e.answer(receipt, err)
 }
 
 // expects notes, before the callers of a call are answered, how many may be waiting soon after that.
-func (g *Gatherer) expects(of *call, callers int) {
+func (g *Gatherer) expect(of *call, callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of.expected = callers + g.count.Waiting
@@ -153,61 +153,61 @@ func (g *Gatherer) expects(of *call, callers int) {
 
 // waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
 // wait with, be sent with the others again a little later. The mutex is held.
-func (g *Gatherer) waitFor(l *lane) {
-	if g.slot() {
-		go g.waitApart(l)
+func (g *Gatherer) waitForRow(l *lane) {
+	if g.takeSlot() {
+		go g.sendBlocked(l)
 		return
 	}
 	time.AfterFunc(backOff, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		l.onItsWay = false
+		l.inFlight = false
 		g.offer(l)
 	})
 }
 
-// waitApart enqueues the first of a lane by a call of its own. After that the others go with all again.
-func (g *Gatherer) waitApart(l *lane) {
+// sendBlocked enqueues the first of a lane by a call of its own. After that the others go with all again.
+func (g *Gatherer) sendBlocked(l *lane) {
 	g.mu.Lock()
 	var first *enqueueing
 	if len(l.waiting) > 0 {
 		first = l.waiting[0]
 		l.waiting = l.waiting[1:]
 		first.call = &call{callers: 1, cancel: func() {}}
-		g.counted(first, -1)
-		g.count.Alone++
+		g.addWaiting(first, -1)
+		g.count.Single++
 	}
 	g.mu.Unlock()
 	if first != nil {
-		g.sendAlone(first)
+		g.sendOne(first)
 	}
-	<-g.apart
+	<-g.singles
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l.onItsWay = false
+	l.inFlight = false
 	g.offer(l)
 }
 
 // together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
 // their participant. Where the call is refused because of one of them, it is made again by halves; what comes after
 // one that is returned, of the same participant, is returned as well.
-func (g *Gatherer) together(ctx context.Context, some []*enqueueing) []*enqueueing {
+func (g *Gatherer) sendMany(ctx context.Context, some []*enqueueing) []*enqueueing {
 	var sent []*enqueueing
-	answers, err := g.to.EnqueueArrays(ctx, false, func() []Arriving {
-		sent = g.depart(some)
-		all := make([]Arriving, len(sent))
+	answers, err := g.to.EnqueueMany(ctx, false, func() []Item {
+		sent = g.markSent(some)
+		all := make([]Item, len(sent))
 		for n, e := range sent {
-			all[n] = e.Arriving
+			all[n] = e.Item
 		}
 		return all
 	})
 	switch {
 	case err == nil:
-		g.expects(some[0].call, len(sent))
+		g.expect(some[0].call, len(sent))
 		return g.deliver(sent, answers)
-	case blames(err) && len(sent) > 1:
+	case mayBlameOne(err) && len(sent) > 1:
 		half := len(sent) / 2
-		busy := g.together(ctx, sent[:half])
+		busy := g.sendMany(ctx, sent[:half])
 		var others []*enqueueing
 		for _, e := range sent[half:] {
 			if slices.ContainsFunc(busy, func(b *enqueueing) bool { return b.lane == e.lane }) {
@@ -217,13 +217,13 @@ func (g *Gatherer) together(ctx context.Context, some []*enqueueing) []*enqueuei
 			}
 		}
 		if len(others) > 0 {
-			busy = append(busy, g.together(ctx, others)...)
+			busy = append(busy, g.sendMany(ctx, others)...)
 		}
 		return busy
 	case ledger.SQLState(err) == store.StateLockTimeout:
 		return sent
 	default:
-		g.expects(some[0].call, len(some))
+		g.expect(some[0].call, len(some))
 		for _, e := range some {
 			g.answered(e, payment.Receipt{}, store.Refusal(err))
 		}
@@ -237,12 +237,12 @@ func (g *Gatherer) answered(e *enqueueing, receipt payment.Receipt, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !e.left {
-		e.call.less()
+		e.call.dropCaller()
 	}
 }
 
 // blames reports whether a refusal of several may be about one of them.
-func blames(err error) bool {
+func mayBlameOne(err error) bool {
 	state := ledger.SQLState(err)
 	return store.Refused(err) && (store.Refuses(state) || store.Transient(err) || state == store.StateLockTimeout || strings.HasPrefix(state, "23"))
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// outcomeColumn is one column of an outcome that is recorded. Name and type are
+// outcomeColumn is one column of an outcome that is recorded. Its name and type are
 // those of the composite type outbox_outcome in the schema.
 type outcomeColumn struct {
 	name, SQLType string
 	value         func(*payment.Outcome) any
-	values        func([]*payment.Outcome) any // an array with one element an outcome, in their order
+	values        func([]*payment.Outcome) any // an array with an element for each outcome, in their order
 }
 
 func column[T any](name, sqlType string, of func(*payment.Outcome) T) outcomeColumn {
@@ -34,7 +34,7 @@ func column[T any](name, sqlType string, of func(*payment.Outcome) T) outcomeCol
 	}
 }
 
-// array is an argument of one dimension that pgx writes by its elements' addresses: of a
+// array is an array argument that pgx encodes by the addresses of its elements. Of a
 // plain slice it would copy each element, by reflection.
 type array[T any] []T
 
@@ -46,23 +46,23 @@ func (a array[T]) Index(i int) any { return &a[i] }
 
 func (a array[T]) IndexType() any { return new(T) }
 
-// OutcomeColumns are the parts of the one definition of what is recorded of an
-// outcome. The statements record and record_done, their arguments and the JSON of
-// record_late are made of them.
+// OutcomeColumns are columns of an outcome. They are the single definition of what is
+// recorded: the statements record and record_done, their arguments, and the JSON of
+// record_late are made from them.
 type OutcomeColumns []outcomeColumn
 
-// claimNoColumn has the number of the claim that is answered; null: it answers none
-// that has a number. The row that answers it has it as answers_attempt_no.
+// claimNoColumn is the number of the claim that the outcome answers; null: it answers no
+// claim. It becomes answers_attempt_no of the row.
 var claimNoColumn = column("claim_no", "integer", func(o *payment.Outcome) pgtype.Int4 {
 	return pgtype.Int4{Int32: int32(o.Claim.AttemptNo), Valid: o.Claim.AttemptNo > 0}
 })
 
-// answerColumns are those that the row of the archive has by the same names.
+// answerColumns are the columns that the row of the archive has under the same names.
 var answerColumns = OutcomeColumns{
 	column("attempt_id", "uuid", func(o *payment.Outcome) pgtype.UUID { return UUID(o.AttemptID) }),
 	column("outbox_id", "uuid", func(o *payment.Outcome) pgtype.UUID { return UUID(o.Claim.OutboxID) }),
 	column("state", "text", func(o *payment.Outcome) string { return string(o.Decision.State) }),
-	// Of an answer to a claim it is never null: by it a send that a restore forgot counts as one.
+	// It is never null for an answer to a claim: it makes a send that a restore lost count.
 	column("claimed_at", "timestamptz", func(o *payment.Outcome) pgtype.Timestamptz {
 		return pgtype.Timestamptz{Time: o.Claim.ClaimedAt, Valid: o.Claim.AttemptNo > 0}
 	}),
@@ -71,17 +71,21 @@ var answerColumns = OutcomeColumns{
 	column("rail_code", "text", func(o *payment.Outcome) pgtype.Text { return Text(Bound(o.RailCode, 100)) }),
 	column("code_table", "text", func(o *payment.Outcome) pgtype.Text { return Text(o.CodeTable) }),
 	column("error_code", "text", func(o *payment.Outcome) pgtype.Text { return Text(Bound(o.Decision.ErrorCode, 100)) }),
-	column("error_message", "text", func(o *payment.Outcome) pgtype.Text { return Text(Bound(o.ErrorMessage, payment.MaxErrorMessage)) }),
+	column("error_message", "text", func(o *payment.Outcome) pgtype.Text {
+		return Text(Bound(o.ErrorMessage, payment.MaxErrorMessage))
+	}),
 	column("latency_ms", "integer", func(o *payment.Outcome) pgtype.Int4 { return latency(o.Latency) }),
 	column("worker_id", "text", func(o *payment.Outcome) pgtype.Text { return Text(o.WorkerID) }),
 	column("profile_version", "integer", func(o *payment.Outcome) pgtype.Int4 { return version(o.ProfileVersion) }),
 	column("render_version", "text", func(o *payment.Outcome) pgtype.Text { return Text(o.RenderVersion) }),
 	column("outcome_unknown", "boolean", func(o *payment.Outcome) bool { return o.Decision.OutcomeUnknown }),
-	column("provisional", "boolean", func(o *payment.Outcome) bool { return o.Decision.Provisional && o.Decision.OutcomeUnknown }),
+	column("provisional", "boolean", func(o *payment.Outcome) bool {
+		return o.Decision.Provisional && o.Decision.OutcomeUnknown
+	}),
 }
 
-// followColumns say what follows from an outcome: a row PARKED, a dead letter, and
-// what waits in pending.
+// followColumns are the consequences of an outcome: a row PARKED, a dead letter, and a row
+// of pending.
 var followColumns = OutcomeColumns{
 	column("park_attempt_id", "uuid", func(o *payment.Outcome) pgtype.UUID {
 		if !o.Decision.Park {
@@ -104,24 +108,24 @@ var followColumns = OutcomeColumns{
 	column("inquiry_count", "integer", func(o *payment.Outcome) int32 { return int32(o.Decision.InquiryCount) }),
 }
 
-// railTypeColumn is read by the slow path alone, which has callbacks to check.
+// railTypeColumn is only for the slow path, which checks it for callbacks.
 var railTypeColumn = column("rail_type", "text", func(o *payment.Outcome) pgtype.Text { return Text(o.Claim.RailType) })
 
-// LateColumns are all columns of an outcome, as record_late_outcome takes them.
+// LateColumns are all columns of an outcome, the fields for record_late_outcome.
 var LateColumns = slices.Concat(OutcomeColumns{claimNoColumn, railTypeColumn}, answerColumns, followColumns)
 
-// Recorded has the columns of each statement that records outcomes.
+// Recorded are the columns of each statement that records outcomes, by its name.
 var Recorded = map[string]OutcomeColumns{
 	"record":      slices.Concat(OutcomeColumns{claimNoColumn}, answerColumns, followColumns),
 	"record_done": slices.Concat(OutcomeColumns{claimNoColumn}, answerColumns),
 }
 
-// answerText stands for the columns of the archive's row, and with an alias, as in
-// {answer o}, for what goes into them.
+// answerText matches the placeholder for the columns of the archive's row, and with an
+// alias, as in {answer o}, for their values.
 var answerText = regexp.MustCompile(`\{answer(?: ([a-z]+))?\}`)
 
-// in puts the columns into a statement: {outcomes} is the table of what the parameters
-// from $2 on hold, {answer} is what goes into the archive.
+// in replaces the placeholders of a statement: {outcomes} is a table of the parameters
+// from $2 on, and {answer} the list of the columns of the archive.
 func (columns OutcomeColumns) in(statement string) string {
 	arrays, names := make([]string, len(columns)), make([]string, len(columns))
 	for n, c := range columns {
@@ -145,7 +149,8 @@ func (columns OutcomeColumns) in(statement string) string {
 	})
 }
 
-// Arguments are the outcomes as the arrays that record and record_done take, from $2 on.
+// Arguments returns the outcomes as the array arguments of record and record_done, from
+// $2 on.
 func (columns OutcomeColumns) Arguments(outcomes []*payment.Outcome) []any {
 	arguments := make([]any, len(columns))
 	for n, c := range columns {
@@ -154,7 +159,7 @@ func (columns OutcomeColumns) Arguments(outcomes []*payment.Outcome) []any {
 	return arguments
 }
 
-// Fields are one outcome as the JSON object that record_late_outcome takes.
+// Fields returns one outcome as the JSON object for record_late_outcome.
 func (columns OutcomeColumns) Fields(o *payment.Outcome) map[string]any {
 	fields := make(map[string]any, len(columns))
 	for _, c := range columns {
@@ -163,7 +168,7 @@ func (columns OutcomeColumns) Fields(o *payment.Outcome) map[string]any {
 	return fields
 }
 
-// latency is null for none; one that the column can't hold is its greatest.
+// latency returns null for 0, and the column's maximum for a longer one.
 func latency(d time.Duration) pgtype.Int4 {
 	return pgtype.Int4{Int32: int32(min(d.Milliseconds(), 1<<31-1)), Valid: d > 0}
 }

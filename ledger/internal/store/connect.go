@@ -1,5 +1,5 @@
-// Package store is what the roles of the ledger have in common: connections to a cell, the
-// text of its statements, transactions and how they end, errors, and rows.
+// Package store has the common parts of the roles of the ledger: connections to a cell,
+// the text of its statements, transactions and how they end, errors, and rows.
 package store
 
 import (
@@ -19,29 +19,28 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// warningKey finds a connection's count of warnings in its custom data.
+// warningKey is the key of a connection's count of warnings in its custom data.
 const warningKey = "railhead.warnings"
 
-// sessionSettings are what the text between a process and the server is read by,
-// whatever the login has set: a payload in another encoding is another payload, and
-// its fingerprint does not fit. A pooler keeps just these for each of its clients.
+// sessionSettings determine how text between a process and the server is interpreted,
+// whatever the login's defaults: in another encoding a payload would not match its
+// fingerprint. A pooler keeps exactly these settings for each of its clients.
 var sessionSettings = map[string]string{
 	"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on",
 }
 
-// DB is the connections of one role to one cell, with the statements of that cell.
+// DB has the connections of one role to one cell, and the statements of that cell.
 type DB struct {
 	Pool   *pgxpool.Pool
 	SQL    Statements
-	Server atomic.Pointer[outbox.Server] // the one that Executor.CheckServer saw last
+	Server atomic.Pointer[outbox.Server] // the last one that Executor.CheckServer read
 	pooled bool                          // the connection string allows for a pooler
 }
 
-// Open makes a pool that talks to the writable server only, and to no cell that
-// another build has migrated (outbox.ErrOtherSchema). It counts the warnings on
-// each connection: PostgreSQL reports a cancelled wait for
-// synchronous replication as success with a warning, which means that the
-// commit may be lost in a failover.
+// Open makes a pool of connections to the writable server. A connection fails with
+// outbox.ErrOtherSchema if another build has migrated the cell. The pool counts the
+// warnings on each connection: PostgreSQL reports a cancelled wait for synchronous
+// replication as success with a warning, after which a failover may lose the commit.
 func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	loaded, err := LoadStatements(config.Cell)
 	if err != nil {
@@ -87,14 +86,14 @@ func Open(ctx context.Context, config ledger.Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the pool of %s: %w", config.Name, err)
 	}
-	// Statements kept by name need one session throughout: who asks for another
-	// mode may have a transaction pooler between.
+	// Prepared statements need one session throughout. With another mode in the connection
+	// string, there may be a transaction pooler.
 	pooled := conn.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 	return &DB{Pool: opened, SQL: loaded, pooled: pooled}, nil
 }
 
-// Prefer puts the statements whose names begin so in the place of those that have the
-// rest of their name.
+// Prefer replaces each statement for which there is another with the same name after the
+// prefix.
 func (db *DB) Prefer(prefix string) {
 	own := make(Statements, len(db.SQL))
 	for name, text := range db.SQL {
@@ -105,9 +104,9 @@ func (db *DB) Prefer(prefix string) {
 	db.SQL = own
 }
 
-// checkCollations refuses a cell in which an index sorts keys by a rule of the
-// server's libraries instead of by their bytes, with ErrUnsafeServer. What a newer
-// library sorts otherwise, such an index does not find, and a repeated call makes a
+// checkCollations returns ErrUnsafeServer if an index of the cell sorts keys by a
+// collation of the server's libraries instead of by their bytes. After an update of the
+// library that changes the order, such an index misses keys, and a repeated call makes a
 // second payment.
 func checkCollations(ctx context.Context, conn *pgx.Conn, loaded Statements) error {
 	var index, table, collation string
@@ -117,8 +116,9 @@ func checkCollations(ctx context.Context, conn *pgx.Conn, loaded Statements) err
 	case err != nil:
 		return fmt.Errorf("reading the collations of the keys: %w", err)
 	}
-	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, so that it misses keys that are there: "+
-		`give its columns COLLATE "C" as docs/operations.md says`, outbox.ErrUnsafeServer, index, table, collation)
+	return fmt.Errorf("%w: index %s of %s sorts by collation %s, which may change with the server's libraries, "+
+		`so that it misses keys that are there: give its columns COLLATE "C" as docs/operations.md says`,
+		outbox.ErrUnsafeServer, index, table, collation)
 }
 
 func countWarning(c *pgconn.PgConn, notice *pgconn.Notice) {

@@ -7,7 +7,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// SQLSTATEs that decide what happens next.
+// The SQLSTATEs that decide what happens next.
 const (
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
@@ -15,7 +15,7 @@ const (
 	stateCachedPlan    = "0A000"
 )
 
-// StateLockTimeout is the SQLSTATE of a lock that was not to be had within its bound.
+// StateLockTimeout is the SQLSTATE of a lock that was not available within lockTimeout.
 const StateLockTimeout = "55P03"
 
 // Transient reports whether the same transaction may succeed when run again.
@@ -28,8 +28,8 @@ func Transient(err error) bool {
 	}
 }
 
-// demoted reports whether the server can't be written to any more, so that
-// every pooled connection to it is useless.
+// demoted reports whether the server has stopped or has become read-only, so that every
+// pooled connection to it is useless.
 func demoted(err error) bool {
 	switch ledger.SQLState(err) {
 	case stateReadOnly, "57P01", "57P02", "57P03":
@@ -39,8 +39,8 @@ func demoted(err error) bool {
 	}
 }
 
-// Again repeats a transaction that lost a race, and forgets every connection to
-// a server that can't be written to any more.
+// Again repeats a transaction that lost a race, up to transactTries times. It closes all
+// connections to a server that has stopped or has become read-only.
 func (db *DB) Again(once func() error) error {
 	var err error
 	for range transactTries {
@@ -55,7 +55,7 @@ func (db *DB) Again(once func() error) error {
 	return err
 }
 
-// Explain adds the sentinel that callers branch on to an error of the server.
+// Explain wraps an error of the server in the sentinel on which callers branch.
 func Explain(err error) error {
 	state := ledger.SQLState(err)
 	if state == StateLockTimeout {

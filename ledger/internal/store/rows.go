@@ -11,10 +11,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// UUID is an id as an argument; null for the zero one.
+// UUID returns an id as an argument; null for the zero id.
 func UUID(id payment.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
-// UUIDs are ids as one argument.
+// UUIDs returns ids as one array argument.
 func UUIDs(ids []payment.ID) []pgtype.UUID {
 	out := make([]pgtype.UUID, len(ids))
 	for i, id := range ids {
@@ -23,11 +23,11 @@ func UUIDs(ids []payment.ID) []pgtype.UUID {
 	return out
 }
 
-// Text is a text as an argument; null for an empty one.
+// Text returns a text as an argument; null for an empty text.
 func Text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
 
-// Bound cuts text to a number of bytes at a character's edge, and takes out
-// what PostgreSQL's text can't hold.
+// Bound cuts a text to at most limit bytes, at the boundary of a character, and replaces
+// or removes bytes that PostgreSQL's text can't store.
 func Bound(s string, limit int) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 	for len(s) > limit {
@@ -37,7 +37,7 @@ func Bound(s string, limit int) string {
 	return s
 }
 
-// OrZero is a moment that was read; zero for null and for infinity.
+// OrZero returns a time that was read; zero for null and for infinity.
 func OrZero(t pgtype.Timestamptz) time.Time {
 	if !t.Valid || t.InfinityModifier != pgtype.Finite {
 		return time.Time{}
@@ -45,19 +45,19 @@ func OrZero(t pgtype.Timestamptz) time.Time {
 	return t.Time
 }
 
-// ScanID reads a row of an id alone.
+// ScanID reads a row with one column, an id.
 func ScanID(row pgx.CollectableRow) (payment.ID, error) {
 	var id pgtype.UUID
 	err := row.Scan(&id)
 	return payment.ID(id.Bytes), err
 }
 
-// Timestamp is a moment as an argument; null for the zero one.
+// Timestamp returns a time as an argument; null for the zero time.
 func Timestamp(at time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: at, Valid: !at.IsZero()}
 }
 
-// Each calls scan with every row.
+// Each returns a function that calls scan with every row.
 func Each(scan func(pgx.CollectableRow) error) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -69,7 +69,7 @@ func Each(scan func(pgx.CollectableRow) error) func(pgx.Rows) error {
 	}
 }
 
-// Collect reads every row into a list.
+// Collect returns a function that reads all rows into a list.
 func Collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, scan)
@@ -78,7 +78,7 @@ func Collect[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 	}
 }
 
-// ArrayText is a list as the text of a text[]; nil: null.
+// ArrayText returns a list as the text of a text[]; null for nil.
 func ArrayText[T ~string](list []T) pgtype.Text {
 	if list == nil {
 		return pgtype.Text{}

@@ -11,17 +11,16 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// identityKey finds the server behind a connection in its custom data.
+// identityKey is the key of the server's identity in a connection's custom data.
 const identityKey = "railhead.server"
 
-// sameServer refuses to claim through a connection to another server than the
-// one that it was decided for, which is the one that CheckServer saw last unless
-// the caller names it: between two checks the pool may have reconnected after a
-// failover or a restore, to a server that forgot what was sent, and between a check
-// and what the caller makes of it lanes may be claimed that should be suspended. A
-// connection is asked once: it never changes its server, nor the server its timeline
-// or its start under it. One that leads to a pooler is asked each time, for the
-// pooler changes its server.
+// sameServer returns ErrServerChanged if a connection is to another server than the one
+// on which the claim was decided. That is on, or if on is zero the one that CheckServer
+// read last. Between two checks the pool may have reconnected, after a failover or a
+// restore, to a server that has lost the rows of sends; and between a check and the
+// reaction of the caller, lanes might be claimed that should be suspended. The identity
+// of a connection is read once, because its server, timeline and start never change.
+// Behind a pooler it is read each time, because the pooler changes the server.
 func (db *DB) sameServer(ctx context.Context, conn *pgx.Conn, on outbox.Server) error {
 	checked := db.Server.Load()
 	if checked == nil {
@@ -35,16 +34,17 @@ func (db *DB) sameServer(ctx context.Context, conn *pgx.Conn, on outbox.Server) 
 	behind, known := data[identityKey].(outbox.Server)
 	if !known || db.pooled {
 		var timeline pgtype.Int8
-		if err := conn.QueryRow(ctx, db.SQL["server_identity"]).Scan(&behind.SystemIdentifier, &timeline, &behind.StartedAt); err != nil {
+		row := conn.QueryRow(ctx, db.SQL["server_identity"])
+		if err := row.Scan(&behind.SystemIdentifier, &timeline, &behind.StartedAt); err != nil {
 			return err
 		}
 		behind.Timeline = timeline.Int64
 		data[identityKey] = behind
 	}
 	if !behind.Same(want) {
-		db.Pool.Reset() // whichever of the two was the old one, nothing is kept of it
-		return fmt.Errorf("%w: it was %s on timeline %d, started %s, and is %s on timeline %d, started %s", outbox.ErrServerChanged,
-			want.SystemIdentifier, want.Timeline, want.StartedAt.UTC().Format(time.RFC3339),
+		db.Pool.Reset() // either of the two may be the old one
+		return fmt.Errorf("%w: it was %s on timeline %d, started %s, and is %s on timeline %d, started %s",
+			outbox.ErrServerChanged, want.SystemIdentifier, want.Timeline, want.StartedAt.UTC().Format(time.RFC3339),
 			behind.SystemIdentifier, behind.Timeline, behind.StartedAt.UTC().Format(time.RFC3339))
 	}
 	return nil

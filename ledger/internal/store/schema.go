@@ -10,15 +10,15 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// SchemaCheck compares the cell with the schema that this build is made for, until
-// it was found to be that once. A service that runs goes on while a newer build
-// migrates the cell; one that starts is refused.
+// SchemaCheck compares the schema of the cell with the one for which this build is made,
+// until they were equal once. So a running service continues while a newer build migrates
+// the cell, and a service that starts is refused.
 type SchemaCheck struct {
 	Cell   string
 	passed atomic.Bool
 }
 
-// On refuses a cell of another schema, with outbox.ErrOtherSchema.
+// On returns outbox.ErrOtherSchema if the cell has another schema.
 func (s *SchemaCheck) On(ctx context.Context, conn migrations.Querier) error {
 	if s.passed.Load() {
 		return nil

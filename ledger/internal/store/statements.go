@@ -12,10 +12,10 @@ import (
 
 var cellShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
-// Statements are the SQL texts of one cell by file name, without ending.
+// Statements are the SQL texts of one cell, by the name of the file without .sql.
 type Statements map[string]string
 
-// LoadStatements makes the statements of a cell.
+// LoadStatements returns the statements of a cell.
 func LoadStatements(cell string) (Statements, error) {
 	if !cellShape.MatchString(cell) {
 		return nil, fmt.Errorf("%q can't name a cell: use 1 to 40 lower-case letters, digits and underscores", cell)

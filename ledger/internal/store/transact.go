@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Transact runs one transaction of as many round trips as do makes. It returns ErrCommitUnknown where the commit's
-// answer was lost, or came with a warning.
+// Transact runs do in a transaction, and repeats it if it lost a race. It returns
+// ErrCommitUnknown if the answer to the commit was lost, or came with a warning.
 func (db *DB) Transact(ctx context.Context, do func(pgx.Tx) error) error {
 	return db.Again(func() error { return db.transactOnce(ctx, do) })
 }
@@ -28,14 +28,14 @@ func (db *DB) transactOnce(ctx context.Context, do func(pgx.Tx) error) error {
 		return fmt.Errorf("beginning: %w", err)
 	}
 	if err := do(tx); err != nil {
-		// The connection is closed by pgx if this fails; nothing was committed.
+		// If this fails, pgx closes the connection. Nothing is committed either way.
 		return errors.Join(err, IgnoreClosed(tx.Rollback(context.WithoutCancel(ctx))))
 	}
-	return settle(ctx, conn.Conn(), tx.Commit)
+	return commitTx(ctx, conn.Conn(), tx.Commit)
 }
 
-// IgnoreClosed is the error of a rollback, as far as it matters: a transaction that is over
-// already, or whose connection is gone, is rolled back.
+// IgnoreClosed returns the error of a rollback, or nil if the transaction is over or its
+// connection is closed: it is rolled back then.
 func IgnoreClosed(err error) error {
 	if err == nil || errors.Is(err, pgx.ErrTxClosed) {
 		return nil
@@ -49,7 +49,7 @@ func IgnoreClosed(err error) error {
 // settle commits, and says what its answer means: ErrCommitUnknown where it was
 // lost, or came with a warning (a cancelled wait for synchronous replication
 // reports success that way).
-func settle(ctx context.Context, conn *pgx.Conn, commit func(context.Context) error) error {
+func commitTx(ctx context.Context, conn *pgx.Conn, commit func(context.Context) error) error {
 	before := warningsOn(conn)
 	if err := commit(ctx); err != nil {
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.SeverityUnlocalized == "ERROR" {

@@ -13,19 +13,19 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Transaction is one of an executor, under the bounds that bound.sql sets. Statements are
-// queued, and go to the server with the next send or commit, in one write: one round
-// trip. It ends with Commit and Release; after an error of any method the transaction is rolled back.
+// Transaction is a transaction with the bounds that bound.sql sets. Statements are queued
+// and sent with the next Send or Commit, in one write: one round trip. It ends with Commit
+// and Release. An error of any method rolls it back.
 type Transaction struct {
 	lent   *pgxpool.Conn
 	batch  *pgx.Batch
-	At     time.Time // when it began, by the database's clock, once something was sent
-	Walked int64     // what the session had read of the due index by then
+	At     time.Time // when it began, by the database's clock; set by the first write
+	Walked int64     // entries of the due index that the session had read by then
 }
 
-// Begin begins a transaction on the server that is named; nil is any. What it begins
-// with goes along with the first write, but for the server check: that needs a round
-// trip on a new connection, and through a pooler two in each transaction.
+// Begin begins a transaction on a given server; nil: any. Its first statements are sent
+// with the first write. Only the check of the server takes round trips of its own: one on
+// a new connection, and behind a pooler two in each transaction.
 func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error) {
 	lent, err := db.Pool.Acquire(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 	t := &Transaction{lent: lent, batch: &pgx.Batch{}}
 	begun := false
 	if on != nil && db.pooled {
-		// A pooler keeps its server within a transaction alone: look there.
+		// Behind a pooler the server stays the same only within a transaction.
 		_, err = t.conn().Exec(ctx, beginSQL)
 		begun = true
 	}
@@ -56,22 +56,24 @@ func (db *DB) Begin(ctx context.Context, on *outbox.Server) (*Transaction, error
 
 func (t *Transaction) conn() *pgx.Conn { return t.lent.Conn() }
 
-// Release gives the connection back; one that is still in a transaction is closed.
+// Release returns the connection to the pool, which closes it if it is still in a
+// transaction.
 func (t *Transaction) Release() { t.lent.Release() }
 
-// Queue adds a statement to the next write. What it returns takes what reads its rows.
+// Queue adds a statement to the next write. The caller may set a function on the result
+// that reads the rows.
 func (t *Transaction) Queue(sql string, arguments ...any) *pgx.QueuedQuery {
 	return t.batch.Queue(sql, arguments...)
 }
 
-// write sends what is queued and reads its rows.
+// write sends the queued statements and reads their rows.
 func (t *Transaction) write(ctx context.Context) error {
 	batch := t.batch
 	t.batch = &pgx.Batch{}
 	return t.conn().SendBatch(ctx, batch).Close()
 }
 
-// Send sends what is queued; the transaction stays open.
+// Send sends the queued statements. The transaction stays open.
 func (t *Transaction) Send(ctx context.Context) error {
 	if err := t.write(ctx); err != nil {
 		return t.giveUp(ctx, err)
@@ -79,25 +81,25 @@ func (t *Transaction) Send(ctx context.Context) error {
 	return nil
 }
 
-// Commit commits, and what is queued goes along in the same write. Its errors are those
-// of Alone where something was queued, and of Transact where nothing was.
+// Commit commits, with the queued statements in the same write. Its errors are those of
+// Autocommit if statements are queued, and those of Transact otherwise.
 func (t *Transaction) Commit(ctx context.Context) error {
 	if t.batch.Len() == 0 {
-		return settle(ctx, t.conn(), func(ctx context.Context) error {
+		return commitTx(ctx, t.conn(), func(ctx context.Context) error {
 			tag, err := t.conn().Exec(ctx, "COMMIT")
 			return errors.Join(err, committed(tag))
 		})
 	}
 	t.Queue("COMMIT").Exec(committed)
 	before := warningsOn(t.conn())
-	if err := endOf(t.conn(), before, t.write(ctx)); err != nil {
+	if err := commitError(t.conn(), before, t.write(ctx)); err != nil {
 		return t.giveUp(ctx, err)
 	}
 	return nil
 }
 
-// giveUp rolls back what did not work, because of the error that it returns; a connection
-// on which that fails is closed, and nothing was committed either way.
+// giveUp rolls back after an error and returns that error. If the rollback fails, the
+// connection is closed. Nothing is committed either way.
 func (t *Transaction) giveUp(ctx context.Context, cause error) error {
 	conn := t.conn()
 	if conn.IsClosed() || conn.PgConn().TxStatus() == 'I' {
@@ -110,7 +112,7 @@ func (t *Transaction) giveUp(ctx context.Context, cause error) error {
 	return cause
 }
 
-// committed tells a commit from one that the server has turned into a rollback.
+// committed returns an error if the server rolled back instead of committing.
 func committed(tag pgconn.CommandTag) error {
 	if tag.String() == "ROLLBACK" {
 		return pgx.ErrTxCommitRollback
@@ -118,9 +120,9 @@ func committed(tag pgconn.CommandTag) error {
 	return nil
 }
 
-// Together runs the statements that queue adds as one transaction, in one round trip,
-// and repeats what lost a race.
-func (db *DB) Together(ctx context.Context, queue func(*Transaction)) error {
+// Batch runs the statements that queue adds as one transaction, in one round trip, and
+// repeats it if it lost a race.
+func (db *DB) Batch(ctx context.Context, queue func(*Transaction)) error {
 	return Explain(db.Again(func() error {
 		tx, err := db.Begin(ctx, nil)
 		if err != nil {
@@ -132,9 +134,9 @@ func (db *DB) Together(ctx context.Context, queue func(*Transaction)) error {
 	}))
 }
 
-// Bounded runs one statement as Together does, and returns how many rows it touched.
-func (db *DB) Bounded(ctx context.Context, sql string, arguments ...any) (rows int64, err error) {
-	err = db.Together(ctx, func(tx *Transaction) {
+// Exec runs one statement like Batch and returns the number of affected rows.
+func (db *DB) Exec(ctx context.Context, sql string, arguments ...any) (rows int64, err error) {
+	err = db.Batch(ctx, func(tx *Transaction) {
 		tx.Queue(sql, arguments...).Exec(func(tag pgconn.CommandTag) error {
 			rows = tag.RowsAffected()
 			return nil
@@ -143,16 +145,19 @@ func (db *DB) Bounded(ctx context.Context, sql string, arguments ...any) (rows i
 	return rows, err
 }
 
-// BoundedRows is Bounded for a statement that returns rows.
-func BoundedRows[T any](ctx context.Context, db *DB, scan pgx.RowToFunc[T], sql string, arguments ...any) (all []T, err error) {
-	err = db.Together(ctx, func(tx *Transaction) {
+// QueryRows runs one statement like Batch and returns its rows.
+func QueryRows[T any](
+	ctx context.Context, db *DB, scan pgx.RowToFunc[T], sql string, arguments ...any,
+) (all []T, err error) {
+	err = db.Batch(ctx, func(tx *Transaction) {
 		tx.Queue(sql, arguments...).Query(Collect(&all, scan))
 	})
 	return all, err
 }
 
-// ReadRows is BoundedRows for a statement that only reads.
+// ReadRows is QueryRows for a statement that only reads: its error is never
+// ErrCommitUnknown.
 func ReadRows[T any](ctx context.Context, db *DB, scan pgx.RowToFunc[T], sql string, arguments ...any) ([]T, error) {
-	all, err := BoundedRows(ctx, db, scan, sql, arguments...)
-	return all, OfReads(err)
+	all, err := QueryRows(ctx, db, scan, sql, arguments...)
+	return all, ReadError(err)
 }

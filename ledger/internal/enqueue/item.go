@@ -18,9 +18,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Arriving is an instruction as it is sent. In has no payload: that one is the caller's, and
+// Item is an instruction as it is sent. In has no payload: that one is the caller's, and
 // nothing is read of it after the call.
-type Arriving struct {
+type Item struct {
 	In      payment.Instruction
 	Payload *string       // nil: none
 	Headers string        // as JSON
@@ -29,11 +29,11 @@ type Arriving struct {
 }
 
 // Arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
-func Arrive(ctx context.Context, in payment.Instruction) (Arriving, error) {
+func NewItem(ctx context.Context, in payment.Instruction) (Item, error) {
 	if err := checkPayload(in); err != nil {
-		return Arriving{}, err
+		return Item{}, err
 	}
-	a := Arriving{In: in, Headers: "{}"}
+	a := Item{In: in, Headers: "{}"}
 	if in.Payload != nil {
 		a.Payload, a.In.Payload = new(string(in.Payload)), nil
 	}
@@ -75,7 +75,7 @@ func Unreadable(err error) bool {
 }
 
 // ArgumentsOf are instructions as the arrays that the statements of several take.
-func ArgumentsOf(items []Arriving) []any {
+func ArgumentsOf(items []Item) []any {
 	n := len(items)
 	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)
 	rails, payloads, headers := make([]string, n), make([]*string, n), make([]string, n)
@@ -92,10 +92,10 @@ func ArgumentsOf(items []Arriving) []any {
 
 // Arrays sends several in a transaction of their own, by the statement that query sends:
 // see Sender.
-func Arrays(ctx context.Context, db *store.DB, depart func() []Arriving,
-	query func(*pgx.Conn, []Arriving) (pgx.Rows, error)) ([]outbox.ReceiptOrFault, error) {
+func Arrays(ctx context.Context, db *store.DB, depart func() []Item,
+	query func(*pgx.Conn, []Item) (pgx.Rows, error)) ([]outbox.ReceiptOrFault, error) {
 	var answers []outbox.ReceiptOrFault
-	err := db.Alone(ctx, func(conn *pgx.Conn) error {
+	err := db.Autocommit(ctx, func(conn *pgx.Conn) error {
 		items := depart()
 		answers = make([]outbox.ReceiptOrFault, len(items))
 		if len(items) == 0 {

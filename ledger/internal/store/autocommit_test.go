@@ -49,7 +49,7 @@ func TestAloneKnowsWhatItDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Pool.Close()
-		return db.Alone(t.Context(), func(conn *pgx.Conn) error {
+		return db.Autocommit(t.Context(), func(conn *pgx.Conn) error {
 			*calls++
 			_, err := conn.Exec(t.Context(), sql)
 			return err
@@ -68,7 +68,7 @@ func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Pool.Close()
-		err = db.Together(t.Context(), func(tx *Transaction) {
+		err = db.Batch(t.Context(), func(tx *Transaction) {
 			*calls++
 			tx.Queue(sql)
 		})
