@@ -1,4 +1,4 @@
-// Package await waits for the outcomes of instructions, for each role that may ask for them.
+// Package await waits for the outcomes of instructions, for the roles that may read them.
 package await
 
 import (
@@ -16,21 +16,23 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// How Await looks for what it was not told: a word of an outcome only wakes.
+// Await polls too, because a notification of an outcome only wakes it.
 const (
-	awaitHearing = 5 * time.Second // while every outcome is told
-	awaitDeaf    = time.Second     // while the session is gone, or another's is relied on
-	awaitLinger  = 10 * time.Second
+	pollListening = 5 * time.Second  // while every outcome notifies this session
+	pollUnsure    = time.Second      // while there is no session, or another one makes outcomes notify
+	sessionLinger = 10 * time.Second // how long the session outlives the last caller
 )
 
-// Await waits until an instruction rests: it looks again after each word about it, and
-// every while.
-func (o *Outcomes) Await(ctx context.Context, status payment.Status, look func(context.Context) (payment.Status, error)) (payment.Status, error) {
-	told, stop := o.subscribe(status.OutboxID)
+// Await waits until an instruction rests (payment.Status.Rests). It calls read after each
+// notification about the instruction, and at intervals.
+func (o *Outcomes) Await(
+	ctx context.Context, status payment.Status, read func(context.Context) (payment.Status, error),
+) (payment.Status, error) {
+	woken, stop := o.subscribe(status.OutboxID)
 	defer stop()
 	for {
-		// Once more after the subscription: what was written before was not told.
-		next, err := look(ctx)
+		// Read after subscribing: an outcome from before did not wake this caller.
+		next, err := read(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return status, ctx.Err()
@@ -40,13 +42,13 @@ func (o *Outcomes) Await(ctx context.Context, status payment.Status, look func(c
 		if status = next; status.Rests() {
 			return status, nil
 		}
-		wait := awaitDeaf
-		if o.hears() {
-			wait = awaitHearing
+		wait := pollUnsure
+		if o.isComplete() {
+			wait = pollListening
 		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-told:
+		case <-woken:
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
@@ -56,31 +58,33 @@ func (o *Outcomes) Await(ctx context.Context, status payment.Status, look func(c
 	}
 }
 
-// Outcomes hears the outcomes of a cell while a caller waits for one, on a session of
-// its own.
+// Outcomes listens for the outcomes of a cell while a caller waits for one, on a session
+// of its own.
 type Outcomes struct {
-	config   *pgx.ConnConfig
-	hearSQL  string
-	mu       sync.Mutex
-	waiting  map[payment.ID]map[chan struct{}]bool
-	cancel   context.CancelFunc // of the session; nil: there is none
-	done     chan struct{}
-	idle     *time.Timer
-	holding  bool // every outcome is told as long as this session lives
-	finished bool
+	config    *pgx.ConnConfig
+	listenSQL string
+	mu        sync.Mutex
+	waiting   map[payment.ID]map[chan struct{}]bool
+	cancel    context.CancelFunc // of the session; nil: there is none
+	done      chan struct{}
+	idle      *time.Timer
+	complete  bool // every outcome notifies this session
+	finished  bool
 }
 
-// NewOutcomes hears nothing yet: it connects for the first caller that waits.
+// NewOutcomes returns an Outcomes that connects when the first caller waits.
 func NewOutcomes(db *store.DB) *Outcomes {
 	return &Outcomes{
-		config: db.Pool.Config().ConnConfig.Copy(), hearSQL: db.SQL["listen_for_outcomes"], waiting: make(map[payment.ID]map[chan struct{}]bool),
+		config:    db.Pool.Config().ConnConfig.Copy(),
+		listenSQL: db.SQL["listen_for_outcomes"],
+		waiting:   make(map[payment.ID]map[chan struct{}]bool),
 	}
 }
 
-// subscribe gives a channel that has an element after each word about an instruction,
-// and each time the session begins to hear.
-func (o *Outcomes) subscribe(id payment.ID) (told chan struct{}, stop func()) {
-	told = make(chan struct{}, 1)
+// subscribe returns a channel that receives after each notification about an instruction,
+// and each time all outcomes begin to notify the session.
+func (o *Outcomes) subscribe(id payment.ID) (woken chan struct{}, stop func()) {
+	woken = make(chan struct{}, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.idle != nil {
@@ -90,25 +94,25 @@ func (o *Outcomes) subscribe(id payment.ID) (told chan struct{}, stop func()) {
 	if o.waiting[id] == nil {
 		o.waiting[id] = make(map[chan struct{}]bool)
 	}
-	o.waiting[id][told] = true
+	o.waiting[id][woken] = true
 	if o.cancel == nil && !o.finished {
 		ctx, cancel := context.WithCancel(context.Background())
 		o.cancel, o.done = cancel, make(chan struct{})
 		go o.run(ctx, o.done)
 	}
-	return told, func() { o.unsubscribe(id, told) }
+	return woken, func() { o.unsubscribe(id, woken) }
 }
 
-// unsubscribe ends the session a while after the last one who waited.
-func (o *Outcomes) unsubscribe(id payment.ID, told chan struct{}) {
+// unsubscribe ends the session sessionLinger after the last caller.
+func (o *Outcomes) unsubscribe(id payment.ID, woken chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.waiting[id], told)
+	delete(o.waiting[id], woken)
 	if len(o.waiting[id]) == 0 {
 		delete(o.waiting, id)
 	}
 	if len(o.waiting) == 0 && !o.finished {
-		o.idle = time.AfterFunc(awaitLinger, func() {
+		o.idle = time.AfterFunc(sessionLinger, func() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			if len(o.waiting) == 0 && o.cancel != nil {
@@ -119,13 +123,13 @@ func (o *Outcomes) unsubscribe(id payment.ID, told chan struct{}) {
 	}
 }
 
-func (o *Outcomes) hears() bool {
+func (o *Outcomes) isComplete() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.holding
+	return o.complete
 }
 
-// Close ends the session, for good. An Await that still runs asks by itself.
+// Close ends the session permanently. An Await that still runs only polls.
 func (o *Outcomes) Close() {
 	o.mu.Lock()
 	o.finished = true
@@ -143,96 +147,97 @@ func (o *Outcomes) Close() {
 	}
 }
 
-// run keeps a session that hears until the context ends. What is lost with it is found
-// by asking.
+// run keeps a listening session until the context ends. Polling finds the outcomes whose
+// notifications are lost with a session.
 func (o *Outcomes) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for ctx.Err() == nil {
-		if err := o.hear(ctx); err != nil && ctx.Err() == nil {
+		if err := o.listen(ctx); err != nil && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(awaitDeaf):
+			case <-time.After(pollUnsure):
 			}
 		}
 	}
 }
 
-// hear takes the lock by which outcomes are told, as soon as no other session has it,
-// and passes them on until the session breaks.
-func (o *Outcomes) hear(ctx context.Context) error {
+// listen takes the lock that makes outcomes notify, as soon as no other session has it,
+// and wakes callers until the session breaks.
+func (o *Outcomes) listen(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, o.config)
 	if err != nil {
-		return fmt.Errorf("connecting to hear outcomes: %w", err)
+		return fmt.Errorf("connecting to listen for outcomes: %w", err)
 	}
 	defer func() {
-		o.hold(false)
+		o.setComplete(false)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		conn.Close(closing) //nolint:errcheck // the session is given up
 	}()
-	for holding := false; ; {
-		if !holding {
-			if err := conn.QueryRow(ctx, o.hearSQL).Scan(&holding); err != nil {
+	for complete := false; ; {
+		if !complete {
+			if err := conn.QueryRow(ctx, o.listenSQL).Scan(&complete); err != nil {
 				return fmt.Errorf("listening for outcomes: %w", err)
 			}
-			o.hold(holding)
+			o.setComplete(complete)
 		}
-		wait := awaitHearing
-		if !holding {
-			wait = awaitDeaf
+		wait := pollListening
+		if !complete {
+			wait = pollUnsure
 		}
-		word, err := o.next(ctx, conn, wait)
+		notification, err := o.next(ctx, conn, wait)
 		if err != nil {
 			return err
 		}
-		if word != nil {
-			o.tell(word.Payload)
+		if notification != nil {
+			o.wakeFor(notification.Payload)
 		}
 	}
 }
 
-// next waits for a word; nil: none came in time.
+// next waits for a notification; nil: none arrived in time.
 func (o *Outcomes) next(ctx context.Context, conn *pgx.Conn, wait time.Duration) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	word, err := conn.WaitForNotification(waiting)
+	notification, err := conn.WaitForNotification(waiting)
 	if err == nil {
-		return word, nil
+		return notification, nil
 	}
 	if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) && !conn.IsClosed() {
 		return nil, conn.Ping(ctx)
 	}
-	return nil, fmt.Errorf("hearing outcomes: %w", err)
+	return nil, fmt.Errorf("waiting for outcomes: %w", err)
 }
 
-// hold notes whether every outcome is told from now on. Then all look once more.
-func (o *Outcomes) hold(holding bool) {
+// setComplete records whether every outcome notifies this session from now on. If so, all
+// callers read once more.
+func (o *Outcomes) setComplete(complete bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.holding = holding
-	if holding {
+	o.complete = complete
+	if complete {
 		for _, each := range o.waiting {
 			wake(each)
 		}
 	}
 }
 
-// tell wakes those who wait for one of the instructions that a word names.
-func (o *Outcomes) tell(outboxIDs string) {
+// wakeFor wakes the callers that wait for one of the instructions in a notification.
+func (o *Outcomes) wakeFor(outboxIDs string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for each := range strings.SplitSeq(outboxIDs, " ") {
-		if id, err := payment.ParseID(each); err == nil { // else it is not ours: any login may notify
+		if id, err := payment.ParseID(each); err == nil { // others are not ours: any login may notify
 			wake(o.waiting[id])
 		}
 	}
 }
 
 func wake(all map[chan struct{}]bool) {
-	for told := range all {
+	for woken := range all {
 		select {
-		case told <- struct{}{}:
-		default: // it is told already
+		case woken <- struct{}{}:
+		default: // already woken
 		}
 	}
 }

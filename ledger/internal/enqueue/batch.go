@@ -2,10 +2,9 @@ package enqueue
 
 import "github.com/railhead-pay/railhead/outbox"
 
-// Batch is a batch on its way: the items that are sent, where each came from,
-// and what became of all.
+// Batch is a batch of instructions: the items that are sent, and the results of all.
 type Batch struct {
 	Items   []Item
-	From    []int // index in results of each of items
+	From    []int // the index of each item in Results
 	Results []outbox.ReceiptOrFault
 }

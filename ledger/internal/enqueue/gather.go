@@ -1,5 +1,5 @@
-// Package enqueue sends instructions to the database, together where callers come together,
-// for each role that may.
+// Package enqueue sends instructions to the database, those of concurrent callers in
+// batches, for the roles that may enqueue.
 package enqueue
 
 import (
@@ -25,94 +25,104 @@ const (
 	waitingItemsMax = 4096
 	waitingBytesMax = 16 << 20
 
-	// secondStreamAt is how many have to wait for a second stream: with fewer, two streams send half as much each.
+	// secondStreamAt is how many instructions must wait before a second stream starts: with
+	// fewer, two streams would only send half as much each.
 	secondStreamAt = 64
 
-	// lonePatience is how long a lone call, and gatherPatience how long a gathered one, keeps its stream: it may be
-	// waiting for a participant's row, or for a server that is gone, and what others enqueue does not wait with it.
+	// lonePatience and gatherPatience are how long a call for one, or for several, keeps its
+	// stream. A longer call may wait for a participant's row, or for a server that is down,
+	// and must not delay other instructions.
 	lonePatience   = 5 * time.Millisecond
 	gatherPatience = 250 * time.Millisecond
 
-	// backOff is after how long what found no connection to wait with is sent with the others again.
+	// backOff is the wait before an instruction that found no free connection for a call of
+	// its own is sent with the others again.
 	backOff = 20 * time.Millisecond
 
-	// itemOverhead is what an instruction is reckoned with in addition to its payload and headers, in bytes.
+	// itemOverhead is added to the size of payload and headers of an instruction, in bytes.
 	itemOverhead = 512
 )
 
 // Sender sends instructions that callers enqueue, as the role of its ledger.
 type Sender interface {
-	// EnqueueOne sends one by a call that carries nothing else, unless departs says that its caller left.
-	EnqueueOne(ctx context.Context, a Item, departs func() bool) (payment.Receipt, error)
-	// EnqueueMany sends several in a transaction of their own. Which, depart says once there
-	// is a connection, and again for a repetition; the answers are in the order of the items,
-	// and an error is of all. Without waits an item whose participant another transaction
-	// enqueues for is refused as outbox.StateBusy.
-	EnqueueMany(ctx context.Context, waits bool, depart func() []Item) ([]outbox.ReceiptOrFault, error)
+	// EnqueueOne sends one instruction by a call of its own, unless departs reports that its
+	// caller has left.
+	EnqueueOne(ctx context.Context, item Item, departs func() bool) (payment.Receipt, error)
+	// EnqueueMany sends several instructions in a transaction of their own. It calls take for
+	// the items once it has a connection, and again before each retry. The answers are in the
+	// order of the items; an error concerns all of them. Without waits, an item is refused as
+	// outbox.StateBusy if another transaction enqueues for its participant.
+	EnqueueMany(ctx context.Context, waits bool, take func() []Item) ([]outbox.ReceiptOrFault, error)
 }
 
-// Gatherer sends what callers enqueue one by one together: what comes while a call is on
-// its way waits, and goes with the next one. A lone instruction goes at once, by itself, unless
-// a stream lingers.
-// After a call of several a stream lingers a little for the callers that it has answered,
-// because most call again at once: without that they would go in two halves by turns.
+// Gatherer sends the instructions of concurrent callers in batches. An instruction that
+// arrives during a call waits and is sent with the next one. A single instruction is sent
+// at once, by itself, unless a stream lingers.
 //
-// A participant's instructions go in their order, by one call at a time. Those of one
-// whose row another transaction has locked wait for it apart, so that they keep no others.
+// After a call for several, a stream lingers briefly for the callers that it has answered,
+// because most of them call again at once. Otherwise they would be split into two halves
+// that take turns.
+//
+// The instructions of a participant are sent in order, by one call at a time. If another
+// transaction has locked the participant's row, its instructions wait in calls of their
+// own, so that they delay no others.
 type Gatherer struct {
 	to      Sender
-	calls   int           // how many may be on their way at once
+	calls   int           // the maximum of calls in flight
 	singles chan struct{} // a slot for each call that may wait for a participant's row
 
 	mu      sync.Mutex
-	lanes   map[string]*lane // by participant, those with something waiting or on its way
-	ready   []*lane          // those of which something may be sent, in their turn
-	bytes   int              // of what waits
+	lanes   map[string]*lane // by participant, those with instructions that wait or are in flight
+	ready   []*lane          // those from which an instruction may be sent, in order
+	bytes   int              // of the waiting instructions
 	streams int              // that take from ready
-	out     int              // calls on their way: of streams, and of those that lost patience
+	out     int              // calls in flight: of streams, and those that lost their stream
 	count   ledger.Gathering
 	returns linger.Returns
 }
 
-// lane is what is enqueued for one participant, in its order.
+// lane has the instructions of one participant, in order.
 type lane struct {
 	participant string
 	waiting     []*enqueueing
 	ready       bool // it is in ready
-	inFlight    bool // something of it is, and nothing more is sent
+	inFlight    bool // an instruction of it is in flight, so no other may be sent
 }
 
-// enqueueing is a caller's instruction on its way. The mutex guards the two bools and call.
+// enqueueing is one call of Enqueue. The mutex of the Gatherer guards call, sent and left.
 type enqueueing struct {
 	Item
-	ctx  context.Context // the caller's, for a call that carries nothing else
+	ctx  context.Context // the caller's, for a call of its own
 	lane *lane
 	call *call // nil: it waits
-	sent bool  // it may be stored; before that nothing is
-	left bool  // its caller did, and nothing of it is sent any more
+	sent bool  // it may be stored; before that it is not
+	left bool  // its caller has left, and it is not sent any more
 
-	done    chan struct{} // closed once the two below are set
+	done    chan struct{} // closed once receipt and err are set
 	receipt payment.Receipt
 	err     error
 }
 
-// call is one gathered call. It is given up once all of its callers have left, or were answered.
+// call is one call to the database. It is cancelled once all of its callers have left or
+// have their answers.
 type call struct {
 	callers  int
 	cancel   context.CancelFunc
-	expected int // those callers, and what waited when they were answered
+	expected int // the callers, and the instructions that waited when they were answered
 }
 
-// less is a caller less. The mutex is held.
+// dropCaller removes one caller from the call. The mutex is held.
 func (c *call) dropCaller() {
 	if c.callers--; c.callers == 0 {
 		c.cancel()
 	}
 }
 
-// NewGatherer sends by to, over at most so many connections.
+// NewGatherer returns a Gatherer that sends by to, over at most maxConns connections.
 func NewGatherer(to Sender, maxConns int) *Gatherer {
-	return &Gatherer{to: to, calls: maxConns, singles: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane)}
+	return &Gatherer{
+		to: to, calls: maxConns, singles: make(chan struct{}, max(1, maxConns-2)), lanes: make(map[string]*lane),
+	}
 }
 
 func (e *enqueueing) size() int {
@@ -128,13 +138,13 @@ func (e *enqueueing) answer(receipt payment.Receipt, err error) {
 	close(e.done)
 }
 
-// Enqueue sends an instruction and waits for its answer, which comes after the commit. Of a caller who leaves before
-// it was sent nothing is enqueued.
-func (g *Gatherer) Enqueue(ctx context.Context, a Item) (payment.Receipt, error) {
+// Enqueue sends an instruction and waits for its answer, which comes after the commit. If
+// ctx ends before the instruction is sent, it is not enqueued.
+func (g *Gatherer) Enqueue(ctx context.Context, item Item) (payment.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return payment.Receipt{}, err
 	}
-	e := &enqueueing{Item: a, ctx: ctx, done: make(chan struct{})}
+	e := &enqueueing{Item: item, ctx: ctx, done: make(chan struct{})}
 	if err := g.add(e); err != nil {
 		return payment.Receipt{}, err
 	}
@@ -164,13 +174,14 @@ func (g *Gatherer) add(e *enqueueing) error {
 	return nil
 }
 
-// counted adds to what waits, or takes from it.
+// addWaiting adds an instruction to the counts of those that wait, or with sign -1 removes
+// it.
 func (g *Gatherer) addWaiting(e *enqueueing, sign int) {
 	g.count.Waiting += sign
 	g.bytes += sign * e.size()
 }
 
-// leave gives the answer up, unless it is there.
+// abandon returns without an answer, unless there already is one.
 func (g *Gatherer) abandon(e *enqueueing) (payment.Receipt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +203,7 @@ func (g *Gatherer) abandon(e *enqueueing) (payment.Receipt, error) {
 	return payment.Receipt{}, fmt.Errorf("%w: %w", outbox.ErrCommitUnknown, e.ctx.Err())
 }
 
-// depart says which of some are sent: those whose callers have not left. From now on they may be stored.
+// markSent returns those of some whose callers have not left. From now on they may be stored.
 func (g *Gatherer) markSent(some []*enqueueing) []*enqueueing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +217,8 @@ func (g *Gatherer) markSent(some []*enqueueing) []*enqueueing {
 	return those
 }
 
-// offer has a lane sent in its turn, if there is something to send and none of it is on its way. The mutex is held.
+// offer makes a lane ready if instructions of it wait and none is in flight. The mutex is
+// held.
 func (g *Gatherer) offer(l *lane) {
 	switch {
 	case l.inFlight || l.ready:
@@ -219,7 +231,7 @@ func (g *Gatherer) offer(l *lane) {
 	g.start()
 }
 
-// start begins as many streams as what waits pays for. The mutex is held.
+// start starts the streams that the waiting instructions need. The mutex is held.
 func (g *Gatherer) start() {
 	wanted := min(1, len(g.ready))
 	if g.count.Waiting > secondStreamAt {
@@ -232,7 +244,7 @@ func (g *Gatherer) start() {
 	}
 }
 
-// stream sends what waits until nothing does, or a call takes too long.
+// stream sends waiting instructions until there are none, or until a call takes too long.
 func (g *Gatherer) stream() {
 	expected, took := 0, time.Duration(0)
 	for {
@@ -249,7 +261,7 @@ func (g *Gatherer) stream() {
 	}
 }
 
-// linger waits for the callers that were answered just now, who mostly come back and go along.
+// linger waits for the callers that were just answered: most of them call again at once.
 func (g *Gatherer) linger(expected int, took time.Duration) {
 	runtime.Gosched()
 	runtime.Gosched()
@@ -266,7 +278,7 @@ func (g *Gatherer) linger(expected int, took time.Duration) {
 	}
 }
 
-// Stats says what was sent and what waits.
+// Stats returns the counts of calls and waiting instructions.
 func (g *Gatherer) Stats() ledger.Gathering {
 	g.mu.Lock()
 	defer g.mu.Unlock()

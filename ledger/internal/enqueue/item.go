@@ -18,17 +18,18 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Item is an instruction as it is sent. In has no payload: that one is the caller's, and
-// nothing is read of it after the call.
+// Item is an instruction in the form in which it is sent. In has no payload: the caller's
+// slice is not read after the call.
 type Item struct {
 	In      payment.Instruction
 	Payload *string       // nil: none
 	Headers string        // as JSON
-	Bearer  outbox.Bearer // who shows a token, over HTTP
+	Bearer  outbox.Bearer // of a call over HTTP
 	Behalf  string        // the principal behind the bearer; empty: none
 }
 
-// Arrive checks and renders what the server would read in its own way. The trace of ctx goes along.
+// NewItem checks the payload and encodes an instruction. It adds the trace of ctx to the
+// headers.
 func NewItem(ctx context.Context, in payment.Instruction) (Item, error) {
 	if err := checkPayload(in); err != nil {
 		return Item{}, err
@@ -46,10 +47,10 @@ func NewItem(ctx context.Context, in payment.Instruction) (Item, error) {
 	return a, err
 }
 
-// checkPayload refuses what the server would read in its own way.
+// checkPayload refuses a payload that the server would store with another meaning.
 func checkPayload(in payment.Instruction) error {
 	if in.Payload == nil {
-		return nil // the database says what is missing
+		return nil // the database returns the error
 	}
 	if err := payment.CheckJSON(in.Payload); err != nil {
 		return &outbox.Fault{
@@ -60,7 +61,7 @@ func checkPayload(in payment.Instruction) error {
 	return nil
 }
 
-// FaultOf is the fault of an instruction that was refused before it was sent.
+// FaultOf returns the fault of an instruction that was refused before it was sent.
 func FaultOf(err error) *outbox.Fault {
 	if fault, ok := errors.AsType[*outbox.Fault](err); ok {
 		return fault
@@ -68,13 +69,14 @@ func FaultOf(err error) *outbox.Fault {
 	return &outbox.Fault{SQLState: outbox.StateInvalid, Message: err.Error()}
 }
 
-// Unreadable reports whether the server refused the text and not an instruction.
+// Unreadable reports whether the server could not read the arguments. Such an error is not
+// about one instruction.
 func Unreadable(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && store.Refuses(pgErr.Code) && !strings.HasPrefix(pgErr.Code, "RH")
 }
 
-// ArgumentsOf are instructions as the arrays that the statements of several take.
+// ArgumentsOf returns instructions as the array arguments of the enqueue statements.
 func ArgumentsOf(items []Item) []any {
 	n := len(items)
 	instructions, participants, keys := make([]string, n), make([]string, n), make([]string, n)
@@ -83,20 +85,22 @@ func ArgumentsOf(items []Item) []any {
 	once := make([]bool, n)
 	for at, item := range items {
 		in := item.In
-		instructions[at], participants[at], keys[at], rails[at] = in.InstructionID, in.ParticipantID, in.IdempotencyKey, in.RailType
-		payloads[at], notBefore[at], expiresAt[at] = item.Payload, store.Timestamp(in.NotBefore), store.Timestamp(in.ExpiresAt)
+		instructions[at], participants[at] = in.InstructionID, in.ParticipantID
+		keys[at], rails[at], payloads[at] = in.IdempotencyKey, in.RailType, item.Payload
+		notBefore[at], expiresAt[at] = store.Timestamp(in.NotBefore), store.Timestamp(in.ExpiresAt)
 		priorities[at], headers[at], once[at] = int32(in.Priority.Number()), item.Headers, in.SendOnce
 	}
 	return []any{instructions, participants, keys, rails, payloads, notBefore, expiresAt, priorities, headers, once}
 }
 
-// Arrays sends several in a transaction of their own, by the statement that query sends:
-// see Sender.
-func Arrays(ctx context.Context, db *store.DB, depart func() []Item,
-	query func(*pgx.Conn, []Item) (pgx.Rows, error)) ([]outbox.ReceiptOrFault, error) {
+// Arrays enqueues several instructions in a transaction of their own, by the statement
+// that query sends: see Sender.EnqueueMany.
+func Arrays(
+	ctx context.Context, db *store.DB, take func() []Item, query func(*pgx.Conn, []Item) (pgx.Rows, error),
+) ([]outbox.ReceiptOrFault, error) {
 	var answers []outbox.ReceiptOrFault
 	err := db.Autocommit(ctx, func(conn *pgx.Conn) error {
-		items := depart()
+		items := take()
 		answers = make([]outbox.ReceiptOrFault, len(items))
 		if len(items) == 0 {
 			return nil
@@ -114,7 +118,8 @@ func Arrays(ctx context.Context, db *store.DB, depart func() []Item,
 	return answers, err
 }
 
-// readAnswers reads a row for each item to its place, and counts them.
+// readAnswers reads the row of each item to the item's index in into, and returns the
+// number of rows.
 func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
 	var n, seen int
 	var id pgtype.UUID
@@ -123,7 +128,10 @@ func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
 	var state, code, message, hint, field, rule, detail pgtype.Text
 	var replayed pgtype.Bool
 	var differs []string
-	_, err := pgx.ForEachRow(rows, []any{&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail}, func() error {
+	targets := []any{
+		&n, &id, &sequence, &created, &state, &replayed, &code, &message, &hint, &differs, &field, &rule, &detail,
+	}
+	_, err := pgx.ForEachRow(rows, targets, func() error {
 		if n < 1 || n > len(into) {
 			return fmt.Errorf("an answer to item %d of %d", n, len(into))
 		}
@@ -133,7 +141,8 @@ func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
 		seen++
 		if code.Valid {
 			into[n-1] = outbox.ReceiptOrFault{Fault: &outbox.Fault{
-				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String, Field: field.String, Rule: rule.String,
+				SQLState: code.String, Message: message.String, Detail: detail.String, Hint: hint.String,
+				Field: field.String, Rule: rule.String,
 			}}
 			return nil
 		}
@@ -146,5 +155,5 @@ func readAnswers(rows pgx.Rows, into []outbox.ReceiptOrFault) (int, error) {
 	return seen, err
 }
 
-// ErrLeft is of a caller who left before the instruction was sent.
+// ErrLeft is returned if the context of the caller ended before the instruction was sent.
 var ErrLeft = errors.New("the caller left")

@@ -12,7 +12,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// take takes from the lanes that are ready, one of each in turn. With nothing to take the stream ends.
+// take takes instructions from the ready lanes, one of each in turn. If there is none, the
+// stream ends.
 func (g *Gatherer) take() (context.Context, []*enqueueing) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,8 +59,8 @@ func (g *Gatherer) take() (context.Context, []*enqueueing) {
 	return ctx, taken
 }
 
-// send sends what was taken and answers its callers. It reports whether the stream goes on: where the call took too
-// long, another one has taken its place.
+// send sends the taken instructions and answers their callers. It reports whether the
+// stream continues: if the call took too long, another one has taken its place.
 func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	defer taken[0].call.cancel()
 	patience := gatherPatience
@@ -90,7 +91,7 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	defer g.mu.Unlock()
 	sent = true
 	g.count.Busy += int64(len(busy))
-	// In their order before what came since. Nothing of them is stored.
+	// They go back in order, before those that arrived since. None of them is stored.
 	for _, e := range slices.Backward(busy) {
 		if !e.left {
 			e.call, e.sent = nil, false
@@ -100,7 +101,8 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	}
 	for n, e := range taken {
 		switch {
-		case slices.ContainsFunc(taken[:n], func(other *enqueueing) bool { return other.lane == e.lane }): // seen to
+		case slices.ContainsFunc(taken[:n], func(other *enqueueing) bool { return other.lane == e.lane }):
+			// The lane was handled already.
 		case slices.ContainsFunc(busy, func(other *enqueueing) bool { return other.lane == e.lane }):
 			g.waitForRow(e.lane)
 		default:
@@ -115,7 +117,8 @@ func (g *Gatherer) send(ctx context.Context, taken []*enqueueing) bool {
 	return !late
 }
 
-// sends counts a call before it is made, so that a caller that has its answer finds it counted.
+// countCall counts a call before it is made, so that the count includes the call once a
+// caller has its answer.
 func (g *Gatherer) countCall(items int, single bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +130,7 @@ func (g *Gatherer) countCall(items int, single bool) {
 	g.count.Items += int64(items)
 }
 
-// slot takes one of the slots for calls that may wait, if there is any.
+// takeSlot takes a slot for a call that may wait, if there is one.
 func (g *Gatherer) takeSlot() bool {
 	select {
 	case g.singles <- struct{}{}:
@@ -137,22 +140,24 @@ func (g *Gatherer) takeSlot() bool {
 	}
 }
 
-// sendOne sends one by a call of its own, and answers its caller.
+// sendOne sends one instruction by a call of its own and answers its caller.
 func (g *Gatherer) sendOne(e *enqueueing) {
 	receipt, err := g.to.EnqueueOne(e.ctx, e.Item, func() bool { return len(g.markSent([]*enqueueing{e})) == 1 })
 	g.expect(e.call, 1)
 	e.answer(receipt, err)
 }
 
-// expects notes, before the callers of a call are answered, how many may be waiting soon after that.
+// expect records, before the callers of a call are answered, how many instructions may
+// wait soon after that.
 func (g *Gatherer) expect(of *call, callers int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of.expected = callers + g.count.Waiting
 }
 
-// waitFor has the first of a lane wait for the participant's row by a call of its own; or, where no connection is left to
-// wait with, be sent with the others again a little later. The mutex is held.
+// waitForRow sends the first instruction of a lane by a call of its own, which waits for
+// the participant's row. If no slot is free for that, the lane is sent with the others again
+// after backOff. The mutex is held.
 func (g *Gatherer) waitForRow(l *lane) {
 	if g.takeSlot() {
 		go g.sendBlocked(l)
@@ -166,7 +171,8 @@ func (g *Gatherer) waitForRow(l *lane) {
 	})
 }
 
-// sendBlocked enqueues the first of a lane by a call of its own. After that the others go with all again.
+// sendBlocked sends the first instruction of a lane by a call of its own. After that the
+// lane is sent with the others again.
 func (g *Gatherer) sendBlocked(l *lane) {
 	g.mu.Lock()
 	var first *enqueueing
@@ -188,9 +194,10 @@ func (g *Gatherer) sendBlocked(l *lane) {
 	g.offer(l)
 }
 
-// together sends several in one call and answers their callers, but those that it returns: another transaction enqueues for
-// their participant. Where the call is refused because of one of them, it is made again by halves; what comes after
-// one that is returned, of the same participant, is returned as well.
+// sendMany sends several instructions in one call and answers their callers. It returns
+// those that it did not enqueue because another transaction enqueues for their participant,
+// and later ones of the same participants. If the call is refused because of one of them,
+// it sends each half again.
 func (g *Gatherer) sendMany(ctx context.Context, some []*enqueueing) []*enqueueing {
 	var sent []*enqueueing
 	answers, err := g.to.EnqueueMany(ctx, false, func() []Item {
@@ -205,7 +212,7 @@ func (g *Gatherer) sendMany(ctx context.Context, some []*enqueueing) []*enqueuei
 	case err == nil:
 		g.expect(some[0].call, len(sent))
 		return g.deliver(sent, answers)
-	case mayBlameOne(err) && len(sent) > 1:
+	case isOfOne(err) && len(sent) > 1:
 		half := len(sent) / 2
 		busy := g.sendMany(ctx, sent[:half])
 		var others []*enqueueing
@@ -231,7 +238,7 @@ func (g *Gatherer) sendMany(ctx context.Context, some []*enqueueing) []*enqueuei
 	}
 }
 
-// answered answers one of a call.
+// answered answers one caller of a call.
 func (g *Gatherer) answered(e *enqueueing, receipt payment.Receipt, err error) {
 	e.answer(receipt, err)
 	g.mu.Lock()
@@ -241,12 +248,15 @@ func (g *Gatherer) answered(e *enqueueing, receipt payment.Receipt, err error) {
 	}
 }
 
-// blames reports whether a refusal of several may be about one of them.
-func mayBlameOne(err error) bool {
+// isOfOne reports whether a refusal of several instructions may be about one of them.
+func isOfOne(err error) bool {
 	state := ledger.SQLState(err)
-	return store.Refused(err) && (store.Refuses(state) || store.Transient(err) || state == store.StateLockTimeout || strings.HasPrefix(state, "23"))
+	return store.Refused(err) && (store.Refuses(state) || store.Transient(err) ||
+		state == store.StateLockTimeout || strings.HasPrefix(state, "23"))
 }
 
+// deliver answers the callers of a call and returns the instructions that were refused as
+// busy.
 func (g *Gatherer) deliver(some []*enqueueing, answers []outbox.ReceiptOrFault) []*enqueueing {
 	var busy []*enqueueing
 	for n, e := range some {

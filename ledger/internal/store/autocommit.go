@@ -33,8 +33,9 @@ func (db *DB) autocommitOnce(ctx context.Context, do func(*pgx.Conn) error) erro
 	return commitError(conn.Conn(), before, do(conn.Conn()))
 }
 
-// endOf says how a transaction ended that was sent in one write, with its commit: by
-// the error that came back, and by the warnings that there were before it.
+// commitError returns the error of a transaction that was sent in one write with its
+// commit. err is the error of the write, and warnings is the number of warnings on the
+// connection before it.
 func commitError(conn *pgx.Conn, warnings int64, err error) error {
 	switch {
 	case err == nil:

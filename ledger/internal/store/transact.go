@@ -46,9 +46,9 @@ func IgnoreClosed(err error) error {
 	return nil // the connection is gone, and the transaction with it
 }
 
-// settle commits, and says what its answer means: ErrCommitUnknown where it was
-// lost, or came with a warning (a cancelled wait for synchronous replication
-// reports success that way).
+// commitTx commits a transaction. It returns ErrCommitUnknown if the answer was lost, or
+// came with a warning (a cancelled wait for synchronous replication is reported as success
+// with a warning).
 func commitTx(ctx context.Context, conn *pgx.Conn, commit func(context.Context) error) error {
 	before := warningsOn(conn)
 	if err := commit(ctx); err != nil {
