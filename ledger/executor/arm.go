@@ -7,14 +7,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Arm makes every enqueue notify from now on, and reports whether it does. After that,
-// check for due rows once more before waiting: what did not notify has been committed by
-// then. If it does not, check again soon: some transaction has enqueued without notifying
-// and has not ended, or another session has armed. While another one has, every enqueue
-// notifies, but it may disarm at any moment.
+// Arm makes every enqueue notify from now on, and reports whether it succeeded.
 //
-// The lock is held by a session of its own; it ends with that session, and CheckArmed
-// reports it. notify_outbox_pending explains why no enqueue is ever missed.
+// If notifies is true, the caller checks for due rows once more before it waits: enqueues
+// that did not notify have been committed by then. If it is false, the caller checks again
+// soon, because a transaction in progress has enqueued without notifying, or because
+// another session is armed (others). Then every enqueue notifies, but that session may
+// disarm at any moment.
+//
+// A session of its own holds the lock, which ends with that session. CheckArmed reports
+// that. notify_outbox_pending explains why no enqueue is ever missed.
 func (b *Notifier) Arm(ctx context.Context) (notifies, others bool, err error) {
 	if b.armed {
 		return true, false, nil
@@ -34,7 +36,7 @@ func (b *Notifier) Arm(ctx context.Context) (notifies, others bool, err error) {
 	return notifies, others && !notifies, nil
 }
 
-// CheckArmed returns an error where enqueues may have stopped notifying: Arm again.
+// CheckArmed returns an error if enqueues may have stopped notifying. Call Arm again then.
 func (b *Notifier) CheckArmed(ctx context.Context) error {
 	if !b.armed {
 		return nil
@@ -62,11 +64,11 @@ func (b *Notifier) Disarm(ctx context.Context) error {
 // drop closes the session; the server releases its lock.
 func (b *Notifier) drop(ctx context.Context) {
 	b.armed = false
-	b.arming.Close(context.WithoutCancel(ctx)) // an error means that it is gone already
+	b.arming.Close(context.WithoutCancel(ctx)) // an error means that it is already closed
 	b.arming = nil
 }
 
-// Close ends the session that arms. Listen ends with its context.
+// Close ends the session of Arm. Listen ends with its context.
 func (b *Notifier) Close(ctx context.Context) {
 	if b.arming != nil {
 		b.drop(ctx)

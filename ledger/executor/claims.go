@@ -11,8 +11,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// claimTargets are the columns that claim.sql, find_claim.sql and
-// stale_claims.sql have in common, in their order.
+// claimTargets are the scan targets for the common columns of claim.sql, find_claim.sql
+// and stale_claims.sql.
 type claimTargets struct {
 	claimID, outboxID, railKey                 pgtype.UUID
 	action                                     string
@@ -54,7 +54,7 @@ func (t *claimTargets) value() payment.Claim {
 	c.RenderVersion, c.RailReference = t.renderVersion.String, t.railReference.String
 	if t.sentUnder.Valid {
 		if err := json.Unmarshal([]byte(t.sentUnder.String), &c.SentUnder); err != nil {
-			c.SentUnder = []payment.KeyRules{{}} // what can't be read keeps nothing
+			c.SentUnder = []payment.KeyRules{{}} // the strictest rules
 		}
 	}
 	return c
@@ -68,7 +68,7 @@ func scanClaim(row pgx.CollectableRow) (payment.Claim, error) {
 	return targets.value(), nil
 }
 
-// scanClaims reads what a claim returns: the claims, and when each was due.
+// scanClaims reads the rows of a claim statement: the claims and their due times.
 func scanClaims(rows pgx.Rows) (claims []payment.Claim, due []time.Time, err error) {
 	var targets claimTargets
 	var at pgtype.Timestamptz
@@ -79,7 +79,7 @@ func scanClaims(rows pgx.Rows) (claims []payment.Claim, due []time.Time, err err
 	return claims, due, err
 }
 
-// orBeginning makes the zero time the beginning of all times.
+// orBeginning returns a time as an argument; -infinity for the zero time.
 func orBeginning(t time.Time) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}

@@ -1,7 +1,7 @@
 // Package executor is the ledger of relayers and reapers: it claims, records and repairs,
 // as a member of railhead_executor.
 //
-// Turn is the one commit of a claim and of an outcome; turn.go tells it step by step, with
+// Turn is the single commit of claims and outcomes. turn.go describes it step by step, with
 // what a crash leaves at each.
 package executor
 
@@ -22,11 +22,11 @@ import (
 type Executor struct {
 	db      *store.DB
 	cursors schedule.Cursors
-	// contested: an outcome found its number taken lately.
+	// contested is set if the number of an outcome was taken in the last turn.
 	contested atomic.Bool
 }
 
-// Open connects lazily: it succeeds while the server is away.
+// Open connects lazily: it succeeds even if the server is down.
 func Open(ctx context.Context, config ledger.Config) (*Executor, error) {
 	db, err := store.Open(ctx, config)
 	if err != nil {
@@ -35,17 +35,17 @@ func Open(ctx context.Context, config ledger.Config) (*Executor, error) {
 	return On(db), nil
 }
 
-// On is an executor by connections and statements that are there already.
+// On returns an executor with existing connections and statements.
 func On(db *store.DB) *Executor { return &Executor{db: db} }
 
 // Close ends every connection.
 func (e *Executor) Close() { e.db.Pool.Close() }
 
-// Pool gives the connections to a collector of statistics.
+// Pool returns the connections, for statistics.
 func (e *Executor) Pool() *pgxpool.Pool { return e.db.Pool }
 
-// FindClaim looks up what a claim of unknown commit has claimed, as far as it has no
-// answer. Empty: it did not commit; if it still does, the reaper has it.
+// FindClaim returns the instructions of a claim of unknown commit that have no answer. If
+// there are none, the claim has not committed; if it commits later, the reaper repairs it.
 func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment.Claim, error) {
 	claims, err := store.ReadRows(ctx, e.db, scanClaim, e.db.SQL["find_claim"], store.UUID(claimID))
 	if err != nil {
@@ -54,8 +54,8 @@ func (e *Executor) FindClaim(ctx context.Context, claimID payment.ID) ([]payment
 	return claims, nil
 }
 
-// CloseClaims removes claims in flight whose every member was answered; nil
-// looks at the oldest thousand.
+// CloseClaims removes claims from the in-flight set if all of their instructions have
+// answers; nil: among the oldest thousand.
 func (e *Executor) CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error) {
 	var ids any
 	if claimIDs != nil {

@@ -20,15 +20,15 @@ import (
 )
 
 // Notifier receives the notifications of a cell's enqueues on a session of its own. It
-// needs a direct one: behind a transaction pooler LISTEN succeeds and nothing ever
-// arrives, which Test finds out.
+// requires a direct connection: behind a transaction pooler LISTEN succeeds but no
+// notification arrives. Test detects that.
 type Notifier struct {
 	config  *pgx.ConnConfig
 	channel string
 	sender  *Executor // sends the notifications of Test
 	log     *slog.Logger
 
-	// The session that arms; Arm, CheckArmed, Disarm and Close are for one goroutine.
+	// The session of Arm. Arm, CheckArmed, Disarm and Close are for one goroutine.
 	arming *pgx.Conn
 	armed  bool
 	armSQL string
@@ -37,15 +37,15 @@ type Notifier struct {
 
 	mu      sync.Mutex
 	waiting map[string]chan struct{}
-	session *pgx.Conn     // the listening one, so that one that receives nothing can be closed
-	listens chan struct{} // closed, and made anew, when a session begins to listen
+	session *pgx.Conn     // the listening session, which is closed if it receives nothing
+	listens chan struct{} // closed, and replaced, when a session begins to listen
 }
 
-// selfTest begins the payload of a notification of Test, which wakes no relayer.
+// selfTest is the prefix of the payload of Test's notifications, which wake no relayer.
 const selfTest = "self-test "
 
-// reconnectDelay is how long a broken listening session stays broken at least;
-// pgxlisten's own default is a minute.
+// reconnectDelay is the minimum time before a broken listening session is replaced.
+// The default of pgxlisten is a minute.
 const reconnectDelay = 500 * time.Millisecond
 
 // NewNotifier prepares a listening session to config.URL. Test notifies through sender.
@@ -70,8 +70,8 @@ func NewNotifier(config ledger.Config, sender *Executor, log *slog.Logger) (*Not
 }
 
 // Listen calls wake for every notification, and once after each reconnect, until the
-// context ends. Wake is called on the listening goroutine and must not block: a
-// listener that does not read holds back the server's queue.
+// context ends. It calls wake on the listening goroutine; wake must not block, because a
+// session that does not read fills the server's queue.
 func (b *Notifier) Listen(ctx context.Context, wake func()) {
 	listener := &pgxlisten.Listener{
 		Connect:        b.connect,
@@ -90,8 +90,8 @@ func (b *Notifier) Listen(ctx context.Context, wake func()) {
 	}
 }
 
-// Listening reports whether the session stands, as far as this process knows: whether
-// notifications arrive is for Test to find out.
+// Listening reports whether this process has no sign of a broken session. Only Test checks
+// that notifications arrive.
 func (b *Notifier) Listening() bool { return b.listening.Load() }
 
 func (b *Notifier) connect(ctx context.Context) (*pgx.Conn, error) {
@@ -119,14 +119,14 @@ func (h notificationHandler) HandleNotification(_ context.Context, n *pgconn.Not
 	}
 	h.notifier.mu.Lock()
 	defer h.notifier.mu.Unlock()
-	if heard, ok := h.notifier.waiting[id]; ok {
-		close(heard)
+	if arrived, ok := h.notifier.waiting[id]; ok {
+		close(arrived)
 		delete(h.notifier.waiting, id)
 	}
 	return nil
 }
 
-// HandleBacklog runs after every LISTEN: what was notified before was missed.
+// HandleBacklog runs after every LISTEN: earlier notifications were missed.
 func (h notificationHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
 	h.notifier.listening.Store(true)
 	h.wake()
@@ -137,14 +137,14 @@ func (h notificationHandler) HandleBacklog(context.Context, string, *pgx.Conn) e
 	return nil
 }
 
-// Test sends a notification and waits for it, until the context ends. It sends again for
-// a session that begins to listen meanwhile. A session that was there from the beginning
-// and receives nothing is closed, so that a half-open one is replaced.
+// Test sends a notification and waits for it, until the context ends. It sends another if
+// a new session begins to listen. If the session is the same throughout and receives
+// nothing, Test closes it, so that a half-open one is replaced.
 func (b *Notifier) Test(ctx context.Context) error {
 	id := payment.NewID().String()
-	heard := make(chan struct{})
+	arrived := make(chan struct{})
 	b.mu.Lock()
-	b.waiting[id] = heard
+	b.waiting[id] = arrived
 	session := b.session
 	b.mu.Unlock()
 	for {
@@ -156,7 +156,7 @@ func (b *Notifier) Test(ctx context.Context) error {
 			return fmt.Errorf("sending a notification to ourselves: %w", err)
 		}
 		select {
-		case <-heard:
+		case <-arrived:
 			return nil
 		case <-listens:
 		case <-ctx.Done():
@@ -173,8 +173,8 @@ func (b *Notifier) forget(id string) {
 	delete(b.waiting, id)
 }
 
-// closeSession breaks the socket of a listening session, unless another has replaced it; its reader
-// then reconnects.
+// closeSession closes the socket of a listening session, unless another session has
+// replaced it. Its reader then reconnects.
 func (b *Notifier) closeSession(session *pgx.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

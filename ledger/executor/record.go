@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// recordArguments are those of record or record_done, whose columns these are: the
-// outcomes in the order of their outbox_id.
+// recordArguments returns the arguments of record or record_done, with the outcomes in the
+// order of their outbox_id.
 func recordArguments(turn outbox.Turn, columns store.OutcomeColumns) []any {
 	outcomes := make([]*payment.Outcome, len(turn.Outcomes))
 	for i := range outcomes {
@@ -26,8 +26,8 @@ func recordArguments(turn outbox.Turn, columns store.OutcomeColumns) []any {
 	return append([]any{store.UUIDs(turn.Finished)}, columns.Arguments(outcomes)...)
 }
 
-// RecordLate records an outcome by the slow path: one that Turn called late. It may be
-// called again after any error: the ledger knows a row that it already has.
+// RecordLate records an outcome by the slow path: one that Turn returned as late. It may be
+// called again after any error: the ledger recognizes a row that it already has.
 func (e *Executor) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	body, err := json.Marshal(store.LateColumns.Fields(&outcome))
 	if err != nil {

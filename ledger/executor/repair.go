@@ -20,8 +20,8 @@ func (e *Executor) StaleClaims(ctx context.Context, query outbox.StaleQuery) ([]
 		rails, calls = append(rails, rail), append(calls, (call+time.Millisecond-1).Milliseconds())
 	}
 	b := query.Budget
-	stale, err := store.ReadRows(ctx, e.db, scanStale, e.db.SQL["stale_claims"], b.ClaimTimeout.Milliseconds(), b.HeartbeatStale.Milliseconds(),
-		rails, calls, b.StartWithin.Milliseconds(), query.Limit)
+	stale, err := store.ReadRows(ctx, e.db, scanStale, e.db.SQL["stale_claims"], b.ClaimTimeout.Milliseconds(),
+		b.HeartbeatStale.Milliseconds(), rails, calls, b.StartWithin.Milliseconds(), query.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for stale claims: %w", err)
 	}
@@ -36,16 +36,17 @@ func scanStale(row pgx.CollectableRow) (outbox.StaleClaim, error) {
 	if err := row.Scan(append(targets.columns(), &ageMs, &found.WorkerID, &version)...); err != nil {
 		return outbox.StaleClaim{}, err
 	}
-	found.Claim, found.Age, found.ProfileVersion = targets.value(), time.Duration(ageMs)*time.Millisecond, int(version.Int32)
+	found.Claim, found.Age = targets.value(), time.Duration(ageMs)*time.Millisecond
+	found.ProfileVersion = int(version.Int32)
 	return found, nil
 }
 
-// Expire ends at most limit instructions that have expired with nothing unknown.
+// Expire ends at most limit expired instructions whose outcome is not unknown.
 func (e *Executor) Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error) {
 	return e.expire(ctx, workerID, limit, nil)
 }
 
-// ExpireOnly ends one, if Expire would.
+// ExpireOnly ends one instruction, if Expire would end it.
 func (e *Executor) ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error) {
 	return e.expire(ctx, workerID, 1, store.UUIDs([]payment.ID{id}))
 }
@@ -58,17 +59,17 @@ func (e *Executor) expire(ctx context.Context, workerID string, limit int, only 
 	return ended, nil
 }
 
-// ExpiredIDs names the instructions that Expire takes first.
+// ExpiredIDs returns the instructions that Expire takes first.
 func (e *Executor) ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error) {
 	ids, err := store.ReadRows(ctx, e.db, store.ScanID, e.db.SQL["expired_ids"], limit)
 	if err != nil {
-		return nil, fmt.Errorf("looking for what has expired: %w", err)
+		return nil, fmt.Errorf("looking for expired instructions: %w", err)
 	}
 	return ids, nil
 }
 
-// EnsurePartitions makes the archive's partitions for the months ahead and
-// returns the names of those it made.
+// EnsurePartitions makes the archive's partitions for the months ahead and returns the
+// names of the new ones.
 func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error) {
 	rows, err := e.db.Pool.Query(ctx, e.db.SQL["ensure_partitions"], monthsAhead)
 	if err != nil {
@@ -81,8 +82,8 @@ func (e *Executor) EnsurePartitions(ctx context.Context, monthsAhead int) ([]str
 	return made, nil
 }
 
-// ForgetHeartbeats removes components that have been silent for so long and hold
-// no claim, at most a thousand of them.
+// ForgetHeartbeats removes components without a heartbeat for the given time and without
+// an open claim, at most a thousand of them.
 func (e *Executor) ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error) {
 	tag, err := e.db.Pool.Exec(ctx, e.db.SQL["forget_heartbeats"], silent.Milliseconds(), 1000)
 	if err != nil {

@@ -16,22 +16,23 @@ import (
 	"github.com/railhead-pay/railhead/schedule"
 )
 
-// Turn records outcomes and claims what fits, in one transaction: one commit,
-// one flush, for many payments. Either part may be empty. After an error other
-// than ErrCommitUnknown nothing of it happened.
+// Turn records outcomes and claims due instructions, in one transaction: one commit and
+// one flush for many payments. Either part may be empty. After an error other than
+// ErrCommitUnknown nothing of it was stored.
 //
-// Where nothing follows from any of the outcomes, which is nearly always, they go
-// in by the cheap statement. It fails, and all its outcomes with it, if one of them
-// finds its number taken; then the turn is made again with the statement that tells
-// such ones apart, and so are those after it while there are late ones.
+// If no outcome has consequences, which is nearly always so, record_done records them, the
+// cheap statement. It fails as a whole if the number of one outcome is taken. Then the turn
+// is repeated with record, which returns such outcomes as late, and so are the following
+// turns while there are late outcomes.
 func (e *Executor) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
-	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, func(o payment.Outcome) bool { return somethingFollows(&o) })
+	plain := !e.contested.Load() && !slices.ContainsFunc(turn.Outcomes, hasConsequences)
 	result, err := e.turn(ctx, turn, nil, plain)
 	if plain && len(turn.Outcomes) > 0 && ledger.SQLState(err) == "23505" {
 		result, err = e.turn(ctx, turn, nil, false)
 	}
 	if err != nil {
-		return outbox.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w", len(turn.Outcomes), len(turn.Claim.Lanes), err)
+		return outbox.TurnResult{}, fmt.Errorf("turn of %d outcomes and %d lanes: %w",
+			len(turn.Outcomes), len(turn.Claim.Lanes), err)
 	}
 	if len(turn.Outcomes) > 0 {
 		e.contested.Store(len(result.Late) > 0)
@@ -39,9 +40,11 @@ func (e *Executor) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResul
 	return result, nil
 }
 
-// ClaimOnly claims as Turn does, of the lanes' due instructions only those that
-// are named: the way round a row that can't be claimed. Nil: any.
-func (e *Executor) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+// ClaimOnly claims as Turn does, but only the named instructions among those that are due:
+// so others can be claimed while a row can't. Nil: any.
+func (e *Executor) ClaimOnly(
+	ctx context.Context, claim outbox.ClaimRequest, only []payment.ID,
+) ([]payment.Claim, error) {
 	result, err := e.turn(ctx, outbox.Turn{Claim: claim}, only, true)
 	if err != nil {
 		return nil, fmt.Errorf("claim in %d lanes: %w", len(claim.Lanes), err)
@@ -49,31 +52,32 @@ func (e *Executor) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, onl
 	return result.Claims, nil
 }
 
-// turn is one commit of an executor from its plan to what is learned from it, in
-// order. The comments say what a crash of this process at that place leaves, in the
-// database and at the rail, and what repairs it. Only the commit changes that: before
-// it the server rolls back what was sent, at once where the connection breaks and
-// after idleMax where it does not.
+// turn is one commit of an executor, from the plan of its scans to the update of the
+// cursors, in order. The comments describe what a crash of this process at that place
+// leaves, in the database and at the rail, and what repairs it. Only the commit changes
+// that: before it the server rolls back, at once if the connection breaks and otherwise
+// after idleMax.
 //
-// Plain chooses the cheap statement for the outcomes; only is that of ClaimOnly.
-func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID, plain bool) (outbox.TurnResult, error) {
+// Plain selects record_done for the outcomes; only is that of ClaimOnly.
+func (e *Executor) turn(
+	ctx context.Context, turn outbox.Turn, only []payment.ID, plain bool,
+) (outbox.TurnResult, error) {
 	claim, record := turn.Claim, "record"
 	if plain {
 		record = "record_done"
 	}
 
-	// Plan, from what earlier claims have found. A crash here leaves open the claims that
-	// Outcomes answer: the rail has answered, and no row says so. The reaper ends each of
-	// them as a send of unknown outcome, and what follows from that asks the rail again.
-	// A crash at any place before the commit leaves the same.
+	// Plan the scans by the results of earlier claims. A crash here leaves the claims open
+	// that Outcomes answer: the rail has answered, but no row records it. The reaper records
+	// each of them as a send of unknown outcome, and recovery begins from there. A crash at
+	// any place before the commit leaves the same.
 	scans := e.plan(claim.Lanes, only)
 
 	var late []payment.Outcome
 	var found schedule.Found
 	err := e.db.Again(func() error {
-		// Begin, on the server that the lanes were found free to be claimed on: another one
-		// may have forgotten what was sent. A crash leaves nothing else: a transaction
-		// without a row.
+		// Begin, on the server on which the lanes may be claimed: another one may have lost
+		// the rows of sends. A crash leaves nothing more: the transaction has no rows.
 		tx, err := e.db.Begin(ctx, serverFor(claim))
 		if err != nil {
 			return err
@@ -81,10 +85,11 @@ func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID
 		defer tx.Release()
 
 		// Record the outcomes, each at its claim's number + 1. The unique index on that
-		// number is the fence: where the reaper was faster, the outcome is late.
+		// number is the fence: if the reaper was faster, the outcome is late.
 		var answered map[payment.ID]bool
 		if len(turn.Outcomes) > 0 {
-			tx.Queue(e.db.SQL[record], recordArguments(turn, store.Recorded[record])...).Query(readAnswered(&answered))
+			arguments := recordArguments(turn, store.Recorded[record])
+			tx.Queue(e.db.SQL[record], arguments...).Query(readAnswered(&answered))
 		}
 
 		// Claim: due rows leave pending and become rows DISPATCHING or INQUIRING.
@@ -95,12 +100,12 @@ func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID
 		}
 
 		if len(turn.Outcomes) == 0 {
-			// Claims alone go along with their commit, in one round trip.
+			// A claim without outcomes is sent with its commit, in one round trip.
 			faultpoint.Reach(faultpoint.Claiming)
 		} else {
-			// Which outcomes are late decides which claims are finished, so the statements
-			// are sent before the commit. A crash leaves nothing of them: the claims that
-			// Outcomes answer are open, and what was claimed here is due as it was.
+			// The statements are sent before the commit, because the finished claims depend on
+			// which outcomes are late. A crash leaves nothing of them: the claims that Outcomes
+			// answer are open, and the instructions claimed here are due as before.
 			if err := tx.Send(ctx); err != nil {
 				return err
 			}
@@ -108,8 +113,8 @@ func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID
 				faultpoint.Reach(faultpoint.Claimed)
 			}
 			faultpoint.Reach(faultpoint.Recording)
-			late = lateOnes(turn.Outcomes, answered)
-			if finished := closedAlong(turn.Finished, late); len(finished) > 0 {
+			late = lateOutcomes(turn.Outcomes, answered)
+			if finished := withoutLate(turn.Finished, late); len(finished) > 0 {
 				tx.Queue(e.db.SQL["close_claims"], store.UUIDs(finished), len(finished))
 				if err := tx.Send(ctx); err != nil {
 					return err
@@ -117,12 +122,12 @@ func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID
 			}
 		}
 
-		// COMMIT. A crash right after it leaves the outcomes recorded, with nothing to repair;
-		// late ones are lost with this process, and the row that was faster stands. It leaves
-		// open claims of which nothing was sent: the reaper can't know that, and ends them as
-		// sends of unknown outcome. Where the commit's answer is lost and this process is
-		// not, ErrCommitUnknown has its next turns repair it: they record the same outcomes
-		// under the same attempt_id, and FindClaim gives them the claims to give back unsent.
+		// COMMIT. After a crash right behind it the outcomes are recorded, and need no repair.
+		// Late outcomes are lost with this process; the rows that took their numbers remain.
+		// The new claims are open although nothing was sent: the reaper can't know that, and
+		// records them as sends of unknown outcome. If only the answer to the commit is lost,
+		// the caller repairs it after ErrCommitUnknown: its next turns record the same
+		// outcomes with the same attempt_id, and return the claims of FindClaim unsent.
 		if err := tx.Commit(ctx); err != nil {
 			return err
 		}
@@ -130,18 +135,18 @@ func (e *Executor) turn(ctx context.Context, turn outbox.Turn, only []payment.ID
 		return nil
 	})
 	if err != nil {
-		// Not committed, or not known: what the claim had taken may be due again.
+		// Not committed, or unknown: the claimed instructions may be due again.
 		e.cursors.Forget(scans)
 		return outbox.TurnResult{}, store.Explain(err)
 	}
 
-	// Learn where the next claims scan from. It is in memory alone: a crash loses it, and
-	// the first claim of the next process scans its lanes from the start.
+	// Update the cursors of the next claims. They are in memory only: after a crash, the
+	// first claim of the next process scans its lanes from the start.
 	e.cursors.Learn(scans, found)
 	return outbox.TurnResult{Late: late, Claims: found.Claims}, nil
 }
 
-// plan says how each lane is scanned: from the start for named rows alone.
+// plan decides how each lane is scanned: from the start if only named rows are claimed.
 func (e *Executor) plan(lanes []outbox.Lane, only []payment.ID) []schedule.Scan {
 	if only != nil {
 		return schedule.PlanNamed(lanes)
@@ -149,7 +154,7 @@ func (e *Executor) plan(lanes []outbox.Lane, only []payment.ID) []schedule.Scan 
 	return e.cursors.Plan(lanes)
 }
 
-// serverFor is the server that a claim must be on; nil: it claims nothing.
+// serverFor returns the server that a claim requires; nil: it claims nothing.
 func serverFor(claim outbox.ClaimRequest) *outbox.Server {
 	if len(claim.Lanes) == 0 {
 		return nil
@@ -167,8 +172,9 @@ func claimArguments(claim outbox.ClaimRequest, only []payment.ID, scans []schedu
 	}
 	throttledRails, throttled := []string{}, []string{}
 	for i, lane := range claim.Lanes {
-		rails[i], free[i], oldest[i], fair[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest), int32(scans[i].FairSlots)
-		profiles[i], renders[i], goesOn[i] = int32(lane.ProfileVersion), store.Text(lane.RenderVersion), lane.GoesOn
+		rails[i], free[i], oldest[i] = lane.RailType, int32(lane.Free), int32(lane.Oldest)
+		fair[i], goesOn[i] = int32(scans[i].FairSlots), lane.GoesOn
+		profiles[i], renders[i] = int32(lane.ProfileVersion), store.Text(lane.RenderVersion)
 		for p := range schedule.Priorities {
 			since[p][i], behind[p][i] = orBeginning(scans[i].From[p]), orBeginning(scans[i].ThrottledFrom[p])
 		}
@@ -186,7 +192,7 @@ func claimArguments(claim outbox.ClaimRequest, only []payment.ID, scans []schedu
 	}
 }
 
-// readFound reads what a claim returns: the claims, and when each was due.
+// readFound returns a function that reads the rows of a claim statement.
 func readFound(found *schedule.Found) func(pgx.Rows) error {
 	return func(rows pgx.Rows) (err error) {
 		found.Claims, found.Due, err = scanClaims(rows)
@@ -194,7 +200,7 @@ func readFound(found *schedule.Found) func(pgx.Rows) error {
 	}
 }
 
-// readAnswered reads which outcomes went in, by their attempts.
+// readAnswered returns a function that reads the attempt ids of the recorded outcomes.
 func readAnswered(answered *map[payment.ID]bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		*answered = make(map[payment.ID]bool)
@@ -207,7 +213,8 @@ func readAnswered(answered *map[payment.ID]bool) func(pgx.Rows) error {
 	}
 }
 
-func lateOnes(outcomes []payment.Outcome, answered map[payment.ID]bool) []payment.Outcome {
+// lateOutcomes returns the outcomes that were not recorded.
+func lateOutcomes(outcomes []payment.Outcome, answered map[payment.ID]bool) []payment.Outcome {
 	var late []payment.Outcome
 	for i := range outcomes {
 		if !answered[outcomes[i].AttemptID] {
@@ -217,10 +224,10 @@ func lateOnes(outcomes []payment.Outcome, answered map[payment.ID]bool) []paymen
 	return late
 }
 
-// closedAlong are the finished claims that a turn with late outcomes closes by itself:
-// all but those that the slow path still has to answer. Where none is late, the statement
-// that records has closed them.
-func closedAlong(finished []payment.ID, late []payment.Outcome) []payment.ID {
+// withoutLate returns the finished claims that a turn with late outcomes has to close: those
+// without a late outcome, which the slow path still has to record. Without late outcomes it
+// returns nil, because the record statement has closed the finished claims.
+func withoutLate(finished []payment.ID, late []payment.Outcome) []payment.ID {
 	if len(late) == 0 {
 		return nil
 	}
@@ -229,10 +236,10 @@ func closedAlong(finished []payment.ID, late []payment.Outcome) []payment.ID {
 	})
 }
 
-// somethingFollows reports whether more than a row follows from an outcome, or may; the
-// answer to an inquiry may end a dead letter, where an operator asked, and that it was
-// executed may contradict what the rail said of it before.
-func somethingFollows(o *payment.Outcome) bool {
-	d := &o.Decision
+// hasConsequences reports whether more than its row may follow from an outcome. The answer
+// to an inquiry may close a dead letter, if an operator requested the inquiry, and may
+// contradict earlier evidence.
+func hasConsequences(o payment.Outcome) bool {
+	d := o.Decision
 	return d.Park || d.Requeue || d.Reason != "" || o.Claim.Action == payment.ActionInquire
 }

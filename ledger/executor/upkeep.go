@@ -15,19 +15,20 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Quarantine takes rows that can't be claimed, or ended, out of the others' way, and
-// names those that it did: with the code of a row that was put back, only those that
-// still were.
+// Quarantine quarantines rows that can't be claimed, or ended, so that they do not block
+// others, and returns their ids. With outbox.CodePutBack it takes only those that still are
+// put back.
 func (e *Executor) Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error) {
-	aside, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["quarantine"], store.UUIDs(ids), store.Text(store.Bound(code, 100)))
+	quarantined, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["quarantine"],
+		store.UUIDs(ids), store.Text(store.Bound(code, 100)))
 	if err != nil {
 		return nil, fmt.Errorf("quarantining %d rows: %w", len(ids), err)
 	}
-	return aside, nil
+	return quarantined, nil
 }
 
-// EndPauses ends the pauses and opens the gates whose end has come, and names what goes on:
-// everything, a rail or a participant, or enqueue for one of them.
+// EndPauses ends the pauses and opens the gates whose end has come. It returns what was
+// resumed: everything, a rail or a participant, or enqueue for one of them.
 func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
 	resumed, err := store.QueryRows(ctx, e.db, pgx.RowTo[string], e.db.SQL["end_pauses"])
 	if err != nil {
@@ -36,17 +37,17 @@ func (e *Executor) EndPauses(ctx context.Context) ([]string, error) {
 	return resumed, nil
 }
 
-// ReopenLetters opens the dead letters of at most so many rows that are quarantined and
-// have none, and names them.
+// ReopenLetters opens the dead letters of at most limit quarantined rows that have none,
+// and returns their ids.
 func (e *Executor) ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error) {
 	ids, err := store.QueryRows(ctx, e.db, store.ScanID, e.db.SQL["reopen_letters"], limit)
 	if err != nil {
-		return nil, fmt.Errorf("opening the dead letters of what is quarantined: %w", err)
+		return nil, fmt.Errorf("opening the dead letters of quarantined rows: %w", err)
 	}
 	return ids, nil
 }
 
-// DueIDs are what a claim of the rail takes first: so many heads of each
+// DueIDs returns the rows that a claim of the rail takes first: up to heads of each
 // priority.
 func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]payment.ID, error) {
 	ids, err := store.ReadRows(ctx, e.db, store.ScanID, e.db.SQL["due_ids"], railType, heads)
@@ -56,18 +57,19 @@ func (e *Executor) DueIDs(ctx context.Context, railType string, heads int) ([]pa
 	return ids, nil
 }
 
-// PauseRail pauses a rail that refuses us as a whole. It reports whether this
-// call did it.
+// PauseRail pauses a rail that refuses all our calls. It reports whether the rail was not
+// paused before.
 func (e *Executor) PauseRail(ctx context.Context, railType, reason string) (bool, error) {
-	paused, err := store.QueryRows(ctx, e.db, pgx.RowTo[bool], e.db.SQL["auto_pause_rail"], railType, store.Bound(reason, 500))
+	paused, err := store.QueryRows(ctx, e.db, pgx.RowTo[bool], e.db.SQL["auto_pause_rail"],
+		railType, store.Bound(reason, 500))
 	if err != nil {
 		return false, fmt.Errorf("pausing rail %s: %w", railType, err)
 	}
 	return slices.Contains(paused, true), nil
 }
 
-// Heartbeat says that a component is alive, and what its host's clock is. The
-// answer has the time budget of the cell.
+// Heartbeat records that a component is alive, and the clock of its host. The answer has
+// the time budget of the cell.
 func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	var pulse outbox.Pulse
 	b := beat.Budget
@@ -76,11 +78,13 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 	if err != nil {
 		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: its lanes: %w", beat.Name, err)
 	}
-	err = e.db.Pool.QueryRow(ctx, e.db.SQL["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version, beat.Status, store.Bound(beat.Activity, 500),
-		b.HeartbeatStale.Milliseconds(), time.Now(), store.Timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(), b.Version, string(lanes)).
+	err = e.db.Pool.QueryRow(ctx, e.db.SQL["heartbeat"], beat.Name, beat.Kind, beat.Host, beat.Version,
+		beat.Status, store.Bound(beat.Activity, 500), b.HeartbeatStale.Milliseconds(), time.Now(),
+		store.Timestamp(beat.Looked), beat.Vouched, b.ClaimTimeout.Milliseconds(), b.StartWithin.Milliseconds(),
+		b.Version, string(lanes)).
 		Scan(append([]any{&pulse.Beats}, budget.Columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("%w: it was started since the last look at it", outbox.ErrServerChanged)
+		err = fmt.Errorf("%w: it was started since the last check", outbox.ErrServerChanged)
 	}
 	if err != nil {
 		return outbox.Pulse{}, fmt.Errorf("heartbeat of %s: %w", beat.Name, err)
@@ -89,7 +93,8 @@ func (e *Executor) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox
 	return pulse, nil
 }
 
-// Rails reads the profiles in force, and those that count as well while a suspension is open.
+// Rails reads the profiles in force. While a suspension is open, it also reads the rules of
+// earlier versions that apply (RailRow.DoubtedUnder).
 func (e *Executor) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	rails, err := store.ReadRails(ctx, e.db)
 	if err != nil {
@@ -103,7 +108,7 @@ func (e *Executor) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	var rules []byte
 	_, err = pgx.ForEachRow(rows, []any{&name, &rules}, func() error {
 		n := slices.IndexFunc(rails, func(r outbox.RailRow) bool { return r.RailType == name })
-		if n < 0 { // made since
+		if n < 0 { // registered since
 			return nil
 		}
 		rails[n].Suspended, rails[n].DoubtedUnder = true, nil
