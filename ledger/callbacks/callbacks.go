@@ -1,5 +1,5 @@
-// Package callbacks is the ledger of the service that hears from rails: it records what
-// they report by themselves, as a member of railhead_callbacks.
+// Package callbacks is the ledger of the service for callbacks: it records the reports of
+// rails, as a member of railhead_callbacks.
 package callbacks
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Callbacks records what rails report by themselves, as a member of
-// railhead_callbacks. It may execute functions of the schema and reaches no table:
-// its process faces the Internet.
+// Callbacks records the reports of rails, as a member of railhead_callbacks. That role may
+// execute functions of the schema and has no rights on tables, because the process serves
+// the Internet.
 type Callbacks struct {
 	db       *store.DB
 	executor *executor.Executor // with the statements of this role
 }
 
-// ownStatements begins the names of the statements that this role has in the
-// place of the executor's.
+// ownStatements is the prefix of the statements of this role that replace those of the
+// executor.
 const ownStatements = "callbacks_"
 
-// Open connects lazily: it succeeds while the server is away.
+// Open connects lazily: it succeeds even if the server is down.
 func Open(ctx context.Context, config ledger.Config) (*Callbacks, error) {
 	db, err := store.Open(ctx, config)
 	if err != nil {
@@ -53,18 +53,20 @@ func (c *Callbacks) Recall(ctx context.Context, name string, memory outbox.Remem
 }
 
 // Suspend is Executor.Suspend.
-func (c *Callbacks) Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error {
+func (c *Callbacks) Suspend(
+	ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time,
+) error {
 	return c.executor.Suspend(ctx, name, cause, detail, lookedAt)
 }
 
-// Heartbeat is Executor.Heartbeat, for beats of kind "callback" alone.
+// Heartbeat is Executor.Heartbeat, for heartbeats of kind "callback" only.
 func (c *Callbacks) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return c.executor.Heartbeat(ctx, beat)
 }
 
-// ByRailKey finds the instruction that a rail knows by a key. None is
-// outbox.ErrNotFound: it was never sent from here. It is outbox.ErrMayBeForgotten while a
-// restore may have forgotten it.
+// ByRailKey returns the instruction with a rail key. If there is none, the error is
+// outbox.ErrNotFound: it was never sent from here. While a restore may have lost it, the
+// error is outbox.ErrMayBeForgotten.
 func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.ID, error) {
 	type row struct {
 		ID      pgtype.UUID
@@ -83,8 +85,8 @@ func (c *Callbacks) ByRailKey(ctx context.Context, railKey payment.ID) (payment.
 	}
 }
 
-// Headers are the trace context of the call that enqueued an instruction, as JSON.
-// Nil where nothing is left of it.
+// Headers returns the trace context of the call that enqueued an instruction, as JSON; nil
+// if it has left the archive.
 func (c *Callbacks) Headers(ctx context.Context, outboxID payment.ID) ([]byte, error) {
 	found, err := store.ReadRows(ctx, c.db, pgx.RowTo[pgtype.Text], c.db.SQL["headers"], store.UUID(outboxID))
 	if err != nil || !found[0].Valid {
@@ -93,9 +95,9 @@ func (c *Callbacks) Headers(ctx context.Context, outboxID payment.ID) ([]byte, e
 	return []byte(found[0].String), nil
 }
 
-// RecordLate records what a rail reported of a payment: that it was executed
-// (payment.Dispatched) or refused (payment.Failed, with payment.ResultRefused). It
-// may be called again after any error: the ledger knows a row that it already has.
+// RecordLate records a rail's report about a payment: that it was executed
+// (payment.Dispatched) or refused (payment.Failed, with payment.ResultRefused). It may be
+// called again after any error: the ledger recognizes a row that it already has.
 func (c *Callbacks) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	return c.executor.RecordLate(ctx, outcome)
 }
