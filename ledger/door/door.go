@@ -1,5 +1,5 @@
-// Package door is the ledger of the HTTP API: it does for the bearer of a token what ingest
-// does for a login, as a member of railhead_api.
+// Package door is the ledger of the HTTP API: it has for the bearer of a token what package
+// ingest has for a login, as a member of railhead_api.
 package door
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Door takes instructions of callers over HTTP and says what became of them, as a member
-// of railhead_api. It may execute functions that ask for a digest of a token, and reaches
-// no table: each call does what the token that the caller has shown is for, and no more.
+// Door enqueues instructions of callers over HTTP and reads their status, as a member of
+// railhead_api. That role may execute functions that require the digest of a token, and has
+// no rights on tables: each call does only what its token allows.
 //
-// A call by a token that is not in force is outbox.ErrToken, and one that is not for the
-// act or the participant outbox.ErrForbidden.
+// The error of a call is outbox.ErrToken if its token is not in force, and
+// outbox.ErrForbidden if it is not for the act or the participant.
 type Door struct {
 	db       *store.DB
 	outcomes *await.Outcomes
@@ -31,10 +31,10 @@ type Door struct {
 	gatherer *enqueue.Gatherer
 }
 
-// sender sends what callers of Enqueue have asked for.
+// sender is the enqueue.Sender of the API's role.
 type sender struct{ db *store.DB }
 
-// Open connects lazily: it succeeds while the server is away.
+// Open connects lazily: it succeeds even if the server is down.
 func Open(ctx context.Context, config ledger.Config) (*Door, error) {
 	db, err := store.Open(ctx, config)
 	if err != nil {
@@ -51,10 +51,11 @@ func (d *Door) Close() {
 	d.db.Pool.Close()
 }
 
-// Gathering says what Enqueue has sent together, and what waits.
+// Gathering returns the counts of calls and waiting instructions.
 func (d *Door) Gathering() ledger.Gathering { return d.gatherer.Stats() }
 
-// Token says what a token is for, whether it is in force or not. None is outbox.ErrToken.
+// Token returns a token with what it allows, even if it is not in force. If there is none,
+// the error is outbox.ErrToken.
 func (d *Door) Token(ctx context.Context, digest [32]byte) (outbox.Token, error) {
 	var t outbox.Token
 	var quota pgtype.Int4
@@ -65,20 +66,20 @@ func (d *Door) Token(ctx context.Context, digest [32]byte) (outbox.Token, error)
 		return outbox.Token{}, outbox.ErrToken
 	}
 	if err != nil {
-		return outbox.Token{}, fmt.Errorf("asking what a token is for: %w", err)
+		return outbox.Token{}, fmt.Errorf("reading a token: %w", err)
 	}
 	return t, nil
 }
 
 // Enqueue is Ingest.Enqueue for an instruction of one of the bearer's participants. The
-// registry has a digest of its idempotency key, under its participant; the caller's own is
-// kept along with it, and so are the token and the principal that the call is made for.
+// registry has a digest of participant and idempotency key. It also stores the caller's own
+// key, the token, and the principal of the call.
 func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrusted) (payment.Receipt, error) {
-	a, err := enqueue.NewItem(ctx, in.Instruction)
+	item, err := enqueue.NewItem(ctx, in.Instruction)
 	var receipt payment.Receipt
 	if err == nil {
-		a.Bearer, a.Behalf = who, in.OnBehalfOf
-		receipt, err = d.gatherer.Enqueue(ctx, a)
+		item.Bearer, item.Behalf = who, in.OnBehalfOf
+		receipt, err = d.gatherer.Enqueue(ctx, item)
 	}
 	if err != nil {
 		return payment.Receipt{}, fmt.Errorf("enqueue of instruction %q: %w", in.InstructionID, err)
@@ -86,10 +87,13 @@ func (d *Door) Enqueue(ctx context.Context, who outbox.Bearer, in outbox.Entrust
 	return receipt, nil
 }
 
-// EnqueueBatch takes many instructions of the bearer's participants, at most the cell's
-// batch_items_max, and returns one result for each in the same order. Each is refused for
-// itself. After an error some may have gone in: the same call may be repeated.
-func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox.Entrusted) ([]outbox.ReceiptOrFault, error) {
+// EnqueueBatch enqueues many instructions of the bearer's participants, at most the cell's
+// batch_items_max, and returns one result for each in the same order. A refusal concerns
+// only its own instruction. After an error some may be stored: the same call may be
+// repeated.
+func (d *Door) EnqueueBatch(
+	ctx context.Context, who outbox.Bearer, all []outbox.Entrusted,
+) ([]outbox.ReceiptOrFault, error) {
 	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
 		item, err := enqueue.NewItem(ctx, in.Instruction)
@@ -105,16 +109,19 @@ func (d *Door) EnqueueBatch(ctx context.Context, who outbox.Bearer, all []outbox
 	case err == nil:
 		return b.Results, nil
 	case stored && !errors.Is(err, outbox.ErrCommitUnknown):
-		// What is said of the part that failed does not hold for all.
-		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest met: %v", len(all), outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose
+		// The error of the part that failed must not be taken for that of the whole batch.
+		return nil, fmt.Errorf("enqueue of a batch of %d: %w: a part of it is stored, and the rest failed: %v",
+			len(all), outbox.ErrCommitUnknown, err) //nolint:errorlint // on purpose
 	default:
 		return nil, fmt.Errorf("enqueue of a batch of %d: %w", len(all), store.Refusal(err))
 	}
 }
 
-// send sends a batch, by halves where the server can't read one of it. It reports whether a
-// part was sent that is stored.
-func (d *Door) send(ctx context.Context, items []enqueue.Item, from []int, results []outbox.ReceiptOrFault) (stored bool, err error) {
+// send sends a batch, and each half of it again if the server can't read an item. It
+// reports whether a part is stored.
+func (d *Door) send(
+	ctx context.Context, items []enqueue.Item, from []int, results []outbox.ReceiptOrFault,
+) (stored bool, err error) {
 	if len(items) == 0 {
 		return false, nil
 	}
@@ -139,14 +146,14 @@ func (d *Door) send(ctx context.Context, items []enqueue.Item, from []int, resul
 	return stored || also, err
 }
 
-// EnqueueOne sends one, waiting for its participant.
-func (s sender) EnqueueOne(ctx context.Context, a enqueue.Item, departs func() bool) (payment.Receipt, error) {
+// EnqueueOne enqueues one instruction: see enqueue.Sender.
+func (s sender) EnqueueOne(ctx context.Context, item enqueue.Item, departs func() bool) (payment.Receipt, error) {
 	left := false
 	answers, err := s.EnqueueMany(ctx, true, func() []enqueue.Item {
 		if left = !departs(); left {
 			return nil
 		}
-		return []enqueue.Item{a}
+		return []enqueue.Item{item}
 	})
 	switch {
 	case err != nil:
@@ -160,26 +167,31 @@ func (s sender) EnqueueOne(ctx context.Context, a enqueue.Item, departs func() b
 	}
 }
 
-// EnqueueMany sends several in a transaction of their own, each item by the token of its
-// bearer.
-func (s sender) EnqueueMany(ctx context.Context, waits bool, depart func() []enqueue.Item) ([]outbox.ReceiptOrFault, error) {
-	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
-		tokens, certificates, behalf := make([][]byte, len(items)), make([][]byte, len(items)), make([]pgtype.Text, len(items))
+// EnqueueMany enqueues several instructions, each with the token of its bearer: see
+// enqueue.Sender.
+func (s sender) EnqueueMany(
+	ctx context.Context, waits bool, take func() []enqueue.Item,
+) ([]outbox.ReceiptOrFault, error) {
+	return enqueue.Arrays(ctx, s.db, take, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
+		tokens, certificates := make([][]byte, len(items)), make([][]byte, len(items))
+		behalf := make([]pgtype.Text, len(items))
 		for n := range items {
-			tokens[n], certificates[n], behalf[n] = items[n].Bearer.Token[:], items[n].Bearer.Certificate, store.Text(items[n].Behalf)
+			tokens[n], certificates[n] = items[n].Bearer.Token[:], items[n].Bearer.Certificate
+			behalf[n] = store.Text(items[n].Behalf)
 		}
 		arguments := append([]any{tokens, certificates}, enqueue.ArgumentsOf(items)...)
 		return conn.Query(ctx, s.db.SQL["door_enqueue"], append(arguments, behalf, waits)...)
 	})
 }
 
-// CheckKeys refuses a cell that allows second keys, with outbox.ErrSecondKeys: there the
-// same key by SQL and over HTTP would be two payments.
+// CheckKeys returns outbox.ErrSecondKeys if the cell allows second keys: there the same key
+// by SQL and over HTTP would make two payments.
 func (d *Door) CheckKeys(ctx context.Context) error {
 	none, texts, moments := [][]byte{}, []string{}, []pgtype.Timestamptz{}
-	_, err := d.db.Pool.Exec(ctx, d.db.SQL["door_enqueue"], none, none, texts, texts, texts, texts, texts, moments, moments, []int32{}, texts, []bool{}, texts, false)
+	_, err := d.db.Pool.Exec(ctx, d.db.SQL["door_enqueue"], none, none, texts, texts, texts, texts, texts,
+		moments, moments, []int32{}, texts, []bool{}, texts, false)
 	if err != nil {
-		return fmt.Errorf("asking whether the cell allows second keys: %w", store.Refusal(err))
+		return fmt.Errorf("checking whether the cell allows second keys: %w", store.Refusal(err))
 	}
 	return nil
 }
@@ -191,12 +203,13 @@ func (d *Door) NoteUses(ctx context.Context, tokens [][32]byte, uses, refused []
 		digests[n] = tokens[n][:]
 	}
 	if _, err := d.db.Pool.Exec(ctx, d.db.SQL["door_note_uses"], digests, uses, refused); err != nil {
-		return fmt.Errorf("noting the uses of %d tokens: %w", len(tokens), err)
+		return fmt.Errorf("counting the uses of %d tokens: %w", len(tokens), err)
 	}
 	return nil
 }
 
-// Heartbeat is Executor.Heartbeat, for beats of kind "ingest" alone. It vouches for nothing.
+// Heartbeat is Executor.Heartbeat, for heartbeats of kind "ingest" only, without a memory of
+// the server.
 func (d *Door) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	return d.db.BeatWithoutMemory(ctx, "door_heartbeat", beat)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Status says what became of an instruction. One that is not there, or another
-// participant's, is outbox.ErrNotFound.
+// Status returns the status of an instruction. If there is none, or it is another
+// participant's, the error is outbox.ErrNotFound.
 func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	found, err := d.payments(ctx, "door_payments", who.Token[:], who.Certificate, []pgtype.UUID{store.UUID(id)})
 	switch {
 	case err != nil:
-		return outbox.Tracked{}, fmt.Errorf("asking for the status of %s: %w", id, err)
+		return outbox.Tracked{}, fmt.Errorf("reading the status of %s: %w", id, err)
 	case len(found) == 0:
 		return outbox.Tracked{}, fmt.Errorf("instruction %s: %w", id, outbox.ErrNotFound)
 	default:
@@ -27,8 +27,8 @@ func (d *Door) Status(ctx context.Context, who outbox.Bearer, id payment.ID) (ou
 	}
 }
 
-// Await waits until an instruction rests, as Ingest.Await does. All that wait share one
-// session that hears outcomes.
+// Await waits until an instruction rests, as Ingest.Await does. All callers share one
+// listening session.
 func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (outbox.Tracked, error) {
 	last, err := d.Status(ctx, who, id)
 	if err != nil || last.Rests() {
@@ -44,10 +44,10 @@ func (d *Door) Await(ctx context.Context, who outbox.Bearer, id payment.ID) (out
 	return last, err
 }
 
-// List shows instructions of one participant in the order of their numbers.
+// List returns a page of one participant's instructions in the order of their numbers.
 func (d *Door) List(ctx context.Context, who outbox.Bearer, page outbox.Page) ([]outbox.Tracked, error) {
-	found, err := d.payments(ctx, "door_list", who.Token[:], who.Certificate, page.ParticipantID, page.After, page.Most,
-		store.Text(page.InstructionID), store.Text(page.IdempotencyKey))
+	found, err := d.payments(ctx, "door_list", who.Token[:], who.Certificate, page.ParticipantID, page.After,
+		page.Most, store.Text(page.InstructionID), store.Text(page.IdempotencyKey))
 	if err != nil {
 		return nil, fmt.Errorf("listing instructions: %w", err)
 	}
@@ -63,16 +63,20 @@ func (d *Door) payments(ctx context.Context, statement string, arguments ...any)
 	var instruction, participant, key, behalf pgtype.Text
 	err = await.EachStatus(rows, func(_ int, status payment.Status) {
 		found = append(found, outbox.Tracked{
-			Status: status, InstructionID: instruction.String, ParticipantID: participant.String, IdempotencyKey: key.String, OnBehalfOf: behalf.String,
+			Status: status, InstructionID: instruction.String, ParticipantID: participant.String,
+			IdempotencyKey: key.String, OnBehalfOf: behalf.String,
 		})
 	}, &instruction, &participant, &key, &behalf)
 	return found, store.Refusal(err)
 }
 
-// Attempts shows the rows of the archive about an instruction, from the one after that
-// number, at most so many.
-func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, after, most int) ([]outbox.ArchiveRow, error) {
-	rows, err := d.db.Pool.Query(ctx, d.db.SQL["door_attempts"], who.Token[:], who.Certificate, store.UUID(id), after, most)
+// Attempts returns the rows of an instruction in the archive, those with numbers above
+// after, at most most of them.
+func (d *Door) Attempts(
+	ctx context.Context, who outbox.Bearer, id payment.ID, after, most int,
+) ([]outbox.ArchiveRow, error) {
+	rows, err := d.db.Pool.Query(ctx, d.db.SQL["door_attempts"],
+		who.Token[:], who.Certificate, store.UUID(id), after, most)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of %s: %w", id, store.Refusal(err))
 	}
@@ -81,9 +85,12 @@ func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, a
 		var claimed, completed pgtype.Timestamptz
 		var answers, latency pgtype.Int4
 		var result, reference, railCode, errorCode pgtype.Text
-		err := row.Scan(&a.AttemptNo, &a.State, &a.CreatedAt, &claimed, &completed, &answers, &result, &reference, &railCode, &errorCode, &latency)
-		a.ClaimedAt, a.CompletedAt, a.AnswersAttemptNo, a.LatencyMS = store.OrZero(claimed), store.OrZero(completed), int(answers.Int32), int(latency.Int32)
-		a.Result, a.RailReference, a.RailCode, a.ErrorCode = result.String, reference.String, railCode.String, errorCode.String
+		err := row.Scan(&a.AttemptNo, &a.State, &a.CreatedAt, &claimed, &completed, &answers,
+			&result, &reference, &railCode, &errorCode, &latency)
+		a.ClaimedAt, a.CompletedAt = store.OrZero(claimed), store.OrZero(completed)
+		a.AnswersAttemptNo, a.LatencyMS = int(answers.Int32), int(latency.Int32)
+		a.Result, a.RailReference = result.String, reference.String
+		a.RailCode, a.ErrorCode = railCode.String, errorCode.String
 		return a, err
 	})
 	if err != nil {
@@ -92,12 +99,15 @@ func (d *Door) Attempts(ctx context.Context, who outbox.Bearer, id payment.ID, a
 	return all, nil
 }
 
-// Cancel ends an instruction that waits and of which no send can have been executed. It
-// is atomic against the claim; where it comes too late, or may have been sent, the error
-// is outbox.ErrNotAllowed.
-func (d *Door) Cancel(ctx context.Context, who outbox.Bearer, id payment.ID, reason string) (attemptNo int, err error) {
+// Cancel ends a waiting instruction of which no send can have been executed. Either Cancel
+// or a claim takes it, never both. If Cancel comes too late, or the instruction may have
+// been sent, the error is outbox.ErrNotAllowed.
+func (d *Door) Cancel(
+	ctx context.Context, who outbox.Bearer, id payment.ID, reason string,
+) (attemptNo int, err error) {
 	err = d.db.Autocommit(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason).Scan(&attemptNo)
+		return conn.QueryRow(ctx, d.db.SQL["door_cancel"], who.Token[:], who.Certificate, store.UUID(id), reason).
+			Scan(&attemptNo)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cancelling %s: %w", id, store.Refusal(err))

@@ -13,15 +13,15 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// EnqueueBatch takes many instructions in one transaction, at most the cell's
-// batch_items_max (10,000 unless set otherwise), and returns one result for each
-// in the same order. A bad one carries its Fault and the others go in. Numbers
-// follow the order of the instructions within each participant. The trace goes
-// along as with Enqueue. It waits for other transactions that enqueue for the same
+// EnqueueBatch enqueues many instructions in one transaction, at most the cell's
+// batch_items_max (10,000 by default), and returns one result for each in the same order.
+// The result of an invalid one has its Fault, and the others are enqueued. The numbers
+// follow the order of the instructions within each participant. The trace is added as by
+// Enqueue. EnqueueBatch waits for other transactions that enqueue for the same
 // participants.
 //
-// An error means that none went in, or, with outbox.ErrCommitUnknown, that all
-// or none did. Either way the same call may be repeated.
+// After an error none was enqueued, or with outbox.ErrCommitUnknown either all or none. In
+// both cases the same call may be repeated.
 func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([]outbox.ReceiptOrFault, error) {
 	b := newBatch(ctx, all)
 	err := i.sendBatch(ctx, b)
@@ -38,7 +38,7 @@ func (i *Ingest) EnqueueBatch(ctx context.Context, all []payment.Instruction) ([
 	return b.Results, nil
 }
 
-// newBatch renders the items. One that can't be rendered gets its fault here.
+// newBatch encodes the items. The result of one that can't be encoded gets its fault here.
 func newBatch(ctx context.Context, all []payment.Instruction) *enqueue.Batch {
 	b := &enqueue.Batch{Results: make([]outbox.ReceiptOrFault, len(all))}
 	for n, in := range all {
@@ -65,9 +65,8 @@ func (i *Ingest) sendBatch(ctx context.Context, b *enqueue.Batch) error {
 	return err
 }
 
-// sortOut takes the items out that the server can't read, by halves, each with
-// its fault. The reads write nothing, so that the batch itself still locks its
-// participants in one order.
+// sortOut removes the items that the server can't read, by halving, and sets their faults.
+// It writes nothing, so the batch itself still locks its participants in one order.
 func (i *Ingest) sortOut(ctx context.Context, b *enqueue.Batch) error {
 	var readable func(items []enqueue.Item, from []int) error
 	items, from := b.Items, b.From
@@ -91,11 +90,11 @@ func (i *Ingest) sortOut(ctx context.Context, b *enqueue.Batch) error {
 	return readable(items, from)
 }
 
-// EnqueueMany sends several in a transaction of their own. Which, it asks once it has a connection, and again for a
-// repetition. The answers are in the order of the items; an error is of all. Without waits an item whose participant
-// another transaction enqueues for is refused as outbox.StateBusy.
-func (s sender) EnqueueMany(ctx context.Context, waits bool, depart func() []enqueue.Item) ([]outbox.ReceiptOrFault, error) {
-	return enqueue.Arrays(ctx, s.db, depart, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
+// EnqueueMany enqueues several instructions: see enqueue.Sender.
+func (s sender) EnqueueMany(
+	ctx context.Context, waits bool, take func() []enqueue.Item,
+) ([]outbox.ReceiptOrFault, error) {
+	return enqueue.Arrays(ctx, s.db, take, func(conn *pgx.Conn, items []enqueue.Item) (pgx.Rows, error) {
 		return conn.Query(ctx, s.db.SQL["enqueue_arrays"], append(enqueue.ArgumentsOf(items), waits)...)
 	})
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Blocker is a session whose lock an operator's act waited for. PostgreSQL shows
-// the last three fields only to a login that has the rights of the session's own,
-// a superuser, or a member of pg_read_all_stats; they are empty otherwise.
+// Blocker is a session that held a lock for which an operator's act waited. PostgreSQL
+// shows the last three fields only to a superuser, a member of pg_read_all_stats, or a
+// login with the rights of the session's own; otherwise they are empty.
 type Blocker struct {
 	PID         int32 // 0: a prepared transaction, which has no session
 	Login       string
 	Application string // its application_name
 	State       string // as in pg_stat_activity
 	Open        time.Duration
-	Statement   string // the beginning of its latest, up to the first literal
+	Statement   string // the beginning of its latest statement, up to the first literal
 }
 
 func (b Blocker) String() string {
@@ -36,16 +36,17 @@ func (b Blocker) String() string {
 	if b.State == "" {
 		facts = append(facts, "its state is not shown to this login")
 	} else {
-		facts = append(facts, b.State, "transaction open for "+b.Open.Round(time.Second).String(), "latest statement: "+b.Statement)
+		open := "transaction open for " + b.Open.Round(time.Second).String()
+		facts = append(facts, b.State, open, "latest statement: "+b.Statement)
 	}
 	return fmt.Sprintf("pid %d (%s)", b.PID, strings.Join(facts, ", "))
 }
 
-// BlockedError is an operator's act that waited for a lock for as long as it may, 5 s,
-// and did nothing. It is outbox.ErrLockTimeout.
+// BlockedError is the error of an operator's act that waited 5 s for a lock and did
+// nothing. It is outbox.ErrLockTimeout.
 type BlockedError struct {
-	// Blockers are the sessions that held the lock when it was looked at last, at
-	// most five; none where they could not be seen.
+	// Blockers are the last sessions that were seen to hold the lock, at most five. It is
+	// empty if they could not be read.
 	Blockers []Blocker
 	err      error
 }
@@ -61,23 +62,23 @@ func (e *BlockedError) Error() string {
 	return "nothing was done: the lock is held by " + strings.Join(names, "; ")
 }
 
-// Unwrap gives the server's refusal.
+// Unwrap returns the error of the server.
 func (e *BlockedError) Unwrap() error { return e.err }
 
 // Is reports whether the target is outbox.ErrLockTimeout.
 func (e *BlockedError) Is(target error) bool { return target == outbox.ErrLockTimeout }
 
-// blockersEvery is how often the blockers of an act that waits are read. After the
-// wait the server does not know them any more.
+// blockersEvery is how often the blockers of a waiting act are read. After the wait the
+// server no longer has them.
 const blockersEvery = 500 * time.Millisecond
 
-// decide runs a function of the schema in a transaction of its own. The function
-// bounds its wait for each lock; a *BlockedError says which session held it.
+// decide runs a function of the schema in a transaction of its own. The function bounds its
+// wait for each lock. If a wait times out, the error is a *BlockedError.
 func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 	return o.db.Transact(ctx, func(tx pgx.Tx) error {
 		var pid int32
 		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-			return fmt.Errorf("asking for the session's number: %w", err)
+			return fmt.Errorf("reading the process id of the session: %w", err)
 		}
 		stop := o.watchBlockers(ctx, pid)
 		err := call(tx)
@@ -89,8 +90,8 @@ func (o *Operator) decide(ctx context.Context, call func(pgx.Tx) error) error {
 	})
 }
 
-// watchBlockers reads on another connection who keeps a session waiting, until the
-// function that it returns is called, which gives those that were seen last.
+// watchBlockers reads the blockers of a session on another connection, until the function
+// that it returns is called. That function returns the last ones.
 func (o *Operator) watchBlockers(ctx context.Context, pid int32) (stop func() []Blocker) {
 	ctx, cancel := context.WithCancel(ctx)
 	last := make(chan []Blocker, 1)
@@ -105,7 +106,7 @@ func (o *Operator) watchBlockers(ctx context.Context, pid int32) (stop func() []
 				return
 			case <-tick.C:
 			}
-			// An error leaves what was seen before: the act itself says what is wrong.
+			// After an error the earlier ones stay: the act itself returns its error.
 			if found, err := o.blockers(ctx, pid); err == nil && len(found) > 0 {
 				seen = found
 			}
@@ -131,19 +132,21 @@ func (o *Operator) blockers(ctx context.Context, pid int32) ([]Blocker, error) {
 	})
 }
 
-// statementHeadMax bounds what is shown of a statement, in runes.
+// statementHeadMax bounds statementHead, in runes.
 const statementHeadMax = 100
 
-// statementHead is the beginning of a statement on one line, up to its first
-// literal or comment: those may hold amounts, accounts and keys.
+// statementHead returns the beginning of a statement in one line, up to its first literal
+// or comment: those may contain amounts, accounts and keys.
 func statementHead(sql string) string {
 	var head []rune
 	before := ' '
 	for n, r := range sql {
 		rest := sql[n:]
-		digit := unicode.IsDigit(r) && !unicode.IsLetter(before) && !unicode.IsDigit(before) && before != '_' && before != '$'
+		digit := unicode.IsDigit(r) && !unicode.IsLetter(before) && !unicode.IsDigit(before) &&
+			before != '_' && before != '$'
 		dollar := r == '$' && (len(rest) < 2 || rest[1] < '1' || rest[1] > '9')
-		if r == '\'' || digit || dollar || strings.HasPrefix(rest, "--") || strings.HasPrefix(rest, "/*") || len(head) == statementHeadMax {
+		comment := strings.HasPrefix(rest, "--") || strings.HasPrefix(rest, "/*")
+		if r == '\'' || digit || dollar || comment || len(head) == statementHeadMax {
 			return strings.TrimSpace(string(head)) + "..."
 		}
 		if unicode.IsSpace(r) {

@@ -17,20 +17,22 @@ func (o *Operator) TimeBudget(ctx context.Context) (outbox.TimeBudget, error) {
 	return store.ReadBudget(ctx, o.db)
 }
 
-// SetTimeBudget changes the spans that are named, all of them at once, and returns
-// the version that is in force then. It refuses a budget by which a call of a
-// profile in force could outlive its claim. Components take it with their next
-// heartbeat; until a sender has done so, and as long as claims that it made before
-// may be open, its claims are repaired by the longer one of each span. The reason
-// is required. Values that are in force already change nothing.
-func (o *Operator) SetTimeBudget(ctx context.Context, changes map[string]time.Duration, reason string) (version int, changed bool, err error) {
+// SetTimeBudget changes the named spans, all at once, and returns the version in force. It
+// refuses a budget by which a call of a profile in force could outlive its claim.
+// Components adopt it with their next heartbeat. Until a sender has done so, and while
+// claims that it made before may be open, the longer one of each span applies to the repair
+// of its claims. The reason is required. If all values are already in force, nothing
+// changes.
+func (o *Operator) SetTimeBudget(
+	ctx context.Context, changes map[string]time.Duration, reason string,
+) (version int, changed bool, err error) {
 	inMS := make(map[string]json.Number, len(changes))
 	for name, value := range changes {
 		inMS[name] = json.Number(fmt.Sprint(float64(value) / float64(time.Millisecond)))
 	}
 	text, err := json.Marshal(inMS)
 	if err != nil {
-		return 0, false, fmt.Errorf("writing the time budget: %w", err)
+		return 0, false, fmt.Errorf("encoding the time budget: %w", err)
 	}
 	err = o.decide(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, o.db.SQL["set_time_budget"], string(text), reason).Scan(&version, &changed)

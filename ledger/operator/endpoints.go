@@ -10,8 +10,9 @@ import (
 	"github.com/railhead-pay/railhead/ledger/internal/store"
 )
 
-// Discard gives up for good what an endpoint never takes, and returns how many events it
-// was. What waits behind them of their instructions is delivered.
+// Discard permanently removes the events that an endpoint did not accept, and returns how
+// many there were. Later events of their instructions, which wait behind them, are
+// delivered.
 func (o *Operator) Discard(ctx context.Context, endpoint, reason string) (discarded int, err error) {
 	var n int32
 	if err := o.act(ctx, "discard_events", &n, endpoint, reason); err != nil {
@@ -20,9 +21,9 @@ func (o *Operator) Discard(ctx context.Context, endpoint, reason string) (discar
 	return int(n), nil
 }
 
-// Redeliver has what waits for an endpoint tried again at once and ends its pause. Where
-// since is not zero, everything from that moment on is delivered once more. It returns how
-// many events waited.
+// Redeliver makes the waiting events of an endpoint due at once and ends its pause. If since
+// is not zero, all events from that time on are delivered again. It returns how many events
+// waited.
 func (o *Operator) Redeliver(ctx context.Context, endpoint string, since time.Time, reason string) (waited int, err error) {
 	var waiting int32
 	moment := pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}

@@ -9,11 +9,13 @@ import (
 	"github.com/railhead-pay/railhead/ledger/reader"
 )
 
-// CloseEnqueue refuses new instructions; what is enqueued stays, and is dispatched. The
-// reaper opens the gate at until; zero is no end. It reports whether it was open before: a
-// gate that is closed keeps its login, time and reason, and opens when the later of the two
-// ends comes.
-func (o *Operator) CloseEnqueue(ctx context.Context, gate reader.Gate, reason string, until time.Time) (wasOpen bool, err error) {
+// CloseEnqueue closes a gate: new instructions are refused, and those that are enqueued are
+// still dispatched. The reaper opens the gate at until; zero: it stays closed. CloseEnqueue
+// reports whether the gate was open. A gate that was already closed keeps its login, time
+// and reason, and opens at the later of the two ends.
+func (o *Operator) CloseEnqueue(
+	ctx context.Context, gate reader.Gate, reason string, until time.Time,
+) (wasOpen bool, err error) {
 	err = o.act(ctx, "close_enqueue", &wasOpen, string(gate.Scope), gate.Name, reason, store.Timestamp(until))
 	if err != nil {
 		return false, fmt.Errorf("closing enqueue for %s: %w", gate, err)
@@ -21,8 +23,8 @@ func (o *Operator) CloseEnqueue(ctx context.Context, gate reader.Gate, reason st
 	return wasOpen, nil
 }
 
-// OpenEnqueue takes new instructions again. It reports whether the gate was closed. Others
-// may still be: a rail's own gate stays closed when everything is opened.
+// OpenEnqueue opens a gate and reports whether it was closed. Other gates are unaffected: a
+// rail's own gate stays closed when everything is opened.
 func (o *Operator) OpenEnqueue(ctx context.Context, gate reader.Gate, reason string) (wasClosed bool, err error) {
 	err = o.act(ctx, "open_enqueue", &wasClosed, string(gate.Scope), gate.Name, reason)
 	if err != nil {

@@ -13,35 +13,35 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Triage is what a person says of a dead letter without bringing evidence.
+// Triage is a status that an operator may give a dead letter without evidence.
 type Triage string
 
-// The words of triage. Close is for FAILED and EXPIRED alone: whatever may have
-// been paid is resolved, with evidence.
+// The statuses of triage. Close is only for FAILED and EXPIRED: a payment that may have
+// been made is resolved, with evidence.
 const (
 	Acknowledge = Triage(payment.LetterAcknowledged)
 	Escalate    = Triage(payment.LetterEscalated)
 	Close       = Triage(payment.LetterResolved)
 )
 
-// Evidence is what a person found out at the rail about a payment.
+// Evidence is what an operator found out about a payment at the rail.
 type Evidence struct {
 	Executed bool
-	// RailReference is the rail's own name for the payment; required if it was executed.
+	// RailReference is the rail's own reference of the payment; required if it was executed.
 	RailReference string
-	// Date is the day of the evidence; its time of day is not looked at.
+	// Date is the day of the evidence; its time of day is ignored.
 	Date time.Time
-	// Document says where the evidence is: a statement, a ticket, a letter.
+	// Document is where the evidence is: a statement, a ticket, a letter.
 	Document string
 	Reason   string
-	// RailSilent lets "not executed" go without the rail's word where the rail can be
-	// asked and gave no answer that proves anything. It is recorded where it was needed.
+	// RailSilent allows "not executed" without proof from the rail, if the rail answers
+	// inquiries but gave no answer that proves anything. It is recorded if it was needed.
 	RailSilent bool
 }
 
-// CancelPayment ends an instruction that waits in pending and of which no send
-// can have been executed. It returns the attempt_no of the CANCELLED row. It is
-// atomic against the claim: exactly one of the two happens.
+// CancelPayment ends an instruction that waits in pending and of which no send can have
+// been executed. It returns the attempt_no of the CANCELLED row. Either CancelPayment or a
+// claim takes the instruction, never both.
 func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reason string) (attemptNo int, err error) {
 	err = o.act(ctx, "cancel_payment", &attemptNo, store.UUID(outboxID), reason)
 	if err != nil {
@@ -50,31 +50,33 @@ func (o *Operator) CancelPayment(ctx context.Context, outboxID payment.ID, reaso
 	return attemptNo, nil
 }
 
-// InquirePayment puts a parked instruction out for one inquiry, after which it is ended
-// by the rail's word or parked again; it is never sent. It returns the attempt_no of the
-// row that puts it out.
+// InquirePayment requests one inquiry about a parked instruction. The rail's answer ends the
+// instruction, or it is parked again; it is never sent. InquirePayment returns the
+// attempt_no of the row that requests the inquiry.
 func (o *Operator) InquirePayment(ctx context.Context, outboxID payment.ID, reason string) (attemptNo int, err error) {
 	err = o.act(ctx, "inquire_payment", &attemptNo, store.UUID(outboxID), reason)
 	if err != nil {
-		return 0, fmt.Errorf("asking about %s: %w", outboxID, err)
+		return 0, fmt.Errorf("requesting an inquiry about %s: %w", outboxID, err)
 	}
 	return attemptNo, nil
 }
 
-// DueChange is when an instruction was due until now, and when it is, by the database clock.
+// DueChange has the old and the new due time of an instruction, by the database clock.
 type DueChange struct {
 	Was time.Time `json:"was_due_at"`
 	Is  time.Time `json:"is_due_at"`
 }
 
-// ReschedulePayment changes when an instruction that waits in pending is due; a zero
-// dueAt is now. Pauses, suspensions, the key window and expiry stay in force, and an
-// inquiry keeps to the earliest time of its profile, so that it may be due later than
-// dueAt says.
-func (o *Operator) ReschedulePayment(ctx context.Context, outboxID payment.ID, dueAt time.Time, reason string) (DueChange, error) {
+// ReschedulePayment changes the due time of an instruction in pending; a zero dueAt is now.
+// Pauses, suspensions, the key window and expiry stay in force. An inquiry is not due before
+// the earliest time of its profile, even if dueAt is earlier.
+func (o *Operator) ReschedulePayment(
+	ctx context.Context, outboxID payment.ID, dueAt time.Time, reason string,
+) (DueChange, error) {
 	var due DueChange
 	err := o.decide(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, o.db.SQL["reschedule_payment"], store.UUID(outboxID), store.Timestamp(dueAt), reason).Scan(&due.Was, &due.Is)
+		return tx.QueryRow(ctx, o.db.SQL["reschedule_payment"], store.UUID(outboxID), store.Timestamp(dueAt), reason).
+			Scan(&due.Was, &due.Is)
 	})
 	if err != nil {
 		return DueChange{}, fmt.Errorf("rescheduling %s: %w", outboxID, store.Refusal(err))
@@ -82,8 +84,10 @@ func (o *Operator) ReschedulePayment(ctx context.Context, outboxID payment.ID, d
 	return due, nil
 }
 
-// TriageDeadLetter moves an open dead letter on and returns its status before.
-func (o *Operator) TriageDeadLetter(ctx context.Context, outboxID payment.ID, to Triage, reason string) (before string, err error) {
+// TriageDeadLetter sets the status of an open dead letter and returns its status before.
+func (o *Operator) TriageDeadLetter(
+	ctx context.Context, outboxID payment.ID, to Triage, reason string,
+) (before string, err error) {
 	err = o.act(ctx, "triage_dead_letter", &before, store.UUID(outboxID), string(to), reason)
 	if err != nil {
 		doing := map[Triage]string{Acknowledge: "acknowledging", Escalate: "escalating", Close: "closing"}[to]
@@ -92,10 +96,12 @@ func (o *Operator) TriageDeadLetter(ctx context.Context, outboxID payment.ID, to
 	return before, nil
 }
 
-// ReplayPayment returns a dead letter to pending under the same outbox_id,
-// sequence_id and rail key. It returns the attempt_no of the REPLAYED row. A zero
-// expiresAt is never.
-func (o *Operator) ReplayPayment(ctx context.Context, outboxID payment.ID, expiresAt time.Time, reason string) (attemptNo int, err error) {
+// ReplayPayment returns a dead letter to pending under the same outbox_id, sequence_id and
+// rail key. It returns the attempt_no of the REPLAYED row. With a zero expiresAt the
+// instruction does not expire.
+func (o *Operator) ReplayPayment(
+	ctx context.Context, outboxID payment.ID, expiresAt time.Time, reason string,
+) (attemptNo int, err error) {
 	err = o.act(ctx, "replay_payment", &attemptNo, store.UUID(outboxID), reason, store.Timestamp(expiresAt))
 	if err != nil {
 		return 0, fmt.Errorf("replaying %s: %w", outboxID, err)
@@ -103,10 +109,12 @@ func (o *Operator) ReplayPayment(ctx context.Context, outboxID payment.ID, expir
 	return attemptNo, nil
 }
 
-// ResolvePayment ends what is parked, or what contradicts itself, as the evidence
-// says. It returns the state after it, DISPATCHED or FAILED. A FAILED one keeps
-// its dead letter, to be replayed or closed.
-func (o *Operator) ResolvePayment(ctx context.Context, outboxID payment.ID, evidence Evidence) (state payment.State, err error) {
+// ResolvePayment ends an instruction that is parked, or whose evidence is contradictory, by
+// an operator's evidence. It returns the new state, DISPATCHED or FAILED. A FAILED
+// instruction keeps its dead letter, to be replayed or closed.
+func (o *Operator) ResolvePayment(
+	ctx context.Context, outboxID payment.ID, evidence Evidence,
+) (state payment.State, err error) {
 	var date any
 	if !evidence.Date.IsZero() {
 		date = evidence.Date.Format(time.DateOnly)
@@ -119,5 +127,5 @@ func (o *Operator) ResolvePayment(ctx context.Context, outboxID payment.ID, evid
 	return state, nil
 }
 
-// Reader looks with this login, which may see all that a Reader's may.
+// Reader returns a Reader with this login, which has all rights of a Reader's.
 func (o *Operator) Reader() *reader.Reader { return reader.On(o.db) }
