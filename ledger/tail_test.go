@@ -30,11 +30,11 @@ func TestTailSeesLateCommits(t *testing.T) {
 	told := map[string]int{}
 	look := func() {
 		t.Helper()
-		looked, err := tail.Look(t.Context(), func(row reader.Happened) error {
+		looked, err := tail.Read(t.Context(), func(row reader.AttemptEvent) error {
 			told[row.InstructionID]++
 			return nil
 		})
-		if err != nil || looked != (reader.Looked{}) {
+		if err != nil || looked != (reader.TailResult{}) {
 			t.Fatalf("%+v, %v", looked, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestTailPages(t *testing.T) {
 	}
 	n := 0
 	for range 2 {
-		if _, err := tail.Look(t.Context(), func(reader.Happened) error { n++; return nil }); err != nil {
+		if _, err := tail.Read(t.Context(), func(reader.AttemptEvent) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,9 +95,9 @@ func TestTailTellsOfWhatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []reader.Happened
+	var told []reader.AttemptEvent
 	for range 3 {
-		if _, err := tail.Look(t.Context(), func(row reader.Happened) error { told = append(told, row); return nil }); err != nil {
+		if _, err := tail.Read(t.Context(), func(row reader.AttemptEvent) error { told = append(told, row); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestTailAfterARestore(t *testing.T) {
 	var told []string
 	look := func() bool {
 		t.Helper()
-		looked, err := tail.Look(t.Context(), func(row reader.Happened) error {
+		looked, err := tail.Read(t.Context(), func(row reader.AttemptEvent) error {
 			told = append(told, row.InstructionID)
 			return nil
 		})

@@ -61,7 +61,7 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 	followed := []string{}
 	tail, err := looker.Tail(reader.TailFilter{Since: 10 * 60e9})
 	d.must(err)
-	_, err = tail.Look(t.Context(), func(row reader.Happened) error {
+	_, err = tail.Read(t.Context(), func(row reader.AttemptEvent) error {
 		if row.ErrorCode == payment.CodeResolved {
 			followed = append(followed, row.Result+row.Evidence)
 		}

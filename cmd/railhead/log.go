@@ -87,7 +87,7 @@ func showLog(cmd *cobra.Command, looker *reader.Reader, filter reader.LogFilter,
 		return err
 	}
 	return follow(cmd, every, false, "older acts", func(ctx context.Context) (bool, error) {
-		return tail.Look(ctx, func(act reader.LoggedAct) error { return writeLogged(o, act) })
+		return tail.Read(ctx, func(act reader.LoggedAct) error { return writeLogged(o, act) })
 	})
 }
 

@@ -125,13 +125,13 @@ func TestPaymentTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	next := func() (row reader.Happened) {
+	next := func() (row reader.AttemptEvent) {
 		t.Helper()
-		for row = (reader.Happened{}); row.State == "" || row.State.IsClaim(); { // on a slow machine claims are told of too
+		for row = (reader.AttemptEvent{}); row.State == "" || row.State.IsClaim(); { // on a slow machine claims are told of too
 			if !lines.Scan() {
 				t.Fatalf("it ended: %v", lines.Err())
 			}
-			row = reader.Happened{}
+			row = reader.AttemptEvent{}
 			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 				t.Fatal(err)
 			}

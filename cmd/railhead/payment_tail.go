@@ -45,7 +45,7 @@ func paymentTailCommand() *cobra.Command {
 				}
 				return follow(cmd, every, once, "rows", func(ctx context.Context) (bool, error) {
 					for {
-						looked, err := tail.Look(ctx, func(row reader.Happened) error { return writeHappened(outputOf(cmd), row) })
+						looked, err := tail.Read(ctx, func(row reader.AttemptEvent) error { return writeHappened(outputOf(cmd), row) })
 						if looked.WentBack {
 							fmt.Fprintln(cmd.ErrOrStderr(), "railhead: the database has forgotten what was told here (a failover or a restore): some rows follow once more")
 						}
@@ -106,7 +106,7 @@ func follow(cmd *cobra.Command, every time.Duration, once bool, what string, loo
 	}
 }
 
-func writeHappened(o output, row reader.Happened) error {
+func writeHappened(o output, row reader.AttemptEvent) error {
 	if o.json {
 		return o.line(row)
 	}

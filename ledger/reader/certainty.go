@@ -12,29 +12,29 @@ import (
 // Certainty is what is known about the money of an instruction.
 type Certainty string
 
-// The words. Dispatched is not settled: ACCEPTED says that the rail took final
-// responsibility, not that the payee has the money. ACCEPTED and REFUSED are the rail's
-// own words; what an operator's evidence ended is BY_EVIDENCE.
+// The values of Certainty. Dispatched is not settled: ACCEPTED means that the rail has
+// final responsibility, not that the payee has the money. ACCEPTED and REFUSED rest on
+// answers of the rail; an end by an operator's evidence is BY_EVIDENCE.
 const (
 	NotSent               Certainty = "NOT_SENT"        // no send can have reached the rail
 	OutcomeUnknown        Certainty = "OUTCOME_UNKNOWN" // some send has no trustworthy answer
 	RailAccepted          Certainty = "ACCEPTED"
-	RailRefused           Certainty = "REFUSED"      // sent, and by the rail's own word not executed
-	Contradicted          Certainty = "CONTRADICTED" // the evidence says both
+	RailRefused           Certainty = "REFUSED"      // sent, and not executed by the rail's own answer
+	Contradicted          Certainty = "CONTRADICTED" // there is evidence of both
 	ExecutedByEvidence    Certainty = "EXECUTED_BY_EVIDENCE"
 	NotExecutedByEvidence Certainty = "NOT_EXECUTED_BY_EVIDENCE"
 )
 
-// Certainty says what the timeline proves about the money, and why in a few
-// words. It never reads more into the rows than they say: whatever may have
-// reached the rail without an answer is OUTCOME_UNKNOWN, however old it is.
+// Certainty returns what the timeline proves about the money, and the reason in a few
+// words. It concludes no more than the rows prove: a send that may have reached the rail
+// and has no answer is OUTCOME_UNKNOWN, however old it is.
 func (t Timeline) Certainty() (word Certainty, why string) {
 	word, why, _ = t.judge()
 	return word, why
 }
 
-// Testimony is the evidence that the certainty rests on; nil where it rests on the
-// rail's word, or on no evidence at all.
+// Testimony returns the evidence on which the certainty rests; nil if it rests on the
+// rail's answers, or on no evidence.
 func (t Timeline) Testimony() *Testimony {
 	_, _, testimony := t.judge()
 	return testimony
@@ -67,7 +67,7 @@ func (t Timeline) judge() (word Certainty, why string, by *Testimony) {
 	return word, why, nil
 }
 
-// byRows is the certainty by the rows of the archive alone.
+// byRows returns the certainty by the rows of the archive, without an operator's evidence.
 func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	lastNo := 0
 	if last != nil {
@@ -79,35 +79,38 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	case last != nil && last.State == payment.Dispatched:
 		return RailAccepted, reasonFrom(last, "the rail took final responsibility; dispatched is not settled")
 	case !t.SuspendedAt.IsZero():
-		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: lanes are suspended since %s, compare with the rail",
-			t.SuspendedAt.UTC().Format(time.RFC3339))
+		return OutcomeUnknown, fmt.Sprintf("the database may have forgotten a send of it: "+
+			"lanes are suspended since %s, compare with the rail", t.SuspendedAt.UTC().Format(time.RFC3339))
 	case t.Unconfirmed:
-		return OutcomeUnknown, "the database may have forgotten a send of it: no relayer has confirmed that nothing is missing since the server was started or promoted"
+		return OutcomeUnknown, "the database may have forgotten a send of it: " +
+			"no relayer has confirmed that nothing is missing since the server was started or promoted"
 	case last != nil && last.State == payment.Dispatching:
 		return OutcomeUnknown, fmt.Sprintf("it is being sent, or its worker died on it, since row %d", lastNo)
 	case provisional:
 		return OutcomeUnknown, "the rail took it for now; its final word is to come"
 	case unknown && last == nil:
 		if doubt := t.lastDoubt(); doubt != nil {
-			return OutcomeUnknown, unsettledAt(doubt)
+			return OutcomeUnknown, doubtAt(doubt)
 		}
 		return OutcomeUnknown, "pending says that a send has no trustworthy answer, and no row of it is in the archive"
 	case unknown && t.sendUnanswered(lastNo):
 		return OutcomeUnknown, fmt.Sprintf("a send has no trustworthy answer, as of row %d", lastNo)
 	case unknown:
 		if doubt := t.lateDoubt(last); doubt != nil && payment.Result(doubt.Result).LeavesDoubt() {
-			return OutcomeUnknown, unsettledAt(doubt)
+			return OutcomeUnknown, doubtAt(doubt)
 		}
-		return OutcomeUnknown, fmt.Sprintf("it is kept unknown as of row %d, although every send that the rows show has an answer: compare with the rail", lastNo)
+		return OutcomeUnknown, fmt.Sprintf("it is kept unknown as of row %d, "+
+			"although every send that the rows show has an answer: compare with the rail", lastNo)
 	}
 	refused := t.lastRefusal()
 	resolved := last != nil && (last.State == payment.Cancelled || last.State == payment.Failed && refused == nil)
 	if against := t.lateDoubt(last); against != nil && resolved {
-		return NotExecutedByEvidence, fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
+		return NotExecutedByEvidence,
+			fmt.Sprintf("an operator resolved that it was not executed, against row %d", against.AttemptNo)
 	}
 	if last == nil || !last.State.HasEnded() {
 		if doubt := t.lateDoubt(last); doubt != nil {
-			return OutcomeUnknown, unsettledAt(doubt)
+			return OutcomeUnknown, doubtAt(doubt)
 		}
 	}
 	if !t.RepeatsSince.IsZero() && (refused == nil || payment.Result(refused.Result).LeftNothing()) {
@@ -117,7 +120,7 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 		return RailRefused, reasonFrom(refused, "by the rail's own word it was not executed")
 	}
 	if doubt := t.lastDoubt(); doubt != nil {
-		return OutcomeUnknown, unsettledAt(doubt)
+		return OutcomeUnknown, doubtAt(doubt)
 	}
 	switch {
 	case last == nil && (t.Pending != nil || t.NeverEnqueued):
@@ -133,19 +136,19 @@ func (t Timeline) byRows(last *AttemptRow) (word Certainty, why string) {
 	}
 }
 
-// repeats says that what is known of an instruction is no word about the call that it may
-// repeat.
+// repeats returns the reason for OUTCOME_UNKNOWN if the instruction may repeat a call that
+// was lost: its own rows prove nothing about that call.
 func (t Timeline) repeats(refused *AttemptRow) string {
 	known := "no send of it is known"
 	if refused != nil {
 		known = fmt.Sprintf("by row %d the rail did not look at it", refused.AttemptNo)
 	}
-	return fmt.Sprintf("%s, and it may repeat a call that was forgotten before lanes were suspended at %s: compare with the rail",
-		known, t.RepeatsSince.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s, and it may repeat a call that was forgotten before lanes were suspended at %s: "+
+		"compare with the rail", known, t.RepeatsSince.UTC().Format(time.RFC3339))
 }
 
-// sendUnanswered reports whether the rows up to a number show a send without a
-// trustworthy answer: of a claim, or of one that a restore forgot.
+// sendUnanswered reports whether the rows up to a number show a send without a trustworthy
+// answer, also of a claim that a restore lost.
 func (t Timeline) sendUnanswered(upTo int) bool {
 	if t.Earlier {
 		return true
@@ -163,7 +166,7 @@ func (t Timeline) sendUnanswered(upTo int) bool {
 	})
 }
 
-// last is the latest row that is not LATE_OUTCOME.
+// last returns the latest row that is not LATE_OUTCOME.
 func (t Timeline) last() *AttemptRow {
 	for n := len(t.Attempts) - 1; n >= 0; n-- {
 		if t.Attempts[n].State != payment.LateOutcome {
@@ -173,19 +176,20 @@ func (t Timeline) last() *AttemptRow {
 	return nil
 }
 
-// lateDoubt is the latest evidence after an instruction's last other row by which
-// some send may have been executed. Against an end it opened a conflict.
+// lateDoubt returns the latest LATE_OUTCOME row after last by which some send may have been
+// executed. If last was an end, that row opened a CONFLICT.
 func (t Timeline) lateDoubt(last *AttemptRow) *AttemptRow {
 	for n := range slices.Backward(t.Attempts) {
 		row := &t.Attempts[n]
-		if payment.Result(row.Result).MayMeanPaid() && row.State == payment.LateOutcome && (last == nil || row.AttemptNo > last.AttemptNo) {
+		if payment.Result(row.Result).MayMeanPaid() && row.State == payment.LateOutcome &&
+			(last == nil || row.AttemptNo > last.AttemptNo) {
 			return row
 		}
 	}
 	return nil
 }
 
-// lastDoubt is the latest row by which some send has no trustworthy answer.
+// lastDoubt returns the latest row by which some send has no trustworthy answer.
 func (t Timeline) lastDoubt() *AttemptRow {
 	for n := range slices.Backward(t.Attempts) {
 		if t.Attempts[n].OutcomeUnknown {
@@ -195,10 +199,9 @@ func (t Timeline) lastDoubt() *AttemptRow {
 	return nil
 }
 
-// lastRefusal is the latest row that proves that a send which reached the rail
-// was not executed: a refusal, an operator's evidence of one, or "no such payment"
-// that counted. What is refused after such evidence was another send: of the one that
-// was judged, only a refusal of the whole payment says more.
+// lastRefusal returns the latest row that proves that a send which reached the rail was not
+// executed: a refusal, an operator's evidence, or a "no such payment" that was proof. A
+// refusal after such evidence is of another send, unless it is of the whole payment.
 func (t Timeline) lastRefusal() *AttemptRow {
 	var found *AttemptRow
 	judged := false
@@ -210,15 +213,16 @@ func (t Timeline) lastRefusal() *AttemptRow {
 		}
 		switch payment.Result(row.Result) {
 		case payment.ResultRefused:
-			if row.State != payment.LateOutcome || !judged { // one that came late may be of one send among several
+			if row.State != payment.LateOutcome || !judged { // a late one may be of one send among several
 				found, judged = row, false
 			}
-		case payment.ResultRefusedFinal, payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater:
+		case payment.ResultRefusedFinal, payment.ResultRefusedTransient,
+			payment.ResultRefusedBusiness, payment.ResultRefusedLater:
 			if !judged {
 				found = row
 			}
 		case payment.ResultRefusedRail:
-			if row.RailCode != "" && !judged { // an answer came: it was not refused before the first byte
+			if row.RailCode != "" && !judged { // the rail answered: the send was not refused before its first byte
 				found = row
 			}
 		case payment.ResultNotFound:
@@ -230,7 +234,7 @@ func (t Timeline) lastRefusal() *AttemptRow {
 	return found
 }
 
-func unsettledAt(doubt *AttemptRow) string {
+func doubtAt(doubt *AttemptRow) string {
 	return fmt.Sprintf("by row %d a send may have been executed, and no row after it settles that", doubt.AttemptNo)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Contradiction says what of the rows can't be true together, of an instruction with a
-// CONFLICT: what the rail said of it twice, or what it said against what is recorded.
+// Contradiction describes which rows of an instruction with a CONFLICT contradict each
+// other: two answers of the rail, or an answer and the recorded end.
 func (t Timeline) Contradiction() string {
 	last := t.last()
 	recorded := "nothing"
@@ -22,11 +22,11 @@ func (t Timeline) Contradiction() string {
 	var byEvidence string // the reference that an operator recorded
 	for n := range t.Attempts {
 		row := &t.Attempts[n]
-		if row.ErrorCode == payment.CodeResolved { // an operator's word
+		if row.ErrorCode == payment.CodeResolved { // an operator's evidence
 			byEvidence = cmp.Or(row.RailReference, byEvidence)
 			continue
 		}
-		// What is told after the end: that is what contradicts it.
+		// Only evidence after the end contradicts it.
 		late := row.State == payment.LateOutcome && last != nil && row.AttemptNo > last.AttemptNo
 		switch result := payment.Result(row.Result); {
 		case row.State == payment.Dispatched || result == payment.ResultExecuted:
@@ -51,7 +51,8 @@ func (t Timeline) Contradiction() string {
 	case executed && refused:
 		return "the rail said that it executed the payment, and that it refused it"
 	case len(references) == 1 && byEvidence != "" && references[0] != byEvidence:
-		return fmt.Sprintf("the rail executed the payment as %s, and an operator recorded it as %s", references[0], byEvidence)
+		return fmt.Sprintf("the rail executed the payment as %s, and an operator recorded it as %s",
+			references[0], byEvidence)
 	case executed && notPaid:
 		return "the rail executed the payment, which is recorded as " + recorded
 	case refused && last != nil && last.State == payment.Dispatched:

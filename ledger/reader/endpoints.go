@@ -12,10 +12,10 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Endpoints lists the endpoints that events are delivered to.
+// Endpoints lists the endpoints to which events are delivered.
 func (r *Reader) Endpoints(ctx context.Context) ([]outbox.ListedEndpoint, error) {
 	var all []outbox.ListedEndpoint
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["event_endpoints"]).Query(store.Collect(&all, scanEndpoint))
 	})
 	if err != nil {
@@ -28,36 +28,43 @@ func scanEndpoint(row pgx.CollectableRow) (outbox.ListedEndpoint, error) {
 	var e outbox.ListedEndpoint
 	var paused, lease, delivered, read, oldest pgtype.Timestamptz
 	var reason, status pgtype.Text
-	err := row.Scan(&e.Endpoint, &e.CreatedAt, &paused, &reason, &e.Worker, &lease, &delivered, &read, &e.Waiting, &e.GivenUp, &oldest, &status)
-	e.PausedAt, e.LeaseUntil, e.DeliveredAt, e.ReadUntil, e.OldestWaiting = store.OrZero(paused), store.OrZero(lease), store.OrZero(delivered), store.OrZero(read), store.OrZero(oldest)
+	err := row.Scan(&e.Endpoint, &e.CreatedAt, &paused, &reason, &e.Worker, &lease, &delivered, &read,
+		&e.Waiting, &e.GivenUp, &oldest, &status)
+	e.PausedAt, e.LeaseUntil = store.OrZero(paused), store.OrZero(lease)
+	e.DeliveredAt, e.ReadUntil = store.OrZero(delivered), store.OrZero(read)
+	e.OldestWaiting = store.OrZero(oldest)
 	e.PauseReason, e.LastStatus = reason.String, status.String
 	return e, err
 }
 
-// HeldEvents says whether rows of the archive are held from callers, and by what.
+// HeldEvents describes the transaction that delays the delivery of events, if there are
+// delayed events.
 type HeldEvents struct {
-	Since       time.Time `json:"since,omitzero"`          // when the first one was written; zero: none is
-	PID         int       `json:"pid,omitempty"`           // of the session whose transaction is the oldest
+	Since       time.Time `json:"since,omitzero"`          // when the first one was written; zero: there is none
+	PID         int       `json:"pid,omitempty"`           // of the session with the oldest transaction
 	Login       string    `json:"login,omitempty"`         // of that session
-	Database    string    `json:"database,omitempty"`      // that it is in
+	Database    string    `json:"database,omitempty"`      // of that session
 	Application string    `json:"application,omitempty"`   // its application_name
 	Prepared    string    `json:"prepared_xact,omitempty"` // name of a prepared transaction
 }
 
-// HeldEvents looks for the oldest transaction that is under way in the server.
+// HeldEvents reads the oldest transaction in progress on the server, if it delays events.
 func (r *Reader) HeldEvents(ctx context.Context) (HeldEvents, error) {
 	var held HeldEvents
 	var since pgtype.Timestamptz
 	var pid pgtype.Int4
 	var login, database, application, prepared pgtype.Text
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["events_held"]).QueryRow(func(row pgx.Row) error { return row.Scan(&since, &pid, &login, &database, &application, &prepared) })
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["events_held"]).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&since, &pid, &login, &database, &application, &prepared)
+		})
 	})
 	if err != nil {
-		return HeldEvents{}, fmt.Errorf("looking for what holds events: %w", err)
+		return HeldEvents{}, fmt.Errorf("reading the transaction that delays events: %w", err)
 	}
 	if held.Since = store.OrZero(since); !held.Since.IsZero() {
-		held.PID, held.Login, held.Database, held.Application, held.Prepared = int(pid.Int32), login.String, database.String, application.String, prepared.String
+		held.PID, held.Login, held.Database = int(pid.Int32), login.String, database.String
+		held.Application, held.Prepared = application.String, prepared.String
 	}
 	return held, nil
 }

@@ -14,9 +14,9 @@ import (
 // statesMax bounds StatesByPrefix.
 const statesMax = 1_000_000
 
-// StatesByPrefix gives the state of every instruction whose id begins with
-// prefix. Its cost grows with the number of instructions ever enqueued: it is
-// for runs and proofs that name their instructions themselves, not for services.
+// StatesByPrefix returns the state of every instruction whose id begins with prefix. Its
+// cost grows with the number of instructions ever enqueued: it is for test runs and proofs
+// that choose the ids of their instructions, not for services.
 func (r *Reader) StatesByPrefix(ctx context.Context, prefix string) (map[payment.ID]string, error) {
 	rows, err := r.db.Pool.Query(ctx, r.db.SQL["states_by_prefix"], prefix, statesMax)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Reader) StatesByPrefix(ctx context.Context, prefix string) (map[payment
 	return states, nil
 }
 
-// RailKeysByPrefix gives what rails know the same instructions by.
+// RailKeysByPrefix returns the rail keys of the same instructions.
 func (r *Reader) RailKeysByPrefix(ctx context.Context, prefix string) (map[payment.ID]string, error) {
 	rows, err := r.db.Pool.Query(ctx, r.db.SQL["rail_keys_by_prefix"], prefix, statesMax)
 	if err != nil {
@@ -58,8 +58,8 @@ var attemptColumns = []string{
 	"error_code", "worker_id", "actor", "created_at",
 }
 
-// ExportAttempts writes the archive's rows of every instruction whose id begins
-// with prefix, without payloads, as evidence. It costs what StatesByPrefix costs.
+// ExportAttempts writes the archive's rows of every instruction whose id begins with
+// prefix, without payloads, as evidence. It costs as much as StatesByPrefix.
 func (r *Reader) ExportAttempts(ctx context.Context, prefix string, out *csv.Writer) error {
 	if err := out.Write(attemptColumns); err != nil {
 		return fmt.Errorf("exporting attempts: %w", err)

@@ -11,27 +11,27 @@ import (
 	"github.com/railhead-pay/railhead/ledger/internal/store"
 )
 
-// GateScope says what a gate is of.
+// GateScope is the kind of subject that a gate is for.
 type GateScope string
 
-// Scopes.
+// The scopes of gates.
 const (
 	GateCell        GateScope = "cell"
 	GateRail        GateScope = "rail"
 	GateParticipant GateScope = "participant"
 )
 
-// GateScopes lists them.
+// GateScopes lists every scope.
 func GateScopes() []GateScope { return []GateScope{GateCell, GateRail, GateParticipant} }
 
 // Gate is what an operator closes to refuse new instructions. Name is the rail_type, the
-// participant_id or, of the cell, Everything.
+// participant_id or, for the cell, Everything.
 type Gate struct {
 	Scope GateScope `json:"scope"`
 	Name  string    `json:"name"`
 }
 
-// String is the gate as the database says it: everything, rail bank, participant p1.
+// String returns the gate as the database writes it: everything, rail bank, participant p1.
 func (g Gate) String() string {
 	if g.Scope == GateCell {
 		return "everything"
@@ -49,15 +49,15 @@ type ClosedGate struct {
 	Until  time.Time `json:"until,omitzero"` // when the reaper opens it; zero: an operator does
 }
 
-// gatesMax is more than there can be: every rail, 100 participants and the cell.
+// gatesMax is above the maximum of closed gates: every rail, 100 participants and the cell.
 const gatesMax = 2_000
 
-// ClosedGates lists the gates that are closed, those closed last first.
+// ClosedGates lists the closed gates, the latest first.
 func (r *Reader) ClosedGates(ctx context.Context) ([]ClosedGate, error) {
 	return r.closedGates(ctx, Gate{})
 }
 
-// ClosedGate is how a gate is closed; nil: it is open.
+// ClosedGate returns when, why and by whom a gate was closed; nil: it is open.
 func (r *Reader) ClosedGate(ctx context.Context, gate Gate) (*ClosedGate, error) {
 	found, err := r.closedGates(ctx, gate)
 	if err != nil || len(found) == 0 {
@@ -68,11 +68,12 @@ func (r *Reader) ClosedGate(ctx context.Context, gate Gate) (*ClosedGate, error)
 
 func (r *Reader) closedGates(ctx context.Context, gate Gate) ([]ClosedGate, error) {
 	var found []ClosedGate
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["closed_gates"], store.Text(string(gate.Scope)), store.Text(gate.Name), gatesMax).Query(store.Collect(&found, scanClosedGate))
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["closed_gates"], store.Text(string(gate.Scope)), store.Text(gate.Name), gatesMax).
+			Query(store.Collect(&found, scanClosedGate))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking at closed gates: %w", err)
+		return nil, fmt.Errorf("reading closed gates: %w", err)
 	}
 	return found, nil
 }

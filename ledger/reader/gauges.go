@@ -16,37 +16,36 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Gauges is what the database says of a cell every few seconds. Reading it costs
-// the same with an empty archive and with a hundred million rows, and with ten
-// thousand instructions pending and with ten million.
+// Gauges is the state of a cell, for metrics that are read every few seconds. The cost does
+// not depend on the size of the archive or on the number of pending instructions.
 type Gauges struct {
 	Now         time.Time     // database clock
 	ClockOffset time.Duration // the database's clock minus this host's
-	// Rails holds the row "*" too, which only says whether everything is paused.
+	// Rails includes the row "*", whose only meaning is whether everything is paused.
 	Rails      []RailGauges
 	Letters    []LetterGauge
 	Components []ComponentGauge
 	Holders    []Holder
-	// ClosedGates counts the gates that are closed; a scope that is not there has none.
+	// ClosedGates counts the closed gates; a scope without a closed gate is absent.
 	ClosedGates map[GateScope]int64
-	Stuck       int64 // claimed, unanswered, older than the claim timeout; ends at StuckMax
-	// ExpiringSoon are pending, certain, and expire within 15 minutes; ends at DepthMax.
+	Stuck       int64 // claimed, unanswered, older than the claim timeout; at most StuckMax
+	// ExpiringSoon are pending, certain, and expire within 15 minutes; at most DepthMax.
 	ExpiringSoon      int64
 	PendingDeadTuples int64
 	DatabaseBytes     int64
-	DefaultRows       int64 // estimate of what the archive's DEFAULT partition holds
+	DefaultRows       int64 // estimate of the rows in the archive's DEFAULT partition
 	Suspended         bool  // a suspension is open
-	// EventsHeld is the age of the oldest row that callers are not told of yet, because a
-	// transaction that began before it is under way in the server; 0: there is none.
+	// EventsHeld is the age of the oldest row that is not delivered yet, because a
+	// transaction that began before it is in progress on the server; 0: there is none.
 	EventsHeld  time.Duration
 	MonthsAhead int // months after this one that have a partition, without a gap
 }
 
-// RailGauges is what waits for one rail.
+// RailGauges is the state of one rail.
 type RailGauges struct {
 	RailType       string
-	Depth          int64 // exact up to DepthMax, above it an estimate
-	Unknown        int64 // ends at DepthMax
+	Depth          int64 // pending instructions: exact up to DepthMax, above it an estimate
+	Unknown        int64 // of them, those of unknown outcome; at most DepthMax
 	OldestDue      time.Duration
 	Paused         bool
 	PausedByItself bool
@@ -60,8 +59,7 @@ type LetterGauge struct {
 	Open     int64
 }
 
-// ComponentGauge counts the running components of a kind whose heartbeats are
-// alike.
+// ComponentGauge counts the components of a kind with the same freshness.
 type ComponentGauge struct {
 	Kind     string
 	Status   Freshness
@@ -69,20 +67,20 @@ type ComponentGauge struct {
 	Youngest time.Duration // age of the youngest heartbeat among them
 }
 
-// Holder is what keeps vacuum from removing dead rows. Known is how long it has
-// done so, as far as this role may see; the same Holder and XID in a later
+// Holder is a transaction, a slot or a standby that prevents VACUUM from removing dead rows.
+// Known is for how long, as far as this role may see. The same Holder and XID in a later
 // reading means that it still does.
 type Holder struct {
 	Holder, XID string
 	Known       time.Duration
 }
 
-// GaugeQuery says how to judge ages.
+// GaugeQuery has the options of Gauges.
 type GaugeQuery struct {
-	Timeout time.Duration // ends each statement; 0 is 2 s
+	Timeout time.Duration // of each statement; 0 is 2 s
 }
 
-// Where counts of Gauges end.
+// The maxima of the counts in Gauges.
 const (
 	DepthMax       = 10_000  // instructions of a rail
 	OpenLettersMax = 100_000 // open dead letters of a reason
@@ -96,7 +94,7 @@ const (
 	gaugeTimeout       = 2 * time.Second
 )
 
-// Gauges reads them in one snapshot, by index and in bounded numbers.
+// Gauges reads the gauges in one snapshot, by index and with bounded counts.
 func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	g, err := r.clock(ctx)
 	if err != nil {
@@ -113,9 +111,10 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	g.ClosedGates = make(map[GateScope]int64)
 	var live int64
 	var attempts, instructions []string // the bounds of their partitions
-	err = r.lookWithin(ctx, timeout, func(batch *pgx.Batch) {
+	err = r.readWithin(ctx, timeout, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["gauges_rails"], DepthMax, gaugeRailsMax).Query(store.Collect(&g.Rails, scanRailGauges))
-		batch.Queue(r.db.SQL["gauges_letters"], reasons, OpenLettersMax).Query(store.Collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
+		batch.Queue(r.db.SQL["gauges_letters"], reasons, OpenLettersMax).
+			Query(store.Collect(&g.Letters, pgx.RowToStructByPos[LetterGauge]))
 		batch.Queue(r.db.SQL["gauges_gates"]).Query(store.Each(func(row pgx.CollectableRow) error {
 			var scope GateScope
 			var closed int64
@@ -129,7 +128,8 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 			QueryRow(func(row pgx.Row) error { return row.Scan(&g.Stuck) })
 		batch.Queue(r.db.SQL["gauges_server"], DepthMax).QueryRow(func(row pgx.Row) error {
 			var heldMS int64
-			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows, &g.Suspended, &heldMS, &attempts, &instructions)
+			err := row.Scan(&g.Now, &g.DatabaseBytes, &live, &g.PendingDeadTuples, &g.ExpiringSoon, &g.DefaultRows,
+				&g.Suspended, &heldMS, &attempts, &instructions)
 			g.EventsHeld = max(time.Duration(heldMS)*time.Millisecond, 0)
 			return err
 		})
@@ -143,8 +143,8 @@ func (r *Reader) Gauges(ctx context.Context, query GaugeQuery) (Gauges, error) {
 	return g, nil
 }
 
-// clock compares the two clocks. The database's is read halfway between the two
-// readings of ours, as nearly as can be told.
+// clock reads both clocks. It assumes that the database's was read halfway between two
+// readings of this host's.
 func (r *Reader) clock(ctx context.Context) (Gauges, error) {
 	conn, err := r.db.Pool.Acquire(ctx)
 	if err != nil {
@@ -160,8 +160,8 @@ func (r *Reader) clock(ctx context.Context) (Gauges, error) {
 	return g, nil
 }
 
-// estimateDepths shares what the server's statistics know of beyond the counts
-// among the rails whose count ended.
+// estimateDepths distributes the rows that the server's statistics have beyond the counts
+// among the rails whose count reached DepthMax.
 func estimateDepths(rails []RailGauges, live int64) {
 	capped := int64(0)
 	for _, rail := range rails {
@@ -179,8 +179,8 @@ func estimateDepths(rails []RailGauges, live int64) {
 
 var boundShape = regexp.MustCompile(`FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)`)
 
-// monthsAhead counts the months after the one of now that the partitions hold.
-// Their bounds are the UUIDv7 of the first moment of a month.
+// monthsAhead counts the months after the one of now that have partitions. The bounds of
+// a partition are the lowest UUIDv7 of a month.
 func monthsAhead(bounds []string, now time.Time) int {
 	type span struct{ from, to time.Time }
 	var spans []span
@@ -201,7 +201,7 @@ func monthsAhead(bounds []string, now time.Time) int {
 	return max((until.Year()-month.Year())*12+int(until.Month()-month.Month())-1, 0)
 }
 
-// uuidTime is the moment inside a UUIDv7.
+// uuidTime returns the time of a UUIDv7.
 func uuidTime(text string) time.Time {
 	var millis [8]byte
 	if _, err := hex.Decode(millis[2:], []byte(strings.ReplaceAll(text, "-", "")[:12])); err != nil {

@@ -10,45 +10,47 @@ import (
 	"github.com/railhead-pay/railhead/ledger/internal/store"
 )
 
-// Lane is a rail as one running relayer served it at its last heartbeat.
+// Lane is the state of a rail on one running relayer, as of its last heartbeat.
 type Lane struct {
 	RailType       string `json:"rail_type"`
 	WorkerID       string `json:"worker_id"`
 	Host           string `json:"host"`
 	ProfileVersion int    `json:"profile_version"`
-	// ProfileInForce is the rail's: by another one a relayer claims nothing.
+	// ProfileInForce is the version of the rail. A relayer with another version claims
+	// nothing.
 	ProfileInForce int    `json:"profile_in_force"`
-	Slots          int    `json:"slots"` // the most calls that may be under way
-	Calls          int    `json:"calls"` // that were
+	Slots          int    `json:"slots"` // the maximum of calls in flight
+	Calls          int    `json:"calls"` // calls in flight
 	Breaker        string `json:"breaker"`
 	// BreakerOpenUntil is when an open breaker lets a probe through.
 	BreakerOpenUntil time.Time `json:"breaker_open_until,omitzero"`
-	Rate             float64   `json:"rate,omitempty"` // calls a second that may be started; 0: there is no bound
-	// Suspended is the relayer's word why it does not claim the rail, where the database
-	// may have forgotten sends or was not compared yet.
+	Rate             float64   `json:"rate,omitempty"` // calls that may start per second; 0: no bound
+	// Suspended is the relayer's reason not to claim the rail: the database may have lost
+	// sends, or was not compared yet.
 	Suspended string `json:"suspended,omitempty"`
 	// StoppedUntil is when a lane whose rows could not be claimed is tried again.
 	StoppedUntil time.Time `json:"stopped_until,omitzero"`
 }
 
-// lanesMax bounds the lanes that one look reads. Of more it says nothing: one that was
-// not read could claim.
+// lanesMax bounds the lanes that are read. If there are more, NotClaimed is empty: one that
+// was not read could claim.
 const lanesMax = 1000
 
 func scanLane(row pgx.CollectableRow) (Lane, error) {
 	var l Lane
 	var version, inForce, slots, calls pgtype.Int4
 	var open, stopped pgtype.Timestamptz
-	err := row.Scan(&l.RailType, &l.WorkerID, &l.Host, &version, &inForce, &slots, &calls, &l.Breaker, &open, &l.Rate, &l.Suspended, &stopped)
+	err := row.Scan(&l.RailType, &l.WorkerID, &l.Host, &version, &inForce, &slots, &calls,
+		&l.Breaker, &open, &l.Rate, &l.Suspended, &stopped)
 	l.ProfileVersion, l.ProfileInForce = int(version.Int32), int(inForce.Int32)
 	l.Slots, l.Calls = int(slots.Int32), int(calls.Int32)
 	l.BreakerOpenUntil, l.StoppedUntil = store.OrZero(open), store.OrZero(stopped)
 	return l, err
 }
 
-// WhyNotClaimed says what keeps due instructions of a rail from being claimed, by what
-// its relayers said last; nothing where at least one of them could claim. All of lanes
-// are of this rail.
+// WhyNotClaimed returns why due instructions of a rail are not claimed, by the last
+// heartbeats of its relayers. It returns nothing if at least one of them could claim. All
+// lanes must be of this rail.
 func WhyNotClaimed(railType string, lanes []Lane) []string {
 	if len(lanes) == 0 {
 		return []string{"no running relayer serves rail " + railType}
@@ -85,14 +87,17 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 		all = append(all, fmt.Sprintf("rail %s is not claimed on %s: %s", railType, of(suspended), because))
 	}
 	if behind > 0 {
-		all = append(all, fmt.Sprintf("rail %s is not claimed on %s, for want of version %d of its profile, which is in force: if that lasts, the relayer's log says why",
+		all = append(all, fmt.Sprintf("rail %s is not claimed on %s, for want of version %d of its profile, "+
+			"which is in force: if that lasts, the relayer's log says why",
 			railType, of(behind), lanes[0].ProfileInForce))
 	}
 	if halted > 0 {
-		all = append(all, fmt.Sprintf("rows of rail %s could not be claimed on %s, which tries again at %s: its log says why", railType, of(halted), stopped.UTC().Format(time.TimeOnly)))
+		all = append(all, fmt.Sprintf("rows of rail %s could not be claimed on %s, which tries again at %s: "+
+			"its log says why", railType, of(halted), stopped.UTC().Format(time.TimeOnly)))
 	}
 	if open > 0 {
-		all = append(all, fmt.Sprintf("breaker of rail %s is open on %s until %s", railType, of(open), opened.UTC().Format(time.TimeOnly)))
+		all = append(all, fmt.Sprintf("breaker of rail %s is open on %s until %s",
+			railType, of(open), opened.UTC().Format(time.TimeOnly)))
 	}
 	if busy > 0 {
 		all = append(all, fmt.Sprintf("all %d slots of rail %s are busy on %s", slots, railType, of(busy)))
@@ -100,7 +105,7 @@ func WhyNotClaimed(railType string, lanes []Lane) []string {
 	return all
 }
 
-// sooner is the earlier of two times; a zero time is none.
+// sooner returns the earlier of two times; a zero time is none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

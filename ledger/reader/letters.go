@@ -24,12 +24,12 @@ type Letter struct {
 	DeadLetter
 }
 
-// LetterFilter narrows a list of dead letters. Its zero value is all that are open.
+// LetterFilter selects dead letters. The zero value selects all that are open.
 type LetterFilter struct {
 	Reason   payment.DeadReason
 	RailType string
-	// Status is one of pending, acknowledged and escalated, which are open, or of
-	// manual_replay and resolved.
+	// Status is pending, acknowledged or escalated, which are open, or manual_replay or
+	// resolved, which are closed.
 	Status        string
 	ErrorCode     string
 	ParticipantID string
@@ -37,12 +37,12 @@ type LetterFilter struct {
 	Limit         int           // 1 to LettersMax; 0 is 100
 }
 
-// LetterGroup is how many dead letters there are of one reason, code, rail and currency.
+// LetterGroup counts the dead letters of one reason, code, rail and currency.
 type LetterGroup struct {
 	Reason    payment.DeadReason `json:"reason"`
 	ErrorCode string             `json:"error_code,omitempty"`
 	RailType  string             `json:"rail_type"`
-	Currency  string             `json:"currency,omitempty"` // empty: the payloads name none
+	Currency  string             `json:"currency,omitempty"` // empty: the payloads have none
 	Letters   int64              `json:"letters"`
 	OldestMS  int64              `json:"oldest_ms"`        // since the first of them was opened
 	Amount    string             `json:"amount,omitempty"` // a decimal number, the sum of them
@@ -51,8 +51,8 @@ type LetterGroup struct {
 // LettersMax bounds a list of dead letters.
 const LettersMax = 10_000
 
-// DeadLetters lists dead letters: open ones with the longest waiting first,
-// closed ones with the latest first.
+// DeadLetters lists dead letters: open ones in the order in which they were opened, closed
+// ones with the latest first.
 func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter, error) {
 	limit := filter.Limit
 	if limit == 0 {
@@ -68,7 +68,7 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 	letters := []Letter{}
 	arguments, err := r.lettersOf(ctx, filter, limit)
 	if err == nil {
-		err = r.look(ctx, func(batch *pgx.Batch) {
+		err = r.read(ctx, func(batch *pgx.Batch) {
 			batch.Queue(r.db.SQL[statement], arguments...).Query(store.Collect(&letters, scanListed))
 		})
 	}
@@ -78,11 +78,12 @@ func (r *Reader) DeadLetters(ctx context.Context, filter LetterFilter) ([]Letter
 	return letters, nil
 }
 
-// lettersOf are the arguments of a statement that lists dead letters.
+// lettersOf returns the arguments of a statement that lists dead letters.
 func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) ([]any, error) {
 	var before time.Time
 	if filter.OlderThan < 0 {
-		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative", outbox.ErrInvalid, filter.OlderThan)
+		return nil, fmt.Errorf("%w: dead letters older than %s: an age is not negative",
+			outbox.ErrInvalid, filter.OlderThan)
 	}
 	if filter.OlderThan > 0 {
 		now, err := r.now(ctx)
@@ -97,28 +98,32 @@ func (r *Reader) lettersOf(ctx context.Context, filter LetterFilter, limit int) 
 	}, nil
 }
 
-// LettersByCode counts dead letters and their money, the largest group first: those that
-// are open, or of the filter's status. It looks at LettersMax of them at most, those that
-// were opened first, whatever the filter's limit is, and reports whether there are more.
-func (r *Reader) LettersByCode(ctx context.Context, filter LetterFilter) (groups []LetterGroup, cutShort bool, err error) {
+// LettersByCode counts dead letters and adds up their amounts, the largest group first: those
+// that are open, or that have the filter's status. It counts at most LettersMax of them,
+// those that were opened first, regardless of the filter's limit, and reports whether there
+// are more.
+func (r *Reader) LettersByCode(
+	ctx context.Context, filter LetterFilter,
+) (groups []LetterGroup, cutShort bool, err error) {
 	groups = []LetterGroup{}
-	var lookedAt int64
+	var counted int64
 	arguments, err := r.lettersOf(ctx, filter, LettersMax+1)
 	if err == nil {
-		err = r.look(ctx, func(batch *pgx.Batch) {
-			batch.Queue(r.db.SQL["letters_by_code"], arguments...).Query(store.Collect(&groups, func(row pgx.CollectableRow) (LetterGroup, error) {
-				var code, currency, amount pgtype.Text
-				var g LetterGroup
-				err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &amount, &lookedAt)
-				g.ErrorCode, g.Currency, g.Amount = code.String, currency.String, amount.String
-				return g, err
-			}))
+		scan := func(row pgx.CollectableRow) (LetterGroup, error) {
+			var code, currency, amount pgtype.Text
+			var g LetterGroup
+			err := row.Scan(&g.Reason, &code, &g.RailType, &currency, &g.Letters, &g.OldestMS, &amount, &counted)
+			g.ErrorCode, g.Currency, g.Amount = code.String, currency.String, amount.String
+			return g, err
+		}
+		err = r.read(ctx, func(batch *pgx.Batch) {
+			batch.Queue(r.db.SQL["letters_by_code"], arguments...).Query(store.Collect(&groups, scan))
 		})
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("counting dead letters: %w", err)
 	}
-	return groups, lookedAt > LettersMax, nil
+	return groups, counted > LettersMax, nil
 }
 
 func scanListed(row pgx.CollectableRow) (Letter, error) {
@@ -131,8 +136,8 @@ func scanListed(row pgx.CollectableRow) (Letter, error) {
 	return l, err
 }
 
-// columns are what to scan a dead letter into, from reason to error_message, and what to
-// call once that is done.
+// columns returns the scan targets for a dead letter, from reason to error_message, and a
+// function to call after the scan.
 func (d *DeadLetter) columns() (into []any, set func()) {
 	var code, note, actor, amount, currency, railCode, message pgtype.Text
 	var first, last pgtype.Timestamptz
@@ -142,7 +147,7 @@ func (d *DeadLetter) columns() (into []any, set func()) {
 	}
 	return into, func() {
 		d.ErrorCode = code.String
-		if d.Status != string(payment.LetterPending) { // of one that was reopened they are of its end
+		if d.Status != string(payment.LetterPending) { // in a reopened letter they are those of its last end
 			d.Note, d.Actor = note.String, actor.String
 		}
 		d.Amount, d.Currency, d.RailCode, d.ErrorMessage = amount.String, currency.String, railCode.String, message.String

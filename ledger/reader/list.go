@@ -24,7 +24,7 @@ type Listed struct {
 	EnqueuedAt    time.Time  `json:"enqueued_at"`
 	AgeMS         int64      `json:"age_ms"`
 	State         string     `json:"state"` // as in a Timeline
-	// LastState is that of the last row that is not LATE_OUTCOME; empty before the
+	// LastState is the state of the last row that is not LATE_OUTCOME; empty before the
 	// first claim. An instruction that is PENDING after a refusal for now has RETRYABLE here.
 	LastState      string `json:"last_state"`
 	Attempts       int    `json:"attempts"` // number of that row
@@ -36,8 +36,8 @@ type Listed struct {
 	waits          bool   // in pending
 }
 
-// ListFilter narrows a list of instructions. Its zero value is the newest hundred
-// of the last day.
+// ListFilter selects instructions. The zero value selects the newest hundred of the last
+// day.
 type ListFilter struct {
 	State         string // State or LastState; PENDING: all that wait, UNKNOWN and ACCEPTED included
 	RailType      string
@@ -45,39 +45,39 @@ type ListFilter struct {
 	Code          string        // the error code or the rail's code of the last row
 	NewerThan     time.Duration // by the time of the enqueue; 0 is ListWindow, and for PENDING everything
 	OlderThan     time.Duration
-	// AmountFrom and AmountTo bound the amount, both inclusive, in the minor units
-	// of Currency; AmountTo 0 is no bound. Without Currency they are not looked at.
+	// AmountFrom and AmountTo bound the amount, both inclusive, in the minor units of
+	// Currency; AmountTo 0 is no bound. Without Currency they are ignored.
 	Currency             string
 	AmountFrom, AmountTo int64
-	Before               payment.ID // goes on behind this one; zero: from the start
+	Before               payment.ID // continue after this one; zero: from the start
 	Limit                int        // 1 to ListMax; 0 is 100
 }
 
-// Bounds of a list.
+// The bounds of a list.
 const (
 	ListMax    = 10_000
 	ListWindow = 24 * time.Hour
-	lookedMax  = 20_000 // instructions that one list looks at
+	lookedMax  = 20_000 // instructions that one list reads
 	chunkMax   = 1_000  // of them in one statement
 	everWindow = 100 * 365 * 24 * time.Hour
 )
 
 const statePending = "PENDING"
 
-// List is a page of instructions, newest first; those of one participant by their
-// sequence, the latest first.
+// List is a page of instructions, newest first; those of one participant by their sequence
+// number, the latest first.
 type List struct {
 	Payments []Listed  `json:"payments"`
 	Since    time.Time `json:"since"` // of the enqueue
 	Until    time.Time `json:"until"`
-	Looked   int       `json:"looked_at"` // instructions that the filter was applied to
-	// Next is where the next page begins; zero: that was all.
+	Looked   int       `json:"looked_at"` // instructions to which the filter was applied
+	// Next is where the next page begins; zero: this is the last page.
 	Next payment.ID `json:"next,omitzero"`
 }
 
-// List lists instructions. What it costs is bounded by how many it looks at and
-// not by how many there are: a filter that little passes ends with few or none
-// found and with Next to go on from.
+// List lists instructions. It reads a bounded number of them, so its cost does not depend on
+// how many there are. With a filter that few instructions match, it may return few or none,
+// and Next to continue from.
 func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	if filter.Limit == 0 {
 		filter.Limit = 100
@@ -85,14 +85,15 @@ func (r *Reader) List(ctx context.Context, filter ListFilter) (List, error) {
 	if filter.NewerThan == 0 {
 		filter.NewerThan = ListWindow
 		if filter.State == statePending {
-			filter.NewerThan = everWindow // what waits the longest matters most
+			filter.NewerThan = everWindow // those that wait longest matter most
 		}
 	}
 	if filter.Limit < 1 || filter.Limit > ListMax {
 		return List{}, fmt.Errorf("%w: a list of %d: ask for 1 to %d", outbox.ErrInvalid, filter.Limit, ListMax)
 	}
 	if filter.OlderThan < 0 || filter.NewerThan <= filter.OlderThan {
-		return List{}, fmt.Errorf("%w: nothing is newer than %s and older than %s", outbox.ErrInvalid, filter.NewerThan, filter.OlderThan)
+		return List{}, fmt.Errorf("%w: nothing is newer than %s and older than %s",
+			outbox.ErrInvalid, filter.NewerThan, filter.OlderThan)
 	}
 	if err := r.checkCursor(ctx, filter); err != nil {
 		return List{}, err
@@ -143,14 +144,15 @@ func (r *Reader) chunk(ctx context.Context, filter ListFilter, low, high payment
 		source = "waiting"
 	}
 	var chunk []Listed
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["list_chunk"], source, store.UUID(high), store.UUID(low), filter.ParticipantID, chunkMax).Query(store.Collect(&chunk, scanInstruction))
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["list_chunk"], source, store.UUID(high), store.UUID(low), filter.ParticipantID, chunkMax).
+			Query(store.Collect(&chunk, scanInstruction))
 	})
 	return chunk, err
 }
 
-// checkCursor refuses to go on behind what is no member of the list: it would
-// begin again without a word.
+// checkCursor refuses a Before that is not in the list: the list would silently begin at its
+// start.
 func (r *Reader) checkCursor(ctx context.Context, filter ListFilter) error {
 	if filter.Before.IsZero() || filter.ParticipantID == "" {
 		return nil
@@ -164,7 +166,7 @@ func (r *Reader) checkCursor(ctx context.Context, filter ListFilter) error {
 
 func (r *Reader) now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["database_clock"]).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	})
 	return now, err
@@ -197,13 +199,14 @@ func (f ListFilter) wants(l Listed, since, until time.Time) bool {
 		return true
 	}
 	sum, err := payment.ParseAmount(l.Amount, f.Currency)
-	return err == nil && l.Currency == f.Currency && sum.Minor >= f.AmountFrom && (f.AmountTo == 0 || sum.Minor <= f.AmountTo)
+	return err == nil && l.Currency == f.Currency &&
+		sum.Minor >= f.AmountFrom && (f.AmountTo == 0 || sum.Minor <= f.AmountTo)
 }
 
-// floorID is the lowest UUIDv7 of a moment.
+// floorID returns the lowest UUIDv7 of a time.
 func floorID(moment time.Time) payment.ID {
 	var id payment.ID
-	binary.BigEndian.PutUint64(id[:8], uint64(max(moment.UnixMilli(), 1))<<16) // the zero id is none
+	binary.BigEndian.PutUint64(id[:8], uint64(max(moment.UnixMilli(), 1))<<16) // the zero id means none
 	return id
 }
 

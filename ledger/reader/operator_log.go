@@ -15,8 +15,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// LoggedAct is one row of the operator log: an act of an operator, or a pause that a
-// relayer made by itself.
+// LoggedAct is one row of the operator log: an act of an operator, or an automatic pause by
+// a relayer.
 type LoggedAct struct {
 	ActID    payment.ID      `json:"act_id"`
 	At       time.Time       `json:"at"`
@@ -28,32 +28,33 @@ type LoggedAct struct {
 	Detail   json.RawMessage `json:"detail"`
 }
 
-// LogFilter narrows the operator log; the zero value is all of it.
+// LogFilter selects acts of the operator log; the zero value selects all.
 type LogFilter struct {
 	Actor    string
 	Act      string
 	Subject  string
 	OutboxID payment.ID
-	// Since is how far back to look by the database clock; 0: to the beginning.
+	// Since is how far back to read, by the database clock; 0: to the beginning.
 	Since time.Duration
-	// Limit is the number of acts, the newest; 0 is 100, at most 10,000.
+	// Limit is the maximum of acts, the newest; 0 is 100, at most 10,000.
 	Limit int
 }
 
-// Bounds of one look at the operator log.
+// The bounds of one read of the operator log.
 const (
 	logLimitDefault = 100
 	logLimitMax     = 10_000
 )
 
-// OperatorLog reads the newest acts, the oldest of them first. It reports whether older
-// ones were left out by the limit.
+// OperatorLog reads the newest acts, the oldest of them first. It reports whether the limit
+// left out older ones.
 func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []LoggedAct, cutShort bool, err error) {
 	if filter.Limit == 0 {
 		filter.Limit = logLimitDefault
 	}
 	if filter.Limit < 0 || filter.Limit > logLimitMax || filter.Since < 0 {
-		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative", outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
+		return nil, false, fmt.Errorf("%w: limit is %d and since %s, must be 1 to %d and not negative",
+			outbox.ErrInvalid, filter.Limit, filter.Since, logLimitMax)
 	}
 	var from payment.ID
 	if filter.Since > 0 {
@@ -76,8 +77,9 @@ func (r *Reader) OperatorLog(ctx context.Context, filter LogFilter) (acts []Logg
 func (r *Reader) logged(ctx context.Context, filter LogFilter, from payment.ID, limit int) ([]LoggedAct, error) {
 	var acts []LoggedAct
 	outboxID := pgtype.UUID{Bytes: filter.OutboxID, Valid: !filter.OutboxID.IsZero()}
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["operator_log"], pgtype.UUID{Bytes: from, Valid: true}, store.Text(filter.Actor), store.Text(filter.Act), store.Text(filter.Subject), outboxID, limit).
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["operator_log"], pgtype.UUID{Bytes: from, Valid: true}, store.Text(filter.Actor),
+			store.Text(filter.Act), store.Text(filter.Subject), outboxID, limit).
 			Query(store.Collect(&acts, scanLoggedAct))
 	})
 	if err != nil {
@@ -96,39 +98,41 @@ func scanLoggedAct(row pgx.CollectableRow) (LoggedAct, error) {
 	return a, err
 }
 
-// logSettle is how long an act may be under way and still be told.
-const logSettle = 15 * time.Second
+// logOverlap is how long the transaction of an act may last without being missed.
+const logOverlap = 15 * time.Second
 
-// LogTail follows the operator log. An act becomes visible when it commits, and has its
-// number from before that: each look reads the last logSettle once more and leaves out
-// what it told before.
+// LogTail follows the operator log. An act gets its id before it commits and becomes
+// visible: so each Read reads the last logOverlap again and leaves out the acts that it has
+// emitted.
 type LogTail struct {
-	reader *Reader
-	filter LogFilter
-	from   payment.ID
-	told   map[payment.ID]bool
+	reader  *Reader
+	filter  LogFilter
+	from    payment.ID
+	emitted map[payment.ID]bool
 }
 
-// LogTail begins to follow after these acts, which the caller has seen.
+// LogTail returns a LogTail that begins after the acts that the caller has seen.
 func (r *Reader) LogTail(ctx context.Context, filter LogFilter, seen []LoggedAct) (*LogTail, error) {
 	now, err := r.now(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("following the operator log: %w", err)
 	}
-	t := &LogTail{reader: r, filter: filter, from: payment.FloorID(now.Add(-logSettle)), told: make(map[payment.ID]bool)}
-	for _, act := range seen {
-		t.told[act.ActID] = true
+	t := &LogTail{
+		reader: r, filter: filter, from: payment.FloorID(now.Add(-logOverlap)), emitted: make(map[payment.ID]bool),
 	}
-	// What the limit left out is not told now.
+	for _, act := range seen {
+		t.emitted[act.ActID] = true
+	}
+	// Acts that the limit left out are not emitted now.
 	if len(seen) > 0 && slices.Compare(seen[0].ActID[:], t.from[:]) > 0 {
 		t.from = seen[0].ActID
 	}
 	return t, nil
 }
 
-// Look tells the acts that have become visible since the last look, in the order of
-// their numbers. Of more than 10,000 in one look it tells the newest, and reports that.
-func (t *LogTail) Look(ctx context.Context, tell func(LoggedAct) error) (fellBehind bool, err error) {
+// Read calls emit for the acts that have become visible since the last Read, in the order of
+// their ids. If there are more than 10,000, it emits only the newest, and reports that.
+func (t *LogTail) Read(ctx context.Context, emit func(LoggedAct) error) (fellBehind bool, err error) {
 	now, err := t.reader.now(ctx)
 	if err != nil {
 		return false, fmt.Errorf("following the operator log: %w", err)
@@ -138,19 +142,19 @@ func (t *LogTail) Look(ctx context.Context, tell func(LoggedAct) error) (fellBeh
 		return false, err
 	}
 	for _, act := range acts {
-		if t.told[act.ActID] {
+		if t.emitted[act.ActID] {
 			continue
 		}
-		t.told[act.ActID] = true
-		if err := tell(act); err != nil {
+		t.emitted[act.ActID] = true
+		if err := emit(act); err != nil {
 			return false, err
 		}
 	}
-	if from := payment.FloorID(now.Add(-logSettle)); slices.Compare(from[:], t.from[:]) > 0 {
+	if from := payment.FloorID(now.Add(-logOverlap)); slices.Compare(from[:], t.from[:]) > 0 {
 		t.from = from
-		for id := range t.told {
+		for id := range t.emitted {
 			if slices.Compare(id[:], from[:]) < 0 {
-				delete(t.told, id)
+				delete(t.emitted, id)
 			}
 		}
 	}

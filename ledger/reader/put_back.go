@@ -2,9 +2,9 @@ package reader
 
 import "github.com/railhead-pay/railhead/payment"
 
-// PutBackAfter is the state of the row over which what stands in pending was put back
-// past the product, so that a claim and the reaper set it aside. Empty: it may wait.
-// The function put_back_after has the same rule.
+// PutBackAfter returns the state of the instruction's last row if its row in pending was not
+// written by Railhead, so that a claim or the reaper quarantines it. It returns "" if it may
+// wait. The SQL function put_back_after has the same rule.
 func (t Timeline) PutBackAfter() payment.State {
 	if len(t.Attempts) == 0 {
 		return ""
@@ -22,8 +22,8 @@ func (t Timeline) PutBackAfter() payment.State {
 	return ""
 }
 
-// IsOver reports whether what waits has expired with nothing unknown: no claim takes it,
-// and the reaper ends it, also while it is paused or not due yet.
+// IsOver reports whether a waiting instruction has expired and its outcome is not unknown:
+// no claim takes it, and the reaper ends it, even while it is paused or not yet due.
 func (t Timeline) IsOver() bool {
 	p := t.Pending
 	return p != nil && !p.Quarantine && !p.OutcomeUnknown && !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.Now)

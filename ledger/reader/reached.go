@@ -7,9 +7,9 @@ import (
 )
 
 // MayHaveReachedRail reports whether some send of the instruction may have reached the
-// rail, whatever became of it: one that was answered by more than that nothing left, one
-// that is in flight, one that a restore forgot, or that the rail refused before there was any
-// other (sends_of has the same rule). Rows that are not in this look count as one.
+// rail, whatever its outcome: a send whose answer does not prove that nothing left, one in
+// flight, one that a restore lost, or one that the rail refused before there was a claim. The
+// SQL function sends_of has the same rule. It reports true if earlier rows are left out.
 func (t Timeline) MayHaveReachedRail() bool {
 	if t.Earlier {
 		return true
@@ -37,23 +37,23 @@ func (t Timeline) MayHaveReachedRail() bool {
 	return false
 }
 
-// WasDispatched reports whether a row says DISPATCHED, also one that another took back.
+// WasDispatched reports whether some row is DISPATCHED, even if a later row contradicts it.
 func (t Timeline) WasDispatched() bool {
 	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool { return row.State == payment.Dispatched })
 }
 
-// ContradictedSince reports whether something became known after the last state that may
-// have been executed, or was, so that a replay is refused.
+// ContradictedSince reports whether evidence after the last state shows a send that was, or
+// may have been, executed: a replay is then refused.
 func (t Timeline) ContradictedSince() bool {
 	last := t.last()
 	if last == nil {
 		return false
 	}
-	whole := last.Result == string(payment.ResultRefused) // the rail's word for every send
+	coversAll := last.Result == string(payment.ResultRefused) // a refusal of every send
 	return slices.ContainsFunc(t.Attempts, func(row AttemptRow) bool {
 		result := payment.Result(row.Result)
 		return row.State == payment.LateOutcome && row.AttemptNo > last.AttemptNo &&
-			(result == payment.ResultExecuted || !whole &&
+			(result == payment.ResultExecuted || !coversAll &&
 				(result.LeavesDoubt() || result == payment.ResultInProgress || row.OutcomeUnknown && !last.OutcomeUnknown))
 	})
 }

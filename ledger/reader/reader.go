@@ -1,5 +1,5 @@
-// Package reader is the ledger of people and of metrics: it reads what is recorded, and says
-// what is certain of it. It changes nothing.
+// Package reader is the ledger for the commands that only read, and for metrics: it reads
+// what is recorded about a cell and its payments, and what that proves. It changes nothing.
 package reader
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Reader looks, as a member of railhead_readonly. Whatever it is asked costs the
-// same with an empty archive and with a hundred million rows: it reads by index
-// and in bounded numbers, and ends after LookTimeout.
+// Reader reads, as a member of railhead_readonly. The cost of its methods does not depend on
+// the size of the archive: they read by index and in bounded numbers, and end after
+// StatementTimeout.
 type Reader struct {
 	db *store.DB
 }
 
-// LookTimeout ends every statement of a Reader.
-const LookTimeout = 5 * time.Second
+// StatementTimeout bounds every statement of a Reader.
+const StatementTimeout = 5 * time.Second
 
-// foundMax bounds what Find returns of each kind.
+// foundMax is the maximum of instructions that Find returns of each kind.
 const foundMax = 50
 
-// Open connects lazily: it succeeds while the server is away.
+// Open connects lazily: it succeeds even if the server is down.
 func Open(ctx context.Context, config ledger.Config) (*Reader, error) {
 	db, err := store.Open(ctx, config)
 	if err != nil {
@@ -40,7 +40,7 @@ func Open(ctx context.Context, config ledger.Config) (*Reader, error) {
 	return On(db), nil
 }
 
-// On is a reader by connections that are there already.
+// On returns a Reader with existing connections.
 func On(db *store.DB) *Reader { return &Reader{db: db} }
 
 // Close ends every connection.
@@ -51,7 +51,7 @@ func (r *Reader) Rails(ctx context.Context) ([]outbox.RailRow, error) {
 	return store.ReadRails(ctx, r.db)
 }
 
-// Found is an instruction that a reference may mean.
+// Found is an instruction to which a reference may belong.
 type Found struct {
 	OutboxID       payment.ID `json:"outbox_id"`
 	FoundBy        string     `json:"found_by"` // outbox_id, instruction_id, rail_key or rail_reference
@@ -62,10 +62,10 @@ type Found struct {
 	EnqueuedAt     time.Time  `json:"enqueued_at"`
 }
 
-// Find looks a reference up: an outbox id, a rail key, an instruction id or the
-// rail's own reference. Several instructions may have one instruction id (of two
-// participants) or one reference; at most fifty of each kind come back, oldest
-// first. None is outbox.ErrNotFound.
+// Find returns the instructions with a reference: an outbox id, a rail key, an instruction
+// id or the rail's own reference. Several instructions may have the same instruction id (of
+// different participants) or the same reference; Find returns at most fifty of each kind,
+// oldest first. If there is none, the error is outbox.ErrNotFound.
 func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 	var id, railKey pgtype.UUID
 	if parsed, err := payment.ParseID(reference); err == nil {
@@ -74,7 +74,7 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 		railKey = store.UUID(parsed)
 	}
 	var found []Found
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["find"], id, store.Bound(reference, 256), foundMax, railKey).Query(func(rows pgx.Rows) error {
 			var err error
 			found, err = pgx.CollectRows(rows, scanFound)
@@ -85,7 +85,8 @@ func (r *Reader) Find(ctx context.Context, reference string) ([]Found, error) {
 		return nil, fmt.Errorf("looking for %q: %w", store.Bound(reference, 256), err)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q", outbox.ErrNotFound, store.Bound(reference, 256))
+		return nil, fmt.Errorf("%w with outbox id, rail key, instruction id or rail reference %q",
+			outbox.ErrNotFound, store.Bound(reference, 256))
 	}
 	return found, nil
 }
@@ -98,21 +99,23 @@ func scanFound(row pgx.CollectableRow) (Found, error) {
 	return f, err
 }
 
-// look runs reads in one round trip and one snapshot, so that what they say fits
-// together. Statistics may be stale; no plan of theirs may scan a table for it.
-func (r *Reader) look(ctx context.Context, queue func(*pgx.Batch)) error {
-	return r.lookWithin(ctx, LookTimeout, queue)
+// read runs statements in one round trip and one snapshot, so that their results are
+// consistent. It disables sequential scans, so that no plan scans a table because of
+// outdated statistics.
+func (r *Reader) read(ctx context.Context, queue func(*pgx.Batch)) error {
+	return r.readWithin(ctx, StatementTimeout, queue)
 }
 
-// lookWithin is look with another end for each statement. Just-in-time
-// compilation would cost more than any of them.
-func (r *Reader) lookWithin(ctx context.Context, timeout time.Duration, queue func(*pgx.Batch)) error {
+// readWithin is read with another timeout for each statement. It disables just-in-time
+// compilation, which would cost more than any of them.
+func (r *Reader) readWithin(ctx context.Context, timeout time.Duration, queue func(*pgx.Batch)) error {
 	tx, err := r.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
-		return fmt.Errorf("beginning to look: %w", err)
+		return fmt.Errorf("beginning to read: %w", err)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('statement_timeout', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)",
+	batch.Queue("SELECT set_config('statement_timeout', $1, true), "+
+		"set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)",
 		fmt.Sprintf("%dms", timeout.Milliseconds()))
 	queue(batch)
 	err = tx.SendBatch(ctx, batch).Close()

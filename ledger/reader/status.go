@@ -13,24 +13,24 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Status is how a cell is doing, in one snapshot.
+// Status is the state of a cell, in one snapshot.
 type Status struct {
 	Now        time.Time    `json:"now"`        // database clock
 	Everything *Pause       `json:"everything"` // nil: not everything is paused
 	Rails      []RailStatus `json:"rails"`
-	// Participants whose instructions are not claimed, those paused last first.
+	// Participants are the pauses of participants, the latest first.
 	Participants []Pause `json:"paused_participants"`
-	// ClosedGates are what new instructions are refused of, closed last first.
+	// ClosedGates are the closed gates, the latest first.
 	ClosedGates []ClosedGate `json:"closed_gates"`
 	Heartbeats  []Beat       `json:"heartbeats"`
-	// CutShort names what there is more of than is listed or counted here.
+	// CutShort has the parts of which there is more than is listed or counted here.
 	CutShort []Part `json:"cut_short"`
 }
 
 // Part is a part of a Status that has a bound.
 type Part string
 
-// Parts and their bounds: how many are listed, or counted before the look ends.
+// The parts and their bounds: how many are listed or counted.
 const (
 	PartRails        Part = "rails"               // 1,000
 	PartInFlight     Part = "in_flight"           // 20,000 claimed instructions, the oldest first
@@ -44,14 +44,14 @@ const (
 // IsCutShort reports whether there is more of a part than the status has.
 func (s Status) IsCutShort(part Part) bool { return slices.Contains(s.CutShort, part) }
 
-// RailStatus is how one rail is doing. Counts of instructions that wait end at
-// CountMax: then Capped is set and the true numbers are at least those.
+// RailStatus is the state of one rail. It counts at most CountMax waiting instructions: then
+// Capped is set, and the true numbers are at least those.
 type RailStatus struct {
 	RailType       string `json:"rail_type"`
 	ProfileVersion int    `json:"profile_version"`
 	Pending        int64  `json:"pending"`
 	Due            int64  `json:"due"`
-	OldestDueMS    int64  `json:"oldest_due_ms"` // since the longest due one was due; 0: none is due
+	OldestDueMS    int64  `json:"oldest_due_ms"` // for how long the oldest due one has been due; 0: none is due
 	Capped         bool   `json:"capped"`
 	InFlight       int64  `json:"in_flight"`
 	OldestClaimMS  int64  `json:"oldest_claim_ms"` // 0: none is in flight
@@ -60,21 +60,21 @@ type RailStatus struct {
 	OutcomeUnknown int64         `json:"outcome_unknown"`
 	DeadLetters    []LetterCount `json:"dead_letters"`
 	Pause          *Pause        `json:"paused"` // of the rail itself
-	// Lanes are the running relayers that serve it; NotClaimed says why none of them
-	// can claim at the moment.
+	// Lanes are the running relayers that serve the rail. NotClaimed is why none of them can
+	// claim at the moment.
 	Lanes      []Lane   `json:"lanes"`
 	NotClaimed []string `json:"not_claimed,omitempty"`
 }
 
-// LetterCount is how many dead letters are open for one reason.
+// LetterCount counts the open dead letters of one reason.
 type LetterCount struct {
 	Reason   payment.DeadReason `json:"reason"`
 	Open     int64              `json:"open"`
 	OldestMS int64              `json:"oldest_ms"`
-	asked    int64              // of them, those that wait in pending for an inquiry
+	asked    int64              // of them, those that wait in pending for a requested inquiry
 }
 
-// Beat is the last sign of life of a component.
+// Beat is the last heartbeat of a component.
 type Beat struct {
 	Name      string    `json:"name"`
 	Kind      string    `json:"kind"`
@@ -84,28 +84,27 @@ type Beat struct {
 	Activity  string    `json:"activity"`
 	StartedAt time.Time `json:"started_at"`
 	AgeMS     int64     `json:"age_ms"`
-	// ClockOffsetMS is the database's clock minus the host's at the last beat.
+	// ClockOffsetMS is the database's clock minus the host's, at the last heartbeat.
 	ClockOffsetMS int64 `json:"clock_offset_ms"`
-	// StaleAfterMS is the silence that counts as its death.
+	// StaleAfterMS is the age of its heartbeat from which it counts as dead.
 	StaleAfterMS int64 `json:"stale_after_ms"`
-	// BudgetVersion is the oldest time budget by which claims of it may still be open.
+	// BudgetVersion is the oldest time budget under which claims of it may still be open.
 	BudgetVersion int       `json:"budget_version"`
 	Freshness     Freshness `json:"freshness"`
 }
 
-// Freshness classes the age of a heartbeat.
+// Freshness classifies the age of a heartbeat.
 type Freshness string
 
-// A component that is STALE no longer sends, and the reaper may take its claims.
+// The classes. A stale component no longer sends, and the reaper may take its claims.
 const (
 	Fresh   Freshness = "fresh"   // up to half of the time after which it is stale
 	Warning Freshness = "warning" // older than that
 	Stale   Freshness = "stale"
-	Stopped Freshness = "stopped" // it said so itself
+	Stopped Freshness = "stopped" // its last heartbeat reported that it stopped
 )
 
-// FreshnessOf classes an age; staleAfter is the heartbeat_stale setting that the
-// components run with.
+// FreshnessOf classifies an age; staleAfter is the heartbeat_stale setting of the component.
 func FreshnessOf(status string, age, staleAfter time.Duration) Freshness {
 	switch {
 	case status == "stopped":
@@ -119,18 +118,18 @@ func FreshnessOf(status string, age, staleAfter time.Duration) Freshness {
 	}
 }
 
-// CountMax is where the counts of a Status end.
+// CountMax is the maximum of the counts of a Status.
 const CountMax = 1_000_000
 
 const (
-	railsMax        = 1001 // one is "*", which stands for everything
+	railsMax        = 1001 // including "*", for everything
 	membersMax      = 20_000
 	participantsMax = 100
 	statusGatesMax  = 100
 	beatsMax        = 200
 )
 
-// atMost cuts a list that was read up to one beyond its bound.
+// atMost cuts a list of which one more than its bound was read.
 func atMost[T any](s *Status, part Part, list *[]T, most int) {
 	if len(*list) > most {
 		*list = (*list)[:most]
@@ -138,15 +137,15 @@ func atMost[T any](s *Status, part Part, list *[]T, most int) {
 	}
 }
 
-// Status reads how the cell is doing. It reads pending up to CountMax rows a
-// rail, claims in flight, open dead letters and heartbeats, never the archive.
+// Status reads the state of the cell: up to CountMax rows of pending for each rail, claims
+// in flight, open dead letters and heartbeats. It never reads the archive.
 func (r *Reader) Status(ctx context.Context) (Status, error) {
 	s := Status{CutShort: []Part{}}
 	var moreFlights, moreLetters bool
 	flights := map[string]flight{}
 	letters := map[string][]LetterCount{}
 	var lanes []Lane
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&s.Now) })
 		batch.Queue(r.db.SQL["status_rails"], CountMax, railsMax+1).Query(store.Collect(&s.Rails, scanRailStatus))
 		batch.Queue(r.db.SQL["status_flight"], membersMax).Query(store.Each(func(row pgx.CollectableRow) error {
@@ -161,12 +160,14 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 			var open, oldest, asked pgtype.Int8
 			err := row.Scan(&rail, &reason, &open, &oldest, &asked, &moreLetters)
 			if rail.Valid {
-				letters[rail.String] = append(letters[rail.String], LetterCount{payment.DeadReason(reason.String), open.Int64, oldest.Int64, asked.Int64})
+				count := LetterCount{payment.DeadReason(reason.String), open.Int64, oldest.Int64, asked.Int64}
+				letters[rail.String] = append(letters[rail.String], count)
 			}
 			return err
 		}))
 		batch.Queue(r.db.SQL["status_participants"], participantsMax+1).Query(store.Collect(&s.Participants, scanPause))
-		batch.Queue(r.db.SQL["closed_gates"], nil, nil, statusGatesMax+1).Query(store.Collect(&s.ClosedGates, scanClosedGate))
+		batch.Queue(r.db.SQL["closed_gates"], nil, nil, statusGatesMax+1).
+			Query(store.Collect(&s.ClosedGates, scanClosedGate))
 		batch.Queue(r.db.SQL["lanes"], nil, lanesMax+1).Query(store.Collect(&lanes, scanLane))
 		batch.Queue(r.db.SQL["status_heartbeats"], beatsMax+1).Query(store.Collect(&s.Heartbeats, scanBeat))
 	})
@@ -197,13 +198,14 @@ func (r *Reader) Status(ctx context.Context) (Status, error) {
 	})
 	for n := range s.Heartbeats {
 		beat := &s.Heartbeats[n]
-		beat.Freshness = FreshnessOf(beat.Status, time.Duration(beat.AgeMS)*time.Millisecond, time.Duration(beat.StaleAfterMS)*time.Millisecond)
+		age := time.Duration(beat.AgeMS) * time.Millisecond
+		beat.Freshness = FreshnessOf(beat.Status, age, time.Duration(beat.StaleAfterMS)*time.Millisecond)
 	}
 	return s, nil
 }
 
-// serve takes the rail's own lanes out of all that were read. Where some were not, it
-// is not known whether one of those could claim.
+// serve sets the rail's lanes. If there are more lanes than were read, NotClaimed stays
+// empty, because one of the others could claim.
 func (rail *RailStatus) serve(lanes []Lane, more bool) {
 	rail.Lanes = []Lane{}
 	for _, lane := range lanes {
@@ -240,7 +242,10 @@ func scanRailStatus(row pgx.CollectableRow) (RailStatus, error) {
 		&rail.Pending, &rail.Due, &rail.OutcomeUnknown, &oldest)
 	rail.ProfileVersion, rail.OldestDueMS, rail.Capped = int(version.Int32), oldest.Int64, rail.Pending >= CountMax
 	if paused {
-		rail.Pause = &Pause{What: "rail " + rail.RailType, By: by.String, At: store.OrZero(at), Reason: reason.String, Until: store.OrZero(until)}
+		rail.Pause = &Pause{
+			What: "rail " + rail.RailType, By: by.String, At: store.OrZero(at),
+			Reason: reason.String, Until: store.OrZero(until),
+		}
 		if rail.RailType == "*" {
 			rail.Pause.What = "everything"
 		}
@@ -258,27 +263,29 @@ func scanPause(row pgx.CollectableRow) (Pause, error) {
 
 func scanBeat(row pgx.CollectableRow) (Beat, error) {
 	var b Beat
-	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS, &b.ClockOffsetMS, &b.StaleAfterMS, &b.BudgetVersion)
+	err := row.Scan(&b.Name, &b.Kind, &b.Host, &b.Version, &b.Status, &b.Activity, &b.StartedAt, &b.AgeMS,
+		&b.ClockOffsetMS, &b.StaleAfterMS, &b.BudgetVersion)
 	return b, err
 }
 
-// RailPause is the pause of a rail, or of Everything, that is in force; nil: none.
+// RailPause returns the pause of a rail, or of Everything, that is in force; nil: none.
 func (r *Reader) RailPause(ctx context.Context, railType string) (*Pause, error) {
 	return r.pause(ctx, railType, "")
 }
 
-// ParticipantPause is the pause of a participant that is in force; nil: none.
+// ParticipantPause returns the pause of a participant that is in force; nil: none.
 func (r *Reader) ParticipantPause(ctx context.Context, participantID string) (*Pause, error) {
 	return r.pause(ctx, "", participantID)
 }
 
 func (r *Reader) pause(ctx context.Context, railType, participantID string) (*Pause, error) {
 	var found []Pause
-	err := r.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(r.db.SQL["pause_in_force"], store.Text(railType), store.Text(participantID)).Query(store.Collect(&found, scanPause))
+	err := r.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(r.db.SQL["pause_in_force"], store.Text(railType), store.Text(participantID)).
+			Query(store.Collect(&found, scanPause))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking at pauses: %w", err)
+		return nil, fmt.Errorf("reading pauses: %w", err)
 	}
 	if len(found) == 0 {
 		return nil, nil

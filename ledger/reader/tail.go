@@ -13,8 +13,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Happened is one row of the archive as a follower of the archive sees it.
-type Happened struct {
+// AttemptEvent is one row of the archive, as a Tail emits it.
+type AttemptEvent struct {
 	OutboxID         payment.ID    `json:"outbox_id"`
 	InstructionID    string        `json:"instruction_id"`
 	ParticipantID    string        `json:"participant_id"`
@@ -25,8 +25,8 @@ type Happened struct {
 	CreatedAt        time.Time     `json:"created_at"`
 	ClaimedAt        time.Time     `json:"claimed_at,omitzero"`
 	CompletedAt      time.Time     `json:"completed_at,omitzero"`
-	Result           string        `json:"result,omitempty"`   // as AttemptRow has it
-	Evidence         string        `json:"evidence,omitempty"` // as AttemptRow has it
+	Result           string        `json:"result,omitempty"`   // as in AttemptRow
+	Evidence         string        `json:"evidence,omitempty"` // as in AttemptRow
 	RailReference    string        `json:"rail_reference,omitempty"`
 	RailCode         string        `json:"rail_code,omitempty"`
 	ErrorCode        string        `json:"error_code,omitempty"`
@@ -36,34 +36,34 @@ type Happened struct {
 	wanted           bool
 }
 
-// TailFilter narrows what is followed.
+// TailFilter selects the rows that a Tail emits.
 type TailFilter struct {
 	RailType      string
 	ParticipantID string
 	State         payment.State
-	// Since is how far back it begins; 0: now.
+	// Since is how far back the Tail begins; 0: now.
 	Since time.Duration
 }
 
-// Bounds of one look of a Tail.
+// The bounds of one Read of a Tail.
 const (
 	tailPage      = 2_000
 	tailPagesMax  = 50
-	tailFlightAge = time.Second // a claim that takes longer is told of
+	tailFlightAge = time.Second // the age from which an open claim is emitted
 	tailFlightMax = 1_000
 	wentBackSince = time.Hour // as far as outcome_place goes back
 )
 
-// Tail follows the archive by the feed that callers are told by, which misses no row that
-// commits late. What is committed is told at once, also where an older transaction, which is
-// under way, keeps it from callers.
+// Tail follows the archive by the feed of events, which misses no row that commits late. It
+// emits committed rows at once, even if an older transaction in progress delays their
+// delivery to callers.
 type Tail struct {
 	reader *Reader
 	filter TailFilter
 	begun  bool
-	place  outbox.Place        // up to here everything is told
-	ahead  map[payment.ID]bool // by attempt_id: told, and behind the place
-	// inFlight has the claims that were told of.
+	place  outbox.Place        // all rows up to it are emitted
+	ahead  map[payment.ID]bool // by attempt_id: the emitted rows after the place
+	// inFlight has the open claims that were emitted.
 	inFlight map[rowKey]bool
 }
 
@@ -72,27 +72,29 @@ type rowKey struct {
 	attemptNo int
 }
 
-// Looked is what a look has found in addition to rows.
-type Looked struct {
-	// Behind is set where there is more than one look reads: look again.
+// TailResult is the result of a Read, in addition to the emitted rows.
+type TailResult struct {
+	// Behind is set if there are more rows than one Read reads: call Read again.
 	Behind bool
-	// WentBack is set where a failover or a restore has forgotten what was told: some rows
-	// are told again.
+	// WentBack is set if a failover or a restore lost rows that were emitted: some rows are
+	// emitted again.
 	WentBack bool
 }
 
-// Tail begins to follow.
+// Tail returns a Tail.
 func (r *Reader) Tail(filter TailFilter) (*Tail, error) {
 	if filter.Since < 0 {
 		return nil, fmt.Errorf("%w: since is %s, must not be negative", outbox.ErrInvalid, filter.Since)
 	}
-	return &Tail{reader: r, filter: filter, ahead: make(map[payment.ID]bool), inFlight: make(map[rowKey]bool)}, nil
+	return &Tail{
+		reader: r, filter: filter, ahead: make(map[payment.ID]bool), inFlight: make(map[rowKey]bool),
+	}, nil
 }
 
-// Look tells what has become visible since the last look, in the order of the feed, then the
-// claims that have been in flight for a second.
-func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, error) {
-	var looked Looked
+// Read calls emit for the rows that have become visible since the last Read, in the order of
+// the feed, and then for claims that have been in flight for tailFlightAge.
+func (t *Tail) Read(ctx context.Context, emit func(AttemptEvent) error) (TailResult, error) {
+	var looked TailResult
 	if !t.begun {
 		if err := t.begin(ctx); err != nil {
 			return looked, fmt.Errorf("following the archive: %w", err)
@@ -107,30 +109,30 @@ func (t *Tail) Look(ctx context.Context, tell func(Happened) error) (Looked, err
 		if wentBack && page == 0 {
 			looked.WentBack = true
 			clear(t.ahead)
-			// Whatever is told now: the next look does not go back for the same row again.
+			// From now on the next Read does not go back for the same row again.
 			if t.place, err = t.from(ctx, wentBackSince); err != nil {
 				return looked, fmt.Errorf("following the archive: %w", err)
 			}
 			began = outbox.Place{}
 		}
-		if err := t.tellNew(rows, tell); err != nil {
+		if err := t.emitNew(rows, emit); err != nil {
 			return looked, err
 		}
 		if len(rows) < tailPage {
 			break
 		}
 		if page == tailPagesMax {
-			// What is ahead of a transaction under way is not read again and again: the rest is
-			// told once that has ended.
+			// Rows after a transaction in progress are not read repeatedly: the rest is emitted
+			// once that transaction has ended.
 			looked.Behind = t.place != began
 			return looked, nil
 		}
 		at = rows[len(rows)-1].at
 	}
-	return looked, t.tellFlight(ctx, tell)
+	return looked, t.emitFlight(ctx, emit)
 }
 
-// from finds the place of so long ago, or the newest one.
+// from returns the place of the feed at a time in the past, or the newest one.
 func (t *Tail) from(ctx context.Context, ago time.Duration) (outbox.Place, error) {
 	var since pgtype.Timestamptz
 	if ago > 0 {
@@ -141,13 +143,16 @@ func (t *Tail) from(ctx context.Context, ago time.Duration) (outbox.Place, error
 		since = pgtype.Timestamptz{Time: now.Add(-ago), Valid: true}
 	}
 	var place store.PlaceTargets
-	err := t.reader.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(t.reader.db.SQL["tail_begin"], since).QueryRow(func(row pgx.Row) error { return row.Scan(place.Columns()...) })
+	err := t.reader.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(t.reader.db.SQL["tail_begin"], since).QueryRow(func(row pgx.Row) error {
+			return row.Scan(place.Columns()...)
+		})
 	})
 	return place.Value(), err
 }
 
-// begin finds the place to begin at. From now on means without what is ahead of it now.
+// begin sets the place at which the Tail begins. With Since 0 it skips the rows that are
+// after that place now.
 func (t *Tail) begin(ctx context.Context) (err error) {
 	if t.place, err = t.from(ctx, t.filter.Since); err != nil {
 		return err
@@ -157,7 +162,7 @@ func (t *Tail) begin(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := t.tellNew(rows, func(Happened) error { return nil }); err != nil {
+		if err := t.emitNew(rows, func(AttemptEvent) error { return nil }); err != nil {
 			return err
 		}
 		if len(rows) < tailPage {
@@ -170,8 +175,9 @@ func (t *Tail) begin(ctx context.Context) (err error) {
 }
 
 func (t *Tail) page(ctx context.Context, after outbox.Place) (rows []tailRow, wentBack bool, err error) {
-	err = t.reader.look(ctx, func(batch *pgx.Batch) {
-		arguments := append(store.PlaceArguments(after), store.Text(t.filter.RailType), store.Text(t.filter.ParticipantID), store.Text(string(t.filter.State)), tailPage)
+	err = t.reader.read(ctx, func(batch *pgx.Batch) {
+		arguments := append(store.PlaceArguments(after), store.Text(t.filter.RailType),
+			store.Text(t.filter.ParticipantID), store.Text(string(t.filter.State)), tailPage)
 		batch.Queue(t.reader.db.SQL["tail"], arguments...).Query(func(found pgx.Rows) error {
 			all, err := pgx.CollectRows(found, scanTailRow)
 			for _, row := range all {
@@ -186,15 +192,15 @@ func (t *Tail) page(ctx context.Context, after outbox.Place) (rows []tailRow, we
 	return rows, wentBack, err
 }
 
-func (t *Tail) tellNew(rows []tailRow, tell func(Happened) error) error {
+func (t *Tail) emitNew(rows []tailRow, emit func(AttemptEvent) error) error {
 	for _, row := range rows {
-		told := t.ahead[row.attemptID]
-		if !told && row.wanted {
-			if err := tell(row.Happened); err != nil {
+		emitted := t.ahead[row.attemptID]
+		if !emitted && row.wanted {
+			if err := emit(row.AttemptEvent); err != nil {
 				return err
 			}
 		}
-		if row.settled {
+		if row.final {
 			t.place = row.at
 			delete(t.ahead, row.attemptID)
 		} else if row.wanted {
@@ -204,14 +210,15 @@ func (t *Tail) tellNew(rows []tailRow, tell func(Happened) error) error {
 	return nil
 }
 
-func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error {
-	var rows []Happened
-	err := t.reader.look(ctx, func(batch *pgx.Batch) {
-		batch.Queue(t.reader.db.SQL["tail_flight"], tailFlightAge.Milliseconds(), store.Text(t.filter.RailType), store.Text(t.filter.ParticipantID),
-			store.Text(string(t.filter.State)), tailFlightMax).Query(store.Collect(&rows, scanHappened))
+func (t *Tail) emitFlight(ctx context.Context, emit func(AttemptEvent) error) error {
+	var rows []AttemptEvent
+	err := t.reader.read(ctx, func(batch *pgx.Batch) {
+		batch.Queue(t.reader.db.SQL["tail_flight"], tailFlightAge.Milliseconds(), store.Text(t.filter.RailType),
+			store.Text(t.filter.ParticipantID), store.Text(string(t.filter.State)), tailFlightMax).
+			Query(store.Collect(&rows, scanEvent))
 	})
 	if err != nil {
-		return fmt.Errorf("following what is in flight: %w", err)
+		return fmt.Errorf("following the claims in flight: %w", err)
 	}
 	still := make(map[rowKey]bool, len(rows))
 	for _, row := range rows {
@@ -220,7 +227,7 @@ func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error 
 		if t.inFlight[key] || !row.wanted {
 			continue
 		}
-		if err := tell(row); err != nil {
+		if err := emit(row); err != nil {
 			return err
 		}
 	}
@@ -228,12 +235,12 @@ func (t *Tail) tellFlight(ctx context.Context, tell func(Happened) error) error 
 	return nil
 }
 
-// tailRow is a row of the feed, and its place.
+// tailRow is a row of the feed with its place.
 type tailRow struct {
-	Happened
+	AttemptEvent
 	at        outbox.Place
 	attemptID payment.ID
-	settled   bool
+	final     bool // no earlier row of the feed can appear any more
 	wentBack  bool
 }
 
@@ -241,43 +248,48 @@ func scanTailRow(row pgx.CollectableRow) (tailRow, error) {
 	var r tailRow
 	var place store.PlaceTargets
 	var attempt pgtype.UUID
-	var settled pgtype.Bool
-	var h happenedTargets
-	err := row.Scan(append(append([]any{&r.wentBack}, append(place.Columns(), &settled, &attempt)...), h.columns()...)...)
-	r.Happened, r.at, r.attemptID, r.settled = h.value(), place.Value(), payment.ID(attempt.Bytes), settled.Bool
+	var final pgtype.Bool
+	var h eventTargets
+	targets := append([]any{&r.wentBack}, place.Columns()...)
+	targets = append(targets, &final, &attempt)
+	err := row.Scan(append(targets, h.columns()...)...)
+	r.AttemptEvent, r.at, r.attemptID, r.final = h.value(), place.Value(), payment.ID(attempt.Bytes), final.Bool
 	return r, err
 }
 
-func scanHappened(row pgx.CollectableRow) (Happened, error) {
-	var h happenedTargets
+func scanEvent(row pgx.CollectableRow) (AttemptEvent, error) {
+	var h eventTargets
 	err := row.Scan(h.columns()...)
 	return h.value(), err
 }
 
-// happenedTargets takes a row as the statements of a Tail return it.
-type happenedTargets struct {
+// eventTargets are the scan targets for a row of a Tail.
+type eventTargets struct {
 	id                                        pgtype.UUID
 	answers, latency                          pgtype.Int4
 	created, claimed, completed               pgtype.Timestamptz
 	result, reference, railCode, code, worker pgtype.Text
-	h                                         Happened
+	h                                         AttemptEvent
 }
 
-func (t *happenedTargets) columns() []any {
+func (t *eventTargets) columns() []any {
 	return []any{
 		&t.id, &t.h.InstructionID, &t.h.ParticipantID, &t.h.RailType, &t.h.AttemptNo, &t.h.State, &t.answers,
-		&t.created, &t.claimed, &t.completed, &t.result, &t.reference, &t.railCode, &t.code, &t.latency, &t.worker, &t.h.OutcomeUnknown, &t.h.wanted,
+		&t.created, &t.claimed, &t.completed, &t.result, &t.reference, &t.railCode, &t.code, &t.latency,
+		&t.worker, &t.h.OutcomeUnknown, &t.h.wanted,
 	}
 }
 
-func (t *happenedTargets) value() Happened {
+func (t *eventTargets) value() AttemptEvent {
 	h := t.h
 	h.OutboxID, h.AnswersAttemptNo = payment.ID(t.id.Bytes), int(t.answers.Int32)
-	h.CreatedAt, h.ClaimedAt, h.CompletedAt = store.OrZero(t.created), store.OrZero(t.claimed), store.OrZero(t.completed)
-	h.Result, h.RailReference, h.RailCode, h.ErrorCode, h.WorkerID = t.result.String, t.reference.String, t.railCode.String, t.code.String, t.worker.String
+	h.CreatedAt, h.ClaimedAt = store.OrZero(t.created), store.OrZero(t.claimed)
+	h.CompletedAt, h.WorkerID = store.OrZero(t.completed), t.worker.String
+	h.Result, h.RailReference = t.result.String, t.reference.String
+	h.RailCode, h.ErrorCode = t.railCode.String, t.code.String
 	if t.latency.Valid {
 		h.LatencyMS = &t.latency.Int32
 	}
-	h.Result, h.Evidence = sayEvidence(h.State, h.ErrorCode, h.Result)
+	h.Result, h.Evidence = splitEvidence(h.State, h.ErrorCode, h.Result)
 	return h
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Testimony is the evidence of an operator by which an instruction was resolved. It is
-// the operator's word, not the rail's.
+// Testimony is an operator's evidence by which an instruction was resolved. It is not an
+// answer of the rail.
 type Testimony struct {
 	Login    string `json:"login"`
 	Document string `json:"document"`
-	Date     string `json:"evidence_date,omitempty"` // as 2026-07-30; empty where the log is not in this look
+	Date     string `json:"evidence_date,omitempty"` // as 2026-07-30; empty if the log was not read
 
-	reference string // the rail's, that it names
+	reference string // the rail's reference in the evidence
 }
 
-// String is "by evidence of LOGIN, DOCUMENT".
+// String returns "by evidence of LOGIN, DOCUMENT".
 func (e Testimony) String() string {
 	return fmt.Sprintf("by evidence of %s, %s", e.Login, e.Document)
 }
 
-// testimonyOf is the evidence that a row rests on: the latest resolution after the row
-// and before the next one that is not LATE_OUTCOME. A resolution that agrees with what
-// is recorded appends no row; from then on the recorded outcome rests on it, because
-// what the rail said contradicted itself. Nil: the row rests on no resolution.
+// testimonyOf returns the evidence on which a row rests: the latest resolution after the row
+// and before the next one that is not LATE_OUTCOME. A resolution that confirms the recorded
+// outcome appends no row; from then on that outcome rests on it, because the rail had
+// contradicted itself. Nil: the row rests on no resolution.
 func (t Timeline) testimonyOf(row *AttemptRow) *Testimony {
 	var until *AttemptRow
 	for n := range t.Attempts {
@@ -44,7 +44,9 @@ func (t Timeline) testimonyOf(row *AttemptRow) *Testimony {
 				Reference string `json:"rail_reference"`
 			}
 			if json.Unmarshal(act.Detail, &detail) == nil {
-				found = &Testimony{Login: act.Actor, Document: detail.Document, Date: detail.Date, reference: detail.Reference}
+				found = &Testimony{
+					Login: act.Actor, Document: detail.Document, Date: detail.Date, reference: detail.Reference,
+				}
 			}
 		}
 	}

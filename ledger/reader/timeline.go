@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Timeline is all that is known of one instruction, in one snapshot.
+// Timeline is all that is known about one instruction, in one snapshot.
 type Timeline struct {
 	OutboxID       payment.ID `json:"outbox_id"`
 	RailKey        string     `json:"rail_key"`
@@ -26,50 +26,49 @@ type Timeline struct {
 	RailType       string     `json:"rail_type"`
 	Amount         string     `json:"amount"` // decimal, with the currency's decimals
 	Currency       string     `json:"currency"`
-	// State is PENDING, UNKNOWN or ACCEPTED while it waits, as a Receipt says, CONFLICT
-	// while evidence contradicts itself, else the last state that is not LATE_OUTCOME; empty when nothing is left of
-	// it but its key.
+	// State is that of a Receipt: PENDING, UNKNOWN or ACCEPTED while it waits, CONFLICT while
+	// its evidence is contradictory, else the last state that is not LATE_OUTCOME. It is empty
+	// if only the key is left.
 	State      string    `json:"state"`
 	EnqueuedAt time.Time `json:"enqueued_at"`
 	EnqueuedBy string    `json:"enqueued_by"` // the login
-	// NeverEnqueued is set where the registry does not know it: its row was forged, or the
-	// registry's was removed. EnqueuedAt is what its rows pretend then.
+	// NeverEnqueued is set if it is not in the key registry: its row was forged, or the row of
+	// the registry was removed. EnqueuedAt is then taken from its own rows.
 	NeverEnqueued bool `json:"never_enqueued,omitempty"`
-	// RailAsks is set where the profile in force has an inquiry, and NewID where another
-	// try of what was sent wants a new instruction (id_after_refusal NEW).
+	// RailAsks is set if the rail answers inquiries, by the profile in force. NewID is set if
+	// another try after a send requires a new instruction (id_after_refusal NEW).
 	RailAsks bool `json:"-"`
 	NewID    bool `json:"-"`
-	// NoPayload is set where no row of the archive has a payload any more, and OtherPayload
-	// where the latest is not the one that was enqueued: neither is replayed.
+	// NoPayload is set if no row of the archive has its payload, and OtherPayload if the
+	// latest payload is not the one that was enqueued: it can't be replayed then.
 	NoPayload    bool `json:"-"`
 	OtherPayload bool `json:"-"`
-	// Pause is in force for its rail, its participant or everything, whether it waits or not.
+	// Pause is in force for its rail, its participant or everything, even if it does not wait.
 	Pause     *Pause    `json:"-"`
 	AgeMS     int64     `json:"age_ms"`
-	Priority  *int      `json:"priority,omitempty"` // nil: no row of it says so any more
+	Priority  *int      `json:"priority,omitempty"` // nil: no row has it any more
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	SendOnce  bool      `json:"send_once,omitempty"` // its caller wants one send alone
-	Now       time.Time `json:"now"`                 // database clock of this look
-	// SuspendedAt is since when a suspension is open: sends of it may be forgotten.
+	SendOnce  bool      `json:"send_once,omitempty"` // the caller allows one send only
+	Now       time.Time `json:"now"`                 // database clock of this snapshot
+	// SuspendedAt is when the open suspension was opened: sends of it may be lost.
 	SuspendedAt time.Time `json:"suspended_at,omitzero"`
-	// Unconfirmed is set where no suspension is open, and no relayer has confirmed that nothing
-	// is missing since the server was started or promoted: the same may be so.
+	// Unconfirmed is set if no suspension is open, but no relayer has confirmed yet that
+	// nothing is missing since the server was started or promoted: sends may be lost too.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// RepeatsSince is since when lanes were suspended, where its call may repeat one that was
-	// forgotten before: a send of that call may have been executed. Zero: it repeats none.
+	// RepeatsSince is when lanes were suspended, if its call may repeat one that was lost: a
+	// send of that call may have been executed. Zero: it repeats none.
 	RepeatsSince time.Time `json:"repeats_since,omitzero"`
-	// Payload and Headers are the stored JSON. They stay out of JSON output unless the
-	// caller asks for them.
+	// Payload and Headers are the stored JSON. They are not part of the JSON output.
 	Payload json.RawMessage `json:"-"`
 	Headers json.RawMessage `json:"-"`
 
 	Attempts []AttemptRow `json:"attempts"`
-	// Earlier is set where the oldest rows were left out.
+	// Earlier is set if the oldest rows were left out.
 	Earlier    bool        `json:"earlier_left_out,omitempty"`
 	Pending    *PendingRow `json:"pending"`
 	DeadLetter *DeadLetter `json:"dead_letter"`
 	Acts       []Act       `json:"operator_log"`
-	// NotClaimed says why no relayer claims it although it is due.
+	// NotClaimed is why no relayer claims it although it is due.
 	NotClaimed []string `json:"not_claimed,omitempty"`
 }
 
@@ -81,8 +80,8 @@ type AttemptRow struct {
 	CreatedAt        time.Time     `json:"created_at"`
 	ClaimedAt        time.Time     `json:"claimed_at,omitzero"`
 	CompletedAt      time.Time     `json:"completed_at,omitzero"`
-	// Result is what the rail's answer proves; empty on a row that an operator's evidence
-	// ended, which has Evidence instead: EXECUTED or NOT_EXECUTED.
+	// Result is what the rail's answer proves. A row by an operator's evidence has Evidence
+	// instead: EXECUTED or NOT_EXECUTED.
 	Result         string `json:"result,omitempty"`
 	Evidence       string `json:"evidence,omitempty"`
 	RailReference  string `json:"rail_reference,omitempty"`
@@ -99,7 +98,7 @@ type AttemptRow struct {
 	Provisional    bool   `json:"provisional"`
 }
 
-// PendingRow is what an instruction waits for.
+// PendingRow is the row of an instruction in pending.
 type PendingRow struct {
 	AttemptCount   int       `json:"attempt_count"`
 	NextAction     string    `json:"next_action"`
@@ -115,7 +114,7 @@ type PendingRow struct {
 	Pause          *Pause    `json:"paused"`
 }
 
-// Pause is what keeps instructions from being claimed.
+// Pause is an operator's or a relayer's pause, which stops claims.
 type Pause struct {
 	What   string    `json:"what"` // everything, rail NAME or participant ID
 	By     string    `json:"by"`
@@ -124,27 +123,28 @@ type Pause struct {
 	Until  time.Time `json:"until,omitzero"` // when the reaper ends it; zero: an operator does
 }
 
-// DeadLetter is what an instruction waits, or waited, for a person with.
+// DeadLetter is the dead letter of an instruction that waits, or waited, for an operator.
 type DeadLetter struct {
 	Reason    payment.DeadReason `json:"reason"`
 	ErrorCode string             `json:"error_code,omitempty"`
 	Status    string             `json:"status"`          // pending, acknowledged, escalated, manual_replay, resolved
-	Note      string             `json:"note,omitempty"`  // of the operator who moved it on last
-	Actor     string             `json:"actor,omitempty"` // who that is
+	Note      string             `json:"note,omitempty"`  // of the operator who last changed the status
+	Actor     string             `json:"actor,omitempty"` // that operator
 	OpenedAt  time.Time          `json:"opened_at"`
 	UpdatedAt time.Time          `json:"updated_at"`
 
-	// As the rows of the archive said when it was opened last, which leave before it does.
+	// Copied from the rows of the archive when it was last opened: the rows may leave the
+	// archive before the letter is closed.
 	Amount         string    `json:"amount,omitempty"`   // a decimal number; empty: the payload has none
 	Currency       string    `json:"currency,omitempty"` // ISO 4217
-	Attempts       int       `json:"attempts"`           // times it was claimed, to be sent or asked about
+	Attempts       int       `json:"attempts"`           // how often it was claimed, for a send or an inquiry
 	FirstAttemptAt time.Time `json:"first_attempt_at,omitzero"`
 	LastAttemptAt  time.Time `json:"last_attempt_at,omitzero"`
 	RailCode       string    `json:"rail_code,omitempty"` // with ErrorMessage of the latest answer that has either
 	ErrorMessage   string    `json:"error_message,omitempty"`
 }
 
-// Open reports whether the letter still waits for a person.
+// Open reports whether the letter still waits for an operator.
 func (d *DeadLetter) Open() bool {
 	return d != nil && !payment.LetterStatus(d.Status).IsClosed()
 }
@@ -158,20 +158,20 @@ type Act struct {
 	Detail json.RawMessage `json:"detail"`
 }
 
-// Bounds of one look.
+// The bounds of one Timeline.
 const (
 	rowsMax = 1000 // of the archive
 	actsMax = 200
 )
 
-// Timeline reads all that is known of one instruction: the head, at most a
-// thousand rows of the archive (the latest), the pending row, the dead letter and
-// what people did. An unknown id is outbox.ErrNotFound.
+// Timeline reads all that is known about one instruction: its identifiers, the latest
+// thousand rows of the archive, the row of pending, the dead letter and the acts of
+// operators. If the id is unknown, the error is outbox.ErrNotFound.
 func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, error) {
 	t := Timeline{OutboxID: outboxID}
 	known := false
 	var lanes []Lane
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		id := store.UUID(outboxID)
 		batch.Queue(r.db.SQL["timeline_head"], id).Query(store.Each(func(row pgx.CollectableRow) error {
 			known = true
@@ -200,7 +200,8 @@ func (r *Reader) Timeline(ctx context.Context, outboxID payment.ID) (Timeline, e
 	if t.Pending != nil {
 		t.Pending.Pause = t.Pause
 	}
-	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil && !p.Quarantine && !t.IsOver() && len(lanes) <= lanesMax {
+	if p := t.Pending; p != nil && p.DueInMS <= 0 && p.Pause == nil &&
+		!p.Quarantine && !t.IsOver() && len(lanes) <= lanesMax {
 		t.NotClaimed = WhyNotClaimed(t.RailType, lanes)
 	}
 	t.Earlier = len(t.Attempts) > 0 && t.Attempts[0].AttemptNo > 1
@@ -213,8 +214,9 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	var priority pgtype.Int2
 	var other, unsettled pgtype.Bool
 	var expires, suspended, repeats, pausedAt, until pgtype.Timestamptz
-	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy, &t.EnqueuedAt,
-		&t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency, &payload, &headers, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
+	err := row.Scan(&t.InstructionID, &t.IdempotencyKey, &t.ParticipantID, &t.SequenceID, &railKey, &enqueuedBy,
+		&t.EnqueuedAt, &t.AgeMS, &t.Now, &rail, &state, &t.NeverEnqueued, &t.RailAsks, &t.NewID, &amount, &currency,
+		&payload, &headers, &priority, &expires, &t.SendOnce, &suspended, &unsettled, &repeats,
 		&t.NoPayload, &other, &paused, &by, &pausedAt, &reason, &until)
 	if railKey.Valid {
 		t.RailKey = payment.RailKey(payment.ID(railKey.Bytes))
@@ -233,7 +235,10 @@ func scanHead(row pgx.CollectableRow, t *Timeline) error {
 	t.Unconfirmed = unsettled.Bool && !suspended.Valid
 	t.OtherPayload = other.Bool
 	if paused.Valid {
-		t.Pause = &Pause{What: paused.String, By: by.String, At: store.OrZero(pausedAt), Reason: reason.String, Until: store.OrZero(until)}
+		t.Pause = &Pause{
+			What: paused.String, By: by.String, At: store.OrZero(pausedAt),
+			Reason: reason.String, Until: store.OrZero(until),
+		}
 	}
 	return err
 }
@@ -249,17 +254,18 @@ func scanAttempt(row pgx.CollectableRow) (AttemptRow, error) {
 	a.AnswersAttemptNo, a.ProfileVersion = int(answers.Int32), int(profile.Int32)
 	a.ClaimedAt, a.CompletedAt = store.OrZero(claimed), store.OrZero(completed)
 	a.Result, a.RailReference, a.RailCode, a.CodeTable = result.String, reference.String, code.String, table.String
-	a.ErrorCode, a.ErrorMessage, a.WorkerID, a.RenderVersion = errorCode.String, message.String, worker.String, render.String
+	a.ErrorCode, a.ErrorMessage = errorCode.String, message.String
+	a.WorkerID, a.RenderVersion = worker.String, render.String
 	if latency.Valid {
 		a.LatencyMS = &latency.Int32
 	}
-	a.Result, a.Evidence = sayEvidence(a.State, a.ErrorCode, a.Result)
+	a.Result, a.Evidence = splitEvidence(a.State, a.ErrorCode, a.Result)
 	return a, err
 }
 
-// sayEvidence tells an operator's evidence from the rail's word: the archive has both
+// splitEvidence separates an operator's evidence from the rail's result: the archive has both
 // in the same column.
-func sayEvidence(state payment.State, errorCode, result string) (rails, operators string) {
+func splitEvidence(state payment.State, errorCode, result string) (rails, operators string) {
 	switch {
 	case errorCode != payment.CodeResolved:
 		return result, ""
@@ -275,7 +281,8 @@ func scanPending(row pgx.CollectableRow, p *PendingRow) error {
 	var due pgtype.Int8
 	err := row.Scan(&p.AttemptCount, &next, &p.Quarantine, &due, &p.NextAction, &p.OutcomeUnknown, &p.Provisional,
 		&first, &last, &p.SendCount, &p.InquiryCount)
-	p.NextAttemptAt, p.FirstSentAt, p.LastSentAt, p.DueInMS = store.OrZero(next), store.OrZero(first), store.OrZero(last), due.Int64
+	p.NextAttemptAt, p.DueInMS = store.OrZero(next), due.Int64
+	p.FirstSentAt, p.LastSentAt = store.OrZero(first), store.OrZero(last)
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/railhead-pay/railhead/ledger/internal/store"
 )
 
-// TokensMax is how many tokens Tokens lists at most.
+// TokensMax is the maximum of tokens that Tokens lists.
 const TokensMax = 10_000
 
 // ListedToken is a token as operators see it.
@@ -32,10 +32,10 @@ type ListedToken struct {
 	LastRefusedAt     time.Time `json:"last_refused_at,omitzero"`
 }
 
-// Tokens lists the tokens of the HTTP API, the newest first, without what opens anything.
+// Tokens lists the tokens of the HTTP API, the newest first, without secrets or digests.
 func (r *Reader) Tokens(ctx context.Context) ([]ListedToken, error) {
 	var all []ListedToken
-	err := r.look(ctx, func(batch *pgx.Batch) {
+	err := r.read(ctx, func(batch *pgx.Batch) {
 		batch.Queue(r.db.SQL["api_tokens"], TokensMax).Query(store.Collect(&all, scanToken))
 	})
 	if err != nil {
@@ -50,6 +50,7 @@ func scanToken(row pgx.CollectableRow) (ListedToken, error) {
 	var quota pgtype.Int4
 	err := row.Scan(&t.ID, &t.Name, &t.Participants, &t.Verbs, &t.CreatedAt, &t.CreatedBy, &t.ExpiresAt, &revoked, &quota,
 		&t.HasCertificate, &t.Uses, &t.Refused, &used, &refused)
-	t.RevokedAt, t.RequestsPerMinute, t.LastUsedAt, t.LastRefusedAt = store.OrZero(revoked), int(quota.Int32), store.OrZero(used), store.OrZero(refused)
+	t.RevokedAt, t.RequestsPerMinute = store.OrZero(revoked), int(quota.Int32)
+	t.LastUsedAt, t.LastRefusedAt = store.OrZero(used), store.OrZero(refused)
 	return t, err
 }
