@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// applyLock serialises applies in one database. It can't reach other databases
-	// of the cluster, which share the roles: that is what retry is for.
+	// applyLock serializes Apply in one database. Other databases of the cluster share
+	// the roles but not the lock; retry handles those races.
 	applyLock int64 = 0x7268_6163_6c00
 
-	// passesMax bounds how often the catalog is looked at again: a REVOKE that
-	// cascades, or one on a table that takes column grants along, uncovers gaps.
+	// passesMax bounds how often the catalog is compared again: a REVOKE that cascades,
+	// or one on a table that also revokes column grants, may cause new differences.
 	passesMax = 5
 
 	triesMax  = 20
@@ -26,19 +26,17 @@ const (
 	delayMax  = 500 * time.Millisecond
 )
 
-// Apply brings roles and grants of a cell in line with the matrix: whatever the
-// matrix does not name is taken from everybody, PUBLIC included, and whatever it
-// names is given. It writes only what differs, in one transaction, so no session
-// ever sees half a matrix; a crash leaves the grants as they were.
+// Apply makes the roles and grants of a cell equal to the matrix: it revokes all
+// privileges that the matrix does not name, from all roles and from PUBLIC, and grants
+// those that it names. It writes only the differences, in one transaction, so no session
+// sees a part of the matrix; after a crash the grants are unchanged.
 //
-// It refuses, and changes nothing, while the schema lacks an object that the
-// matrix names (migrate first), or holds one that another role owns: that role
-// could have put anything in it, and a definer function must not get the owner's
-// rights by being adopted.
+// It returns an error, and changes nothing, if the schema lacks an object that the matrix
+// names (migrate first), or has one that another role owns: that role could have put
+// anything in it, and a definer function of it must not get the owner's rights.
 //
-// It is idempotent and safe concurrently with others of its kind, in this
-// database and in others of the cluster. The login must be a superuser, or hold
-// railhead_owner.
+// Apply is idempotent, and safe while others run it in this database or in others of the
+// cluster. The login must be a superuser or a member of railhead_owner.
 func Apply(ctx context.Context, conn Beginner, cell string) error {
 	m, err := Load()
 	if err != nil {
@@ -57,14 +55,14 @@ func (m Matrix) apply(ctx context.Context, tx pgx.Tx, cell string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", applyLock); err != nil {
 		return fmt.Errorf("waiting for another apply: %w", err)
 	}
-	return settle(ctx, tx, func() ([]Difference, error) { return m.differences(ctx, tx, cell) })
+	return repairAll(ctx, tx, func() ([]Difference, error) { return m.differences(ctx, tx, cell) })
 }
 
-// settle repairs what look finds until it finds nothing, and refuses to begin
-// where a person has to look.
-func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) error {
+// repairAll repairs the differences that compare returns until there are none. It returns
+// an error if there is one that only an operator can repair.
+func repairAll(ctx context.Context, tx pgx.Tx, compare func() ([]Difference, error)) error {
 	for range passesMax {
-		found, err := look()
+		found, err := compare()
 		if err != nil || len(found) == 0 {
 			return err
 		}
@@ -77,13 +75,13 @@ func settle(ctx context.Context, tx pgx.Tx, look func() ([]Difference, error)) e
 			}
 		}
 	}
-	left, err := look()
+	left, err := compare()
 	if err != nil {
 		return err
 	}
-	// From PostgreSQL 16 the server itself makes the role that creates another a
-	// member of it, unless it is a superuser, and lets only a superuser revoke
-	// that. Diff goes on reporting it; the grants need not wait for it.
+	// From PostgreSQL 16 the server makes the role that creates another a member of it,
+	// unless it is a superuser, and only a superuser can revoke that. Diff still reports
+	// it, but Apply succeeds.
 	if err := asError(without(left, func(d Difference) bool { return d.Code == ExtraMember })); err != nil {
 		return fmt.Errorf("still there after %d passes: %w", passesMax, err)
 	}
@@ -94,9 +92,8 @@ func without(all []Difference, drop func(Difference) bool) []Difference {
 	return slices.DeleteFunc(slices.Clone(all), drop)
 }
 
-// retry repeats f while it loses to another session that changed the same roles
-// or objects at the same moment. Each try looks anew, so that it meets what the
-// winner left, which is most often nothing to do.
+// retry repeats f while another session changes the same roles or objects concurrently.
+// Each try compares anew, and usually finds nothing left to do.
 func retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
@@ -104,7 +101,7 @@ func retry(ctx context.Context, f func() error) error {
 			return err
 		}
 		delay := min(delayBase<<(try-1), delayMax)
-		delay = delay/2 + rand.N(delay) // apart from the others who lost as well
+		delay = delay/2 + rand.N(delay) // jitter, for others that lost the same race
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
@@ -113,8 +110,8 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// lostRace reports whether a repeat can succeed. XX000 is how the server says
-// "tuple concurrently updated" when two sessions change one catalog row.
+// lostRace reports whether a repetition can succeed. XX000 is the SQLSTATE of "tuple
+// concurrently updated", if two sessions change one catalog row.
 func lostRace(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

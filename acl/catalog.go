@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The statements that read the catalog. The script for a DBA runs them as well.
+// The statements that read the catalog. The script for a DBA also runs them.
 var (
 	//go:embed sql/privileges.sql
 	privilegesSQL string
@@ -25,16 +25,16 @@ var (
 	loginIdleSQL string
 )
 
-// ErrNoCell is returned where the cell has no schema yet.
+// ErrNoCell is returned if the cell has no schema yet.
 var ErrNoCell = errors.New("the cell has no schema: migrate first")
 
-// entry is one privilege in the live catalog, or an object that no role but
-// its owner holds anything on (no grantee). Names are quoted where SQL needs it.
+// entry is one privilege in the live catalog, or an object on which only its owner has
+// privileges (no grantee). Names are quoted if SQL requires it.
 type entry struct {
 	Kind      string
 	Name      string
 	Column    string `db:"col"`
-	Ident     string // as a statement names it
+	Ident     string // the name in a statement
 	Owner     string
 	Partition bool
 	RowType   bool
@@ -45,7 +45,7 @@ type entry struct {
 
 func (e entry) object() Object { return Object{Kind: Kind(e.Kind), Name: e.name(), Column: e.Column} }
 
-// name leaves the schema unnamed, as the matrix does.
+// name returns the name in the matrix, which has none for the schema.
 func (e entry) name() string {
 	if Kind(e.Kind) == KindSchema {
 		return ""
@@ -53,7 +53,7 @@ func (e entry) name() string {
 	return e.Name
 }
 
-// target is the ON part of a GRANT, of the privilege with its column.
+// target returns the privilege and the ON part of a GRANT, with the column if there is one.
 func (e entry) target(privilege string) string {
 	if e.Column != "" {
 		privilege += " (" + pgx.Identifier{e.Column}.Sanitize() + ")"
@@ -88,7 +88,7 @@ func attributes() []attribute {
 // memberEntry is one membership that no role should have.
 type memberEntry struct{ Role, Member, Grantor string }
 
-// defaultEntry is one privilege that a new object would give away.
+// defaultEntry is one default privilege, which a new object would get.
 type defaultEntry struct{ Maker, InSchema, Noun, Grantee, Privilege string }
 
 // collect runs a statement that reads the catalog.

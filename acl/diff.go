@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Code says what kind of difference it is. The order is the order of repair:
-// roles first, memberships last, because the login that repairs may hold one.
+// Code is the kind of a difference. The order is the order of repair: roles first,
+// memberships last, because the login that repairs may have one.
 type Code string
 
 // The codes, in order of repair.
 const (
 	MissingRole   Code = "MISSING_ROLE"
 	RoleAttribute Code = "ROLE_ATTRIBUTE"
-	MissingObject Code = "MISSING_OBJECT" // the matrix names it, the schema has it not
+	MissingObject Code = "MISSING_OBJECT" // in the matrix, but not in the schema
 	WrongOwner    Code = "WRONG_OWNER"
-	DefaultGrant  Code = "DEFAULT_GRANT" // new objects would give it away
+	DefaultGrant  Code = "DEFAULT_GRANT" // a default privilege, which new objects would get
 	ExtraGrant    Code = "EXTRA_GRANT"
 	GrantOption   Code = "GRANT_OPTION"
 	MissingGrant  Code = "MISSING_GRANT"
@@ -29,17 +29,20 @@ const (
 )
 
 func codes() []Code {
-	return []Code{MissingRole, RoleAttribute, MissingObject, WrongOwner, DefaultGrant, ExtraGrant, GrantOption, MissingGrant, ExtraMember}
+	return []Code{
+		MissingRole, RoleAttribute, MissingObject, WrongOwner, DefaultGrant,
+		ExtraGrant, GrantOption, MissingGrant, ExtraMember,
+	}
 }
 
-// Difference is one way in which the live catalog is not the matrix.
+// Difference is one difference between the live catalog and the matrix.
 type Difference struct {
 	Code      Code
-	Object    Object // zero where it is about a role
-	Grantee   string // the role, login or PUBLIC that it is about
-	Privilege string // or the attribute, or the role that the grantee is a member of
+	Object    Object // zero if it is about a role
+	Grantee   string // the role, login or PUBLIC
+	Privilege string // or the attribute, or the role of which the grantee is a member
 	Detail    string // one sentence
-	// repair is the statement that ends it; "" where a person has to look.
+	// repair is the statement that removes the difference; "" if an operator has to check it.
 	repair string
 }
 
@@ -59,9 +62,8 @@ type Beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Diff compares the live catalog of a cell with the matrix and returns every
-// difference, in a fixed order; none means that the cell is as the matrix says.
-// It changes nothing, and any login may run it.
+// Diff compares the live catalog of a cell with the matrix and returns every difference,
+// in a fixed order. It changes nothing, and any login may run it.
 func Diff(ctx context.Context, conn Beginner, cell string) ([]Difference, error) {
 	m, err := Load()
 	if err != nil {
@@ -78,12 +80,12 @@ func Diff(ctx context.Context, conn Beginner, cell string) ([]Difference, error)
 	return found, nil
 }
 
-// inTx runs f in a transaction of its own, or in a savepoint of the caller's.
+// inTx runs f in a transaction of its own, or in a savepoint of the caller's transaction.
 func inTx(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, conn, f)
 }
 
-// differences is the one comparison that Diff reports and Apply repairs.
+// differences returns the differences that Diff reports and Apply repairs.
 func (m Matrix) differences(ctx context.Context, tx pgx.Tx, cell string) ([]Difference, error) {
 	entries, err := collect[entry](ctx, tx, privilegesSQL, cell)
 	if err != nil {
@@ -147,13 +149,15 @@ func (m Matrix) grantDifferences(entries []entry) []Difference {
 		}
 		all = append(all, Difference{
 			Code: WrongOwner, Object: object, Grantee: e.Owner,
-			Detail: fmt.Sprintf("%s owns %s; want %s. A person has to look: its owner can put anything in it", e.Owner, object, m.Owner),
+			Detail: fmt.Sprintf("%s owns %s; want %s. An operator has to check it: its owner can put anything in it",
+				e.Owner, object, m.Owner),
 		})
 	}
 	return all
 }
 
-// excess is what is too much about one privilege that a role holds.
+// excess returns the difference for a privilege that a role should not have, or not with
+// the grant option.
 func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 	g := Grant{Role: e.Grantee, Privilege: e.Privilege, Object: e.object()}
 	d := Difference{Object: g.Object, Grantee: g.Role, Privilege: g.Privilege}
@@ -178,7 +182,7 @@ func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 	return []Difference{d}
 }
 
-// defaultDifferences compares what objects made later would give away.
+// defaultDifferences finds default privileges, which later objects would get.
 func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) ([]Difference, error) {
 	entries, err := collect[defaultEntry](ctx, tx, defaultsSQL, m.Owner, cell)
 	if err != nil {
@@ -186,7 +190,7 @@ func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) 
 	}
 	var all []Difference
 	for _, e := range entries {
-		// Only the form without a schema takes anything away: defaults per schema add.
+		// Only the form without a schema can remove a default: those of a schema add to it.
 		repair := "ALTER DEFAULT PRIVILEGES FOR ROLE " + e.Maker
 		where := "of the database"
 		if e.InSchema != "" {
@@ -195,14 +199,15 @@ func (m Matrix) defaultDifferences(ctx context.Context, tx pgx.Tx, cell string) 
 		}
 		all = append(all, Difference{
 			Code: DefaultGrant, Grantee: e.Grantee, Privilege: e.Privilege,
-			Detail: fmt.Sprintf("%s gets %s on new %s %s that %s makes", e.Grantee, e.Privilege, strings.ToLower(e.Noun), where, e.Maker),
+			Detail: fmt.Sprintf("%s gets %s on new %s %s that %s makes",
+				e.Grantee, e.Privilege, strings.ToLower(e.Noun), where, e.Maker),
 			repair: repair + " REVOKE " + e.Privilege + " ON " + e.Noun + " FROM " + e.Grantee,
 		})
 	}
 	return all, nil
 }
 
-// asError turns differences into one error, nil for none.
+// asError returns differences as one error; nil for none.
 func asError(differences []Difference) error {
 	var errs []error
 	for _, d := range differences {

@@ -9,17 +9,17 @@ import (
 //go:embed sql/differences.sql
 var differencesSQL string
 
-// DiffSQL is the comparison that Diff makes as one statement, for who wants to make
-// it without this program. It has the columns code and detail, and a row for each
-// difference; the matrix is in it as rows. It reads string constants as the standard
-// says: standard_conforming_strings has to be on.
+// DiffSQL returns the comparison of Diff as one statement, for auditors who run it without
+// this program. It contains the matrix, and returns the columns code and detail with a row
+// for each difference. standard_conforming_strings must be on.
 func (m Matrix) DiffSQL(cell string) string {
 	var names, grants, never []string
 	for _, name := range m.roleNames() {
 		names = append(names, "("+literal(name)+")")
 	}
 	for _, g := range m.Grants {
-		grants = append(grants, valuesRow(g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name, g.Object.Column, g.Reason))
+		grants = append(grants,
+			valuesRow(g.Role, g.Privilege, string(g.Object.Kind), g.Object.Name, g.Object.Column, g.Reason))
 	}
 	for n, rule := range m.Never {
 		never = append(never, fmt.Sprintf("(%d, %s, %s, %s, %s)", n+1,
@@ -33,10 +33,10 @@ func (m Matrix) DiffSQL(cell string) string {
 	).Replace(differencesSQL)
 }
 
-// valuesOf is rows as they stand below VALUES, one a line.
+// valuesOf returns rows for a VALUES list, one on each line.
 func valuesOf(rows []string) string { return "    " + strings.Join(rows, ",\n    ") }
 
-// valuesRow is one of them.
+// valuesRow returns one row of a VALUES list.
 func valuesRow(texts ...string) string {
 	quoted := make([]string, len(texts))
 	for n, text := range texts {

@@ -15,8 +15,8 @@ import (
 //go:embed matrix.yaml
 var matrixYAML []byte
 
-// document is the shape of matrix.yaml. Reasons are the values of the innermost
-// maps, so that no privilege can be written without one.
+// document is the structure of matrix.yaml. The reasons are the values of the innermost
+// maps, so that each privilege needs one.
 type document struct {
 	Attributes map[string]string `yaml:"attributes"`
 	Roles      []struct {
@@ -44,9 +44,8 @@ type block struct {
 	Types     map[string]map[string]string `yaml:"types"`
 }
 
-// Load reads the matrix that this build carries. A field it does not know, a
-// grant without a reason, a grant twice or one that must never be is an error;
-// all of them are reported at once.
+// Load returns the matrix of this build. Unknown fields, a grant without a reason, a
+// duplicate grant and a forbidden grant are errors; it returns all of them at once.
 func Load() (Matrix, error) {
 	return parse(matrixYAML)
 }
@@ -94,7 +93,7 @@ func parse(text []byte) (Matrix, error) {
 	return m, nil
 }
 
-// checkAttributes insists that the file states exactly what the code enforces.
+// checkAttributes checks that the file has exactly the attributes that the code enforces.
 func (d document) checkAttributes() []error {
 	var want []string
 	for _, a := range attributes() {
@@ -107,7 +106,7 @@ func (d document) checkAttributes() []error {
 	return nil
 }
 
-// check looks at the grants as a whole; they are in order.
+// check checks the grants against each other and against the roles. They must be sorted.
 func (m Matrix) check() []error {
 	var errs []error
 	roles := m.roleNames()
@@ -124,7 +123,7 @@ func (m Matrix) check() []error {
 		if i > 0 && m.Grants[i-1].key() == g.key() {
 			errs = append(errs, fmt.Errorf("%s: granted twice", what))
 		}
-		// A column's grant in addition to one of the whole table says nothing and hides a
+		// A grant on a column has no effect if the whole table is granted, and is probably a
 		// mistake.
 		if g.Object.Column != "" && slices.ContainsFunc(m.Grants, func(other Grant) bool {
 			return other.Role == g.Role && other.Privilege == g.Privilege && other.Object == g.Object.whole()
@@ -138,7 +137,7 @@ func (m Matrix) check() []error {
 	return errs
 }
 
-// grants spreads a block into single grants.
+// grants returns the single grants of a block.
 func (b block) grants() ([]Grant, []error) {
 	var all []Grant
 	var errs []error
@@ -174,19 +173,20 @@ func (b block) grants() ([]Grant, []error) {
 	return all, errs
 }
 
-// oneLine reports whether a reason is there and can stand in a comment of SQL.
+// oneLine reports whether a reason is not empty and fits into a comment of SQL.
 func oneLine(reason string) bool {
 	return strings.TrimSpace(reason) != "" && !strings.ContainsAny(reason, "\r\n")
 }
 
 func plainName() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]*$`) }
 
-// signature has no blank after a comma, so that the name equals the catalog's.
+// signature matches a function with its argument types, without spaces after commas, as in
+// the catalog.
 func signature() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z][a-z0-9_]*\(([a-z][a-z0-9_ ]*(\[\])?(,[a-z][a-z0-9_ ]*(\[\])?)*)?\)$`)
 }
 
-// read turns "UPDATE (a, b)" on an object into its grants, without role and reason.
+// read returns the grants of "UPDATE (a, b)" on an object, without role and reason.
 func read(kind Kind, name, words string) ([]Grant, error) {
 	shape := plainName()
 	if kind == KindFunction {

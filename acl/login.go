@@ -16,15 +16,16 @@ type memberOf struct {
 	Admin, Inherits       bool
 }
 
-// EnsureLogin makes a login that is a member of exactly one role of the matrix,
-// or makes an existing one so. It is for `make run` and for tests: an
-// installation makes its logins with its own tools. An empty password means none,
-// for servers that trust or know their clients by other means.
+// EnsureLogin creates a login that is a member of exactly one role of the matrix, or
+// changes an existing login so. It is for `make run` and for tests: an installation
+// creates its logins with its own tools. An empty password means none, for servers that
+// authenticate their clients by other means.
 //
-// A login of an operator gets a bound on how long it may leave a transaction idle,
-// unless it has one: while it is open, other operators wait for its locks.
+// A login of an operator gets an idle timeout for transactions, unless it has one: other
+// operators wait for the locks of an open transaction.
 //
-// It refuses the owner role, which has no members, and to take over a superuser.
+// EnsureLogin refuses the owner role, which has no members, and a login that is a
+// superuser.
 func EnsureLogin(ctx context.Context, conn Beginner, login, role, password string) error {
 	m, err := Load()
 	if err != nil {
@@ -69,13 +70,13 @@ func ensureLogin(ctx context.Context, tx pgx.Tx, login, role, password string) e
 	}
 	for _, statement := range slices.Concat(statements, setPassword, memberships, boundIdle) {
 		if _, err := tx.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("shaping the login: %w", err) // the statement may hold a password's verifier
+			return fmt.Errorf("changing the login: %w", err) // the statement may contain a password's verifier
 		}
 	}
 	return nil
 }
 
-// shapeLogin is what makes the login, or takes from it what it should not be.
+// shapeLogin returns the statements that create the login, or correct its attributes.
 func shapeLogin(ctx context.Context, tx pgx.Tx, login string) ([]string, error) {
 	found, err := collect[roleEntry](ctx, tx, rolesSQL, []string{login})
 	if err != nil {
@@ -101,8 +102,8 @@ func shapeLogin(ctx context.Context, tx pgx.Tx, login string) ([]string, error) 
 	return statements, nil
 }
 
-// shapeMemberships is what makes role the login's only membership, inherited and
-// without the option to pass it on.
+// shapeMemberships returns the statements that make role the login's only membership,
+// inherited and without the admin option.
 func shapeMemberships(ctx context.Context, tx pgx.Tx, login, role string) ([]string, error) {
 	found, err := collect[memberOf](ctx, tx, loginSQL, login)
 	if err != nil {
@@ -128,15 +129,15 @@ func shapeMemberships(ctx context.Context, tx pgx.Tx, login, role string) ([]str
 	return statements, nil
 }
 
-// An operator's transaction that is left open keeps others from pausing the same
-// rail. The server ends it after operatorIdle.
+// An open transaction of an operator blocks others that pause the same rail. The server
+// ends it after it was idle for operatorIdle.
 const (
 	operatorRole = "railhead_operator"
 	operatorIdle = "1min"
 )
 
-// idleStatement bounds the idle transactions of an operator's login that has no
-// bound of its own.
+// idleStatement returns the statement that sets the idle timeout of an operator's login, if
+// that has none.
 func idleStatement(ctx context.Context, tx pgx.Tx, login, role string) ([]string, error) {
 	if role != operatorRole {
 		return nil, nil
@@ -148,5 +149,6 @@ func idleStatement(ctx context.Context, tx pgx.Tx, login, role string) ([]string
 	if isSet {
 		return nil, nil
 	}
-	return []string{"ALTER ROLE " + pgx.Identifier{login}.Sanitize() + " SET idle_in_transaction_session_timeout = '" + operatorIdle + "'"}, nil
+	name := pgx.Identifier{login}.Sanitize()
+	return []string{"ALTER ROLE " + name + " SET idle_in_transaction_session_timeout = '" + operatorIdle + "'"}, nil
 }

@@ -1,11 +1,10 @@
-// Package acl holds the role matrix of a cell as data: who may do what on which
-// object, and why. It turns the matrix into grants, and compares it with the
-// live catalog.
+// Package acl has the role matrix of a cell as data: the privileges of each role on each
+// object, with the reason. It turns the matrix into grants, and compares it with the live
+// catalog.
 //
-// EnsureRoles makes the roles (before the first migration), Apply brings the
-// grants in line (after each), Diff reports what is out of line. Apply writes
-// the repairs of what Diff finds, until Diff finds nothing: there is one
-// comparison, and no second opinion of what the matrix means.
+// EnsureRoles creates the roles, before the first migration. Apply makes the grants equal
+// to the matrix, after each migration. Diff reports the differences. Apply repairs the
+// differences that Diff finds until there are none, so both always agree.
 package acl
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object that privileges are on.
+// Kind is a kind of object that has privileges.
 type Kind string
 
 // The kinds, by the words of the matrix. A table may be partitioned or foreign,
@@ -28,12 +27,12 @@ const (
 	KindType     Kind = "type"
 )
 
-// kinds is every kind in the order that scripts and reports have.
+// kinds returns every kind in the order of scripts and reports.
 func kinds() []Kind {
 	return []Kind{KindSchema, KindTable, KindView, KindSequence, KindFunction, KindType}
 }
 
-// noun is the word of GRANT and REVOKE.
+// noun returns the word for the kind in GRANT and REVOKE.
 func (k Kind) noun() string {
 	switch k {
 	case KindView:
@@ -45,9 +44,8 @@ func (k Kind) noun() string {
 	}
 }
 
-// privileges lists what can be granted on the kind, in the order that scripts
-// and reports have. CREATE, TRUNCATE and the like are known so that a matrix
-// that names them is refused for the right reason.
+// privileges lists the privileges of the kind, in the order of scripts and reports. It
+// includes CREATE, TRUNCATE and the like so that Load refuses them for the right reason.
 func (k Kind) privileges() []string {
 	switch k {
 	case KindSchema:
@@ -63,10 +61,10 @@ func (k Kind) privileges() []string {
 	}
 }
 
-// Object is one thing of a cell. The schema itself has no name: it is the cell's.
+// Object is one object of a cell. The schema itself has no name: it is the cell's.
 type Object struct {
 	Kind   Kind
-	Name   string // a function's with the types of its arguments
+	Name   string // of a function with the types of its arguments
 	Column string // "" unless this is a column of a table or view
 }
 
@@ -81,7 +79,7 @@ func (o Object) String() string {
 	}
 }
 
-// whole is the object without its column.
+// whole returns the object without its column.
 func (o Object) whole() Object {
 	o.Column = ""
 	return o
@@ -94,7 +92,7 @@ func (o Object) compare(other Object) int {
 		cmp.Compare(o.Column, other.Column))
 }
 
-// Role is a set of powers. No session logs in as one.
+// Role is a set of privileges. No session logs in as a role.
 type Role struct {
 	Name string
 	For  string
@@ -108,7 +106,7 @@ type Grant struct {
 	Reason    string
 }
 
-// key is what two entries of one meaning share.
+// key identifies a privilege; two entries with the same key are duplicates.
 type key struct {
 	role, privilege string
 	object          Object
@@ -116,7 +114,7 @@ type key struct {
 
 func (g Grant) key() key { return key{role: g.Role, privilege: g.Privilege, object: g.Object} }
 
-// Rule is what no grant may ever give.
+// Rule forbids grants.
 type Rule struct {
 	Privileges []string
 	On         []string // names of objects; none: every object
@@ -130,16 +128,16 @@ func (r Rule) forbids(g Grant) bool {
 		(len(r.To) == 0 || slices.Contains(r.To, g.Role))
 }
 
-// Matrix is who may do what in a cell. The zero value gives no role anything.
+// Matrix has all privileges in a cell. The zero value grants nothing.
 type Matrix struct {
 	Owner string // owns every object and has no members
 	Roles []Role // in the order of the file, the owner among them
-	// Grants in order of role, object and privilege; a grant on three columns is three.
+	// Grants are sorted by role, object and privilege; a grant on three columns is three.
 	Grants []Grant
 	Never  []Rule
 }
 
-// roleNames is every role's name, in the order of the file.
+// roleNames returns the names of all roles, in the order of the file.
 func (m Matrix) roleNames() []string {
 	names := make([]string, 0, len(m.Roles))
 	for _, role := range m.Roles {
@@ -148,8 +146,7 @@ func (m Matrix) roleNames() []string {
 	return names
 }
 
-// reasonAgainst says why no role may ever have the grant; "" if only this
-// matrix does not name it.
+// reasonAgainst returns why a Rule forbids the grant; "" if none does.
 func (m Matrix) reasonAgainst(g Grant) string {
 	for _, rule := range m.Never {
 		if rule.forbids(g) {
@@ -159,7 +156,7 @@ func (m Matrix) reasonAgainst(g Grant) string {
 	return ""
 }
 
-// sortGrants puts grants in order of role, object and privilege.
+// sortGrants sorts grants by role, object and privilege.
 func sortGrants(roles []string, grants []Grant) {
 	slices.SortFunc(grants, func(a, b Grant) int {
 		return cmp.Or(

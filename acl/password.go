@@ -20,8 +20,8 @@ const (
 	scramSaltBytes  = 16
 )
 
-// passwordStatement is what sets the password, none if the login has it already.
-// The server gets the verifier, never the password: a statement ends in logs.
+// passwordStatement returns the statement that sets the password, none if the login already
+// has it. The statement contains the verifier, never the password, because it may be logged.
 func passwordStatement(ctx context.Context, tx pgx.Tx, login, password string) ([]string, error) {
 	stored, err := storedVerifier(ctx, tx, login)
 	if err != nil {
@@ -49,26 +49,27 @@ func passwordStatement(ctx context.Context, tx pgx.Tx, login, password string) (
 	return []string{alter + literal(verifier)}, nil
 }
 
-// storedVerifier is what the server keeps of the password; "" where there is
-// none, or where this session may not see it.
+// storedVerifier returns the server's verifier of the password; "" if there is none, or if
+// this session may not read it.
 func storedVerifier(ctx context.Context, tx pgx.Tx, login string) (string, error) {
 	var may bool
 	err := tx.QueryRow(ctx, "SELECT has_table_privilege('pg_catalog.pg_authid', 'SELECT')").Scan(&may)
 	if err != nil {
-		return "", fmt.Errorf("asking whether passwords may be read: %w", err)
+		return "", fmt.Errorf("checking whether passwords may be read: %w", err)
 	}
 	if !may {
 		return "", nil
 	}
 	var stored string
-	err = tx.QueryRow(ctx, "SELECT coalesce(rolpassword, '') FROM pg_catalog.pg_authid WHERE rolname = $1", login).Scan(&stored)
+	err = tx.QueryRow(ctx,
+		"SELECT coalesce(rolpassword, '') FROM pg_catalog.pg_authid WHERE rolname = $1", login).Scan(&stored)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("reading the password's verifier: %w", err)
 	}
 	return stored, nil
 }
 
-// verifies reports whether the stored verifier is one of this password.
+// verifies reports whether the stored verifier is of this password.
 func verifies(stored, password string) bool {
 	rest, ok := strings.CutPrefix(stored, scramPrefix)
 	encoded, _, cut := strings.Cut(rest, "$")
@@ -83,7 +84,7 @@ func verifies(stored, password string) bool {
 	return err == nil && hmac.Equal([]byte(verifier), []byte(stored))
 }
 
-// scramVerifier is RFC 5803's form of a password, as pg_authid keeps it.
+// scramVerifier returns the verifier of a password by RFC 5803, as in pg_authid.
 func scramVerifier(password string, salt []byte) (string, error) {
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EnsureRoles makes the roles of the matrix where they are not there yet, and
-// gives them the attributes that it wants. Roles belong to the cluster and
-// migrations run as the owner role, so it comes before the first migration of
-// any cell. It is idempotent, and safe concurrently with others of its kind
-// in any database of the cluster.
+// EnsureRoles creates the missing roles of the matrix and corrects the attributes of the
+// others. Roles belong to the cluster and migrations run as the owner role, so it must run
+// before the first migration of any cell. It is idempotent, and safe while others run it in
+// any database of the cluster.
 func EnsureRoles(ctx context.Context, conn Beginner) error {
 	m, err := Load()
 	if err != nil {
@@ -20,7 +19,7 @@ func EnsureRoles(ctx context.Context, conn Beginner) error {
 	}
 	err = retry(ctx, func() error {
 		return inTx(ctx, conn, func(tx pgx.Tx) error {
-			return settle(ctx, tx, func() ([]Difference, error) { return m.roleDifferences(ctx, tx) })
+			return repairAll(ctx, tx, func() ([]Difference, error) { return m.roleDifferences(ctx, tx) })
 		})
 	})
 	if err != nil {
@@ -63,7 +62,7 @@ func (m Matrix) roleDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, e
 	return all, nil
 }
 
-// attributeWords is what CREATE ROLE says of every role.
+// attributeWords returns the attributes of every role for CREATE ROLE.
 func attributeWords() string {
 	var words []string
 	for _, a := range attributes() {
@@ -72,8 +71,8 @@ func attributeWords() string {
 	return strings.Join(words, " ")
 }
 
-// memberDifferences finds members of the owner, and roles of the matrix that are
-// members of anything: both are ways around every grant.
+// memberDifferences finds members of the owner, and roles of the matrix that are members of
+// another role: both bypass the grants.
 func (m Matrix) memberDifferences(ctx context.Context, tx pgx.Tx) ([]Difference, error) {
 	entries, err := collect[memberEntry](ctx, tx, membersSQL, m.Owner, m.roleNames())
 	if err != nil {

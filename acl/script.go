@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The parts of the script that look at the catalog.
+// The parts of the script that read the catalog.
 var (
 	//go:embed sql/make_roles.sql
 	makeRolesSQL string
@@ -16,13 +16,14 @@ var (
 	takeBackSQL string
 )
 
-// SQL is the whole matrix as a script, for a DBA who runs and reads it instead
-// of Apply: roles, attributes, default privileges, everything taken back, and
-// every grant with its reason. It is one transaction, and can be run again. It
-// needs a superuser, the cell's database, and the schema as this build migrates it.
+// SQL returns the whole matrix as a script, for a DBA who reads it and runs it instead of
+// Apply: roles, attributes, default privileges, the revocation of all privileges, and every
+// grant with its reason. It is one transaction, and can be run again. It requires a
+// superuser, the cell's database, and the schema of this build.
 func (m Matrix) SQL(cell string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- Roles and grants of cell %q. Run as a superuser in its database, after the migrations.\nBEGIN;\n\n", cell)
+	fmt.Fprintf(&b, "-- Roles and grants of cell %q. Run as a superuser in its database, "+
+		"after the migrations.\nBEGIN;\n\n", cell)
 	for _, role := range m.Roles {
 		fmt.Fprintf(&b, "-- %s: %s.\n", role.Name, role.For)
 	}
@@ -46,8 +47,8 @@ func (m Matrix) SQL(cell string) string {
 	return b.String()
 }
 
-// takeBack is the part of the script that looks at the catalog, by the same
-// statements as Diff.
+// takeBack returns the part of the script that revokes privileges. It reads the catalog by
+// the same statements as Diff.
 func (m Matrix) takeBack(cell string) string {
 	return strings.NewReplacer(
 		"{owner}", literal(m.Owner),
@@ -57,7 +58,7 @@ func (m Matrix) takeBack(cell string) string {
 	).Replace(takeBackSQL)
 }
 
-// inline is a statement inside another, its arguments in place.
+// inline returns a statement for use inside another, with its arguments inserted.
 func inline(statement string, args ...string) string {
 	statement = strings.TrimSuffix(strings.TrimSpace(statement), ";")
 	for i, arg := range args {
@@ -66,7 +67,7 @@ func inline(statement string, args ...string) string {
 	return "    " + strings.ReplaceAll(statement, "\n", "\n    ")
 }
 
-// roleArray is every role as an array of SQL.
+// roleArray returns the names of all roles as an array of SQL.
 func (m Matrix) roleArray() string {
 	var names []string
 	for _, name := range m.roleNames() {
@@ -80,7 +81,7 @@ func (g Grant) sharesLine(first Grant) bool {
 		g.Privilege == first.Privilege && g.Reason == first.Reason
 }
 
-// grantLine is one GRANT, of a privilege on an object or on some of its columns.
+// grantLine returns one GRANT, of a privilege on an object or on some of its columns.
 func grantLine(cell string, run []Grant) string {
 	g := run[0]
 	privilege := g.Privilege

@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
 WHERE NOT o.present
   OR (w.role, w.privilege, w.kind, w.name, w.col) NOT IN (SELECT l.grantee, l.privilege, l.kind, l.name, l.col FROM live l)
 UNION ALL
-SELECT 'WRONG_OWNER', format('%s owns %s; want %s. A person has to look: its owner can put anything in it', o.owner, o.label, {owner})
+SELECT 'WRONG_OWNER', format('%s owns %s; want %s. An operator has to check it: its owner can put anything in it', o.owner, o.label, {owner})
 FROM objects o
 WHERE o.owner <> {owner} AND o.col = '' AND NOT o.row_type
 UNION ALL

@@ -25,8 +25,8 @@ func (f finding) suspends(open outbox.Suspension, suspended bool) (cause outbox.
 	return f.cause, f.detail
 }
 
-// look is what a guard knows of a look in addition to the facts.
-type look struct {
+// check is what a guard knows of a look in addition to the facts.
+type check struct {
 	vanished  bool          // a suspension that it saw open is not there, and no operator has accepted the server since
 	compared  bool          // this start of the server was passed before, by this guard or by an operator
 	remembers bool          // this guard has a memory at all
@@ -36,7 +36,7 @@ type look struct {
 // examine weighs the facts. Memory is empty where there is none, or where an
 // operator has compared since it was made. One that is outdated may show what is
 // missing, but proves nothing by missing nothing.
-func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recall, look look) finding {
+func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recall, check check) finding {
 	was := fmt.Sprintf("the server was %s on timeline %d", memory.SystemIdentifier, memory.Timeline)
 	is := fmt.Sprintf("it is %s on timeline %d", server.SystemIdentifier, server.Timeline)
 	switch {
@@ -50,7 +50,7 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 	case memory.LogPosition > server.LogPosition:
 		return finding{cause: outbox.CauseLogWentBack, detail: fmt.Sprintf(
 			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}
-	case look.vanished:
+	case check.vanished:
 		return finding{cause: outbox.CauseRowsMissing, detail: "a suspension that no operator has ended is not there any more"}
 	case recall.BeatsMissing:
 		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
@@ -58,13 +58,13 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 	case recall.ClaimMissing:
 		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
 			"the claim in row %d of %s was confirmed and is not there", memory.AttemptNo, memory.OutboxID)}
-	case look.compared, recall.Vouched:
+	case check.compared, recall.Vouched:
 		return finding{}
-	case len(recall.Awaited) > 0 && look.met < recall.AwaitedFor:
+	case len(recall.Awaited) > 0 && check.met < recall.AwaitedFor:
 		return finding{wait: "the server was started, and has to be compared with what these remember: " + list(recall.Awaited)}
-	case look.remembers && !recall.Outdated, !recall.Known:
+	case check.remembers && !recall.Outdated, !recall.Known:
 		return finding{}
-	case look.met < recall.AwaitedFor+recall.Patience:
+	case check.met < recall.AwaitedFor+recall.Patience:
 		return finding{wait: "the server was started, and nothing here remembers it from before: one that does may vouch for it"}
 	default:
 		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +

@@ -42,7 +42,7 @@ func (f facts) examine() finding {
 	if f.awaited {
 		recall.Awaited, recall.AwaitedFor = []string{"relayer-2", "relayer-3"}, awaitedFor
 	}
-	return examine(server, memory, recall, look{vanished: f.vanished, compared: f.compared, remembers: f.memory, met: f.met})
+	return examine(server, memory, recall, check{vanished: f.vanished, compared: f.compared, remembers: f.memory, met: f.met})
 }
 
 // expected says what must be found. It goes from the weakest reason to the

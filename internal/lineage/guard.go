@@ -55,14 +55,14 @@ type Guard struct {
 	looked     clock.Moment      // when that was
 	passed     bool              // nothing was found missing on that server, in that start of it
 	open       *outbox.Suspension
-	said       outbox.Server // the start of the server on which this guard has opened it, or taken it over
+	reportedOn outbox.Server // the start of the server on which this guard has opened it, or taken it over
 	met        outbox.Server // the start of the server that was looked at last
 	metAt      clock.Moment  // and when it was first
 	beatenAt   clock.Moment  // when a heartbeat was confirmed last
 	wait       string        // why nothing is claimed although no suspension is open; empty: it is
 	saved      time.Time
 	savedClaim time.Time // when a claim was saved last
-	unsaid     bool      // the last save failed
+	saveFailed bool      // the last save failed
 }
 
 // New reads the memory from its file. One that is damaged is an error that says
@@ -120,49 +120,49 @@ func (g *Guard) Look(ctx context.Context) error {
 		return err
 	}
 	compared = compared || accepted && here || acceptedHere(server)
-	finding := examine(server, memory, recall, look{vanished: vanished, compared: compared, remembers: remembers, met: met})
-	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.told(open, server)) {
+	finding := examine(server, memory, recall, check{vanished: vanished, compared: compared, remembers: remembers, met: met})
+	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.reported(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {
-			g.hold(detail)
+			g.waitBecause(detail)
 			return err
 		}
-		g.say(server)
+		g.setReported(server)
 		if finding.cause != "" {
 			g.log.ErrorContext(ctx, "lanes suspended: the database may have forgotten what was committed", "cause", cause, "detail", detail,
 				"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
 		}
 		if server, err = g.store.CheckServer(ctx); err != nil {
-			g.hold(detail)
+			g.waitBecause(detail)
 			return err
 		}
 		open, suspended = server.OpenSuspension()
 	}
-	g.settle(ctx, server, open, suspended, finding)
+	g.adopt(ctx, server, open, suspended, finding)
 	return nil
 }
 
-// told reports whether this guard has opened the suspension that is open on this start of
+// reported reports whether this guard has opened the suspension that is open on this start of
 // the server, or has taken it over: what it found is said already.
-func (g *Guard) told(open outbox.Suspension, server outbox.Server) bool {
+func (g *Guard) reported(open outbox.Suspension, server outbox.Server) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.open != nil && g.open.ID == open.ID && g.said.Same(server)
+	return g.open != nil && g.open.ID == open.ID && g.reportedOn.Same(server)
 }
 
-func (g *Guard) say(server outbox.Server) {
+func (g *Guard) setReported(server outbox.Server) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.said = server
+	g.reportedOn = server
 }
 
-func (g *Guard) hold(why string) {
+func (g *Guard) waitBecause(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wait = why
 }
 
-// settle takes over what a look has found.
-func (g *Guard) settle(ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding) {
+// adopt takes over what a look has found.
+func (g *Guard) adopt(ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.open

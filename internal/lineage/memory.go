@@ -82,12 +82,12 @@ func (g *Guard) keep(ctx context.Context) {
 	}
 	err := save(g.config.File, g.memory)
 	switch {
-	case err != nil && !g.unsaid:
+	case err != nil && !g.saveFailed:
 		g.log.ErrorContext(ctx, "the memory of the server can't be saved: a snapshot that is put back while this service is down goes unnoticed", "error", err)
-	case err == nil && g.unsaid:
+	case err == nil && g.saveFailed:
 		g.log.InfoContext(ctx, "the memory of the server is saved again")
 	}
-	g.unsaid, g.saved = err != nil, time.Now()
+	g.saveFailed, g.saved = err != nil, time.Now()
 }
 
 func save(file string, memory outbox.Remembered) error {
