@@ -1,8 +1,7 @@
-// Package clock measures ages by two clocks at once. The monotonic clock stands
-// still while a virtual machine is suspended, and the wall clock may be set back:
-// an age is what the one says that says more, so that nothing looks younger than it
-// is. An age that is too high costs a send that is put off; one that is too low
-// pays after the rail has forgotten the key.
+// Package clock measures ages by two clocks. The monotonic clock stops while a virtual
+// machine is suspended, and the wall clock may be set back, so an age is the larger of the
+// two. If an age is too high, a send is only delayed; if it is too low, a payment may be
+// sent after the rail has forgotten its key.
 package clock
 
 import (
@@ -23,10 +22,11 @@ func Now() Moment {
 	return Moment{mono: now, wall: now.Round(0).Add(faultpoint.WallAhead())}
 }
 
-// Age is the time since the moment, by the clock that says more; never negative.
+// Age returns the time since the moment, by the clock with the larger value; it is never
+// negative.
 func (m Moment) Age() time.Duration { return m.until(Now()) }
 
-// Before is the moment that much earlier.
+// Before returns the moment d earlier.
 func (m Moment) Before(d time.Duration) Moment {
 	return Moment{mono: m.mono.Add(-d), wall: m.wall.Add(-d)}
 }

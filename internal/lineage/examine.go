@@ -7,17 +7,18 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// finding is what a look amounts to: a cause to suspend, a reason to wait for
-// others, or neither.
+// finding is the result of a comparison: a cause to suspend, a reason to wait for other
+// components, or neither.
 type finding struct {
 	cause  outbox.SuspensionCause
 	detail string
 	wait   string
 }
 
-// suspends says what to suspend for. Where this guard misses nothing itself, and waits for no
-// other, it takes over what is open: that may have been opened on another start of the server,
-// and an operator can accept only what was compared on this one. It is never accepted otherwise.
+// suspends returns the cause and detail of the suspension to open. If nothing is missing for
+// this guard and it waits for no other, it takes over the open suspension: that may have been
+// opened on another start of the server, and an operator can accept only a suspension of this
+// start.
 func (f finding) suspends(open outbox.Suspension, suspended bool) (cause outbox.SuspensionCause, detail string) {
 	if f.cause == "" && f.wait == "" && suspended {
 		return open.Cause, open.Detail
@@ -25,17 +26,17 @@ func (f finding) suspends(open outbox.Suspension, suspended bool) (cause outbox.
 	return f.cause, f.detail
 }
 
-// check is what a guard knows of a look in addition to the facts.
+// check has the facts of a comparison that the guard itself contributes.
 type check struct {
-	vanished  bool          // a suspension that it saw open is not there, and no operator has accepted the server since
-	compared  bool          // this start of the server was passed before, by this guard or by an operator
-	remembers bool          // this guard has a memory at all
-	met       time.Duration // since it first saw this start; recovery may last longer than any silence
+	vanished  bool          // an open suspension has disappeared, and no operator has accepted the server since
+	compared  bool          // this start of the server passed before, or was accepted by an operator
+	remembers bool          // this guard has a memory
+	met       time.Duration // since it first saw this start: recovery may last longer than AwaitedFor
 }
 
-// examine weighs the facts. Memory is empty where there is none, or where an
-// operator has compared since it was made. One that is outdated may show what is
-// missing, but proves nothing by missing nothing.
+// examine decides by the facts. Memory is empty if there is none, or if an operator has
+// compared since it was written. An outdated memory can show that rows are missing, but not
+// that none are.
 func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recall, check check) finding {
 	was := fmt.Sprintf("the server was %s on timeline %d", memory.SystemIdentifier, memory.Timeline)
 	is := fmt.Sprintf("it is %s on timeline %d", server.SystemIdentifier, server.Timeline)
@@ -51,26 +52,26 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 		return finding{cause: outbox.CauseLogWentBack, detail: fmt.Sprintf(
 			"the write-ahead log ended at %s and ends at %s", position(memory.LogPosition), position(server.LogPosition))}
 	case check.vanished:
-		return finding{cause: outbox.CauseRowsMissing, detail: "a suspension that no operator has ended is not there any more"}
+		return finding{cause: outbox.CauseRowsMissing, detail: "a suspension that no operator has ended is missing"}
 	case recall.BeatsMissing:
 		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
-			"%d heartbeats of %s were confirmed and are not there", memory.Beats, memory.Name)}
+			"%d heartbeats of %s were confirmed and are missing", memory.Beats, memory.Name)}
 	case recall.ClaimMissing:
 		return finding{cause: outbox.CauseRowsMissing, detail: fmt.Sprintf(
-			"the claim in row %d of %s was confirmed and is not there", memory.AttemptNo, memory.OutboxID)}
+			"the claim in row %d of %s was confirmed and is missing", memory.AttemptNo, memory.OutboxID)}
 	case check.compared, recall.Vouched:
 		return finding{}
 	case len(recall.Awaited) > 0 && check.met < recall.AwaitedFor:
-		return finding{wait: "the server was started, and has to be compared with what these remember: " + list(recall.Awaited)}
+		return finding{wait: "the server was started, and these have to compare it with their memory: " + list(recall.Awaited)}
 	case check.remembers && !recall.Outdated, !recall.Known:
 		return finding{}
 	case check.met < recall.AwaitedFor+recall.Patience:
-		return finding{wait: "the server was started, and nothing here remembers it from before: one that does may vouch for it"}
+		return finding{wait: "the server was started, and this service has no memory from before: waiting for one that has"}
 	default:
-		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, and nothing remembers " +
-			"it from before (RAILHEAD_STATE_DIR keeps that): a plain start can't be told from a snapshot that was put back"}
+		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, and no component " +
+			"has a memory from before (in RAILHEAD_STATE_DIR): a plain start can't be distinguished from a restored snapshot"}
 	}
 }
 
-// position writes bytes of write-ahead log as PostgreSQL does.
+// position formats a position in the write-ahead log as PostgreSQL does.
 func position(bytes int64) string { return fmt.Sprintf("%X/%X", bytes>>32, uint32(bytes)) }

@@ -1,12 +1,12 @@
-// Package lineage notices that the database went back in time: a failover to a
-// standby that lacked commits, a restore, a storage snapshot that was put back.
-// Rows that were committed are gone then, and a payment that looks as if it had
-// never been sent may have been.
+// Package lineage detects that the database went back in time: after a failover to a
+// standby that lacked commits, a restore to a point in time, or a restored storage
+// snapshot. Committed rows are lost then, and a payment without a send in the rows may
+// have been sent.
 //
-// A Guard belongs to one service. It compares the server with what was accepted,
-// and what it remembers from outside the database with what the rows say; where
-// they differ it opens a suspension in the database, which binds every service.
-// docs/decisions/0002 says which facts tell, and why.
+// A Guard belongs to one service. It compares the server with the one that was accepted,
+// and its own memory, which is kept outside the database, with the rows. If they differ it
+// opens a suspension in the database, which applies to every service.
+// docs/decisions/0002 explains which facts it compares, and why.
 package lineage
 
 import (
@@ -24,51 +24,54 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Store is what a Guard needs of the ledger.
+// Store is the part of the ledger that a Guard uses.
 type Store interface {
-	// CheckServer reads the server's facts and the latest suspensions.
+	// CheckServer reads the state of the server and the latest suspensions.
 	CheckServer(ctx context.Context) (outbox.Server, error)
-	// Recall asks for what is remembered, and who else vouches for the server.
+	// Recall compares the memory with the database, and reads which other components have
+	// compared or may compare theirs.
 	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
 	// Suspend opens a suspension, if none is open for this start of the server.
 	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 }
 
-// Config says whose guard it is.
+// Config is the configuration of a Guard.
 type Config struct {
 	Name string // the service's worker id
-	// File keeps the memory for the next start of the service. Empty: there is none.
+	// File keeps the memory for the next start of the service. Empty: it is not kept.
 	File string
 }
 
-// Guard is safe for use by many goroutines; Look is called by one at a time.
+// Guard compares the server with its memory for one service. It is safe for concurrent use,
+// but only one goroutine may call Look at a time.
 type Guard struct {
 	config Config
 	store  Store
 	log    *slog.Logger
 
 	mu         sync.Mutex
-	memory     outbox.Remembered // what is known to be committed
-	fresh      bool              // memory is of this process, or was read from the file
-	own        outbox.Remembered // heartbeats and the last claim of this process
-	server     outbox.Server     // that was looked at last, and may be claimed on
-	looked     clock.Moment      // when that was
-	passed     bool              // nothing was found missing on that server, in that start of it
-	open       *outbox.Suspension
-	reportedOn outbox.Server // the start of the server on which this guard has opened it, or taken it over
-	met        outbox.Server // the start of the server that was looked at last
-	metAt      clock.Moment  // and when it was first
-	beatenAt   clock.Moment  // when a heartbeat was confirmed last
-	wait       string        // why nothing is claimed although no suspension is open; empty: it is
+	memory     outbox.Remembered  // what was confirmed as committed
+	fresh      bool               // memory is of this process, or was read from the file
+	own        outbox.Remembered  // heartbeats and the last claim of this process
+	server     outbox.Server      // the last server that was checked, on which claims are allowed
+	looked     clock.Moment       // when it was checked
+	passed     bool               // nothing was missing on it since its start
+	open       *outbox.Suspension // nil: none is open
+	reportedOn outbox.Server      // the start of the server on which this guard opened it or took it over
+	met        outbox.Server      // the last start of the server that was seen
+	metAt      clock.Moment       // when that start was first seen
+	beatenAt   clock.Moment       // when a heartbeat was last confirmed
+	wait       string             // why nothing is claimed although no suspension is open; empty: claims are allowed
 	saved      time.Time
-	savedClaim time.Time // when a claim was saved last
+	savedClaim time.Time // when a claim was last saved
 	saveFailed bool      // the last save failed
 }
 
-// New reads the memory from its file. One that is damaged is an error that says
-// what to do: a guess about who the server was could pay twice.
+// New returns a Guard with the memory from its file. If the file is damaged, the error
+// explains what to do: with a wrong assumption about the server a payment could be made
+// twice.
 func New(config Config, store Store, log *slog.Logger) (*Guard, error) {
-	g := &Guard{config: config, store: store, log: log, wait: "the server was not looked at yet"}
+	g := &Guard{config: config, store: store, log: log, wait: "the server was not checked yet"}
 	if config.File == "" {
 		return g, nil
 	}
@@ -80,13 +83,14 @@ func New(config Config, store Store, log *slog.Logger) (*Guard, error) {
 	return g, writable(config.File)
 }
 
-// forgottenAfter is less than the silence after which reapers remove a heartbeat.
+// forgottenAfter is less than the time without a heartbeat after which reapers remove its
+// row.
 const forgottenAfter = 30 * time.Minute
 
-// Look compares the server with the memory, and opens a suspension where rows may
-// be missing. Until it has been called on the present start of the server, nothing
-// may be claimed. An error means that the server could not be asked, or may not be
-// trusted with money (outbox.ErrUnsafeServer).
+// Look compares the server with the memory, and opens a suspension if rows may be missing.
+// Until it has been called since the last start of the server, nothing may be claimed. An
+// error means that the server could not be read, or that it may lose committed transactions
+// (outbox.ErrUnsafeServer).
 func (g *Guard) Look(ctx context.Context) error {
 	server, err := g.store.CheckServer(ctx)
 	if err != nil {
@@ -99,11 +103,11 @@ func (g *Guard) Look(ctx context.Context) error {
 		g.met, g.metAt = server, clock.Now()
 	}
 	met, here := g.metAt.Age(), g.server.Same(server)
-	// By name as well: the server's clock may be behind the one of SeenAt.
+	// Compared by id too: the server's clock may be behind the one of SeenAt.
 	accepted := g.open != nil && server.HasAccepted(g.open.ID)
 	vanished := g.open != nil && !server.Has(g.open.ID) && !acceptedSince(server, g.open.OpenedAt, memory)
 	if accepted || remembers && acceptedSince(server, memory.SeenAt, memory) {
-		// An operator has compared since: it proves nothing any more.
+		// An operator has compared since then, so the memory proves nothing any more.
 		memory, g.own, remembers = outbox.Remembered{}, outbox.Remembered{}, false
 	}
 	if g.own.Name != "" {
@@ -128,8 +132,8 @@ func (g *Guard) Look(ctx context.Context) error {
 		}
 		g.setReported(server)
 		if finding.cause != "" {
-			g.log.ErrorContext(ctx, "lanes suspended: the database may have forgotten what was committed", "cause", cause, "detail", detail,
-				"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+			g.log.ErrorContext(ctx, "lanes suspended: the database may have lost committed rows", "cause", cause,
+				"detail", detail, "system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
 		}
 		if server, err = g.store.CheckServer(ctx); err != nil {
 			g.waitBecause(detail)
@@ -141,8 +145,8 @@ func (g *Guard) Look(ctx context.Context) error {
 	return nil
 }
 
-// reported reports whether this guard has opened the suspension that is open on this start of
-// the server, or has taken it over: what it found is said already.
+// reported reports whether this guard has already opened the open suspension on this start of
+// the server, or has taken it over.
 func (g *Guard) reported(open outbox.Suspension, server outbox.Server) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +165,10 @@ func (g *Guard) waitBecause(why string) {
 	g.wait = why
 }
 
-// adopt takes over what a look has found.
-func (g *Guard) adopt(ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding) {
+// adopt sets the state of the guard by the result of a comparison.
+func (g *Guard) adopt(
+	ctx context.Context, server outbox.Server, open outbox.Suspension, suspended bool, finding finding,
+) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.open
@@ -171,9 +177,10 @@ func (g *Guard) adopt(ctx context.Context, server outbox.Server, open outbox.Sus
 	case suspended:
 		g.open = &open
 		if was == nil {
-			g.log.WarnContext(ctx, "a suspension is open", "cause", open.Cause, "detail", open.Detail, "known_until", open.KnownUntil)
+			g.log.WarnContext(ctx, "a suspension is open",
+				"cause", open.Cause, "detail", open.Detail, "known_until", open.KnownUntil)
 		}
-		return // what is remembered is compared until an operator has looked
+		return // the memory is kept until an operator has accepted the server
 	case finding.cause != "":
 		g.wait = finding.detail
 		return
@@ -182,15 +189,16 @@ func (g *Guard) adopt(ctx context.Context, server outbox.Server, open outbox.Sus
 		return
 	}
 	if was != nil {
-		g.log.InfoContext(ctx, "an operator has accepted the server: lanes go on", "system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
+		g.log.InfoContext(ctx, "an operator has accepted the server: lanes continue",
+			"system_identifier", server.SystemIdentifier, "timeline", server.Timeline)
 	}
 	g.passed = true
 	g.remember(ctx, server)
 }
 
-// acceptedSince reports whether an operator has compared and accepted the server
-// after a moment, or the cell was made after it. An acceptance that was known before, or
-// whose time is yet to come, may be of before it: a clock that was ahead has dated it.
+// acceptedSince reports whether an operator has compared and accepted the server after a
+// time, or the cell was created after it. It ignores acceptances that were known before and
+// those in the future: a clock that was ahead has dated them.
 func acceptedSince(server outbox.Server, at time.Time, known outbox.Remembered) bool {
 	since := func(accepted time.Time) bool { return accepted.After(at) && !accepted.After(server.Now) }
 	if since(server.AcceptedAt) && !server.AcceptedAt.Equal(known.AcceptedAt) {
@@ -201,16 +209,16 @@ func acceptedSince(server outbox.Server, at time.Time, known outbox.Remembered) 
 	})
 }
 
-// acceptedHere reports whether an operator has accepted what was suspended on this start of
-// the server. The times of acceptances do not tell: an earlier start's clock may have been ahead.
+// acceptedHere reports whether an operator has accepted a suspension of this start of the
+// server. It does not compare times: the clock of an earlier start may have been ahead.
 func acceptedHere(server outbox.Server) bool {
 	return slices.ContainsFunc(server.Suspensions, func(s outbox.Suspension) bool {
 		return !s.Open() && s.ServerStartedAt.Equal(server.StartedAt) && s.Timeline == server.Timeline
 	})
 }
 
-// Beat is the heartbeat that the service may send now: one on a start of the
-// server that was not looked at is refused, so that it can't hide a missing one.
+// Beat completes the heartbeat that the service sends now. The database refuses a heartbeat
+// on a start of the server that was not checked, so that it can't hide a missing one.
 func (g *Guard) Beat(beat outbox.Heartbeat) outbox.Heartbeat {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,10 +226,10 @@ func (g *Guard) Beat(beat outbox.Heartbeat) outbox.Heartbeat {
 	return beat
 }
 
-// Beaten notes a heartbeat that was confirmed, and how many the row counts with it,
-// those of an earlier process of the same name included. A lower count than before is
-// left to the next look, unless the silence was so long that a reaper may have removed the
-// row.
+// Beaten records a confirmed heartbeat. Beats is the count in its row, including those of
+// earlier processes of the same name. If it is lower than before, the memory keeps the
+// expected count, so that the next Look finds heartbeats missing; unless the last heartbeat
+// is so old that a reaper may have removed the row.
 func (g *Guard) Beaten(beats int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,8 +239,8 @@ func (g *Guard) Beaten(beats int64) {
 	g.own.Name, g.own.Beats, g.beatenAt = g.config.Name, beats, clock.Now()
 }
 
-// Claimed notes the last of the claims that were confirmed together, before any of
-// them is sent.
+// Claimed records the last of several claims that were confirmed together. It must be called
+// before any of them is sent.
 func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
 	if len(claims) == 0 {
 		return
@@ -250,18 +258,18 @@ func (g *Guard) Claimed(ctx context.Context, claims []payment.Claim) {
 	}
 }
 
-// Server is the one that was looked at, and that claims are for.
+// Server returns the server that was last checked, for which claims are made.
 func (g *Guard) Server() outbox.Server {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.server
 }
 
-// Allows reports whether a lane may be claimed, and whether it goes on although a
-// suspension is open: its rail de-duplicates by key, and its key window covers the
-// time since the newest moment that the data knows, and that of each restore before
-// that the rail may know keys of yet. The rules are those of the profiles that the sends
-// which may be forgotten were made under, and a send takes so long at most to be written.
+// Allows reports whether a lane may be claimed, and whether it continues although a
+// suspension is open: its rail de-duplicates by key, and its key window covers the time in
+// which sends may be lost, and those of earlier restores whose keys the rail may still
+// remember. The rules are those of the profiles under which the sends that may be lost were
+// made; write is the longest time that the bytes of a send take.
 func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules, write time.Duration) (claimed, goesOn bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,39 +279,43 @@ func (g *Guard) Allows(policy payment.Policy, rules []payment.KeyRules, write ti
 	case g.open == nil:
 		return true, false
 	default:
-		// As the oldest payment that a send of may be forgotten.
-		oldest := payment.Claim{Action: payment.ActionSend, ClaimedAt: g.server.Now.Add(g.looked.Age()), SentUnder: rules}
+		// The oldest payment of which a send may be lost.
+		oldest := payment.Claim{
+			Action: payment.ActionSend, ClaimedAt: g.server.Now.Add(g.looked.Age()), SentUnder: rules,
+		}
 		goesOn = policy.MayLeave(g.server.Weigh(oldest), 0, write)
 		return goesOn, goesOn
 	}
 }
 
-// Weigh adds to a claim what suspensions say of sends that its rows do not know.
+// Weigh adds to a claim the sends that, by the suspensions, may have been made without a row.
 func (g *Guard) Weigh(claim payment.Claim) payment.Claim {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.server.Weigh(claim)
 }
 
-// Suspended reports whether nothing may be ended: a suspension is open, or the
-// server was not compared with the memory yet.
+// Suspended reports whether no instruction may be ended: a suspension is open, or the server
+// was not compared with the memory yet.
 func (g *Guard) Suspended() bool { return g.Reason() != "" }
 
-// Waiting reports whether the next look should come soon: others are awaited.
+// Waiting reports whether Look should be called again soon, because the guard waits for other
+// components.
 func (g *Guard) Waiting() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.wait != ""
 }
 
-// Reason says why lanes are suspended, and what ends it; empty: they are not.
+// Reason returns why lanes are suspended, and what ends that; empty: they are not.
 func (g *Guard) Reason() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open != nil {
 		since := g.open.OpenedAt.UTC().Format(time.RFC3339)
 		return fmt.Sprintf("lanes are suspended since %s (%s): %s. Compare with the rails what was sent after %s, "+
-			"then: railhead timeline accept --since %s --reason ...", since, g.open.Cause, g.open.Detail, moment(g.open.KnownUntil), since)
+			"then: railhead timeline accept --since %s --reason ...",
+			since, g.open.Cause, g.open.Detail, moment(g.open.KnownUntil), since)
 	}
 	return g.wait
 }
@@ -315,7 +327,7 @@ func moment(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// errBadMemory is a file that says nothing of the server.
+// errBadMemory is the error of a file that can't be read or written.
 var errBadMemory = errors.New("the remembered server can't be read")
 
 // ErrBadMemory reports whether a start failed because of the memory's file.

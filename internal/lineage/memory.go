@@ -13,14 +13,14 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// How much of what was confirmed the file can lack: of claims, which are saved before
-// they are sent, and of the rest.
+// How old the memory in the file may be: for claims, which are saved before they are sent,
+// and for the rest.
 const (
 	saveClaimsEvery = 250 * time.Millisecond
 	saveEvery       = 10 * time.Second
 )
 
-// load reads a memory; found is false where there is none yet.
+// load reads a memory; found is false if there is none yet.
 func load(file string) (memory outbox.Remembered, found bool, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func load(file string) (memory outbox.Remembered, found bool, err error) {
 	}
 	err = json.Unmarshal(text, &memory)
 	if err == nil && (memory.SystemIdentifier == "" || memory.SeenAt.IsZero()) {
-		err = errors.New("it names no server")
+		err = errors.New("it has no server")
 	}
 	if err != nil {
 		return outbox.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, "+
@@ -40,7 +40,7 @@ func load(file string) (memory outbox.Remembered, found bool, err error) {
 	return memory, true, nil
 }
 
-// writable refuses a start that could not remember anything.
+// writable returns an error if the memory could not be saved.
 func writable(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("%w: making the folder of RAILHEAD_STATE_DIR: %w", errBadMemory, err)
@@ -56,9 +56,9 @@ func writable(file string) error {
 	return nil
 }
 
-// remember takes the present server and what is confirmed over, in the process
-// and, now and then, in the file. A file that can't be written is reported and
-// stops nothing: answers in hand have to be recorded. It is called with mu held.
+// remember sets the memory to the present server and what is confirmed, and saves it to the
+// file every saveEvery. An error of the file is only logged, because answers of rails must
+// still be recorded. It is called with mu held.
 func (g *Guard) remember(ctx context.Context, server outbox.Server) {
 	changed := !g.fresh || g.memory.SystemIdentifier != server.SystemIdentifier || g.memory.Timeline != server.Timeline
 	g.memory, g.fresh = g.own, true
@@ -83,7 +83,8 @@ func (g *Guard) keep(ctx context.Context) {
 	err := save(g.config.File, g.memory)
 	switch {
 	case err != nil && !g.saveFailed:
-		g.log.ErrorContext(ctx, "the memory of the server can't be saved: a snapshot that is put back while this service is down goes unnoticed", "error", err)
+		g.log.ErrorContext(ctx, "the memory of the server can't be saved: "+
+			"a snapshot that is restored while this service is down would not be noticed", "error", err)
 	case err == nil && g.saveFailed:
 		g.log.InfoContext(ctx, "the memory of the server is saved again")
 	}

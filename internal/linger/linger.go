@@ -1,38 +1,43 @@
-// Package linger decides for how long a sender of batches waits for the callers that it has just answered.
+// Package linger decides how long a sender of batches waits for the callers that it has just
+// answered.
 //
-// Most callers call again at once. Without a wait those that come a moment too late for a batch go with the next one, and from
-// then on the callers go in two halves by turns, in twice as many batches. Where callers do not come back, a wait only keeps
-// others: after each one that was in vain more batches go without.
+// Most callers call again at once. Without a wait, those that arrive just too late for a
+// batch are sent with the next one. From then on the callers are split into two halves that
+// take turns, in twice as many batches. If callers do not call again, a wait only delays
+// others: so after each futile wait more batches are sent without one.
 package linger
 
 import "time"
 
 const (
-	// from is from how many expected items on it pays to wait: two batches of fewer cost no more than one.
+	// from is the minimum of expected items for a wait: with fewer, two batches cost no more
+	// than one.
 	from = 4
-	// share of the time that the last batch took, and Most, are the bounds of a wait.
+	// share bounds a wait, as a share of the time that the last batch took. Most bounds it too.
 	share = 0.5
 	// Most is the longest wait.
 	Most = 5 * time.Millisecond
-	// vainMost is after how many batches at most another wait is tried.
+	// vainMost is the maximum of batches before another wait is tried.
 	vainMost = 256
 )
 
-// Returns is what a sender remembers of its waits. A mutex of its owner guards it.
+// Returns is the state of a sender's waits. The caller must serialize the calls of its
+// methods.
 type Returns struct {
-	awaited *Wait // by one stream of batches; others do not wait meanwhile
-	vain    int   // how many batches go without a wait after this one
-	hurry   int   // how many still do
+	awaited *Wait // of one stream of batches; the others do not wait meanwhile
+	vain    int   // how many batches are sent without a wait after this one
+	hurry   int   // how many of them are left
 }
 
 // Wait is one wait for items.
 type Wait struct {
 	items int
-	all   chan struct{} // closed once so many wait
+	all   chan struct{} // closed once that many items wait
 }
 
-// Begin begins a wait for so many items of which some are waiting already, or returns nil: the next batch goes now. Expected
-// are the items of the last batch and those that waited when its callers were answered, but never more than a batch holds.
+// Begin begins a wait for expected items, some of which are already waiting. It returns nil
+// if the next batch must be sent now. Expected are the items of the last batch and those that
+// waited when its callers were answered, but at most the size of a batch.
 func (r *Returns) Begin(expected, waiting int) *Wait {
 	if r.hurry > 0 {
 		r.hurry--
@@ -45,7 +50,7 @@ func (r *Returns) Begin(expected, waiting int) *Wait {
 	return r.awaited
 }
 
-// Arrived ends the wait once so many items wait as it was begun for.
+// Arrived ends the wait once the expected number of items waits.
 func (r *Returns) Arrived(waiting int) {
 	if r.awaited != nil && waiting >= r.awaited.items {
 		close(r.awaited.all)
@@ -53,7 +58,7 @@ func (r *Returns) Arrived(waiting int) {
 	}
 }
 
-// Taken lowers what is waited for: another stream has taken so many of the items, and so many are left.
+// Taken reduces the expected number, because another stream has taken items; waiting are left.
 func (r *Returns) Taken(items, waiting int) {
 	if r.awaited != nil {
 		r.awaited.items -= items
@@ -61,7 +66,8 @@ func (r *Returns) Taken(items, waiting int) {
 	}
 }
 
-// For returns when all items wait, and no later than after half of the time that the last batch took, or Most.
+// For returns when all items wait, but at the latest after half of the time that the last batch
+// took, or after Most.
 func (w *Wait) For(took time.Duration) {
 	timer := time.NewTimer(min(time.Duration(share*float64(took)), Most))
 	defer timer.Stop()
@@ -71,7 +77,7 @@ func (w *Wait) For(took time.Duration) {
 	}
 }
 
-// End learns whether a wait was in vain.
+// End ends a wait, and adapts to whether it was futile.
 func (r *Returns) End(w *Wait) {
 	if r.awaited == w {
 		r.awaited = nil

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Fill sets a field that has its zero value to its default.
+// Fill sets a field to a default if it has its zero value.
 func Fill[T comparable](field *T, standard T) {
 	if *field == *new(T) {
 		*field = standard
 	}
 }
 
-// Bounds collects what is wrong with a configuration, so that New returns every fault at once.
+// Bounds collects the faults of a configuration, so that New returns all of them at once.
 type Bounds struct{ faults []error }
 
 // Refuse adds a fault.
@@ -20,17 +20,17 @@ func (b *Bounds) Refuse(format string, args ...any) {
 	b.faults = append(b.faults, fmt.Errorf(format, args...))
 }
 
-// WorkerID refuses a name that heartbeats can't have.
+// WorkerID adds a fault if heartbeats can't have this name.
 func (b *Bounds) WorkerID(id string) {
 	if id == "" || len(id) > 200 {
 		b.Refuse("the worker id must be 1 to 200 bytes")
 	}
 }
 
-// Err is nil, or every fault.
+// Err returns all faults; nil for none.
 func (b *Bounds) Err() error { return errors.Join(b.faults...) }
 
-// Within refuses a value that is not low to high.
+// Within adds a fault if a value is not from low to high.
 func Within[T ~int | ~int64](b *Bounds, name string, value, low, high T) {
 	if value < low || value > high {
 		b.Refuse("%s is %v, must be %v to %v", name, value, low, high)

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Endpoint is HTTP that a service answers, and that is stopped in order.
+// Endpoint is an HTTP server of a service, with an orderly shutdown.
 type Endpoint struct {
 	Name   string // in errors
 	Server *http.Server
-	// Drain is called once no more is to be accepted. It says how long requests under way may go on; 0: they are
-	// cut off.
+	// Drain is called once no further requests are accepted. It returns how long requests
+	// in progress may take to finish; 0: they are aborted.
 	Drain func() time.Duration
 }
 
-// Serve answers on a listener, which it closes, until the context ends. Then no more is accepted, and each request
-// under way gets its answer within the drain time.
+// Serve serves requests on a listener, which it closes, until the context ends. Then it
+// accepts no further requests, and those in progress may finish within the drain time.
 func (e Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- e.Server.Serve(listener) }()

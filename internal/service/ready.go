@@ -9,19 +9,19 @@ import (
 	"github.com/railhead-pay/railhead/internal/clock"
 )
 
-// Readiness is what a service last said of itself. The zero value is of one that starts. It is safe for use by
-// many goroutines.
-type Readiness struct{ said atomic.Pointer[string] }
+// Readiness is whether a service can work. The zero value is the state of a service that
+// starts. It is safe for concurrent use.
+type Readiness struct{ why atomic.Pointer[string] } // empty: it can work
 
-// Refuse says why the service can't work.
-func (r *Readiness) Refuse(why string) { r.said.Store(&why) }
+// Refuse sets the reason why the service can't work.
+func (r *Readiness) Refuse(why string) { r.why.Store(&why) }
 
-// Accept says that it can.
-func (r *Readiness) Accept() { r.said.Store(new(string)) }
+// Accept records that the service can work.
+func (r *Readiness) Accept() { r.why.Store(new(string)) }
 
-// Err is nil, or why the service can't work.
+// Err returns why the service can't work; nil if it can.
 func (r *Readiness) Err() error {
-	switch why := r.said.Load(); {
+	switch why := r.why.Load(); {
 	case why == nil:
 		return errors.New("starting")
 	case *why != "":
@@ -30,13 +30,14 @@ func (r *Readiness) Err() error {
 	return nil
 }
 
-// Last is when something worked last. It is safe for use by many goroutines.
+// Last is the last time when something succeeded. It is safe for concurrent use.
 type Last struct{ atomic.Pointer[clock.Moment] }
 
-// Mark says that it worked now.
+// Mark records a success now.
 func (l *Last) Mark() { l.Store(new(clock.Now())) }
 
-// Age is how long ago that was, by the clock that says more. What never worked did so longer ago than any bound.
+// Age returns the time since the last success, by the clock with the larger value. Without a
+// success it is longer than any bound.
 func (l *Last) Age() time.Duration {
 	if at := l.Load(); at != nil {
 		return at.Age()

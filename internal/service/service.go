@@ -1,8 +1,9 @@
-// Package service is what the services have in common: the contract that the binary runs them by, their
-// configuration's defaults and bounds, their loops, heartbeats and readiness, and HTTP that is stopped in order.
+// Package service has the common parts of the services: their contract with the binary, the
+// defaults and bounds of their configuration, their loops, heartbeats and readiness, and the
+// orderly shutdown of their HTTP servers.
 //
-// A service is made by a New that checks its Config and starts nothing, and run by one call of Run. Package
-// servicetest has the test of that contract.
+// A service is made by a New that checks its Config and starts nothing, and run by one call
+// of Run. Package servicetest tests that contract.
 package service
 
 import (
@@ -13,22 +14,22 @@ import (
 	"time"
 )
 
-// Service is what the binary runs.
+// Service is a service that the binary runs.
 type Service interface {
-	// Run works until the context ends, then stops in order and returns nil. It returns an error where the
-	// service can't go on. It is called once.
+	// Run works until the context ends, then stops in order and returns nil. It returns an
+	// error if the service can't continue. It is called once.
 	Run(ctx context.Context) error
-	// Ready returns nil, or why the service can't work right now.
+	// Ready returns nil, or why the service can't work now.
 	Ready() error
 }
 
-// ErrRanBefore is what Run returns where it was called before.
+// ErrRanBefore is returned by a second call of Run.
 var ErrRanBefore = errors.New("the service has run before: make another one")
 
-// Once lets a service run once.
+// Once allows a service to run once.
 type Once struct{ begun atomic.Bool }
 
-// Begin returns nil at its first call, and ErrRanBefore at each later one.
+// Begin returns nil for the first call, and ErrRanBefore for each later one.
 func (o *Once) Begin() error {
 	if o.begun.Swap(true) {
 		return ErrRanBefore
@@ -36,7 +37,7 @@ func (o *Once) Begin() error {
 	return nil
 }
 
-// Sleep waits, and reports whether the context is still alive.
+// Sleep waits, and reports false if the context ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -48,7 +49,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Repeat calls do after each wait, until the context ends or do returns an error, which Repeat returns.
+// Repeat calls do after each wait, until the context ends or do returns an error, which it
+// returns.
 func Repeat(ctx context.Context, wait func() time.Duration, do func(ctx context.Context) error) error {
 	for Sleep(ctx, wait()) {
 		if err := do(ctx); err != nil {
@@ -58,8 +60,9 @@ func Repeat(ctx context.Context, wait func() time.Duration, do func(ctx context.
 	return nil
 }
 
-// Together runs the parts of a service concurrently until each has ended, and returns all their errors. An error
-// of one ends the context of the others, with the error as its cause.
+// Together runs the parts of a service concurrently until all have ended, and returns all
+// their errors. An error of one part ends the context of the others, with the error as its
+// cause.
 func Together(ctx context.Context, parts ...func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -76,7 +79,7 @@ func Together(ctx context.Context, parts ...func(ctx context.Context) error) err
 	return errors.Join(failed...)
 }
 
-// SQLState is the code with which the database refused a statement; empty: it did not.
+// SQLState returns the SQLSTATE of an error of the database; empty: it is no such error.
 func SQLState(err error) string {
 	if refused, ok := errors.AsType[interface {
 		error
@@ -87,5 +90,5 @@ func SQLState(err error) string {
 	return ""
 }
 
-// Denied reports whether the login lacks a right: it is another role's.
+// Denied reports whether the login lacks a privilege, because it is that of another role.
 func Denied(err error) bool { return SQLState(err) == "42501" }

@@ -1,5 +1,5 @@
-// Package servicetest holds services to their contract: the test that each of them passes, on fakes and in virtual
-// time.
+// Package servicetest tests the contract of services: each service passes Contract, on fakes
+// and in virtual time.
 package servicetest
 
 import (
@@ -14,24 +14,25 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Subject is a service under the contract. It is made anew for each clause.
+// Subject is a service under test. It is made anew for each clause of the contract.
 type Subject struct {
-	// New makes the service on the database, with a configuration that asserts a time budget and has defaults
-	// otherwise.
+	// New makes the service on the database, with a configuration that asserts a time budget
+	// and has defaults otherwise.
 	New func(t *testing.T, database *Database, asserted outbox.TimeBudget) (service.Service, error)
-	// OutOfBounds makes one whose configuration has several faults, and Faults are the texts that name each.
+	// OutOfBounds makes a service whose configuration has several faults. Faults are texts
+	// that the error must contain, one for each fault.
 	OutOfBounds func(t *testing.T, database *Database) (service.Service, error)
 	Faults      []string
 }
 
-// Bounds of what the clauses wait for, in virtual time.
+// How long the clauses wait, in virtual time.
 const (
-	soon   = 10 * time.Second // a stop with nothing under way, and a refusal
-	settle = time.Minute      // until Ready shows what has changed
-	stale  = 2 * time.Minute  // until it shows that nothing has worked for too long
+	soon      = 10 * time.Second // for a stop without calls in flight, and for a refusal
+	untilSeen = time.Minute      // until Ready reflects a change
+	stale     = 2 * time.Minute  // until Ready reflects that nothing has succeeded for too long
 )
 
-// Contract runs every clause. Each is a bubble of its own, which fails if a goroutine is left in it.
+// Contract runs every clause, each in a bubble of its own, which fails if a goroutine is left.
 func Contract(t *testing.T, subject Subject) {
 	t.Helper()
 	for name, clause := range map[string]func(*trial){
@@ -79,7 +80,7 @@ func Contract(t *testing.T, subject Subject) {
 			})
 		})
 	}
-	t.Run("New says every fault at once", func(t *testing.T) {
+	t.Run("New returns every fault at once", func(t *testing.T) {
 		one, err := subject.OutOfBounds(t, newDatabase(there))
 		if err == nil {
 			t.Fatalf("New made %T of a configuration that is out of bounds", one)
@@ -89,7 +90,7 @@ func Contract(t *testing.T, subject Subject) {
 		}
 		for _, want := range subject.Faults {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("New says %q, and nothing of %q", err, want)
+				t.Errorf("New returns %q, without %q", err, want)
 			}
 		}
 	})
@@ -141,7 +142,8 @@ func (r *trial) runsNoMore(when string) {
 	}
 }
 
-// nothingRunsBeforeRun: a goroutine that New had started would be left at the end of the bubble.
+// nothingRunsBeforeRun checks that New starts nothing: a goroutine would be left at the end of
+// the bubble.
 func (r *trial) nothingRunsBeforeRun() {
 	time.Sleep(time.Hour)
 	if n := r.database.called(); n != 0 {
@@ -225,7 +227,7 @@ func (r *trial) stillRuns() {
 
 func (r *trial) awaitReady() {
 	r.t.Helper()
-	r.await(settle, "the service is ready", func() bool { return r.service.Ready() == nil })
+	r.await(untilSeen, "the service is ready", func() bool { return r.service.Ready() == nil })
 }
 
 func (r *trial) refusesToBeReady(when string) {
@@ -233,17 +235,17 @@ func (r *trial) refusesToBeReady(when string) {
 	if err := r.service.Ready(); err == nil {
 		r.t.Errorf("the service is ready %s", when)
 	} else if strings.TrimSpace(err.Error()) == "" {
-		r.t.Errorf("the service does not say why it is not ready %s", when)
+		r.t.Errorf("the error of Ready is empty %s", when)
 	}
 }
 
-// await looks every now and then until it is so.
+// await polls until is returns true.
 func (r *trial) await(within time.Duration, what string, is func() bool) {
 	r.t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(100 * time.Millisecond) {
 		r.stillRuns()
 		if time.Since(begun) > within {
-			r.t.Fatalf("after %s it is not so that %s; Ready says %v", within, what, r.service.Ready())
+			r.t.Fatalf("not after %s: %s; Ready returns %v", within, what, r.service.Ready())
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Database stands for the server that a service works on. The fakes of a service are made of it: each of their
-// calls has to ask Reach first.
+// Database is a fake of the server of a service. Each call of a service's own fakes must call
+// Reach first.
 type Database struct {
 	mu     sync.Mutex
 	state  state
@@ -28,14 +28,14 @@ const (
 	away         // every call is refused
 	hangs        // no call is answered
 	mute         // heartbeats are refused, and all else works
-	unsafe       // it may forget what it has committed
+	unsafe       // it may lose committed transactions
 )
 
 var errAway = errors.New("the database is away")
 
 func newDatabase(s state) *Database { return &Database{state: s, begun: time.Now().Add(-time.Hour)} }
 
-// Reach counts a call, and fails as the database does now.
+// Reach counts a call, and fails according to the state of the database.
 func (d *Database) Reach(ctx context.Context) error {
 	d.mu.Lock()
 	now := d.state
@@ -69,7 +69,7 @@ func (d *Database) lastStatus() string {
 	return d.status
 }
 
-// CheckServer is one of a server that was accepted and has run for an hour.
+// CheckServer returns a server that was accepted and has run for an hour.
 func (d *Database) CheckServer(ctx context.Context) (outbox.Server, error) {
 	if err := d.Reach(ctx); err != nil {
 		return outbox.Server{}, err
@@ -79,7 +79,9 @@ func (d *Database) CheckServer(ctx context.Context) (outbox.Server, error) {
 	if d.state == unsafe {
 		return outbox.Server{}, fmt.Errorf("%w: in a test", outbox.ErrUnsafeServer)
 	}
-	return outbox.Server{SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now()}, nil
+	return outbox.Server{
+		SystemIdentifier: "server", Timeline: 1, StartedAt: d.begun, AcceptedAt: d.begun, Now: time.Now(),
+	}, nil
 }
 
 // Recall finds nothing missing.
@@ -92,7 +94,7 @@ func (d *Database) Suspend(ctx context.Context, _ string, _ outbox.SuspensionCau
 	return d.Reach(ctx)
 }
 
-// Heartbeat counts, and answers with the default time budget.
+// Heartbeat counts heartbeats and returns the default time budget.
 func (d *Database) Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error) {
 	if err := d.Reach(ctx); err != nil {
 		return outbox.Pulse{}, err

@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// Listener hears nothing until it is closed. It needs no network, which virtual time does not wait for.
+// Listener accepts no connection. It uses no network, for which virtual time would not
+// wait.
 type Listener struct {
 	once   sync.Once
 	closed chan struct{}
 }
 
-// NewListener makes one that is open.
+// NewListener returns an open Listener.
 func NewListener() *Listener { return &Listener{closed: make(chan struct{})} }
 
 // Accept waits until the listener is closed.
@@ -26,5 +27,5 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr is that of no network.
+// Addr returns an address without a network.
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "memory"} }
