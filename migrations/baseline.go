@@ -11,32 +11,33 @@ import (
 	"strings"
 )
 
-// The series begins with a baseline: the schema as one whole text. Cells were made before it
-// by files that are gone, numbered up to lastBefore.
+// The series begins with a baseline: the whole schema in one file. Earlier cells were made by
+// files that no longer exist, numbered up to lastBefore.
 const (
 	baseline     = 13
 	lastBefore   = baseline - 1
 	baselineFile = "testdata/baseline.txt"
 )
 
-// baselineText is what Dump gives of the default cell at the baseline. It never changes.
+// baselineText is the result of Dump for the default cell at the baseline. It never changes.
 //
 //go:embed testdata/baseline.txt
 var baselineText string
 
 // ErrNotBaseline is returned by Up for a cell that was made by the files before the baseline
-// and is not as the last of these left it. The error's text says what differs and what to do.
+// and whose schema differs from it. The text of the error has the differences and what to do.
 var ErrNotBaseline = errors.New("the cell is of before the baseline, and differs from it")
 
-// differencesMax bounds how many lines ErrNotBaseline gives.
+// differencesMax bounds the lines in ErrNotBaseline.
 const differencesMax = 10
 
-// adopt marks a cell that the files before the baseline made as migrated to it, where its
-// schema is equal, and reports whether it did. A new cell, and one that has the baseline,
-// are left alone.
+// adopt marks a cell that was made by the files before the baseline as migrated to it, if its
+// schema is equal, and reports whether it did. It does not change a new cell, or one that has
+// the baseline.
 func (o *opened) adopt(ctx context.Context, cell string) (adopted bool, err error) {
 	var there bool
-	if err := o.db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cell+".schema_migrations").Scan(&there); err != nil {
+	row := o.db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cell+".schema_migrations")
+	if err := row.Scan(&there); err != nil {
 		return false, fmt.Errorf("looking for cell %s: %w", cell, err)
 	}
 	if !there {
@@ -50,16 +51,15 @@ func (o *opened) adopt(ctx context.Context, cell string) (adopted bool, err erro
 }
 
 func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (bool, error) {
-	var newest int64
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(max(m.version_id), 0) FROM "+cell+".schema_migrations m WHERE m.is_applied").Scan(&newest)
+	newest, err := versionIn(ctx, tx, cell)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("reading the version of cell %s: %w", cell, err)
 	case newest == 0 || newest >= baseline:
 		return false, nil
 	case newest < lastBefore:
-		return false, fmt.Errorf("%w: cell %s is at migration %d, and the last one before the baseline is %d: migrate it with the last build of before version 0.1.0 first",
-			ErrNotBaseline, cell, newest, lastBefore)
+		return false, fmt.Errorf("%w: cell %s is at migration %d, and the last one before the baseline is %d: "+
+			"migrate it with the last build of before version 0.1.0 first", ErrNotBaseline, cell, newest, lastBefore)
 	}
 	at := slices.IndexFunc(all, func(m Migration) bool { return m.Version == baseline })
 	want, err := schemaIn(baselineText, cell, all[:at+1])
@@ -76,7 +76,8 @@ func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (boo
 			differences, more = differences[:differencesMax], fmt.Sprintf("\n  and %d more", n)
 		}
 		return false, fmt.Errorf("%w in these lines (- is the baseline's, + the cell's):\n  %s%s\n"+
-			"Make these alike by hand, as the owner, and run railhead migrate up again; or make a new cell, and let the old one drain and stay readable. Nothing was changed",
+			"Make these alike by hand, as the owner, and run railhead migrate up again; "+
+			"or make a new cell, and let the old one drain and stay readable. Nothing was changed",
 			ErrNotBaseline, strings.Join(differences, "\n  "), more)
 	}
 	if err := refuseInvalid(ctx, tx, cell); err != nil {
@@ -89,7 +90,8 @@ func adoptIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) (boo
 			return false, fmt.Errorf("marking cell %s: %s %s%s: %w", cell, o.kind, o.name, lineOf(err, o.sql), err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO "+cell+".schema_migrations (version_id, is_applied) VALUES ($1, true)", baseline); err != nil {
+	mark := "INSERT INTO " + cell + ".schema_migrations (version_id, is_applied) VALUES ($1, true)"
+	if _, err := tx.ExecContext(ctx, mark, baseline); err != nil {
 		return false, fmt.Errorf("marking cell %s: %w", cell, err)
 	}
 	return true, nil
@@ -117,7 +119,14 @@ func refuseInvalid(ctx context.Context, tx *sql.Tx, cell string) error {
 	return nil
 }
 
-// dumpIn is Dump by a transaction of database/sql.
+// versionIn returns the newest migration that was applied to a cell.
+func versionIn(ctx context.Context, tx *sql.Tx, cell string) (newest int64, err error) {
+	err = tx.QueryRowContext(ctx,
+		"SELECT coalesce(max(m.version_id), 0) FROM "+cell+".schema_migrations m WHERE m.is_applied").Scan(&newest)
+	return newest, err
+}
+
+// dumpIn is Dump in a transaction of database/sql.
 func dumpIn(ctx context.Context, tx *sql.Tx, cell string) (string, error) {
 	rows, err := tx.QueryContext(ctx, dumpSQL, cell)
 	if err != nil {
@@ -138,8 +147,8 @@ func dumpIn(ctx context.Context, tx *sql.Tx, cell string) (string, error) {
 	return text.String(), nil
 }
 
-// differencesOf gives the lines that one of two dumps has and the other has not, each with
-// the relation that it is of. The version of the cell is no difference.
+// differencesOf returns the lines that only one of two dumps has, each with its relation. It
+// ignores the version of the cell.
 func differencesOf(want, live string) []string {
 	var differences []string
 	wanted, found := placed(want), placed(live)
@@ -156,8 +165,8 @@ func differencesOf(want, live string) []string {
 	return differences
 }
 
-// placed makes each line of a dump stand for itself: a column or constraint is named with
-// its relation.
+// placed returns the lines of a dump, those of columns and constraints with the name of their
+// relation.
 func placed(dump string) []string {
 	var all []string
 	head := ""

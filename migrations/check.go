@@ -16,8 +16,8 @@ import (
 //go:embed functions.sql
 var functionsSQL string
 
-// ErrOtherSchema is returned where a cell is not at the schema of this build. The
-// error's text says what to run.
+// ErrOtherSchema is returned if a cell does not have the schema of this build. The text of
+// the error names the command to run.
 var ErrOtherSchema = errors.New("the schema of the cell is not the one of this build")
 
 // function is one function of a cell.
@@ -25,14 +25,14 @@ type function struct {
 	Name      string
 	Signature string // with the names and defaults of arguments, and the result
 	Facts     string // volatility, rights, settings, and the sum of the body
-	Identity  string // as a statement names it; of the catalog alone
-	Body      string // of the catalog alone
+	Identity  string // the name in a statement; set only from the catalog
+	Body      string // set only from the catalog
 }
 
-// wantedLine takes a function's line of Schema apart.
+// wantedLine matches the line of a function in Schema.
 var wantedLine = regexp.MustCompile(`^function (([a-z0-9_]+)\(.*), ((?:immutable|stable|volatile)[,].*)$`)
 
-// wantedOf is what this build makes in a cell.
+// wantedOf has the functions and the version that this build makes in a cell.
 var wantedOf = perCell[wanted]{make: func(cell string) (wanted, error) {
 	functions, err := wantedFunctions(cell)
 	if err != nil {
@@ -73,7 +73,7 @@ func liveFunctions(ctx context.Context, on Querier, cell string) ([]function, er
 	return all, nil
 }
 
-// differing names the wanted functions that are not there, or are others.
+// differing returns the names of the wanted functions that are missing or different.
 func differing(wanted, live []function) []string {
 	var names []string
 	for _, w := range wanted {
@@ -85,15 +85,16 @@ func differing(wanted, live []function) []string {
 	return names
 }
 
-// version is what schema_version says: the newest migration of the cell, and the oldest
-// one whose binaries work on it; 0 before the baseline.
+// version is the result of schema_version: the newest migration of the cell, and the oldest
+// migration whose binaries work on it; 0 before the baseline.
 type version struct {
 	migration, serves int64
 }
 
 var versionText = regexp.MustCompile(`'migration ([0-9]{1,18}), (?:serves ([0-9]{1,18})|sources [0-9a-f]{32})'`)
 
-// versionOf reads the version from the bodies of schema_version; none is the zero value.
+// versionOf reads the version from the body of schema_version; the zero value if there is
+// none.
 func versionOf(functions []function) version {
 	for _, f := range functions {
 		found := versionText.FindStringSubmatch(f.Body)
@@ -115,7 +116,7 @@ func versionOf(functions []function) version {
 
 const versionFunction = "schema_version"
 
-// wantedVersion is what this build migrates a cell to.
+// wantedVersion returns the version to which this build migrates a cell.
 func wantedVersion(cell string) (version, error) {
 	bodies, err := functionBodies(cell)
 	if err != nil {
@@ -124,14 +125,14 @@ func wantedVersion(cell string) (version, error) {
 	return versionOf([]function{{Name: versionFunction, Body: bodies[versionFunction]}}), nil
 }
 
-// Check refuses, with ErrOtherSchema, a cell on which this build does not work, or whose
-// functions were changed by hand. A build works on a cell that is at its own newest
-// migration, and on one that a newer build has migrated where that migration says so: old
-// and new binaries run on one cell while it is upgraded. It reads the catalog alone, in
-// one statement: every login may, and nothing of the cell needs to be there.
+// Check returns ErrOtherSchema if this build does not work on a cell, or if functions of the
+// cell were changed by hand. A build works on a cell at its own newest migration, and on one
+// that a newer build has migrated if that migration allows it: so old and new binaries can
+// run on a cell while it is upgraded. Check only reads the catalog, in one statement: every
+// login may do that, and the cell need not exist.
 //
-// Views and tables are those of the version that the cell says it has; the proof
-// "schema" compares tables column by column.
+// Check does not compare tables and views; the proof "schema" compares tables column by
+// column.
 func Check(ctx context.Context, on Querier, cell string) error {
 	wanted, err := wantedOf.of(cell)
 	if err != nil {
@@ -151,14 +152,15 @@ func Check(ctx context.Context, on Querier, cell string) error {
 	case theirs.migration > ours.migration && theirs.serves != 0 && theirs.serves <= ours.migration:
 		return nil // its functions are those of a newer build
 	case theirs.migration > ours.migration:
-		return fmt.Errorf("%w: cell %s is at migration %d, which works with binaries that need migration %d or a newer one, and this binary ends at %d: "+
-			"start a binary as new as the one that migrated it", ErrOtherSchema, cell, theirs.migration, theirs.serves, ours.migration)
+		return fmt.Errorf("%w: cell %s is at migration %d, which works with binaries that need migration %d or a newer one, "+
+			"and this binary ends at %d: start a binary as new as the one that migrated it",
+			ErrOtherSchema, cell, theirs.migration, theirs.serves, ours.migration)
 	case theirs.migration < ours.migration:
 		return fmt.Errorf("%w: cell %s is at %s, and this binary needs migration %d: %s with this binary",
 			ErrOtherSchema, cell, theirs, ours.migration, upgrade)
 	case len(changed) > 0:
-		return fmt.Errorf("%w: functions of cell %s were changed or dropped after it was migrated (%s): find out by whom, then %s",
-			ErrOtherSchema, cell, few(changed), upgrade)
+		return fmt.Errorf("%w: functions of cell %s were changed or dropped after it was migrated (%s): "+
+			"find out by whom, then %s", ErrOtherSchema, cell, firstOf(changed), upgrade)
 	}
 	return nil
 }
@@ -173,8 +175,8 @@ func (v version) String() string {
 // namedMax bounds how many functions an error names.
 const namedMax = 5
 
-// few names the first of many functions.
-func few(names []string) string {
+// firstOf lists the first of many functions.
+func firstOf(names []string) string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == versionFunction })
 	switch {
 	case len(names) == 0:

@@ -17,11 +17,12 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// DumpSQL is the statement of Dump, with the cell as $1: one column, a row a line.
+// DumpSQL returns the statement of Dump, with the cell as $1. It has one column, and a row
+// for each line.
 func DumpSQL() string { return dumpSQL }
 
-// Dump describes the schema of a cell as text, one object or part of one a
-// line, by the catalogs of whatever server it is on.
+// Dump describes the schema of a cell as text, by the catalog: one line for each object or
+// part of an object.
 func Dump(ctx context.Context, conn Querier, cell string) (string, error) {
 	rows, err := conn.Query(ctx, dumpSQL, cell)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package migrations holds the schema of a cell: numbered SQL files that never change once
-// they are committed, and the current text of each function and view, one a file.
+// Package migrations has the schema of a cell: numbered SQL files that never change once
+// they are committed, and the current text of each function and view, in a file of its own.
 //
-// A cell is made by the numbered files alone. functions/ and views/ are what a reader opens
-// and an author edits; a new number carries each changed one as its whole text, which
-// [Next] writes. Two placeholders are filled in: {cell}, the name of the cell, in every
-// file, and the vocabulary of payment, in functions/ and views/, whose words the numbers
-// have written out.
+// A cell is made only by the numbered files. functions/ and views/ are for reading and
+// editing. A new numbered file, which [Next] writes, contains the whole text of each changed
+// function and view. There are two kinds of placeholders: {cell}, the name of the cell, in
+// all files; and the vocabulary of payment, in functions/ and views/, which the numbered
+// files have written out.
 package migrations
 
 import (
@@ -21,15 +21,15 @@ import (
 //go:embed sql/*.sql functions/*.sql views/*.sql
 var files embed.FS
 
-// DefaultCell is the schema that an installation lives in unless told otherwise.
+// DefaultCell is the default schema of an installation.
 const DefaultCell = "railhead"
 
-// cellShape leaves no room for quoting, so that the name can stand in SQL text,
-// in string literals and in the channel of NOTIFY alike. 40 bytes keep the longest
-// derived name inside PostgreSQL's 63.
+// cellShape matches names that need no quotes, so that a name can be part of SQL text, of
+// string literals and of a NOTIFY channel. With 40 bytes the longest derived name fits into
+// PostgreSQL's 63.
 var cellShape = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
-// CheckCell refuses a name that can't be a cell's.
+// CheckCell returns an error if a cell can't have this name.
 func CheckCell(cell string) error {
 	if !cellShape.MatchString(cell) || strings.HasPrefix(cell, "pg_") || cell == "public" || cell == "information_schema" {
 		return fmt.Errorf("%q can't name a cell: use 1 to 40 lower-case letters, digits and underscores, "+
@@ -38,16 +38,16 @@ func CheckCell(cell string) error {
 	return nil
 }
 
-// Migration is one numbered step with its whole SQL, the cell's name in place.
+// Migration is one numbered file with its SQL for a cell.
 type Migration struct {
 	Version int64
 	Name    string // of its file, without folder
 	SQL     string
 
-	objects []object // the functions and views among SQL, in its order
+	objects []object // the functions and views in SQL, in order
 }
 
-// All gives every migration of a cell in order of version.
+// All returns every migration of a cell in order of version.
 func All(cell string) ([]Migration, error) {
 	all, err := numbered.of(cell)
 	return slices.Clone(all), err
@@ -79,7 +79,9 @@ func readNumbers(from fs.FS, cell string) ([]Migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading migration %s: %w", entry.Name(), err)
 		}
-		migration := Migration{Version: version, Name: entry.Name(), SQL: strings.ReplaceAll(string(text), "{cell}", cell)}
+		migration := Migration{
+			Version: version, Name: entry.Name(), SQL: strings.ReplaceAll(string(text), "{cell}", cell),
+		}
 		if migration.objects, err = objectsOf(migration.SQL); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", entry.Name(), err)
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Errors of [Next].
+// The errors of [Next].
 var (
 	ErrNothingNew = errors.New("functions/ and views/ have nothing that the numbered files do not make")
 	ErrBadServes  = errors.New("a migration serves no older one than the migration before it does, and none after itself")
@@ -21,9 +21,9 @@ var (
 
 var numberName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// Pending names the functions and views of folder, which is that of this package in a
-// checkout, whose current text the numbered files there do not make yet. schema_version,
-// which each number makes anew, is none of them.
+// Pending returns the names of the functions and views whose current text the numbered files
+// do not make yet, except schema_version, which each numbered file makes anew. folder is that
+// of this package in a checkout.
 func Pending(folder string) ([]string, error) {
 	_, changed, _, err := pending(os.DirFS(folder))
 	names := make([]string, 0, len(changed))
@@ -57,13 +57,14 @@ func pending(from fs.FS) (all []Migration, changed []object, stamp object, err e
 	return all, changed, stamp, nil
 }
 
-// Next writes the next numbered file below folder, which is that of this package in a
-// checkout: the whole text of each function and view that is not as the files before make
-// it, and the version. serves is the oldest migration whose binaries work on a cell with the
-// new one; 0: the same as before. Statements of tables are its author's to add before the
-// file is committed; after that it never changes.
+// Next writes the next numbered file and returns its name. The file has the whole text of
+// each function and view that Pending returns, and the version. folder is that of this
+// package in a checkout. serves is the oldest migration whose binaries work on a cell with
+// the new one; 0: the same as before. The author adds statements of tables before the file
+// is committed; after that it never changes.
 //
-// It returns the name of the file. ErrBadName, ErrBadServes, and ErrNothingNew where bare is false.
+// The error is ErrBadName for a bad name, ErrBadServes for a bad serves, and ErrNothingNew if
+// nothing is pending and bare is false.
 func Next(folder, name string, serves int64, bare bool) (string, error) {
 	if !numberName.MatchString(name) {
 		return "", fmt.Errorf("%w: %q is none", ErrBadName, name)
@@ -83,7 +84,8 @@ func Next(folder, name string, serves int64, bare bool) (string, error) {
 	if serves < before.serves || serves > version {
 		return "", fmt.Errorf("%w: %d, must be %d to %d", ErrBadServes, serves, before.serves, version)
 	}
-	stamp.sql = strings.NewReplacer("{version}", strconv.FormatInt(version, 10), "{serves}", strconv.FormatInt(serves, 10)).Replace(stamp.sql)
+	stamp.sql = strings.NewReplacer(
+		"{version}", strconv.FormatInt(version, 10), "{serves}", strconv.FormatInt(serves, 10)).Replace(stamp.sql)
 	var text strings.Builder
 	fmt.Fprintf(&text, "-- Migration %d, %s. Binaries that need migration %d or a newer one work on a cell that has it.\n",
 		version, strings.ReplaceAll(name, "_", " "), serves)

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// object is a function or a view as a migration makes it: its whole text, between a line
-// "-- function NAME" or "-- view NAME" and a line "-- end of NAME".
+// object is a function or a view of a migration: its whole text, between a line "-- function
+// NAME" or "-- view NAME" and a line "-- end of NAME".
 type object struct {
 	kind, name, sql string
 }
 
-// folders are the folder of each kind of object, in the order in which a migration makes
-// them: functions may be called by views.
+// folders are the folders of the kinds of objects, in the order in which a migration makes
+// them, because views may call functions.
 var folders = []struct{ kind, folder string }{{"function", "functions"}, {"view", "views"}}
 
 // objectsOf finds the functions and views of a numbered file.
@@ -45,13 +45,13 @@ func objectsOf(sql string) ([]object, error) {
 	return all, nil
 }
 
-// text is the object as a numbered file has it.
+// text returns the object as it is in a numbered file.
 func (o object) text() string {
 	return fmt.Sprintf("-- %s %s\n%s-- end of %s\n", o.kind, o.name, o.sql, o.name)
 }
 
-// latest gives the last text of each object that the migrations make, in the order in
-// which these texts stand.
+// latest returns the last text of each object that the migrations make, in the order of
+// these texts.
 func latest(all []Migration) []object {
 	var last []object
 	for _, migration := range all {
@@ -63,8 +63,8 @@ func latest(all []Migration) []object {
 	return last
 }
 
-// currentObjects reads functions/ and views/ below the folder of this package: the text of each
-// without the comment that heads its file, the vocabulary in place and {cell} left as it is.
+// currentObjects reads functions/ and views/ below the folder of this package. Their texts
+// have no header comment, and the vocabulary is written out, but {cell} is not replaced.
 func currentObjects(from fs.FS, words vocabulary) ([]object, error) {
 	var all []object
 	for _, one := range folders {
@@ -88,7 +88,7 @@ func currentObjects(from fs.FS, words vocabulary) ([]object, error) {
 	return all, nil
 }
 
-// withoutHeader cuts the comment that heads a file.
+// withoutHeader returns the text of a file without the comment at its top.
 func withoutHeader(text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")

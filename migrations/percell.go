@@ -2,8 +2,8 @@ package migrations
 
 import "sync"
 
-// perCell keeps what make gives for a cell. Every ledger that is opened checks the schema, and the texts that it is
-// checked against are embedded: a process puts them together once.
+// perCell caches the result of make for each cell. Every ledger that is opened checks the
+// schema against embedded texts, which a process has to prepare only once.
 type perCell[T any] struct {
 	make func(cell string) (T, error)
 
@@ -11,7 +11,7 @@ type perCell[T any] struct {
 	kept map[string]T
 }
 
-// of gives what was made for a cell. An error is not kept.
+// of returns the result for a cell. It does not cache errors.
 func (p *perCell[T]) of(cell string) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

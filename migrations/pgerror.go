@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// isRace reports whether CREATE SCHEMA IF NOT EXISTS lost to another creator,
-// which PostgreSQL reports as a duplicate all the same.
+// isRace reports whether CREATE SCHEMA IF NOT EXISTS failed because another session created
+// the schema concurrently: PostgreSQL reports a duplicate then.
 func isRace(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pgErr.Code == "23505" || pgErr.Code == "42P06")
 }
 
-// lineOf names the line of the SQL text that the server complained about.
+// lineOf returns the line of the SQL text that the error is about.
 func lineOf(err error, sql string) string {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pgErr.Position == 0 {

@@ -9,12 +9,11 @@ import (
 	"slices"
 )
 
-// restore writes the functions of this build that are not there, or were changed by hand,
-// as the migrations make them, in one transaction under the lock of migrations, and names
-// them. Owners and grants stay as they are. A function that has the name of one of ours and
-// other arguments, other defaults or another result is dropped; where it stood in the place
-// of ours, what was granted on it is granted on ours. One whose name this build does not
-// know is left alone.
+// restore makes the functions of this build anew that are missing or were changed by hand, in
+// one transaction under the lock of migrations, and returns their names. Owners and grants
+// stay unchanged. It drops a function that has a name of this build and other arguments,
+// defaults or another result; if that one stood in the place of this build's, its grants go
+// to this build's. Functions whose names are not of this build stay unchanged.
 func (o *opened) restore(ctx context.Context, cell string) (restored []string, err error) {
 	err = o.locked(ctx, func(tx *sql.Tx) error {
 		restored, err = restoreIn(ctx, tx, cell, o.all)
@@ -38,7 +37,7 @@ func (o *opened) locked(ctx context.Context, do func(*sql.Tx) error) (err error)
 	if err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}
-	// With this path the catalog names types as the committed schema does.
+	// With this path the names of types are the same as in the committed schema.
 	if _, err := tx.ExecContext(ctx, settings+"; SET LOCAL search_path = pg_catalog"); err != nil {
 		return errors.Join(fmt.Errorf("preparing: %w", err), tx.Rollback())
 	}
@@ -103,7 +102,7 @@ func restoreIn(ctx context.Context, tx *sql.Tx, cell string, all []Migration) ([
 	return slices.Compact(names), nil
 }
 
-// functionsIn are the functions of the cell.
+// functionsIn returns the functions of the cell.
 func functionsIn(ctx context.Context, tx *sql.Tx, cell string) ([]function, error) {
 	rows, err := tx.QueryContext(ctx, functionsSQL, cell)
 	if err != nil {
@@ -124,22 +123,21 @@ func functionsIn(ctx context.Context, tx *sql.Tx, cell string) ([]function, erro
 	return all, nil
 }
 
-// refuseNewer keeps an older build from putting its functions under newer tables.
+// refuseNewer returns an error if a newer build has migrated the cell: the functions of an
+// older build do not fit newer tables.
 func refuseNewer(ctx context.Context, tx *sql.Tx, cell string, ours int64) error {
-	var theirs int64
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(max(m.version_id), 0) FROM "+cell+".schema_migrations m WHERE m.is_applied").Scan(&theirs)
+	theirs, err := versionIn(ctx, tx, cell)
 	if err != nil {
 		return fmt.Errorf("reading the version: %w", err)
 	}
 	if theirs > ours {
-		return fmt.Errorf("%w: it is at migration %d, and this binary ends at %d: migrate with a binary as new as the one that migrated it",
-			ErrOtherSchema, theirs, ours)
+		return fmt.Errorf("%w: it is at migration %d, and this binary ends at %d: "+
+			"migrate with a binary as new as the one that migrated it", ErrOtherSchema, theirs, ours)
 	}
 	return nil
 }
 
-// grantsOn gives the statements that make the access list of a function's successor what
-// the function's is.
+// grantsOn returns the statements that give the successor of a function the same grants.
 func grantsOn(ctx context.Context, tx *sql.Tx, successor, identity string) ([]string, error) {
 	held, err := pairs(ctx, tx, `
 		SELECT CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(e.grantee)) END,
@@ -158,7 +156,7 @@ func grantsOn(ctx context.Context, tx *sql.Tx, successor, identity string) ([]st
 	return statements, nil
 }
 
-// pairs runs a query of two columns.
+// pairs runs a query with two columns.
 func pairs(ctx context.Context, tx *sql.Tx, query string, args ...any) (map[string]string, error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// schemaText is what Dump gives of the default cell, as it was reviewed.
+// schemaText is the reviewed result of Dump for the default cell.
 //
 //go:embed testdata/schema.txt
 var schemaText string
 
-// functionLine finds a function of a committed schema, and the sum of its body.
+// functionLine matches a function of a committed schema, with the sum of its body.
 var functionLine = regexp.MustCompile(`^(function ([a-z0-9_]+)\(.*, body )[0-9a-f]{32}$`)
 
-// Schema is what Dump must give of a cell that this build has migrated: the
-// committed text with the cell's name in place. The sums of function bodies are
-// computed from the migrations themselves, because bodies name the cell.
+// Schema returns what Dump must return for a cell that this build has migrated: the
+// committed text with the cell's name. It computes the sums of function bodies from the
+// migrations themselves, because the bodies contain the cell's name.
 func Schema(cell string) (string, error) { return schemas.of(cell) }
 
 var schemas = perCell[string]{make: schemaOf}
@@ -32,8 +32,8 @@ func schemaOf(cell string) (string, error) {
 	return schemaIn(schemaText, cell, all)
 }
 
-// schemaIn is a committed dump of the default cell as Dump gives it of another cell, to
-// which these migrations were applied.
+// schemaIn returns a committed dump of the default cell as the dump of another cell to which
+// these migrations were applied.
 func schemaIn(text, cell string, all []Migration) (string, error) {
 	bodies := bodiesIn(cell, all)
 	lines := strings.Split(text, "\n")
@@ -53,8 +53,7 @@ func schemaIn(text, cell string, all []Migration) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// functionBodies gives the body of every function that the migrations make, by
-// its name.
+// functionBodies returns the body of every function that the migrations make, by its name.
 func functionBodies(cell string) (map[string]string, error) {
 	all, err := All(cell)
 	if err != nil {
@@ -63,8 +62,8 @@ func functionBodies(cell string) (map[string]string, error) {
 	return bodiesIn(cell, all), nil
 }
 
-// bodiesIn is functionBodies of some migrations; the last one that makes a function wins.
-// One whose body depends on the server, of which Dump says so, is left out.
+// bodiesIn is functionBodies for some migrations; the last one that makes a function wins. It
+// leaves out functions whose body depends on the server.
 func bodiesIn(cell string, all []Migration) map[string]string {
 	bodies := make(map[string]string)
 	for _, migration := range all {
@@ -79,11 +78,11 @@ func bodiesIn(cell string, all []Migration) map[string]string {
 	return bodies
 }
 
-// bodyOfUUIDv7 finds a body in the statement that makes uuidv7.
+// bodyOfUUIDv7 matches a body in the statement that makes uuidv7.
 var bodyOfUUIDv7 = regexp.MustCompile(`(?s)AS (?:\$body\$(.*?)\$body\$|'([^']*)');`)
 
-// UUIDv7Bodies are the bodies that the migrations give uuidv7: the server's own from
-// PostgreSQL 18 on, else ours.
+// UUIDv7Bodies returns the bodies that uuidv7 may have: it calls the server's own function
+// from PostgreSQL 18 on, and has our own body before.
 func UUIDv7Bodies(cell string) ([]string, error) {
 	all, err := All(cell)
 	if err != nil {

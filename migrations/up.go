@@ -14,10 +14,10 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// OwnerRole owns everything in a cell. No session logs in as it.
+// OwnerRole owns all objects of a cell. No session logs in as it.
 const OwnerRole = "railhead_owner"
 
-// Step is what became of one migration.
+// Step is the state of one migration on a cell.
 type Step struct {
 	Version   int64
 	Name      string
@@ -26,29 +26,29 @@ type Step struct {
 	Took      time.Duration
 }
 
-// ErrNoOwner is returned where the roles were not made yet.
+// ErrNoOwner is returned if the roles were not created yet.
 var ErrNoOwner = errors.New("role " + OwnerRole + " does not exist: run railhead roles apply first")
 
-// Changes are what Up made of a cell.
+// Changes are the changes of Up to a cell.
 type Changes struct {
 	Steps []Step
-	// Baselined says that the cell was made by the files before the baseline, was found
-	// equal to it, and counts as migrated to it now.
+	// Baselined is set if the cell was made by the files before the baseline, was equal to
+	// the baseline, and is now marked as migrated to it.
 	Baselined bool
-	// Restored names the functions that were gone or changed by hand, in alphabetical
-	// order: they are as the migrations make them again.
+	// Restored are the names of the functions that were missing or changed by hand and were
+	// made anew, in alphabetical order.
 	Restored []string
 }
 
-// Up brings a cell to the newest version and returns what it changed; nothing, if
-// it was there already. First come the migrations that the cell lacks, each in a
-// transaction of its own; then functions that were changed by hand are restored. A cell
-// with a newer migration is refused with ErrOtherSchema, and left as it is; one that was
-// made by the files before the baseline is refused with ErrNotBaseline where it differs.
+// Up migrates a cell to the newest version and returns the changes. It applies the missing
+// migrations, each in a transaction of its own, and then restores functions that were
+// changed by hand. If the cell has a newer migration, it returns ErrOtherSchema and changes
+// nothing. If the cell was made by the files before the baseline and differs from it, it
+// returns ErrNotBaseline.
 //
-// Concurrent calls wait for each other on goose's session lock, so it is safe from
-// any number of processes at once and while relayers run. The login must be
-// allowed to become railhead_owner and, for a new cell, to create a schema.
+// Concurrent calls wait for each other on goose's session lock, so Up is safe from any
+// number of processes and while relayers run. The login must be allowed to become
+// railhead_owner and, for a new cell, to create a schema.
 func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, error) {
 	all, err := All(cell)
 	if err != nil {
@@ -73,8 +73,8 @@ func Up(ctx context.Context, config *pgx.ConnConfig, cell string) (Changes, erro
 			Applied: true, AppliedAt: time.Now(), Took: result.Duration,
 		})
 	}
-	// A crash right here leaves a cell at the newest version, whose functions may have been
-	// changed by hand: every process refuses it, and the next Up goes on.
+	// A crash here leaves a cell at the newest version, whose functions may have been changed
+	// by hand: every process refuses it, and the next Up restores them.
 	if changes.Restored, err = on.restore(ctx, cell); err != nil {
 		return changes, fmt.Errorf("restoring the functions of cell %s: %w", cell, err)
 	}
@@ -106,7 +106,7 @@ func Status(ctx context.Context, config *pgx.ConnConfig, cell string) ([]Step, e
 	return steps, nil
 }
 
-// opened is a cell as its owner sees it.
+// opened is a connection to a cell as its owner.
 type opened struct {
 	db       *sql.DB
 	provider *goose.Provider
@@ -130,7 +130,7 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the version table: %w", err), db.Close())
 	}
-	// Wait for another migrator for up to five minutes, asking every half second.
+	// Wait for a concurrent migration for up to five minutes, with a try each second.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the migration lock: %w", err), db.Close())
@@ -147,12 +147,12 @@ func open(ctx context.Context, config *pgx.ConnConfig, cell string, all []Migrat
 	return &opened{db: db, provider: provider, locker: locker, all: all}, nil
 }
 
-// becomeOwner makes the schema if need be and takes the owner's role, so that the
+// becomeOwner creates the schema if it does not exist and sets the owner's role, so that the
 // login that migrates owns nothing.
 func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 	var ownerThere, schemaThere bool
 	var quoted string
-	// Quoting for its own sake would make every name look like a word of SQL.
+	// With quote_all_identifiers the check for words of SQL below would refuse every name.
 	if _, err := conn.Exec(ctx, "SET quote_all_identifiers = off"); err != nil {
 		return fmt.Errorf("preparing to migrate: %w", err)
 	}
@@ -168,7 +168,8 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 		return fmt.Errorf("%q can't name a cell: it is a word of SQL", cell)
 	}
 	if !schemaThere {
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+cell+" AUTHORIZATION "+OwnerRole); err != nil && !isRace(err) {
+		_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+cell+" AUTHORIZATION "+OwnerRole)
+		if err != nil && !isRace(err) {
 			return fmt.Errorf("making schema %s: %w", cell, err)
 		}
 	}
@@ -178,7 +179,7 @@ func becomeOwner(ctx context.Context, conn *pgx.Conn, cell string) error {
 	return nil
 }
 
-// settings are those of each transaction that changes a cell.
+// settings are the settings of each transaction that changes a cell.
 const settings = "SET LOCAL lock_timeout = '10s'; SET LOCAL check_function_bodies = off; " +
 	"SET LOCAL timezone = 'UTC'; SET LOCAL standard_conforming_strings = on"
 

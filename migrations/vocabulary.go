@@ -10,14 +10,13 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// vocabulary has the texts that SQL files write by name, in braces: {claim_states}
-// stands for the states that IsClaim is true of, and {is_open f} asks whether the claim
-// of row f is. A list is made of payment's own predicate when the text is read, so
-// that SQL and Go can't differ in what a word means, and a statement costs what it
-// would with the words written out.
+// vocabulary has the texts for names in braces in SQL files: {claim_states} is the list of
+// the states for which IsClaim is true, and {is_open f} tests whether the claim of row f is
+// open. The lists are made from the predicates of package payment when the text is read, so
+// that SQL and Go always agree, and a statement costs no more than with a list of constants.
 //
-// The words of tables are frozen with their migration once a release has it: where
-// a predicate changes afterwards, a new migration brings the tables after it.
+// The lists in tables are frozen with their migration: after a change of a predicate, a new
+// migration has to change the tables.
 type vocabulary map[string]string
 
 // words is the vocabulary of this build.
@@ -29,8 +28,10 @@ var words = vocabulary{
 	"unsettled_states":  listed(payment.States(), payment.State.LeavesOpen),
 	"replayable_states": listed(payment.States(), payment.State.MayReplay),
 
-	"event_types":          eventTypes(),
-	"unknown_event_states": listed(payment.States(), func(s payment.State) bool { return s.EventType().IsUnknown() }),
+	"event_types": eventTypes(),
+	"unknown_event_states": listed(payment.States(), func(s payment.State) bool {
+		return s.EventType().IsUnknown()
+	}),
 
 	"refusing_results":       listed(payment.Results(), payment.Result.Refuses),
 	"for_now_results":        listed(payment.Results(), payment.Result.RefusesForNow),
@@ -52,14 +53,14 @@ var words = vocabulary{
 	"triage_words":   listed(payment.LetterStatuses(), payment.LetterStatus.IsTriage),
 	"closed_letters": listed(payment.LetterStatuses(), payment.LetterStatus.IsClosed),
 
-	// Of a row that has the outbox_id and the attempt_no of a claim: whether no answer
-	// follows it. A sub-query with LIMIT can't become a join, so that no plan scans the
-	// archive.
+	// {row} has the outbox_id and the attempt_no of a claim; is_open tests that no answer
+	// follows it. A sub-query with LIMIT can't become a join, so no plan scans the archive.
 	"is_open": "(SELECT true FROM {cell}.payment_outbox_attempts z " +
-		"WHERE z.outbox_id = {row}.outbox_id AND z.attempt_no > {row}.attempt_no AND z.state <> 'LATE_OUTCOME' LIMIT 1) IS NULL",
+		"WHERE z.outbox_id = {row}.outbox_id AND z.attempt_no > {row}.attempt_no " +
+		"AND z.state <> 'LATE_OUTCOME' LIMIT 1) IS NULL",
 }
 
-// listed gives those of a kind's words that a predicate is true of, as SQL constants.
+// listed returns the values for which a predicate is true, as SQL constants.
 func listed[W ~string](all []W, is func(W) bool) string {
 	var list []string
 	for _, word := range all {
@@ -70,22 +71,22 @@ func listed[W ~string](all []W, is func(W) bool) string {
 	return strings.Join(list, ", ")
 }
 
-// eventTypes gives each state that is told with the type that it is told as, as rows of VALUES.
+// eventTypes returns each state that is an event with its type, as rows of VALUES.
 func eventTypes() string {
 	var rows []string
 	for _, state := range payment.States() {
-		if told := state.EventType(); told != "" {
-			rows = append(rows, fmt.Sprintf("('%s', '%s')", state, told))
+		if event := state.EventType(); event != "" {
+			rows = append(rows, fmt.Sprintf("('%s', '%s')", state, event))
 		}
 	}
 	return strings.Join(rows, ", ")
 }
 
-// named finds {name} and {name row}.
+// named matches {name} and {name row}.
 var named = regexp.MustCompile(`\{([a-z_]+)(?: ([a-z0-9_]+))?\}`)
 
-// in puts the vocabulary into a text. Names that are not its own are left as they are
-// where others has them, and an error else.
+// in replaces the names of the vocabulary in a text. It leaves the names in others as they
+// are; any other name is an error.
 func (v vocabulary) in(text string, others ...string) (string, error) {
 	var unknown error
 	text = named.ReplaceAllStringFunc(text, func(found string) string {
@@ -103,7 +104,7 @@ func (v vocabulary) in(text string, others ...string) (string, error) {
 	return text, unknown
 }
 
-// usages lists the vocabulary as it is written, in alphabetical order.
+// usages lists the names of the vocabulary in braces, in alphabetical order.
 func (v vocabulary) usages() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -115,8 +116,8 @@ func (v vocabulary) usages() []string {
 	return all
 }
 
-// Statement puts the vocabulary and the name of the cell, which the caller has checked,
-// into the text of a statement. What it writes in braces must be one of the two.
+// Statement replaces the vocabulary and {cell} in the text of a statement. The caller must
+// have checked the name of the cell. Any other name in braces is an error.
 func Statement(text, cell string) (string, error) {
 	text, err := words.in(text, "cell")
 	return strings.ReplaceAll(text, "{cell}", cell), err

@@ -21,5 +21,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "next:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("wrote %s/sql/%s: read it, add statements of tables if there are any, then make test PKG=./migrations ARGS=-update\n", *folder, file)
+	fmt.Printf("wrote %s/sql/%s: read it, add statements of tables if there are any, "+
+		"then make test PKG=./migrations ARGS=-update\n", *folder, file)
 }
