@@ -2,27 +2,31 @@ package railhead
 
 import "github.com/railhead-pay/railhead/outbox"
 
-// Fault is why an instruction was refused. Field and Rule name what is wrong and the rule that it breaks, for callers to
-// branch on; docs/ingest.md lists them. It holds nothing of the payload, and unwraps to one of the errors below.
+// Fault is why an instruction was refused. Field and Rule name the invalid field and the
+// violated rule, for callers to branch on; docs/ingest.md lists them. It contains nothing of the
+// payload, and unwraps to one of the errors below.
 type Fault = outbox.Fault
 
 // Errors that a caller branches on, with errors.Is.
 var (
-	// ErrInvalid: the instruction is refused and never will be accepted as it is (RH002 to RH008).
+	// ErrInvalid: the instruction is refused, and always will be as it is (RH002 to RH008).
 	ErrInvalid = outbox.ErrInvalid
-	// ErrConflict: by SQL, this InstructionID and IdempotencyKey were used with other content; over HTTP, this IdempotencyKey was
-	// used with other content or for another InstructionID (RH001).
+	// ErrConflict: by SQL, this InstructionID and IdempotencyKey were used with other content;
+	// over HTTP, this IdempotencyKey was used with other content or for another InstructionID
+	// (RH001).
 	ErrConflict = outbox.ErrConflict
-	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or everything. Nothing was stored; the
-	// same call may succeed later (RH014).
+	// ErrEnqueueClosed: an operator has closed enqueue for the rail, the participant or
+	// everything. Nothing was stored; the same call may succeed later (RH014).
 	ErrEnqueueClosed = outbox.ErrEnqueueClosed
-	// ErrBusy: nothing was stored, because too much waits already or the API has no capacity; repeat the call later.
+	// ErrBusy: nothing was stored, because too many calls already wait or the API has no
+	// capacity. Repeat the call later.
 	ErrBusy = outbox.ErrBusy
 	// ErrCommitUnknown: the instruction may or may not be stored. Repeat the call with the same key.
 	ErrCommitUnknown = outbox.ErrCommitUnknown
 	// ErrNotFound: no such instruction, or not one of the caller's (RH010).
 	ErrNotFound = outbox.ErrNotFound
-	// ErrOtherSchema: another version of Railhead has migrated the cell. The error says what to run.
+	// ErrOtherSchema: another version of Railhead has migrated the cell. The error names what
+	// to run.
 	ErrOtherSchema = outbox.ErrOtherSchema
 	// ErrToken: the token of a call over HTTP is not in force (RH030). Nothing was stored.
 	ErrToken = outbox.ErrToken

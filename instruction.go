@@ -7,32 +7,35 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Instruction is the immutable order to move an amount, as its caller gives it. InstructionID, ParticipantID and
-// IdempotencyKey are 1 to 128 printable ASCII characters without spaces at their ends.
+// Instruction is the immutable order to move an amount, as its caller enqueues it.
+// InstructionID, ParticipantID and IdempotencyKey are 1 to 128 printable ASCII characters
+// without spaces at their ends.
 type Instruction struct {
-	// InstructionID is the caller's name for the payment. By SQL InstructionID and IdempotencyKey together are one payment in
-	// the whole cell, over HTTP within the participant.
+	// InstructionID is the caller's id of the payment. By SQL, InstructionID and IdempotencyKey
+	// together identify a payment in the whole cell; over HTTP, within the participant.
 	InstructionID string
-	// ParticipantID is for whom it is paid. Each participant's instructions are numbered from 1 without gaps.
+	// ParticipantID is the participant that pays. The instructions of each participant are
+	// numbered from 1 without gaps.
 	ParticipantID string
-	// IdempotencyKey is one for each payment that is meant: a retry repeats it, and the InstructionID with it.
+	// IdempotencyKey is chosen by the caller, one for each payment. A retry must repeat it, and
+	// the InstructionID too.
 	IdempotencyKey string
-	// RailType names the payment rail.
+	// RailType is the payment rail.
 	RailType string
-	// Payload is a JSON object with at least amount, a decimal string, and currency, a code of ISO 4217. It names no key
-	// twice, and holds no card number.
+	// Payload is a JSON object with at least amount, a decimal string, and currency, a code of
+	// ISO 4217. No key may occur twice, and it must not contain a card number.
 	Payload []byte
-	// NotBefore is when it is sent at the earliest, at most 366 days ahead; zero is at once.
+	// NotBefore is the earliest time of a send, at most 366 days ahead; zero is at once.
 	NotBefore time.Time
-	// ExpiresAt is from when it is not sent any more; zero is never.
+	// ExpiresAt is the time from which it is not sent; zero is never.
 	ExpiresAt time.Time
 	// Priority orders the instructions of one rail.
 	Priority Priority
-	// Headers are strings that go along, such as the W3C trace context: traceparent, tracestate. Over HTTP only these two
-	// do, and none with a batch.
+	// Headers are stored with the instruction, such as the W3C trace context: traceparent and
+	// tracestate. Over HTTP only these two are sent, and none with a batch.
 	Headers map[string]string
-	// SendOnce asks that after one send which may have reached the rail nothing is sent again unless an operator asks for it,
-	// whatever the rail's profile allows.
+	// SendOnce allows one send only: after a send that may have reached the rail, Railhead sends
+	// again only if an operator requests it, whatever the rail's profile allows.
 	SendOnce bool
 }
 
@@ -46,62 +49,68 @@ const (
 	PriorityBulk   = payment.PriorityBulk
 )
 
-// ID is the outbox's name for an instruction, a UUID of version 7 (RFC 9562).
+// ID is the outbox's id of an instruction, a UUID of version 7 (RFC 9562).
 type ID = payment.ID
 
-// Key names an instruction as its caller does.
+// Key identifies an instruction by the caller's own identifiers.
 type Key struct {
 	InstructionID  string
 	IdempotencyKey string
 }
 
-// Receipt is what a caller gets for an instruction that is in the outbox, with the first call and with every repetition.
+// Receipt is what a caller gets for a stored instruction, by the first call and by every
+// repetition of it.
 type Receipt struct {
 	OutboxID   ID        `json:"outbox_id"`
 	SequenceID int64     `json:"sequence_id"` // of its participant, from 1, without gaps
 	CreatedAt  time.Time `json:"created_at"`  // by the clock of the database
-	// State is PENDING for a new instruction. For a repetition it is that of Status.State at the time.
+	// State is PENDING for a new instruction. For a repetition it is that of Status.State at the
+	// time.
 	State string `json:"state"`
-	// Replayed is set where the same key with the same content was stored before.
+	// Replayed is set if the same key was stored before with the same content.
 	Replayed bool `json:"replayed"`
-	// Differs names what a repetition gave otherwise without being other content: not_before, expires_at, priority, send_once.
-	// What the first call gave is in force.
+	// Differs names those of not_before, expires_at, priority and send_once that had another
+	// value in the first call. The first values stay in force.
 	Differs []string `json:"differs,omitempty"`
 }
 
-// Result is what became of one instruction of a batch: either Fault is nil and Receipt is set, or it was refused.
+// Result is the result for one instruction of a batch. If it was refused, Fault is set;
+// otherwise Fault is nil and Receipt is set.
 type Result struct {
 	Receipt Receipt
 	Fault   *Fault
 }
 
-// Status is what a caller learns about an instruction that it has enqueued.
+// Status is the status of an instruction as its caller receives it.
 type Status struct {
 	OutboxID   ID        `json:"outbox_id"`
 	SequenceID int64     `json:"sequence_id"`
 	CreatedAt  time.Time `json:"created_at"` // when it was first enqueued, by the clock of the database
-	// State is PENDING while it waits and was never sent or was provably not executed, UNKNOWN while it waits and some send
-	// has no trustworthy answer, ACCEPTED while the rail's final word is to come, DISPATCHED, FAILED or CANCELLED at the end,
-	// PARKED or CONFLICT where an operator has to decide, or another state of an attempt. It is empty where only the key is left.
+	// State is PENDING while it waits and was never sent or was provably not executed, UNKNOWN
+	// while it waits and some send has no trustworthy answer, ACCEPTED while the rail's final
+	// answer is to come, DISPATCHED, FAILED or CANCELLED at the end, PARKED or CONFLICT if an
+	// operator has to decide, or another state of an attempt. It is empty if only the key is left.
 	State string `json:"state"`
-	// Certainty is what is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED, CONTRADICTED,
-	// EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE. Only NOT_SENT, REFUSED and NOT_EXECUTED_BY_EVIDENCE say that it was
-	// not paid so far, and only once HasEnded reports true that it is not sent later.
+	// Certainty is what is known about the money: NOT_SENT, OUTCOME_UNKNOWN, ACCEPTED, REFUSED,
+	// CONTRADICTED, EXECUTED_BY_EVIDENCE or NOT_EXECUTED_BY_EVIDENCE. Only NOT_SENT, REFUSED and
+	// NOT_EXECUTED_BY_EVIDENCE mean that it was not paid so far. That it is not sent later follows
+	// only if HasEnded is true as well.
 	Certainty string `json:"certainty"`
-	// Attempts counts the rows of the archive about it, and ChangedAt is when the last of them was written.
+	// Attempts is the number of its rows in the archive, and ChangedAt is when the last of them
+	// was written.
 	Attempts  int       `json:"attempts"`
 	ChangedAt time.Time `json:"changed_at"`
 	// NextAttemptAt is when it is due; zero: it does not wait to be claimed.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitzero"`
 	ErrorCode     string    `json:"error_code,omitempty"`
 	RailCode      string    `json:"rail_code,omitempty"`      // the rail's own code
-	RailReference string    `json:"rail_reference,omitempty"` // the rail's own name for the payment
-	// WaitsForPerson is set while it has an open dead letter: an operator decides what comes next.
+	RailReference string    `json:"rail_reference,omitempty"` // the rail's own reference of the payment
+	// WaitsForPerson is set while it has an open dead letter: an operator decides what follows.
 	WaitsForPerson bool `json:"waits_for_person"`
 }
 
-// HasEnded reports whether Railhead does nothing more about the instruction by itself: it is DISPATCHED, FAILED or CANCELLED.
-// One that FAILED may be sent again by an operator while WaitsForPerson is set.
+// HasEnded reports whether Railhead takes no further action by itself: the state is DISPATCHED,
+// FAILED or CANCELLED. An operator may replay a FAILED instruction while WaitsForPerson is set.
 func (s Status) HasEnded() bool { return payment.Status(s).HasEnded() }
 
 // Rests reports whether the instruction has ended or waits for an operator.
