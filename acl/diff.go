@@ -174,7 +174,8 @@ func (m Matrix) excess(e entry, wanted map[key]bool) []Difference {
 	d.Detail = fmt.Sprintf("%s has %s on %s, which the matrix does not name", g.Role, g.Privilege, g.Object)
 	switch because := m.reasonAgainst(g); {
 	case e.Partition:
-		d.Detail = fmt.Sprintf("%s has %s on partition %s; access goes through its parent", g.Role, g.Privilege, g.Object.Name)
+		d.Detail = fmt.Sprintf("%s has %s on partition %s; access goes through its parent",
+			g.Role, g.Privilege, g.Object.Name)
 	case because != "":
 		d.Detail += "; never, because " + because
 	}

@@ -110,8 +110,8 @@ func (b TimeBudget) Holds(call time.Duration) error {
 	if sum < b.ClaimTimeout {
 		return nil
 	}
-	return fmt.Errorf("%w: start_within %s + call %s + record_within %s + drain %s = %s, must be less than claim_timeout %s, "+
-		"or the reaper takes a claim from a worker that still talks to the rail", ErrBadBudget,
+	return fmt.Errorf("%w: start_within %s + call %s + record_within %s + drain %s = %s, must be less than "+
+		"claim_timeout %s, or the reaper takes a claim from a worker that still talks to the rail", ErrBadBudget,
 		payment.Duration(b.StartWithin), payment.Duration(call), payment.Duration(b.RecordWithin),
 		payment.Duration(b.Drain), payment.Duration(sum), payment.Duration(b.ClaimTimeout))
 }

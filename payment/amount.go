@@ -40,7 +40,8 @@ func ParseAmount(text, currencyCode string) (Amount, error) {
 	case len(whole) > 1 && whole[0] == '0':
 		return Amount{}, fmt.Errorf("%w: %q has a leading zero", ErrBadAmount, text)
 	case len(fraction) > currency.Exponent:
-		return Amount{}, fmt.Errorf("%w: %q has more than the %d decimals of %s", ErrBadAmount, text, currency.Exponent, currency.Code)
+		return Amount{}, fmt.Errorf("%w: %q has more than the %d decimals of %s",
+			ErrBadAmount, text, currency.Exponent, currency.Code)
 	}
 	digits := whole + fraction + strings.Repeat("0", currency.Exponent-len(fraction))
 	minor, err := strconv.ParseInt(digits, 10, 64)

@@ -30,7 +30,8 @@ func (p Policy) Decide(c Claim, a Answer) Decision {
 	c.keyKnownFor = p.keyKnownFor(c)
 	p = p.Under(c.SentUnder)
 	// A key that the rail no longer remembers can have a second outcome.
-	p.AnswerCoversKey = p.AnswerCoversKey && (!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
+	p.AnswerCoversKey = p.AnswerCoversKey &&
+		(!c.MaybeSent || p.MayResend(c.ClaimedAt.Add(a.Elapsed).Sub(c.ForgottenSince)))
 	if c.SendOnce {
 		p.Retry.MaxSends = 1
 	}
@@ -149,7 +150,8 @@ func (p Policy) Proven(c Claim, result Result, firstByte bool) Result {
 		return result
 	case result == ResultRefusedRail && firstByte && !p.RefusesBeforeProcessing:
 		return ResultUnknown
-	case result == ResultExecuted && p.Acceptance == AcceptanceByAnswer && p.Under(c.SentUnder).Acceptance == AcceptanceProvisional:
+	case result == ResultExecuted && p.Acceptance == AcceptanceByAnswer &&
+		p.Under(c.SentUnder).Acceptance == AcceptanceProvisional:
 		return ResultAccepted
 	default:
 		return result

@@ -100,6 +100,7 @@ func ParseRailKey(text string) (ID, error) {
 // for an enqueue that is repeated after a restore lost the first one. The SQL function
 // payment_rail_key computes the same, and stores it with the instruction.
 func DeriveRailKey(namespace ID, participantID, instructionID, idempotencyKey string) ID {
-	sum := sha256.Sum256([]byte(namespace.String() + "\x1f" + participantID + "\x1f" + instructionID + "\x1f" + idempotencyKey))
+	key := participantID + "\x1f" + instructionID + "\x1f" + idempotencyKey
+	sum := sha256.Sum256([]byte(namespace.String() + "\x1f" + key))
 	return ID(sum[:16])
 }

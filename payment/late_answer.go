@@ -22,7 +22,8 @@ func (w *weighing) answerOpenClaim() Verdict {
 	if w.executes && proof == nil && !w.reported && claim.State == Dispatching && onlyTaken(w.AcceptedUnder, w.o.Result) {
 		w.executes = false
 		w.o.Result = ResultAccepted
-		d.State, d.Requeue, d.NextAction, d.Delay, d.OutcomeUnknown, d.Provisional = Accepted, true, ActionInquire, 0, true, true
+		d.State, d.Requeue, d.NextAction, d.Delay = Accepted, true, ActionInquire, 0
+		d.OutcomeUnknown, d.Provisional = true, true
 	}
 	// A refusal of the payment arrived since the claim. If the claim is an inquiry, a refusal
 	// before the proof does not count if it repeats the refusal of a send.
@@ -58,10 +59,11 @@ func (w *weighing) answerOpenClaim() Verdict {
 	// not cover a send that became known while the inquiry was open.
 	foundNone := w.o.Result == ResultNotFound && d.Requeue && d.NextAction == ActionSend
 	// Its worker let a final refusal cover every send, by the profiles of the sends it knew of.
-	unweighed := claim.OutcomeUnknown && d.State == Failed && !w.CoversKey && slices.ContainsFunc(w.Rows, func(r Row) bool {
-		return r.No > claim.No && r.State == LateOutcome &&
-			(r.Result.LeavesDoubt() || r.Answers == 0 && !r.ClaimedAt.IsZero() && r.Result.IsOfInquiry())
-	})
+	unweighed := claim.OutcomeUnknown && d.State == Failed && !w.CoversKey &&
+		slices.ContainsFunc(w.Rows, func(r Row) bool {
+			return r.No > claim.No && r.State == LateOutcome &&
+				(r.Result.LeavesDoubt() || r.Answers == 0 && !r.ClaimedAt.IsZero() && r.Result.IsOfInquiry())
+		})
 	// The worker decided by the facts at the time of its call; a restore may have lost rows since.
 	doubted := unweighed || d.State == Failed && w.MaybeForgotten && !(w.refuses && w.CoversKey) ||
 		(!claim.OutcomeUnknown || foundNone) && since(Result.LeavesDoubt) != nil ||
@@ -153,8 +155,9 @@ func endsKey(result Result, code string) bool {
 
 func (w *weighing) append(state State, id ID, answers int, unknown bool, result Result, reference string) {
 	row := Row{
-		AttemptID: id, No: len(w.Rows) + len(w.out.Append) + 1, State: state, Answers: answers, ClaimedAt: w.o.Claim.ClaimedAt,
-		Result: result, Reference: reference, OutcomeUnknown: unknown, Provisional: w.d.Provisional && unknown,
+		AttemptID: id, No: len(w.Rows) + len(w.out.Append) + 1, State: state, Answers: answers,
+		ClaimedAt: w.o.Claim.ClaimedAt, Result: result, Reference: reference,
+		OutcomeUnknown: unknown, Provisional: w.d.Provisional && unknown,
 	}
 	if answers > 0 {
 		row.ClaimedAt = w.Rows[answers-1].ClaimedAt

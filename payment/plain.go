@@ -107,7 +107,8 @@ func PayloadAmount(payload []byte) (Amount, error) {
 	if err := json.Unmarshal(payload, &members); err != nil {
 		return Amount{}, fmt.Errorf("%w: the payload can't be read", ErrBadAmount)
 	}
-	if err := errors.Join(json.Unmarshal(members["amount"], &amount), json.Unmarshal(members["currency"], &currency)); err != nil {
+	err := errors.Join(json.Unmarshal(members["amount"], &amount), json.Unmarshal(members["currency"], &currency))
+	if err != nil {
 		return Amount{}, fmt.Errorf("%w: the payload's amount or currency can't be read", ErrBadAmount)
 	}
 	return ParseAmount(amount, currency)

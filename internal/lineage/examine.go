@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/railhead-pay/railhead/outbox"
@@ -62,14 +63,16 @@ func examine(server outbox.Server, memory outbox.Remembered, recall outbox.Recal
 	case check.compared, recall.Vouched:
 		return finding{}
 	case len(recall.Awaited) > 0 && check.met < recall.AwaitedFor:
-		return finding{wait: "the server was started, and these have to compare it with their memory: " + list(recall.Awaited)}
+		return finding{wait: "the server was started, and these have to compare it with their memory: " +
+			strings.Join(recall.Awaited, ", ")}
 	case check.remembers && !recall.Outdated, !recall.Known:
 		return finding{}
 	case check.met < recall.AwaitedFor+recall.Patience:
 		return finding{wait: "the server was started, and this service has no memory from before: waiting for one that has"}
 	default:
-		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, and no component " +
-			"has a memory from before (in RAILHEAD_STATE_DIR): a plain start can't be distinguished from a restored snapshot"}
+		return finding{cause: outbox.CauseNoMemory, detail: "the server was started since a relayer last ran, " +
+			"and no component has a memory from before (in RAILHEAD_STATE_DIR): " +
+			"a plain start can't be distinguished from a restored snapshot"}
 	}
 }
 

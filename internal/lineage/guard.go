@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -124,7 +123,8 @@ func (g *Guard) Look(ctx context.Context) error {
 		return err
 	}
 	compared = compared || accepted && here || acceptedHere(server)
-	finding := examine(server, memory, recall, check{vanished: vanished, compared: compared, remembers: remembers, met: met})
+	finding := examine(server, memory, recall,
+		check{vanished: vanished, compared: compared, remembers: remembers, met: met})
 	if cause, detail := finding.suspends(open, suspended); cause != "" && !(suspended && g.reported(open, server)) {
 		if err := g.store.Suspend(ctx, g.config.Name, cause, detail, server.Now); err != nil {
 			g.waitBecause(detail)
@@ -332,5 +332,3 @@ var errBadMemory = errors.New("the remembered server can't be read")
 
 // ErrBadMemory reports whether a start failed because of the memory's file.
 func ErrBadMemory(err error) bool { return errors.Is(err, errBadMemory) }
-
-func list(names []string) string { return strings.Join(names, ", ") }

@@ -34,8 +34,9 @@ func load(file string) (memory outbox.Remembered, found bool, err error) {
 		err = errors.New("it has no server")
 	}
 	if err != nil {
-		return outbox.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): after checking that this is the right server, "+
-			"and comparing with the rails, remove the file", errBadMemory, file, err)
+		return outbox.Remembered{}, false, fmt.Errorf("%w: %s is damaged (%w): "+
+			"after checking that this is the right server, and comparing with the rails, remove the file",
+			errBadMemory, file, err)
 	}
 	return memory, true, nil
 }

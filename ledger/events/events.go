@@ -169,7 +169,8 @@ func (e *Events) Note(
 // reason. The error is outbox.ErrNotHeld if this worker no longer has the lease.
 func (e *Events) Pause(ctx context.Context, lease outbox.EndpointLease, reason string) error {
 	var paused bool
-	err := e.db.Pool.QueryRow(ctx, e.db.SQL["events_pause"], lease.Endpoint, lease.Worker, lease.Epoch, reason).Scan(&paused)
+	err := e.db.Pool.QueryRow(ctx, e.db.SQL["events_pause"], lease.Endpoint, lease.Worker, lease.Epoch, reason).
+		Scan(&paused)
 	if err == nil && !paused {
 		err = outbox.ErrNotHeld
 	}

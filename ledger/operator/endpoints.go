@@ -24,7 +24,9 @@ func (o *Operator) Discard(ctx context.Context, endpoint, reason string) (discar
 // Redeliver makes the waiting events of an endpoint due at once and ends its pause. If since
 // is not zero, all events from that time on are delivered again. It returns how many events
 // waited.
-func (o *Operator) Redeliver(ctx context.Context, endpoint string, since time.Time, reason string) (waited int, err error) {
+func (o *Operator) Redeliver(
+	ctx context.Context, endpoint string, since time.Time, reason string,
+) (waited int, err error) {
 	var waiting int32
 	moment := pgtype.Timestamptz{Time: since, Valid: !since.IsZero()}
 	if err := o.act(ctx, "redeliver_events", &waiting, endpoint, moment, reason); err != nil {

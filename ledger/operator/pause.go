@@ -17,7 +17,9 @@ const Everything = "*"
 // instructions stay unchanged. The reaper ends the pause at until; zero: it stays. PauseRail
 // reports whether the rail was running. A pause that was already in force keeps its login,
 // time and reason, and ends at the later of the two ends.
-func (o *Operator) PauseRail(ctx context.Context, railType, reason string, until time.Time) (wasRunning bool, err error) {
+func (o *Operator) PauseRail(
+	ctx context.Context, railType, reason string, until time.Time,
+) (wasRunning bool, err error) {
 	err = o.act(ctx, "pause_rail", &wasRunning, railType, reason, store.Timestamp(until))
 	if err != nil {
 		return false, fmt.Errorf("pausing %s: %w", railName(railType), err)

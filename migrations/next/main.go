@@ -13,7 +13,8 @@ import (
 func main() {
 	folder := flag.String("folder", "migrations", "the folder of package migrations in a checkout")
 	name := flag.String("name", "", "what the migration is for, in lower-case words with underscores between")
-	serves := flag.Int64("serves", 0, "the oldest migration whose binaries work on a cell with the new one; 0: the same as before")
+	serves := flag.Int64("serves", 0,
+		"the oldest migration whose binaries work on a cell with the new one; 0: the same as before")
 	bare := flag.Bool("bare", false, "write it although no function and no view changed: for statements of tables")
 	flag.Parse()
 	file, err := migrations.Next(*folder, *name, *serves, *bare)

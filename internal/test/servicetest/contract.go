@@ -52,7 +52,11 @@ func Contract(t *testing.T, subject Subject) {
 		"Run outlives a database that is away":     func(r *trial) { r.outlives(away) },
 		"Run outlives a database that hangs":       func(r *trial) { r.outlives(hangs) },
 		"Run outlives heartbeats that are refused": func(r *trial) { r.outlives(mute) },
-		"Run begins on no unsafe server":           func(r *trial) { r.database.is(unsafe); r.run(); r.refuses(outbox.ErrUnsafeServer) },
+		"Run begins on no unsafe server": func(r *trial) {
+			r.database.is(unsafe)
+			r.run()
+			r.refuses(outbox.ErrUnsafeServer)
+		},
 		"Run ends on a server that becomes unsafe": func(r *trial) {
 			r.run()
 			r.awaitReady()

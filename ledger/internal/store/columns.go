@@ -132,21 +132,22 @@ func (columns OutcomeColumns) in(statement string) string {
 		arrays[n], names[n] = fmt.Sprintf("$%d::%s[]", n+2, c.SQLType), c.name
 	}
 	outcomes := "unnest(" + strings.Join(arrays, ", ") + ") AS t(" + strings.Join(names, ", ") + ")"
-	return answerText.ReplaceAllStringFunc(strings.ReplaceAll(statement, "{outcomes}", outcomes), func(found string) string {
-		alias := answerText.FindStringSubmatch(found)[1]
-		answer := make([]string, len(answerColumns))
-		for n, c := range answerColumns {
-			switch {
-			case alias == "":
-				answer[n] = c.name
-			case c.name == "state":
-				answer[n] = alias + ".state::{cell}.outbox_attempt_state"
-			default:
-				answer[n] = alias + "." + c.name
+	return answerText.ReplaceAllStringFunc(strings.ReplaceAll(statement, "{outcomes}", outcomes),
+		func(found string) string {
+			alias := answerText.FindStringSubmatch(found)[1]
+			answer := make([]string, len(answerColumns))
+			for n, c := range answerColumns {
+				switch {
+				case alias == "":
+					answer[n] = c.name
+				case c.name == "state":
+					answer[n] = alias + ".state::{cell}.outbox_attempt_state"
+				default:
+					answer[n] = alias + "." + c.name
+				}
 			}
-		}
-		return strings.Join(answer, ", ")
-	})
+			return strings.Join(answer, ", ")
+		})
 }
 
 // Arguments returns the outcomes as the array arguments of record and record_done, from
