@@ -28,8 +28,8 @@ import (
 	"github.com/railhead-pay/railhead/relayer"
 )
 
-// TestMain runs the examples on one cell, with a relayer whose rail accepts everything and with the HTTP API, which they find
-// as a service would: by the environment.
+// TestMain runs the examples on one cell, with a relayer whose rail accepts everything and with the
+// HTTP API, which they find as a service would: by the environment.
 func TestMain(m *testing.M) {
 	from, err := celltest.Template()
 	if err != nil {
@@ -45,12 +45,14 @@ func start(ctx context.Context, db *pgtest.DB) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	notifier, err := executor.NewNotifier(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell, Name: "examples-notifier"}, worker, quiet)
+	notifier, err := executor.NewNotifier(ledger.Config{URL: db.URL(celltest.Relayer), Cell: migrations.DefaultCell,
+		Name: "examples-notifier"}, worker, quiet)
 	if err != nil {
 		return nil, err
 	}
 	open := func(p rails.Profile) (rails.Rail, error) { return noop.Open(p) }
-	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, worker, notifier, open, relayer.NopObserver{}, quiet)
+	one, err := relayer.New(relayer.Config{WorkerID: "examples-" + payment.NewID().String()}, worker, notifier, open,
+		relayer.NopObserver{}, quiet)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,8 @@ func TestNames(t *testing.T) {
 // TestOpenRefuses says what is wrong with a configuration before anything is called.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	for _, config := range []railhead.Config{{MaxConns: -1}, {MaxConns: 101}, {URL: "postgres://host/%"}, {Cell: "No Cell"}} {
+	for _, config := range []railhead.Config{{MaxConns: -1}, {MaxConns: 101}, {URL: "postgres://host/%"},
+		{Cell: "No Cell"}} {
 		if client, err := railhead.Open(t.Context(), config); err == nil {
 			client.Close()
 			t.Errorf("%+v is accepted", config)

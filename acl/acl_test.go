@@ -39,9 +39,10 @@ func migrated(t testing.TB) pgtest.Template {
 // ungranted is a cell as migrations leave it.
 func ungranted(t testing.TB) pgtest.Template {
 	t.Helper()
-	return pgtest.Template{Name: "acl_ungranted", Digest: digest(t), Build: func(ctx context.Context, adminURL string) error {
-		return buildCell(ctx, adminURL, false)
-	}}
+	return pgtest.Template{Name: "acl_ungranted", Digest: digest(t),
+		Build: func(ctx context.Context, adminURL string) error {
+			return buildCell(ctx, adminURL, false)
+		}}
 }
 
 func digest(t testing.TB) string {

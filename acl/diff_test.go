@@ -84,15 +84,18 @@ func TestDiff(t *testing.T) {
 		},
 		{
 			"a column", `GRANT UPDATE (payload) ON railhead.payment_outbox_pending TO railhead_executor`,
-			[]acl.Difference{{Code: acl.ExtraGrant, Object: column(pending, "payload"), Grantee: "railhead_executor", Privilege: "UPDATE"}},
+			[]acl.Difference{{Code: acl.ExtraGrant, Object: column(pending, "payload"), Grantee: "railhead_executor",
+				Privilege: "UPDATE"}},
 		},
 		{
 			"a system column", `GRANT SELECT (ctid) ON railhead.payment_outbox_keys TO railhead_ingest`,
-			[]acl.Difference{{Code: acl.ExtraGrant, Object: column(keys, "ctid"), Grantee: "railhead_ingest", Privilege: "SELECT"}},
+			[]acl.Difference{{Code: acl.ExtraGrant, Object: column(keys, "ctid"), Grantee: "railhead_ingest",
+				Privilege: "SELECT"}},
 		},
 		{
 			"a column less", `REVOKE UPDATE (attempt_count) ON railhead.payment_outbox_pending FROM railhead_executor`,
-			[]acl.Difference{{Code: acl.MissingGrant, Object: column(pending, "attempt_count"), Grantee: "railhead_executor", Privilege: "UPDATE"}},
+			[]acl.Difference{{Code: acl.MissingGrant, Object: column(pending, "attempt_count"), Grantee: "railhead_executor",
+				Privilege: "UPDATE"}},
 		},
 		{
 			"the table over its columns", `GRANT UPDATE ON railhead.payment_outbox_pending TO railhead_executor`,
@@ -123,12 +126,14 @@ func TestDiff(t *testing.T) {
 		},
 		{
 			"a partition", `GRANT SELECT ON railhead.payment_outbox_attempts_default TO railhead_readonly`,
-			[]acl.Difference{{Code: acl.ExtraGrant, Object: table("payment_outbox_attempts_default"), Grantee: "railhead_readonly", Privilege: "SELECT"}},
+			[]acl.Difference{{Code: acl.ExtraGrant, Object: table("payment_outbox_attempts_default"),
+				Grantee: "railhead_readonly", Privilege: "SELECT"}},
 		},
 		{
 			"a column of a partition", `GRANT UPDATE (state) ON railhead.payment_outbox_attempts_default TO railhead_executor`,
 			[]acl.Difference{{
-				Code: acl.ExtraGrant, Object: column("payment_outbox_attempts_default", "state"), Grantee: "railhead_executor", Privilege: "UPDATE",
+				Code: acl.ExtraGrant, Object: column("payment_outbox_attempts_default", "state"), Grantee: "railhead_executor",
+				Privilege: "UPDATE",
 			}},
 		},
 		{

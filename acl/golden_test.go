@@ -135,7 +135,8 @@ func effective(t testing.TB, tx pgx.Tx, roles []string) string {
 			object = l.Object
 			fmt.Fprintf(&b, "%s\n", object)
 		}
-		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %-20s%s", strings.Replace(l.Role, "acl_outsider", "PUBLIC", 1), l.Can), " "))
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %-20s%s", strings.Replace(l.Role, "acl_outsider", "PUBLIC", 1),
+			l.Can), " "))
 	}
 	return b.String()
 }

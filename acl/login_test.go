@@ -34,11 +34,13 @@ func TestEnsureLogin(t *testing.T) {
 			ALTER ROLE "acl ""odd"" login" CREATEROLE NOLOGIN NOINHERIT`)
 		ensure("railhead_operator", "battery staple")
 		moved := loginOf(t, tx, login)
-		if want := []string{"railhead_operator"}; !cmp.Equal(moved.Roles, want) || !moved.CanLogin || moved.CreateRole || !moved.Inherit || moved.Admin {
+		if want := []string{"railhead_operator"}; !cmp.Equal(moved.Roles, want) || !moved.CanLogin || moved.CreateRole ||
+			!moved.Inherit || moved.Admin {
 			t.Errorf("got %+v; want a plain login in %v", moved, want)
 		}
 		if first.Idle != "" || moved.Idle != "1min" {
-			t.Errorf("as a reader its transactions may be idle for %q, as an operator for %q; want no bound, and 1min", first.Idle, moved.Idle)
+			t.Errorf("as a reader its transactions may be idle for %q, as an operator for %q; want no bound, and 1min",
+				first.Idle, moved.Idle)
 		}
 		exec(t, tx, `ALTER ROLE "acl ""odd"" login" SET idle_in_transaction_session_timeout = '10s'`)
 		ensure("railhead_operator", "battery staple")

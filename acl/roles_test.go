@@ -239,7 +239,8 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 	for _, table := range tables {
-		if !strings.Contains(table, "attempts") && !strings.HasSuffix(table, "_keys") || strings.Contains(table, "forbidden") {
+		if !strings.Contains(table, "attempts") && !strings.HasSuffix(table, "_keys") ||
+			strings.Contains(table, "forbidden") {
 			continue
 		}
 		rolledBack(t, root, func(tx pgx.Tx) {

@@ -16,7 +16,8 @@ import (
 func borderAmounts(r *rand.Rand, exponent int) []string {
 	largest := new(big.Int).SetUint64(1<<63 - 1)
 	var all []string
-	for _, n := range []int64{-1000000, -2049, -1024, -513, -100, -2, -1, 0, 1, 2, 99, 100, 513, 1024, 1000000, r.Int64N(5000) - 2500} {
+	for _, n := range []int64{-1000000, -2049, -1024, -513, -100, -2, -1, 0, 1, 2, 99, 100, 513, 1024, 1000000,
+		r.Int64N(5000) - 2500} {
 		all = append(all, decimal(new(big.Int).Add(largest, big.NewInt(n)), exponent))
 	}
 	for digits := 1; digits <= 21; digits++ {
@@ -24,9 +25,11 @@ func borderAmounts(r *rand.Rand, exponent int) []string {
 		all = append(all, whole, "1"+strings.Repeat("0", digits-1), whole+"."+strings.Repeat("9", max(exponent, 1)))
 	}
 	for range 50 {
-		all = append(all, decimal(new(big.Int).SetUint64(r.Uint64()), exponent), decimal(new(big.Int).SetUint64(r.Uint64()>>r.IntN(60)), exponent))
+		all = append(all, decimal(new(big.Int).SetUint64(r.Uint64()), exponent),
+			decimal(new(big.Int).SetUint64(r.Uint64()>>r.IntN(60)), exponent))
 	}
-	return append(all, "0", "00", "0.0", "0.01", "01", "1.", ".5", "-1", "+1", "1e5", "10x50", "1234567890123x4567", "1 ", "1\n", "1,5", "", "NaN")
+	return append(all, "0", "00", "0.0", "0.01", "01", "1.", ".5", "-1", "+1", "1e5", "10x50", "1234567890123x4567",
+		"1 ", "1\n", "1,5", "", "NaN")
 }
 
 // decimal writes minor units with the decimals of a currency.
@@ -53,7 +56,8 @@ func TestAmountsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		taken := 0
-		for _, currency := range []payment.Currency{{Code: "JPY"}, {Code: "EUR", Exponent: 2}, {Code: "BHD", Exponent: 3}, {Code: "CLF", Exponent: 4}} {
+		for _, currency := range []payment.Currency{{Code: "JPY"}, {Code: "EUR", Exponent: 2}, {Code: "BHD", Exponent: 3},
+			{Code: "CLF", Exponent: 4}} {
 			for _, amount := range borderAmounts(r, currency.Exponent) {
 				var message string
 				var valid bool
@@ -67,7 +71,8 @@ func TestAmountsAgree(t *testing.T) {
 				}
 				_, refused := payment.ParseAmount(amount, currency.Code)
 				if (refused == nil) != (message == "") || valid && refused != nil {
-					t.Errorf("standard_conforming_strings %s, %q %s: the database says %q (valid: %v), Go says %v", conforming, amount, currency.Code, message, valid, refused)
+					t.Errorf("standard_conforming_strings %s, %q %s: the database says %q (valid: %v), Go says %v", conforming,
+						amount, currency.Code, message, valid, refused)
 				}
 				if message == "" {
 					taken++

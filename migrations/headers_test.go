@@ -83,7 +83,8 @@ func sqlFunctions(t *testing.T) (functions map[string]*sqlFunction, tables map[s
 			header, lines = append(header, strings.TrimPrefix(lines[0], "--")), lines[1:]
 		}
 		bodies[name] = sqlComment.ReplaceAllString(strings.Join(lines, "\n"), "")
-		functions[name] = &sqlFunction{says: headerSays(header), reads: map[string]bool{}, writes: map[string]bool{}, calls: map[string]bool{}}
+		functions[name] = &sqlFunction{says: headerSays(header), reads: map[string]bool{}, writes: map[string]bool{},
+			calls: map[string]bool{}}
 	}
 	for name, body := range bodies {
 		f := functions[name]
@@ -116,7 +117,8 @@ func read(t *testing.T, file string) string {
 }
 
 // within adds what a function does by itself and by those that it calls.
-func within(functions map[string]*sqlFunction, name string, of func(*sqlFunction) map[string]bool, into map[string]bool, seen map[string]bool) {
+func within(functions map[string]*sqlFunction, name string, of func(*sqlFunction) map[string]bool,
+	into map[string]bool, seen map[string]bool) {
 	if seen[name] {
 		return
 	}
@@ -137,9 +139,10 @@ var groups = map[string]func(name string, f *sqlFunction) bool{
 	"owner's functions": func(string, *sqlFunction) bool { return true },
 }
 
-// TestHeadersSayWhatFunctionsDo compares the header of each function with a search over all bodies: the tables that it
-// reads and writes, by itself and by what it calls, and the functions that call it. A header may name a table, or a function
-// whose tables it means ("what sends_of reads"). What a function only reads in order to write it need not be among its reads.
+// TestHeadersSayWhatFunctionsDo compares the header of each function with a search over all bodies:
+// the tables that it reads and writes, by itself and by what it calls, and the functions that call
+// it. A header may name a table, or a function whose tables it means ("what sends_of reads"). What
+// a function only reads in order to write it need not be among its reads.
 func TestHeadersSayWhatFunctionsDo(t *testing.T) {
 	t.Parallel()
 	functions, tables := sqlFunctions(t)
@@ -202,8 +205,8 @@ func TestHeadersSayWhatFunctionsDo(t *testing.T) {
 	}
 }
 
-// TestHeadersNameRoles compares the roles that a header names as callers with the role matrix. "readers" stands for roles that only
-// read.
+// TestHeadersNameRoles compares the roles that a header names as callers with the role matrix.
+// "readers" stands for roles that only read.
 func TestHeadersNameRoles(t *testing.T) {
 	t.Parallel()
 	functions, _ := sqlFunctions(t)
@@ -230,7 +233,8 @@ func TestHeadersNameRoles(t *testing.T) {
 		}
 		said := headerWord.FindAllString(text, -1)
 		for role := range roles {
-			named := slices.Contains(said, role) || slices.Contains(said, "readers") && slices.Contains([]string{"readonly", "auditor", "operator"}, role)
+			named := slices.Contains(said, role) || slices.Contains(said, "readers") &&
+				slices.Contains([]string{"readonly", "auditor", "operator"}, role)
 			if may := granted[name][role]; may && !named {
 				t.Errorf("%s: its header does not say that role %s calls it", name, role)
 			} else if !may && slices.Contains(said, role) {

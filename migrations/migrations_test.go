@@ -156,7 +156,8 @@ func TestBadCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := migrations.Up(t.Context(), config, "select"); err == nil || !strings.Contains(err.Error(), "word of SQL") {
+	if _, err := migrations.Up(t.Context(), config, "select"); err == nil ||
+		!strings.Contains(err.Error(), "word of SQL") {
 		t.Errorf("a cell named select: %v", err)
 	}
 }
@@ -223,7 +224,8 @@ func TestUUIDv7(t *testing.T) {
 	if err := conn.QueryRow(context.WithoutCancel(t.Context()), "SHOW server_version_num").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.QueryRow(t.Context(), "SELECT railhead.uuidv7_time($1)::text", [16]byte(payment.NewID())).Scan(&inside); err != nil {
+	if err := conn.QueryRow(t.Context(), "SELECT railhead.uuidv7_time($1)::text",
+		[16]byte(payment.NewID())).Scan(&inside); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("server %s, time inside %s", version, inside)

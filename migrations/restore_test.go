@@ -172,7 +172,8 @@ func TestUpRefusesANewerCell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := migrations.Up(t.Context(), config, cell.Schema); !errors.Is(err, migrations.ErrOtherSchema) || !strings.Contains(err.Error(), "migration 99") {
+	if _, err := migrations.Up(t.Context(), config, cell.Schema); !errors.Is(err, migrations.ErrOtherSchema) ||
+		!strings.Contains(err.Error(), "migration 99") {
 		t.Errorf("an older build migrates: %v", err)
 	}
 	if n := cell.Int(`SELECT count(*) FROM pg_proc WHERE proname = 'cancel_payment' AND NOT prosecdef`); n != 1 {

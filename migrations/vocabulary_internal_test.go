@@ -47,7 +47,8 @@ func TestVocabularyRefuses(t *testing.T) {
 			t.Errorf("%s was taken for %q", text, got)
 		}
 	}
-	got, err := Statement("SELECT FROM {cell}.t WHERE state IN ({claim_states}) AND profile #>> '{inquiry,max}' = '{}'", "railhead")
+	got, err := Statement("SELECT FROM {cell}.t WHERE state IN ({claim_states}) AND profile #>> '{inquiry,max}' = '{}'",
+		"railhead")
 	if want := "SELECT FROM railhead.t WHERE state IN ('DISPATCHING', 'INQUIRING') AND profile #>> '{inquiry,max}' = '{}'"; err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -59,7 +60,8 @@ func TestVocabularyRefuses(t *testing.T) {
 // names it. The definition of a kind lists all of its words.
 func TestOneTruth(t *testing.T) {
 	t.Parallel()
-	states := slices.DeleteFunc(payment.States(), func(s payment.State) bool { return s == payment.LateOutcome }) // which is no state of an instruction
+	// which is no state of an instruction
+	states := slices.DeleteFunc(payment.States(), func(s payment.State) bool { return s == payment.LateOutcome })
 	kinds := []kind{
 		{"states", worded(states), true}, {"results", worded(payment.Results()), false}, {"reasons", worded(payment.DeadReasons()), true},
 		{"statuses of a letter", worded(payment.LetterStatuses()), true}, {"codes of a spent send", payment.SpentCodes(), false},
@@ -131,7 +133,8 @@ func anew(text string, kinds []kind) []string {
 		}
 		for _, pair := range wordPair.FindAllStringSubmatch(text, -1) {
 			// After OR, an AND belongs to the second comparison alone.
-			if pair[1] == pair[4] && slices.Contains(k.words, pair[2]) && slices.Contains(k.words, pair[5]) && (pair[3] == "AND" || pair[6] == "") {
+			if pair[1] == pair[4] && slices.Contains(k.words, pair[2]) && slices.Contains(k.words, pair[5]) &&
+				(pair[3] == "AND" || pair[6] == "") {
 				found = append(found, pair[0]+" names two "+k.name)
 			}
 		}

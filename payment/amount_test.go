@@ -126,7 +126,8 @@ var decimalNumber = regexp.MustCompile(`\A(0|[1-9][0-9]*)(\.[0-9]+)?\z`)
 
 // What is accepted has the promised form and the value of exact arithmetic.
 func FuzzParseAmount(f *testing.F) {
-	for _, text := range []string{"10.50", "0.01", "1e3", "-1", "+1", "0x1p4", "1/3", "92233720368547758.08", "\u0663", "1_0"} {
+	for _, text := range []string{"10.50", "0.01", "1e3", "-1", "+1", "0x1p4", "1/3", "92233720368547758.08", "\u0663",
+		"1_0"} {
 		f.Add(text, "EUR")
 		f.Add(text, "JPY")
 		f.Add(text, "CLF")

@@ -34,7 +34,8 @@ func TestAskedOnce(t *testing.T) {
 	})
 	// Where a re-send would be allowed by the machine's own rule.
 	claim := payment.Claim{
-		Action: payment.ActionInquire, AttemptNo: 5, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1, InquiryCount: 1, Asked: true,
+		Action: payment.ActionInquire, AttemptNo: 5, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1, InquiryCount: 1,
+		Asked:       true,
 		FirstSentAt: noon.Add(-time.Hour), LastSentAt: noon.Add(-time.Hour),
 	}
 	denied := payment.Answer{Result: payment.ResultNotFound, Elapsed: time.Second}

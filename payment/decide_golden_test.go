@@ -82,20 +82,25 @@ func moments(p payment.Policy) []moment {
 		all = append(all, moment{"third send, two were refused for now", c, resending})
 	}
 	if p.ResendOnUnknown == payment.ResendSameKey && p.Inquiry.Max == 0 {
-		all = append(all, moment{"second send, the first unknown", earlier(payment.Claim{Action: payment.ActionSend, OutcomeUnknown: true}),
+		all = append(all, moment{"second send, the first unknown",
+			earlier(payment.Claim{Action: payment.ActionSend, OutcomeUnknown: true}),
 			append(resending, payment.ResultWindowClosed)})
 	}
 	provisional := p.Acceptance != payment.AcceptanceFinal
 	if p.Inquiry.Max > 0 {
 		all = append(all,
-			moment{"second inquiry, 10m after the send", earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true, Provisional: provisional, InquiryCount: 1}), payment.InquiryResults()},
-			moment{"last inquiry", earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true, Provisional: provisional, InquiryCount: p.Inquiry.Max - 1}), payment.InquiryResults()},
+			moment{"second inquiry, 10m after the send",
+				earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true, Provisional: provisional,
+					InquiryCount: 1}), payment.InquiryResults()},
+			moment{"last inquiry", earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true,
+				Provisional: provisional, InquiryCount: p.Inquiry.Max - 1}), payment.InquiryResults()},
 		)
 	}
 	if p.CallbackDeadline > 0 {
 		overdue := earlier(payment.Claim{Action: payment.ActionInquire, OutcomeUnknown: true, Provisional: true})
 		overdue.ClaimedAt = overdue.LastSentAt.Add(time.Duration(p.CallbackDeadline))
-		all = append(all, moment{"the callback's deadline has come", overdue, []payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultUnavailable}})
+		all = append(all, moment{"the callback's deadline has come", overdue,
+			[]payment.Result{payment.ResultExecuted, payment.ResultRefused, payment.ResultUnavailable}})
 	}
 	return all
 }

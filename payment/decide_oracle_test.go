@@ -78,7 +78,8 @@ func (s situation) policy() payment.Policy {
 		p.BusinessRetry = payment.BusinessRetry{Max: tableBusiness, Wait: span(time.Minute)}
 	}
 	if s.asks != "" {
-		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge), NotFoundUntil: span(tableNotFoundEnd)}
+		p.Inquiry = payment.InquiryPolicy{Max: tableInquiries, NotFound: s.asks, NotFoundAge: span(tableNotFoundAge),
+			NotFoundUntil: span(tableNotFoundEnd)}
 	}
 	return p.WithDefaults()
 }
@@ -184,7 +185,8 @@ func (s situation) expected() verdict {
 		// Counts no send, keeps its next action; but no re-send is promised that
 		// the profile does not allow.
 		code := map[payment.Result]string{
-			payment.ResultNotSent: "NOT_SENT", payment.ResultRefusedRail: "RAIL_REFUSED", payment.ResultRefusedLater: "RAIL_BUSY",
+			payment.ResultNotSent: "NOT_SENT", payment.ResultRefusedRail: "RAIL_REFUSED",
+			payment.ResultRefusedLater: "RAIL_BUSY",
 		}[s.word]
 		switch {
 		case s.worn && s.word == payment.ResultRefusedRail:
@@ -271,7 +273,8 @@ func (s situation) expected() verdict {
 // askedOnce: "puts a parked payment out for one inquiry and back to PARKED", and never
 // for a send. Evidence ends it all the same.
 func (s situation) askedOnce(v verdict) verdict {
-	v.asked = s.word != payment.ResultNotSent && s.word != payment.ResultRefusedRail && s.word != payment.ResultRefusedLater
+	v.asked = s.word != payment.ResultNotSent && s.word != payment.ResultRefusedRail &&
+		s.word != payment.ResultRefusedLater
 	switch s.proof() {
 	case "executed":
 		v.state, v.unknown, v.provisional = payment.Dispatched, false, false
@@ -296,10 +299,12 @@ func (s situation) proof() string {
 	switch {
 	case s.asking() && s.word == payment.ResultExecuted:
 		return "executed"
-	case s.asking() && s.word == payment.ResultRefused && (s.coversKey() || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
+	case s.asking() && s.word == payment.ResultRefused &&
+		(s.coversKey() || s.restored == untouched && s.sendsBefore() <= 1 && s.age.first == s.age.last):
 		return "refused for good"
 	case s.asking() && s.word == payment.ResultNotFound && s.asks == payment.NotFoundNotExecuted &&
-		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd && s.restored != longAgo:
+		!s.provisional && !s.seen && s.age.last >= tableNotFoundAge && s.age.first < tableNotFoundEnd &&
+		s.restored != longAgo:
 		return "not executed"
 	case s.asking():
 		return ""
@@ -402,7 +407,8 @@ func (s situation) insideWindow() bool {
 func (s situation) likeAnother() bool {
 	return s.asks == "" && s.lastAsk ||
 		s.acceptance == payment.AcceptanceFinal && !s.provisional && s.callback > 0 ||
-		s.acceptance == payment.AcceptanceByAnswer && (s.covers || s.again || s.callback > 0 || s.asks == payment.NotFoundInconclusive)
+		s.acceptance == payment.AcceptanceByAnswer &&
+			(s.covers || s.again || s.callback > 0 || s.asks == payment.NotFoundInconclusive)
 }
 
 // situations is the whole table.
@@ -426,7 +432,8 @@ func situations(yield func(situation) bool) {
 	either := []bool{false, true}
 	var s situation
 	pick := func() bool {
-		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional, payment.AcceptanceByAnswer} {
+		for _, s.acceptance = range []payment.Acceptance{payment.AcceptanceFinal, payment.AcceptanceProvisional,
+			payment.AcceptanceByAnswer} {
 			for _, s.asks = range []payment.NotFound{"", payment.NotFoundInconclusive, payment.NotFoundNotExecuted} {
 				for _, s.callback = range []time.Duration{0, 30 * time.Minute} {
 					for _, k := range keys {
@@ -467,7 +474,8 @@ func situations(yield func(situation) bool) {
 		}
 		return true
 	}
-	for _, r := range []resend{{payment.ResendNever, time.Hour}, {payment.ResendSameKey, 0}, {payment.ResendSameKey, time.Hour}} {
+	for _, r := range []resend{{payment.ResendNever, time.Hour}, {payment.ResendSameKey, 0},
+		{payment.ResendSameKey, time.Hour}} {
 		s.resend, s.window = r.resend, r.window
 		for _, s.action = range []payment.Action{payment.ActionSend, payment.ActionInquire} {
 			// What is not in doubt is not asked about, and what the rail took is not sent.

@@ -14,7 +14,8 @@ import (
 func anyPolicy() *rapid.Generator[payment.Policy] {
 	return rapid.Custom(func(t *rapid.T) payment.Policy {
 		p := payment.Policy{
-			Acceptance:       rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", "BY_ANSWER", ""}).Draw(t, "acceptance"),
+			Acceptance: rapid.SampledFrom([]payment.Acceptance{"FINAL", "PROVISIONAL", "BY_ANSWER", ""}).Draw(t,
+				"acceptance"),
 			AnswerCoversKey:  rapid.Bool().Draw(t, "answer covers key"),
 			IDAfterRefusal:   rapid.SampledFrom([]payment.IDAfterRefusal{"SAME", "NEW", ""}).Draw(t, "id after refusal"),
 			ResendOnUnknown:  rapid.SampledFrom([]payment.Resend{"SAME_KEY", "NEVER", ""}).Draw(t, "re-send"),
@@ -30,7 +31,8 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 				MaxSends: rapid.IntRange(0, 4).Draw(t, "sends"), Base: span(anySpan().Draw(t, "base")),
 				Shape: rapid.SampledFrom([]payment.Shape{"EXPONENTIAL", "LINEAR", "CONSTANT"}).Draw(t, "shape"),
 			},
-			BusinessRetry: payment.BusinessRetry{Max: rapid.IntRange(0, 4).Draw(t, "business sends"), Wait: span(anySpan().Draw(t, "business wait"))},
+			BusinessRetry: payment.BusinessRetry{Max: rapid.IntRange(0, 4).Draw(t, "business sends"),
+				Wait: span(anySpan().Draw(t, "business wait"))},
 		}
 		if rapid.Bool().Draw(t, "with defaults") {
 			p = p.WithDefaults()
@@ -42,7 +44,8 @@ func anyPolicy() *rapid.Generator[payment.Policy] {
 // anySpan prefers spans that meet each other's edges.
 func anySpan() *rapid.Generator[time.Duration] {
 	return rapid.OneOf(
-		rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 54 * time.Minute, 55 * time.Minute, time.Hour, 24 * time.Hour}),
+		rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 54 * time.Minute, 55 * time.Minute, time.Hour,
+			24 * time.Hour}),
 		rapid.Map(rapid.Int64Range(0, int64(48*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
 	)
 }
@@ -122,7 +125,8 @@ func checkOften(t *testing.T, check func(*rapid.T)) {
 }
 
 func anyDecision(t *rapid.T) decided {
-	d := decided{policy: anyPolicy().Draw(t, "policy"), claim: anyClaim().Draw(t, "claim"), answer: anyAnswer().Draw(t, "answer")}
+	d := decided{policy: anyPolicy().Draw(t, "policy"), claim: anyClaim().Draw(t, "claim"),
+		answer: anyAnswer().Draw(t, "answer")}
 	if d.lost = rapid.IntRange(0, 4).Draw(t, "lost in one of five") == 0; d.lost {
 		d.answer.Result, d.answer.RetryAfter = payment.ResultUnknown, 0
 		d.Decision = d.policy.DecideLost(d.claim, d.answer.Elapsed, d.answer.Spread)
@@ -211,7 +215,8 @@ func TestSentOnce(t *testing.T) {
 	asked := false
 	forAnyDecision(t, func(t *rapid.T, d decided) {
 		asked = asked || d.claim.SendOnce && d.CountsSend && d.Requeue
-		if d.claim.SendOnce && d.resends() && d.SendCount > 0 && (d.CountsSend || d.claim.Action == payment.ActionInquire && d.ErrorCode == payment.CodeNotFound) {
+		if d.claim.SendOnce && d.resends() && d.SendCount > 0 &&
+			(d.CountsSend || d.claim.Action == payment.ActionInquire && d.ErrorCode == payment.CodeNotFound) {
 			t.Fatal("sent again after a send that may have reached the rail")
 		}
 	})
@@ -343,7 +348,8 @@ func TestStrangeWordsAreUnknown(t *testing.T) {
 		if c.Action == payment.ActionInquire {
 			proves = []payment.Result{"EXECUTED", "REFUSED", "NOT_FOUND", "NOT_SENT", "REFUSED_RAIL", "REFUSED_LATER"}
 		}
-		a.Result = rapid.OneOf(rapid.SampledFrom(everyWord()), rapid.Map(rapid.String(), func(s string) payment.Result { return payment.Result(s) })).
+		a.Result = rapid.OneOf(rapid.SampledFrom(everyWord()),
+			rapid.Map(rapid.String(), func(s string) payment.Result { return payment.Result(s) })).
 			Filter(func(word payment.Result) bool { return !slices.Contains(proves, word) }).Draw(t, "strange word")
 		got := p.Decide(c, a)
 		a.Result = payment.ResultUnknown
@@ -368,7 +374,8 @@ func TestExpiryStopsSendsAlone(t *testing.T) {
 			want := decide()
 			c.ExpiresAt = noon.Add(in)
 			got := decide()
-			resends := want.Requeue && want.NextAction == payment.ActionSend && (want.OutcomeUnknown || want.ErrorCode == payment.CodeNotFound)
+			resends := want.Requeue && want.NextAction == payment.ActionSend &&
+				(want.OutcomeUnknown || want.ErrorCode == payment.CodeNotFound)
 			switch {
 			case got == want && resends && c.Expired(a.Elapsed+want.Delay):
 				t.Fatalf("%s: sent again after it has expired", name)
@@ -378,7 +385,9 @@ func TestExpiryStopsSendsAlone(t *testing.T) {
 				if got.Reason == payment.DeadFailed || got.OutcomeUnknown != (c.OutcomeUnknown || c.Provisional) {
 					t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
 				}
-			case !resends && want.ErrorCode != payment.CodeWindowClosed && !(c.SendOnce && want.ErrorCode == payment.CodeRetriesExhausted), !got.OutcomeUnknown, got.Requeue, got.Reason != payment.DeadOutcomeUnknown,
+			case !resends && want.ErrorCode != payment.CodeWindowClosed &&
+				!(c.SendOnce && want.ErrorCode == payment.CodeRetriesExhausted), !got.OutcomeUnknown, got.Requeue,
+				got.Reason != payment.DeadOutcomeUnknown,
 				got.SendCount != want.SendCount, got.CountsSend != want.CountsSend:
 				t.Fatalf("%s: expiry changed %+v to %+v", name, want, got)
 			}
@@ -421,7 +430,8 @@ func TestDoubtedIsNeverFailed(t *testing.T) {
 // given up for it is in doubt where a send may have been forgotten.
 func TestNotSentLeavesTheFlags(t *testing.T) {
 	forAnyDecision(t, func(t *rapid.T, d decided) {
-		notSent := slices.Contains([]payment.Result{payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater}, d.answer.Result)
+		notSent := slices.Contains([]payment.Result{payment.ResultNotSent, payment.ResultRefusedRail,
+			payment.ResultRefusedLater}, d.answer.Result)
 		if d.lost || !notSent {
 			return
 		}
@@ -430,7 +440,8 @@ func TestNotSentLeavesTheFlags(t *testing.T) {
 		}
 		was := d.claim.OutcomeUnknown || d.claim.Provisional
 		if d.OutcomeUnknown != was || d.Provisional != d.claim.Provisional || d.CountsSend {
-			t.Fatalf("unknown %t becomes %t, provisional %t becomes %t", was, d.OutcomeUnknown, d.claim.Provisional, d.Provisional)
+			t.Fatalf("unknown %t becomes %t, provisional %t becomes %t", was, d.OutcomeUnknown, d.claim.Provisional,
+				d.Provisional)
 		}
 	})
 }
@@ -442,7 +453,8 @@ func TestRefusalIsNoFailureOfARepetition(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
 		c.Action, c.MaybeSent = payment.ActionSend, true
-		refusals := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness, payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultRefusedFinal}
+		refusals := []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedBusiness,
+			payment.ResultRefusedLater, payment.ResultRefusedRail, payment.ResultRefusedFinal}
 		a.Result = rapid.SampledFrom(refusals).Draw(t, "refusal")
 		whole := a.Result == payment.ResultRefusedFinal && keeps(p, c, a) && !c.Provisional
 		if d := p.Decide(c, a); (d.State == payment.Failed) != whole {
@@ -474,7 +486,8 @@ func TestBusinessRefusalIsNotLooped(t *testing.T) {
 		switch {
 		case !mayAgain && (d.Requeue || d.ErrorCode != payment.CodeBusinessRefused):
 			t.Fatalf("%s (%s), next %q", d.State, d.ErrorCode, d.NextAction)
-		case d.Requeue && d.NextAction == payment.ActionSend && d.Delay < min(time.Duration(p.BusinessRetry.Wait), 24*time.Hour):
+		case d.Requeue && d.NextAction == payment.ActionSend &&
+			d.Delay < min(time.Duration(p.BusinessRetry.Wait), 24*time.Hour):
 			t.Fatalf("sent again in %s, want %s at least", d.Delay, p.BusinessRetry.Wait)
 		}
 	})
@@ -491,7 +504,8 @@ func TestAcceptanceByAnswer(t *testing.T) {
 		if got := d.State == payment.Dispatched; got != want {
 			t.Fatalf("%s on a rail whose acceptance is %q: %s", d.answer.Result, d.policy.Acceptance, d.State)
 		}
-		if taken := d.answer.Result == payment.ResultAccepted && !want; taken && (!d.Provisional || d.State != payment.Accepted) {
+		if taken := d.answer.Result == payment.ResultAccepted && !want; taken &&
+			(!d.Provisional || d.State != payment.Accepted) {
 			t.Fatalf("taken for now, and %s, provisional %v", d.State, d.Provisional)
 		}
 	})
@@ -507,7 +521,8 @@ func TestNotFoundOfWhatIsAgedOut(t *testing.T) {
 		if d.OutcomeUnknown {
 			return
 		}
-		if age := c.ClaimedAt.Sub(c.FirstSentAt) + a.Elapsed; c.FirstSentAt.IsZero() || age < 0 || age >= time.Duration(p.Inquiry.NotFoundUntil) {
+		if age := c.ClaimedAt.Sub(c.FirstSentAt) + a.Elapsed; c.FirstSentAt.IsZero() || age < 0 ||
+			age >= time.Duration(p.Inquiry.NotFoundUntil) {
 			t.Fatalf("believed %s after the first send, the rail finds it for %s", age, p.Inquiry.NotFoundUntil)
 		}
 	})

@@ -29,7 +29,8 @@ func TestDecideByTheWholeTable(t *testing.T) {
 	for s := range situations {
 		count++
 		p, c := s.policy(), s.claim()
-		d := p.Decide(c, payment.Answer{Result: s.word, SeenBefore: s.seen && !s.asking(), OthersPass: s.worn, Elapsed: tableElapsed})
+		d := p.Decide(c, payment.Answer{Result: s.word, SeenBefore: s.seen && !s.asking(), OthersPass: s.worn,
+			Elapsed: tableElapsed})
 		if got, want := verdictOf(c, d), s.expected(); got != want {
 			wrong = append(wrong, fmt.Sprintf("%+v\n   got %+v\n  want %+v", s, got, want))
 		}
@@ -73,7 +74,8 @@ func TestNotFoundIsAsOldAsItsQuestion(t *testing.T) {
 	} {
 		c.ClaimedAt = noon.Add(test.waited)
 		d := p.Decide(c, payment.Answer{Result: payment.ResultNotFound, Elapsed: test.elapsed})
-		if d.State != test.want || !d.OutcomeUnknown || (d.NextAction == payment.ActionSend) != (test.want == payment.Retryable) {
+		if d.State != test.want || !d.OutcomeUnknown ||
+			(d.NextAction == payment.ActionSend) != (test.want == payment.Retryable) {
 			t.Errorf("asked at %s, answered %s later: %s, next %q, unknown %t, want %s, and unknown",
 				test.waited, test.elapsed, d.State, d.NextAction, d.OutcomeUnknown, test.want)
 		}
@@ -84,8 +86,10 @@ func TestNotFoundIsAsOldAsItsQuestion(t *testing.T) {
 // provisional, and "refused" may be of one send while another was executed.
 func TestWordsOfSendProveNothingToAnInquiry(t *testing.T) {
 	for _, p := range []payment.Policy{instantRail(), batchRail(), cardRail()} {
-		c := payment.Claim{Action: payment.ActionInquire, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 2, FirstSentAt: noon.Add(-time.Minute), LastSentAt: noon.Add(-time.Minute)}
-		for _, word := range []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal, payment.ResultRefusedTransient} {
+		c := payment.Claim{Action: payment.ActionInquire, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 2,
+			FirstSentAt: noon.Add(-time.Minute), LastSentAt: noon.Add(-time.Minute)}
+		for _, word := range []payment.Result{payment.ResultAccepted, payment.ResultRefusedFinal,
+			payment.ResultRefusedTransient} {
 			if d := p.Decide(c, payment.Answer{Result: word}); d.State != payment.Unknown || !d.OutcomeUnknown {
 				t.Errorf("%s: %s, unknown %v", word, d.State, d.OutcomeUnknown)
 			}
@@ -111,13 +115,16 @@ func TestRetryAfterBeyondTheWindowParks(t *testing.T) {
 // A send that never leaves has no ceiling, so its wait must be bounded both ways.
 func TestWaitAfterNotSent(t *testing.T) {
 	p := keyedRail()
-	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 2 * time.Second, 4: 4 * time.Second, 100: 30 * time.Second, 1 << 40: 30 * time.Second} {
-		d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: attempt}, payment.Answer{Result: payment.ResultNotSent})
+	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 2 * time.Second,
+		4: 4 * time.Second, 100: 30 * time.Second, 1 << 40: 30 * time.Second} {
+		d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: attempt},
+			payment.Answer{Result: payment.ResultNotSent})
 		if d.Delay != want {
 			t.Errorf("attempt %d: waits %s, want %s", attempt, d.Delay, want)
 		}
 	}
-	d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: 1}, payment.Answer{Result: payment.ResultRefusedRail, RetryAfter: 24 * time.Hour})
+	d := p.Decide(payment.Claim{Action: payment.ActionSend, AttemptNo: 1},
+		payment.Answer{Result: payment.ResultRefusedRail, RetryAfter: 24 * time.Hour})
 	if d.Delay != 30*time.Second {
 		t.Errorf("a rail that asks for a day gets %s", d.Delay)
 	}
@@ -128,7 +135,8 @@ func TestWaitAfterNotSent(t *testing.T) {
 func TestNotSentNearTheEndOfTheWindow(t *testing.T) {
 	p := keyedRail()
 	for _, word := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedRail, payment.ResultRefusedLater} {
-		for left, want := range map[time.Duration]payment.State{time.Second + 1: payment.Retryable, time.Second: payment.Parked} {
+		for left, want := range map[time.Duration]payment.State{time.Second + 1: payment.Retryable,
+			time.Second: payment.Parked} {
 			c := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ClaimedAt: noon, OutcomeUnknown: true, SendCount: 1,
 				FirstSentAt: noon.Add(left - (24*time.Hour - 5*time.Minute))}
 			if d := p.Decide(c, payment.Answer{Result: word}); d.State != want || !d.OutcomeUnknown {
@@ -155,7 +163,8 @@ func TestWaitWhileTheRailIsBusy(t *testing.T) {
 		for _, action := range []payment.Action{payment.ActionSend, payment.ActionInquire} {
 			c := payment.Claim{Action: action, AttemptNo: test.attempt, ClaimedAt: noon, SendCount: 19}
 			d := test.policy.Decide(c, payment.Answer{Result: payment.ResultRefusedLater, RetryAfter: test.retryAfter})
-			if d.Delay != test.want || d.NextAction != action || d.SendCount != 19 || d.CountsSend || d.ErrorCode != payment.CodeRailBusy {
+			if d.Delay != test.want || d.NextAction != action || d.SendCount != 19 || d.CountsSend ||
+				d.ErrorCode != payment.CodeRailBusy {
 				t.Errorf("attempt %d, asked for %s: %+v, want %s in %s", test.attempt, test.retryAfter, d, action, test.want)
 			}
 		}
@@ -201,10 +210,12 @@ func TestRefusalsOfOneInstruction(t *testing.T) {
 		before int
 		pass   bool
 		want   payment.State
-	}{{0, true, payment.Retryable}, {1, true, payment.Retryable}, {2, false, payment.Retryable}, {99, false, payment.Retryable}, {2, true, payment.Failed}, {7, true, payment.Failed}} {
+	}{{0, true, payment.Retryable}, {1, true, payment.Retryable}, {2, false, payment.Retryable},
+		{99, false, payment.Retryable}, {2, true, payment.Failed}, {7, true, payment.Failed}} {
 		c := payment.Claim{Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, RailRefusals: test.before}
 		d := p.Decide(c, payment.Answer{Result: payment.ResultRefusedRail, OthersPass: test.pass})
-		if d.State != test.want || (d.ErrorCode == payment.CodeRailRefusedOne) != (test.want == payment.Failed) || d.CountsSend {
+		if d.State != test.want || (d.ErrorCode == payment.CodeRailRefusedOne) != (test.want == payment.Failed) ||
+			d.CountsSend {
 			t.Errorf("refusal %d, others pass: %v: %+v, want %s", test.before+1, test.pass, d, test.want)
 		}
 	}
@@ -236,7 +247,8 @@ func TestProven(t *testing.T) {
 		{byAnswer, payment.ActionInquire, payment.ResultExecuted, true, payment.ResultExecuted},
 	} {
 		if got := test.policy.Proven(payment.Claim{Action: test.action}, test.result, test.firstByte); got != test.want {
-			t.Errorf("%s of a %s with %s, first byte %v: %s, want %s", test.result, test.action, test.policy.ResendOnUnknown, test.firstByte, got, test.want)
+			t.Errorf("%s of a %s with %s, first byte %v: %s, want %s", test.result, test.action, test.policy.ResendOnUnknown,
+				test.firstByte, got, test.want)
 		}
 	}
 }
@@ -247,17 +259,22 @@ func TestStoredAnswerOfAProvisionalRail(t *testing.T) {
 	p := keyedRail()
 	p.Acceptance, p.CallbackDeadline = payment.AcceptanceByAnswer, payment.Duration(time.Hour)
 	for acceptance, want := range map[payment.Acceptance]payment.State{
-		payment.AcceptanceProvisional: payment.Accepted, payment.AcceptanceByAnswer: payment.Dispatched, payment.AcceptanceFinal: payment.Dispatched,
+		payment.AcceptanceProvisional: payment.Accepted, payment.AcceptanceByAnswer: payment.Dispatched,
+		payment.AcceptanceFinal: payment.Dispatched,
 	} {
 		c := payment.Claim{
-			Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-time.Minute), LastSentAt: noon.Add(-time.Minute),
+			Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-time.Minute),
+			LastSentAt:     noon.Add(-time.Minute),
 			OutcomeUnknown: true, SendCount: 1,
-			SentUnder: []payment.KeyRules{{Acceptance: acceptance, ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow}},
+			SentUnder: []payment.KeyRules{{Acceptance: acceptance, ResendOnUnknown: payment.ResendSameKey,
+				KeyWindow: p.KeyWindow}},
 		}
-		if d := p.Decide(c, payment.Answer{Result: p.Proven(c, payment.ResultExecuted, true), Elapsed: time.Second}); d.State != want {
+		if d := p.Decide(c, payment.Answer{Result: p.Proven(c, payment.ResultExecuted, true),
+			Elapsed: time.Second}); d.State != want {
 			t.Errorf("sent under %s: %s, want %s", acceptance, d.State, want)
 		}
-		if d := p.Decide(c, payment.Answer{Result: payment.ResultExecuted, Elapsed: time.Second}); (d.State == payment.Dispatched) != (want == payment.Dispatched) {
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultExecuted,
+			Elapsed: time.Second}); (d.State == payment.Dispatched) != (want == payment.Dispatched) {
 			t.Errorf("sent under %s, by the bare word: %s", acceptance, d.State)
 		}
 	}
@@ -279,7 +296,8 @@ func TestWaitAfterRefusalForNow(t *testing.T) {
 		d := p.Decide(payment.Claim{Action: payment.ActionSend, SendCount: test.sends},
 			payment.Answer{Result: payment.ResultRefusedTransient, RetryAfter: test.retryAfter})
 		if d.Delay != test.want || d.NextAction != payment.ActionSend {
-			t.Errorf("after send %d, asked for %s: %s in %s, want %s", test.sends+1, test.retryAfter, d.NextAction, d.Delay, test.want)
+			t.Errorf("after send %d, asked for %s: %s in %s, want %s", test.sends+1, test.retryAfter, d.NextAction, d.Delay,
+				test.want)
 		}
 	}
 }
@@ -337,10 +355,12 @@ func TestSentUnder(t *testing.T) {
 	p := keyedRail()
 	p.AnswerCoversKey, p.KeyWindow, p.Inquiry.Max, p.Retry.MaxSends = true, payment.Duration(time.Hour), 0, 9
 	p.IDAfterRefusal = payment.IDNew
-	same := payment.KeyRules{ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow, AnswerCoversKey: true, Acceptance: payment.AcceptanceFinal}
+	same := payment.KeyRules{ResendOnUnknown: payment.ResendSameKey, KeyWindow: p.KeyWindow, AnswerCoversKey: true,
+		Acceptance: payment.AcceptanceFinal}
 	never, shorter, ofEach, forNow, byAnswer := same, same, same, same, same
 	forNow.Acceptance, byAnswer.Acceptance = payment.AcceptanceProvisional, payment.AcceptanceByAnswer
-	never.ResendOnUnknown, shorter.KeyWindow, ofEach.AnswerCoversKey = payment.ResendNever, payment.Duration(time.Minute), false
+	never.ResendOnUnknown, shorter.KeyWindow, ofEach.AnswerCoversKey = payment.ResendNever,
+		payment.Duration(time.Minute), false
 	for name, test := range map[string]struct {
 		under                 []payment.KeyRules
 		resent, refuse, final bool
@@ -356,13 +376,15 @@ func TestSentUnder(t *testing.T) {
 		"the strictest of what holds": {[]payment.KeyRules{never, ofEach}, false, false, true},
 	} {
 		c := payment.Claim{
-			Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Minute), LastSentAt: noon.Add(-5 * time.Minute),
+			Action: payment.ActionSend, AttemptNo: 5, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Minute),
+			LastSentAt:     noon.Add(-5 * time.Minute),
 			OutcomeUnknown: true, SendCount: 2, SentUnder: test.under,
 		}
 		if got := p.MaySend(c, 0); got != test.resent {
 			t.Errorf("%s: may be sent %v, want %v", name, got, test.resent)
 		}
-		if d := p.Decide(c, payment.Answer{Result: payment.ResultUnknown}); (d.Requeue && d.NextAction == payment.ActionSend) != test.resent {
+		if d := p.Decide(c, payment.Answer{Result: payment.ResultUnknown}); (d.Requeue &&
+			d.NextAction == payment.ActionSend) != test.resent {
 			t.Errorf("%s: after silence %+v, want it sent again: %v", name, d, test.resent)
 		}
 		if d := p.Decide(c, payment.Answer{Result: payment.ResultRefusedFinal}); (d.State == payment.Failed) != test.refuse {
@@ -378,20 +400,25 @@ func TestSentUnder(t *testing.T) {
 	}
 }
 
-// TestPutOffKnowsTheLongestWindow: whether a re-send that did not leave may still be made is weighed as the next claim will: how long
-// the rail may know a key is the profile's in force to say too.
+// TestPutOffKnowsTheLongestWindow: whether a re-send that did not leave may still be made is
+// weighed as the next claim will: how long the rail may know a key is the profile's in force to say
+// too.
 func TestPutOffKnowsTheLongestWindow(t *testing.T) {
 	p := keyedRail()
 	p.KeyWindow = payment.Duration(time.Hour)
 	c := payment.Claim{
-		Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Second), LastSentAt: noon.Add(-10 * time.Second),
-		SendCount: 1, OutcomeUnknown: true, SentUnder: []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Minute), Acceptance: payment.AcceptanceFinal}},
-		MaybeSent: true, ForgottenSince: noon.Add(-50 * time.Minute), Gaps: []payment.Gap{{Since: noon.Add(-50 * time.Minute), Until: noon.Add(-20 * time.Minute)}},
+		Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon.Add(-10 * time.Second),
+		LastSentAt: noon.Add(-10 * time.Second),
+		SendCount:  1, OutcomeUnknown: true, SentUnder: []payment.KeyRules{{ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(time.Minute), Acceptance: payment.AcceptanceFinal}},
+		MaybeSent: true, ForgottenSince: noon.Add(-50 * time.Minute),
+		Gaps: []payment.Gap{{Since: noon.Add(-50 * time.Minute), Until: noon.Add(-20 * time.Minute)}},
 	}
 	if p.MaySend(c, 0) {
 		t.Fatal("the claim may be sent")
 	}
-	if d := p.Decide(c, payment.Answer{Result: payment.ResultNotSent}); d.State != payment.Parked || d.ErrorCode != payment.CodeWindowClosed {
+	if d := p.Decide(c, payment.Answer{Result: payment.ResultNotSent}); d.State != payment.Parked ||
+		d.ErrorCode != payment.CodeWindowClosed {
 		t.Errorf("goes on as %+v", d)
 	}
 	c.Gaps = nil
@@ -411,7 +438,8 @@ func TestNothingLeftAfterARestore(t *testing.T) {
 			if forgotten {
 				want = payment.Parked
 			}
-			claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon, LastSentAt: noon, SendCount: 1, MaybeSent: forgotten}
+			claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 3, ClaimedAt: noon, FirstSentAt: noon,
+				LastSentAt: noon, SendCount: 1, MaybeSent: forgotten}
 			d := instantRail().Decide(claim, payment.Answer{Result: result})
 			if d.State != want || d.ErrorCode != code || d.OutcomeUnknown != forgotten {
 				t.Errorf("%s, forgotten %t: %+v", result, forgotten, d)

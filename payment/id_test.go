@@ -117,7 +117,8 @@ func TestRailKeyIsFrozen(t *testing.T) {
 
 func TestParseRailKeyRefuses(t *testing.T) {
 	good := payment.RailKey(payment.NewID())
-	for _, key := range []string{"", "rh", good[2:], good + "0", good[:33], "xx" + good[2:], "RH" + good[2:], good[:33] + "g"} {
+	for _, key := range []string{"", "rh", good[2:], good + "0", good[:33], "xx" + good[2:], "RH" + good[2:],
+		good[:33] + "g"} {
 		if id, err := payment.ParseRailKey(key); err == nil {
 			t.Errorf("%q leads to %s", key, id)
 		}

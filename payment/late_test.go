@@ -129,7 +129,8 @@ func TestLate(t *testing.T) {
 			claim.OutcomeUnknown, claim.SendCount, claim.FirstSentAt = true, 1, claimedAt
 		}
 		o := payment.Outcome{AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Claim: claim, Result: test.result}
-		switch policy := (payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour)}).WithDefaults(); {
+		switch policy := (payment.Policy{ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(24 * time.Hour)}).WithDefaults(); {
 		case test.claim > 0:
 			o.Decision = policy.Decide(claim, payment.Answer{Result: test.result, Elapsed: time.Second})
 		case test.result == payment.ResultExecuted:
@@ -146,13 +147,15 @@ func TestLate(t *testing.T) {
 				left += "?"
 			}
 		}
-		if got.Verdict != test.verdict || wordsOf(got.Append) != test.appended || left != test.left || got.Opens != test.letter {
+		if got.Verdict != test.verdict || wordsOf(got.Append) != test.appended || left != test.left ||
+			got.Opens != test.letter {
 			t.Errorf("%s: %s, appends %q, leaves %q, opens %q; want %s, %q, %q, %q",
 				name, got.Verdict, wordsOf(got.Append), left, got.Opens, test.verdict, test.appended, test.left, test.letter)
 		}
 		// The same outcome once more is the same row.
 		h.Rows = append(slices.Clone(rows), got.Append...)
-		if len(got.Append) > 0 && slices.ContainsFunc(got.Append, func(r payment.Row) bool { return r.AttemptID == o.AttemptID }) {
+		if len(got.Append) > 0 && slices.ContainsFunc(got.Append,
+			func(r payment.Row) bool { return r.AttemptID == o.AttemptID }) {
 			if again := h.Late(o); again.Verdict != payment.VerdictMine || len(again.Append) != 0 {
 				t.Errorf("%s, once more: %s, appends %q", name, again.Verdict, wordsOf(again.Append))
 			}
@@ -193,12 +196,14 @@ func TestRefusalOfThePayment(t *testing.T) {
 		o := payment.Outcome{AttemptID: payment.NewID(), ParkAttemptID: payment.NewID(), Result: payment.ResultRefused}
 		o.Decision = payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
 		if !test.reported {
-			o.Claim = payment.Claim{AttemptNo: len(rows), Action: payment.ActionInquire, ClaimedAt: claimedAt, OutcomeUnknown: true}
+			o.Claim = payment.Claim{AttemptNo: len(rows), Action: payment.ActionInquire, ClaimedAt: claimedAt,
+				OutcomeUnknown: true}
 		}
 		got := h.Late(o)
 		ends := len(got.Append) > 0 && got.Append[len(got.Append)-1].State == payment.Failed
 		if ends != test.want {
-			t.Errorf("covers %t, forgotten %t, reported %t, after %q: appends %q", test.covers, test.forgotten, test.reported, test.rows, wordsOf(got.Append))
+			t.Errorf("covers %t, forgotten %t, reported %t, after %q: appends %q", test.covers, test.forgotten, test.reported,
+				test.rows, wordsOf(got.Append))
 		}
 	}
 }
@@ -238,8 +243,10 @@ func TestLateUnderARefusedReference(t *testing.T) {
 		}
 		got := h.Late(o)
 		last := got.Append[len(got.Append)-1]
-		if got.Verdict != test.want || last.State != payment.Dispatched || (got.Opens == payment.DeadConflict) != (test.want == payment.VerdictConflict) {
-			t.Errorf("executed as %q after %q: %s, appends %q, opens %q; want %s", test.reference, test.rows, got.Verdict, wordsOf(got.Append), got.Opens, test.want)
+		if got.Verdict != test.want || last.State != payment.Dispatched ||
+			(got.Opens == payment.DeadConflict) != (test.want == payment.VerdictConflict) {
+			t.Errorf("executed as %q after %q: %s, appends %q, opens %q; want %s", test.reference, test.rows, got.Verdict,
+				wordsOf(got.Append), got.Opens, test.want)
 		}
 	}
 
@@ -257,7 +264,8 @@ func TestLateUnderARefusedReference(t *testing.T) {
 				r.Reference = "R"
 			}
 		}
-		claim := payment.Claim{AttemptNo: len(h.Rows) - 1, Action: payment.ActionSend, ClaimedAt: claimedAt, OutcomeUnknown: true, SendCount: 1}
+		claim := payment.Claim{AttemptNo: len(h.Rows) - 1, Action: payment.ActionSend, ClaimedAt: claimedAt,
+			OutcomeUnknown: true, SendCount: 1}
 		o := payment.Outcome{AttemptID: payment.NewID(), Claim: claim, Result: test.result}
 		if test.result.Refuses() {
 			o.RailReference = "R"
@@ -289,7 +297,8 @@ func TestInProgressLate(t *testing.T) {
 		if test.waits != "" {
 			h.Waiting = &payment.Waiting{AttemptCount: len(h.Rows), NextAction: payment.Action(test.waits)}
 		}
-		claim := payment.Claim{AttemptNo: 3, Action: payment.ActionInquire, ClaimedAt: claimedAt, OutcomeUnknown: true, SendCount: 1}
+		claim := payment.Claim{AttemptNo: 3, Action: payment.ActionInquire, ClaimedAt: claimedAt, OutcomeUnknown: true,
+			SendCount: 1}
 		if test.forgotten {
 			claim.AttemptNo = 9
 		}

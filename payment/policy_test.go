@@ -35,7 +35,8 @@ func TestPolicyDefaultsAreTheSafeOnes(t *testing.T) {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 	asks := payment.Policy{Inquiry: payment.InquiryPolicy{Max: 3, NotFound: payment.NotFoundInconclusive}}.WithDefaults()
-	if want := []payment.Duration{span(30 * time.Second), span(time.Minute), span(5 * time.Minute)}; !cmp.Equal(asks.Inquiry.Intervals, want) {
+	if want := []payment.Duration{span(30 * time.Second), span(time.Minute),
+		span(5 * time.Minute)}; !cmp.Equal(asks.Inquiry.Intervals, want) {
 		t.Errorf("the default intervals are %v", asks.Inquiry.Intervals)
 	}
 	valid := soundPolicy()
@@ -63,10 +64,12 @@ func TestValidate(t *testing.T) {
 		}, "acceptance is BY_ANSWER but the rail neither answers inquiries nor calls back"},
 		{"business, a new id", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: 1, Wait: span(time.Hour)} }, "so there is nothing to send again"},
 		{"business, the key again", func(p *payment.Policy) {
-			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 2, Wait: span(time.Minute)}
+			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame,
+				payment.BusinessRetry{Max: 2, Wait: span(time.Minute)}
 		}, ""},
 		{"business, beyond the ceiling", func(p *payment.Policy) {
-			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame, payment.BusinessRetry{Max: 3, Wait: span(time.Minute)}
+			p.AnswerCoversKey, p.IDAfterRefusal, p.BusinessRetry = false, payment.IDSame,
+				payment.BusinessRetry{Max: 3, Wait: span(time.Minute)}
 		}, "business_retry.max is 3, must be 0 to 2"},
 		{"business, negative", func(p *payment.Policy) { p.BusinessRetry = payment.BusinessRetry{Max: -1, Wait: span(time.Minute)} }, "business_retry.max is -1"},
 		{"business, at once", func(p *payment.Policy) { p.BusinessRetry.Wait = span(time.Minute - 1) }, "must be 1m to 24h"},
@@ -148,7 +151,8 @@ func TestValidateSaysAllAtOnce(t *testing.T) {
 		"acceptance is", "id_after_refusal is", "resend_on_unknown is",
 		"key_window is negative", "callback_deadline is negative",
 		"inquiry.not_before is negative", "inquiry.not_found_age is negative",
-		"inquiry.max is", "the rail answers inquiries but inquiry.not_found is", "inquiry.intervals[0]", "inquiry.intervals[1]",
+		"inquiry.max is", "the rail answers inquiries but inquiry.not_found is", "inquiry.intervals[0]",
+		"inquiry.intervals[1]",
 		"retry.max_sends", "retry.shape", "retry.base", "retry.cap", "retry.jitter",
 		"rail_refused.after", "rail_refused.instructions", "rail_refused.per_instruction",
 	}

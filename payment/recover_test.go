@@ -107,7 +107,8 @@ func TestRecover(t *testing.T) {
 			payment.UnknownOutcome{SinceFirstSend: 1<<63 - 1, Sends: 1},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "KEY_WINDOW_CLOSED"}},
 		{"keyed, \"not found\" proves nothing to a rail that can't be asked", keyedRail(),
-			payment.UnknownOutcome{SinceFirstSend: 23*time.Hour + 59*time.Minute, SinceLastSend: time.Hour, Sends: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 23*time.Hour + 59*time.Minute, SinceLastSend: time.Hour, Sends: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "KEY_WINDOW_CLOSED"}},
 
 		{"asked: first inquiry at not_before", instantRail(),
@@ -133,49 +134,60 @@ func TestRecover(t *testing.T) {
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: none}},
 
 		{"not found, young: asked again when it is old enough", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 30 * time.Second, SinceLastSend: 30 * time.Second, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 30 * time.Second, SinceLastSend: 30 * time.Second, Sends: 1, Inquiries: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: 90 * time.Second}},
 		{"not found, a moment too young when asked", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, AskedAgo: 1, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, AskedAgo: 1, Sends: 1,
+				Inquiries: 1, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: time.Minute}},
 		{"not found, old enough", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 2 * time.Minute, SinceLastSend: 2 * time.Minute, Sends: 1, Inquiries: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryResend, Delay: time.Second, NotExecuted: true}},
 		{"not found, the first send a moment before the rail forgets it", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 26*time.Hour - 1, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 26*time.Hour - 1, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "KEY_WINDOW_CLOSED"}},
 		{"not found, the first send as old as the rail's look-up", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 26 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 26 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: time.Minute}},
 		{"not found, the first send as old as the rail's look-up, for the last time", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 26 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 26 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "INQUIRIES_EXHAUSTED"}},
 		{"not found, the first send of unknown age", instantRail(),
 			payment.UnknownOutcome{SinceFirstSend: 1<<63 - 1, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: time.Minute}},
 		{"not found, first send old but the latest young", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: 30 * time.Second, Sends: 2, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: 30 * time.Second, Sends: 2, Inquiries: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: 90 * time.Second}},
 		{"not found, old enough, by the last inquiry", instantRail(),
 			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryResend, Delay: time.Second, NotExecuted: true}},
 		{"not found, young, by the last inquiry", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: time.Minute, SinceLastSend: time.Minute, Sends: 1, Inquiries: 4, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: time.Minute, SinceLastSend: time.Minute, Sends: 1, Inquiries: 4,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "INQUIRIES_EXHAUSTED"}},
 		{"not found, old enough, ceiling of sends", instantRail(),
 			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 3, Inquiries: 1, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "RETRIES_EXHAUSTED"}},
 		{"not found, old enough, window closed", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: 25 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: 25 * time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1,
+				NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "KEY_WINDOW_CLOSED"}},
 		{"not found, old enough, rail without keys: a paused sender may still come", wireRail(),
 			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "NO_SAFE_RECOVERY"}},
 		{"not found, old enough, by a rail that knew the key", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true, SeenBefore: true},
+			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true,
+				SeenBefore: true},
 			payment.Recovery{Action: payment.RecoveryInquire, Delay: time.Minute}},
 		{"not found, old enough, by a rail that knew the key, for the last time", instantRail(),
-			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true, SeenBefore: true},
+			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, NotFound: true,
+				SeenBefore: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "INQUIRIES_EXHAUSTED"}},
 		{"not found, inconclusive", batchRail(),
 			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true},
@@ -188,7 +200,8 @@ func TestRecover(t *testing.T) {
 			payment.UnknownOutcome{SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, Provisional: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "INQUIRIES_EXHAUSTED"}},
 		{"taken, then aged not found: never sent again", takes(instantRail()),
-			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4, Provisional: true, NotFound: true},
+			payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 4,
+				Provisional: true, NotFound: true},
 			payment.Recovery{Action: payment.RecoveryPark, Code: "INQUIRIES_EXHAUSTED"}},
 		{"taken on a keyed rail that calls back: never sent again", calledBack(keyedRail()),
 			payment.UnknownOutcome{SinceFirstSend: time.Second, SinceLastSend: time.Second, Sends: 1, Provisional: true},
@@ -222,7 +235,8 @@ func calledBack(p payment.Policy) payment.Policy {
 
 // The zero policy is what a rail without a profile would get.
 func TestZeroPolicyParksEveryDoubt(t *testing.T) {
-	for _, d := range []payment.UnknownOutcome{{}, {Sends: 1, NotFound: true, SinceLastSend: time.Hour}, {Provisional: true}, {SinceFirstSend: -time.Hour}} {
+	for _, d := range []payment.UnknownOutcome{{}, {Sends: 1, NotFound: true, SinceLastSend: time.Hour},
+		{Provisional: true}, {SinceFirstSend: -time.Hour}} {
 		if got := (payment.Policy{}).Recover(d); got.Action != payment.RecoveryPark || got.NotExecuted {
 			t.Errorf("%+v: %+v", d, got)
 		}
@@ -233,14 +247,16 @@ func TestZeroPolicyParksEveryDoubt(t *testing.T) {
 func TestNotFoundWithoutAnAgeProvesNothing(t *testing.T) {
 	p := instantRail()
 	p.Inquiry.NotFoundAge = 0
-	d := payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1, NotFound: true}
+	d := payment.UnknownOutcome{SinceFirstSend: time.Hour, SinceLastSend: time.Hour, Sends: 1, Inquiries: 1,
+		NotFound: true}
 	if got := p.Recover(d); got.Action != payment.RecoveryInquire || got.NotExecuted {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestTheRailsOfTheTestsAreSound(t *testing.T) {
-	for _, p := range []payment.Policy{cardRail(), keyedRail(), againRail(), instantRail(), wireRail(), batchRail(), eitherRail(), callbackRail()} {
+	for _, p := range []payment.Policy{cardRail(), keyedRail(), againRail(), instantRail(), wireRail(), batchRail(),
+		eitherRail(), callbackRail()} {
 		if err := p.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -82,7 +82,8 @@ func TestLinearWaitDoesNotWrapRound(t *testing.T) {
 }
 
 func TestHorizon(t *testing.T) {
-	for sends, want := range map[int]time.Duration{0: 0, 1: 0, 2: 1200 * time.Millisecond, 3: 3600 * time.Millisecond, 4: 8400 * time.Millisecond} {
+	for sends, want := range map[int]time.Duration{0: 0, 1: 0, 2: 1200 * time.Millisecond, 3: 3600 * time.Millisecond,
+		4: 8400 * time.Millisecond} {
 		got := retryOf(payment.ShapeExponential, time.Second, time.Minute, sends).Horizon()
 		if (got - want).Abs() > time.Microsecond {
 			t.Errorf("%d sends: horizon %s, want %s", sends, got, want)
@@ -94,7 +95,8 @@ func TestHorizon(t *testing.T) {
 func TestHorizonIsTheLongest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sends := rapid.IntRange(1, payment.MaxSends).Draw(t, "sends")
-		r := retryOf(rapid.SampledFrom([]payment.Shape{payment.ShapeExponential, payment.ShapeLinear, payment.ShapeConstant}).Draw(t, "shape"),
+		r := retryOf(rapid.SampledFrom([]payment.Shape{payment.ShapeExponential, payment.ShapeLinear,
+			payment.ShapeConstant}).Draw(t, "shape"),
 			time.Second, time.Hour, sends)
 		var sum time.Duration
 		for n := 1; n < sends; n++ {

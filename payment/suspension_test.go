@@ -60,18 +60,21 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%s: maybe sent %t, doubted %t", c.name, got.MaybeSent, got.Doubted)
 		}
 		if !got.FirstSentAt.Equal(at(c.wantFirst)) || !got.LastSentAt.Equal(at(c.wantLast)) {
-			t.Errorf("%s: first sent %s and last %s, want %s and %s", c.name, got.FirstSentAt, got.LastSentAt, at(c.wantFirst), at(c.wantLast))
+			t.Errorf("%s: first sent %s and last %s, want %s and %s", c.name, got.FirstSentAt, got.LastSentAt, at(c.wantFirst),
+				at(c.wantLast))
 		}
 	}
 	// A lane that was held has not asked whether the rail is busy still.
 	for _, c := range []struct{ busy, want float64 }{{0, 0}, {7, 11}, {10.5, 11}, {11.5, 11.5}} {
 		claim := payment.Claim{CreatedAt: at(6), BusySince: at(c.busy)}
-		if got := claim.Weigh([]payment.Suspension{suspended(13, 14, 0), suspended(8, 10, 11), suspended(5, 6, 6.5)}); !got.BusySince.Equal(at(c.want)) {
+		if got := claim.Weigh([]payment.Suspension{suspended(13, 14, 0), suspended(8, 10, 11),
+			suspended(5, 6, 6.5)}); !got.BusySince.Equal(at(c.want)) {
 			t.Errorf("busy since %s, want %s", got.BusySince, at(c.want))
 		}
 	}
 	// Where nothing is known from before, no window covers the age.
-	claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(9), ClaimedAt: noon}.Weigh([]payment.Suspension{{KnownUntil: time.Unix(0, 0), OpenedAt: at(10)}})
+	claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(9),
+		ClaimedAt: noon}.Weigh([]payment.Suspension{{KnownUntil: time.Unix(0, 0), OpenedAt: at(10)}})
 	if age := claim.SinceFirstSend(0); age < 50*365*24*time.Hour {
 		t.Errorf("a send of any age is %s old", age)
 	}
@@ -114,7 +117,8 @@ func TestEachRestoreByItself(t *testing.T) {
 	t.Parallel()
 	rail := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 	unknown := func(c payment.Claim) payment.Claim {
-		c.FirstSentAt, c.LastSentAt, c.OutcomeUnknown, c.SendCount = c.ClaimedAt.Add(-time.Minute), c.ClaimedAt.Add(-time.Minute), true, 1
+		c.FirstSentAt, c.LastSentAt, c.OutcomeUnknown, c.SendCount = c.ClaimedAt.Add(-time.Minute),
+			c.ClaimedAt.Add(-time.Minute), true, 1
 		return c
 	}
 	longer := func(c payment.Claim) payment.Claim {
@@ -139,7 +143,8 @@ func TestEachRestoreByItself(t *testing.T) {
 		"unknown, noticed by a clock that stepped back":       {13.5, []payment.Suspension{suspended(14, 14.5, 14.6)}, unknown, false},
 		"unknown, sent in the longer window of before":        {15.5, []payment.Suspension{suspended(14, 14.05, 14.1)}, func(c payment.Claim) payment.Claim { return longer(unknown(c)) }, false},
 	} {
-		claim := test.is(payment.Claim{Action: payment.ActionSend, CreatedAt: at(10.4), ClaimedAt: at(test.claimed)}).Weigh(test.suspensions)
+		claim := test.is(payment.Claim{Action: payment.ActionSend, CreatedAt: at(10.4),
+			ClaimedAt: at(test.claimed)}).Weigh(test.suspensions)
 		if got := rail.MaySend(claim, time.Second); got != test.want {
 			t.Errorf("%s: may be sent %t, want %t", name, got, test.want)
 		}
@@ -164,13 +169,15 @@ func TestWeighNeverForgets(t *testing.T) {
 			}
 			all = append([]payment.Suspension{suspended(known, opened, accepted)}, all...) // newest first
 		}
-		claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(hour.Draw(t, "created")), SendCount: rapid.IntRange(0, 3).Draw(t, "sends")}
+		claim := payment.Claim{Action: payment.ActionSend, CreatedAt: at(hour.Draw(t, "created")),
+			SendCount: rapid.IntRange(0, 3).Draw(t, "sends")}
 		if rapid.Bool().Draw(t, "was sent") {
 			claim.FirstSentAt = claim.CreatedAt.Add(time.Hour)
 			claim.LastSentAt = claim.FirstSentAt.Add(time.Hour)
 		}
 		got := claim.Weigh(all)
-		if !claim.FirstSentAt.IsZero() && got.FirstSentAt.After(claim.FirstSentAt) || got.LastSentAt.Before(claim.LastSentAt) {
+		if !claim.FirstSentAt.IsZero() && got.FirstSentAt.After(claim.FirstSentAt) ||
+			got.LastSentAt.Before(claim.LastSentAt) {
 			t.Fatalf("sent %s to %s becomes %s to %s", claim.FirstSentAt, claim.LastSentAt, got.FirstSentAt, got.LastSentAt)
 		}
 		if got.Doubted != (open > 0) || got.Doubted && !got.MaybeSent {

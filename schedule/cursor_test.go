@@ -184,8 +184,9 @@ func TestLanesAreSeparate(t *testing.T) {
 	})
 }
 
-// TestRescanIsNotOvertaken: what a full rescan has seen of old rows stays the watermark when a scan is learned from that
-// began later in the lane, whether it was planned before the rescan or during it.
+// TestRescanIsNotOvertaken: what a full rescan has seen of old rows stays the watermark when a scan
+// is learned from that began later in the lane, whether it was planned before the rescan or during
+// it.
 func TestRescanIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"planned before": true, "planned during": false} {
@@ -234,7 +235,8 @@ func TestOldestTurnsDoNotRescan(t *testing.T) {
 	})
 }
 
-// TestOldestOfFewDeadTuples: where a scan walks over few dead tuples, a turn for the oldest sees all rows, as any other does.
+// TestOldestOfFewDeadTuples: where a scan walks over few dead tuples, a turn for the oldest sees
+// all rows, as any other does.
 func TestOldestOfFewDeadTuples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -248,8 +250,9 @@ func TestOldestOfFewDeadTuples(t *testing.T) {
 	})
 }
 
-// TestOldestAreOfAllParticipants: a turn for what is longest due is scanned from where the earlier of the two watermarks is,
-// also where the rows of the throttled are younger than those of the others.
+// TestOldestAreOfAllParticipants: a turn for what is longest due is scanned from where the earlier
+// of the two watermarks is, also where the rows of the throttled are younger than those of the
+// others.
 func TestOldestAreOfAllParticipants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,13 +276,14 @@ func TestOldestAreOfAllParticipants(t *testing.T) {
 			t.Errorf("the others are scanned from %v, and the oldest of all from %v", scan.From[1], scan.ThrottledFrom[1])
 		}
 		if scan = plan(&cursors, 32); !scan.ThrottledFrom[1].After(scan.From[1]) {
-			t.Errorf("the throttled are scanned from %v, where the others are: it walks over what it has claimed", scan.ThrottledFrom[1])
+			t.Errorf("the throttled are scanned from %v, where the others are: it walks over what it has claimed",
+				scan.ThrottledFrom[1])
 		}
 	})
 }
 
-// TestNoLongerThrottledIsNotHidden: where a lane is no longer full, and a scan for the throttled that began earlier has set their
-// watermark back, no rows are hidden by the others' watermark.
+// TestNoLongerThrottledIsNotHidden: where a lane is no longer full, and a scan for the throttled
+// that began earlier has set their watermark back, no rows are hidden by the others' watermark.
 func TestNoLongerThrottledIsNotHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +293,8 @@ func TestNoLongerThrottledIsNotHidden(t *testing.T) {
 			mixed = append(mixed, dueAt(fmt.Sprint("quiet-", n), 1, 1, noon.Add(-time.Hour))...)
 		}
 		cursors.Learn(cursors.Plan(bank(32)), found(mixed, 100_000_000))
-		cursors.Learn(cursors.Plan(bank(32)), found(append(dueAt("h", 1, 2, noon.Add(-time.Hour)), dueAt("noisy", 1, 30, noon.Add(-time.Hour))...), 0))
+		cursors.Learn(cursors.Plan(bank(32)), found(append(dueAt("h", 1, 2, noon.Add(-time.Hour)),
+			dueAt("noisy", 1, 30, noon.Add(-time.Hour))...), 0))
 		time.Sleep(6 * time.Second)
 		rescan := cursors.Plan(bank(3)) // too few slots for one of the throttled
 		other := cursors.Plan(bank(32))
@@ -301,7 +306,8 @@ func TestNoLongerThrottledIsNotHidden(t *testing.T) {
 		cursors.Learn(rescan, found(full, 100_000_000))
 		cursors.Learn(other, found(dueAt("d", 1, 1, noon), 0))
 		if next := plan(&cursors, 32); len(next.Throttled) == 0 && !next.From[1].IsZero() {
-			t.Errorf("none is throttled, and the scan begins at %v: what the rescan has not taken of the noisy one is hidden", next.From[1])
+			t.Errorf("none is throttled, and the scan begins at %v: what the rescan has not taken of the noisy one is hidden",
+				next.From[1])
 		}
 	})
 }

@@ -29,8 +29,9 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 		l.server.AcceptedAt = noon.Add(-24 * time.Hour)
 		if test.suspension {
 			l.server.Suspensions = []outbox.Suspension{{
-				Suspension: payment.Suspension{KnownUntil: noon.Add(-111 * time.Minute), OpenedAt: noon.Add(-110 * time.Minute), AcceptedAt: noon.Add(test.accepted)},
-				ID:         payment.NewID(),
+				Suspension: payment.Suspension{KnownUntil: noon.Add(-111 * time.Minute), OpenedAt: noon.Add(-110 * time.Minute),
+					AcceptedAt: noon.Add(test.accepted)},
+				ID: payment.NewID(),
 			}}
 		} else {
 			l.server.AcceptedAt = noon.Add(test.accepted)
@@ -44,7 +45,8 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 		l.server.LogPosition = 50
 		l.recall = outbox.Recall{Known: true}
 		look(t, g)
-		// Its key window is an hour; by the date of the acceptance what was sent since may be told what was forgotten two hours ago.
+		// Its key window is an hour; by the date of the acceptance what was sent since may be told what
+		// was forgotten two hours ago.
 		is(t, test.name+": snapshot", g, false, test.later < time.Hour && !test.suspension, false)
 		// By what it remembers, and not because it remembers nothing any more.
 		if len(l.opened) != 1 || l.opened[0] != outbox.CauseLogWentBack {
@@ -53,9 +55,10 @@ func TestAcceptedByAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestAcceptedOnAnEarlierStart: a guard saw a suspension, and did not look again (its machine was frozen, or cut off) until an operator
-// had accepted it, another had sent, and a snapshot of after the acceptance was put back. The acceptance is of an earlier start:
-// nothing has compared this one, and relayer-2, which sent, is awaited.
+// TestAcceptedOnAnEarlierStart: a guard saw a suspension, and did not look again (its machine was
+// frozen, or cut off) until an operator had accepted it, another had sent, and a snapshot of after
+// the acceptance was put back. The acceptance is of an earlier start: nothing has compared this
+// one, and relayer-2, which sent, is awaited.
 func TestAcceptedOnAnEarlierStart(t *testing.T) {
 	t.Parallel()
 	for _, looked := range []bool{true, false} {
@@ -71,15 +74,18 @@ func TestAcceptedOnAnEarlierStart(t *testing.T) {
 			look(t, g)
 		}
 		l.restart(10 * time.Minute)
-		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, time.Hour, time.Hour
+		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, time.Hour,
+			time.Hour
 		look(t, g)
-		is(t, map[bool]string{true: "looked in between", false: "did not look in between"}[looked]+": on the next start", g, false, false, false)
+		is(t, map[bool]string{true: "looked in between", false: "did not look in between"}[looked]+": on the next start", g,
+			false, false, false)
 	}
 }
 
-// TestAcceptedAheadByAnEarlierStart: an earlier start's clock was ahead, and has dated an acceptance into this
-// start. A guard without a memory does not take it for a comparison of this one: relayer-2, which sent, is awaited. One that was
-// made on this start is one, whatever its time.
+// TestAcceptedAheadByAnEarlierStart: an earlier start's clock was ahead, and has dated an
+// acceptance into this start. A guard without a memory does not take it for a comparison of this
+// one: relayer-2, which sent, is awaited. One that was made on this start is one, whatever its
+// time.
 func TestAcceptedAheadByAnEarlierStart(t *testing.T) {
 	t.Parallel()
 	for _, here := range []bool{false, true} {
@@ -92,7 +98,8 @@ func TestAcceptedAheadByAnEarlierStart(t *testing.T) {
 		if l.server.Now = noon.Add(2 * time.Hour); here {
 			l.server.Suspensions[0].ServerStartedAt = l.server.StartedAt
 		}
-		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, 3*time.Hour, time.Hour
+		l.recall.Known, l.recall.Awaited, l.recall.AwaitedFor, l.recall.Patience = true, []string{"relayer-2"}, 3*time.Hour,
+			time.Hour
 		g := guard(t, l, "")
 		look(t, g)
 		is(t, map[bool]string{true: "accepted here", false: "accepted by an earlier start"}[here], g, here, here, here)

@@ -27,7 +27,8 @@ func (f facts) examine() finding {
 	}
 	var memory outbox.Remembered
 	if f.memory {
-		memory = outbox.Remembered{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33, Name: "relayer-1", Beats: 7, AttemptNo: 1}
+		memory = outbox.Remembered{SystemIdentifier: "71", Timeline: 2, LogPosition: 1 << 33, Name: "relayer-1", Beats: 7,
+			AttemptNo: 1}
 		if f.otherSystem {
 			memory.SystemIdentifier = "70"
 		}
@@ -38,11 +39,13 @@ func (f facts) examine() finding {
 			memory.LogPosition++
 		}
 	}
-	recall := outbox.Recall{Patience: patience, BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched, Known: f.known, Outdated: f.outdated}
+	recall := outbox.Recall{Patience: patience, BeatsMissing: f.beats, ClaimMissing: f.claim, Vouched: f.vouched,
+		Known: f.known, Outdated: f.outdated}
 	if f.awaited {
 		recall.Awaited, recall.AwaitedFor = []string{"relayer-2", "relayer-3"}, awaitedFor
 	}
-	return examine(server, memory, recall, check{vanished: f.vanished, compared: f.compared, remembers: f.memory, met: f.met})
+	return examine(server, memory, recall, check{vanished: f.vanished, compared: f.compared, remembers: f.memory,
+		met: f.met})
 }
 
 // expected says what must be found. It goes from the weakest reason to the
@@ -88,7 +91,8 @@ func TestExamine(t *testing.T) {
 		is := func(bit int) bool { return n>>bit&1 == 1 }
 		for _, met := range []time.Duration{0, patience, awaitedFor, awaitedFor + patience - 1, awaitedFor + patience} {
 			f := facts{
-				accepted: is(0), memory: is(1), otherSystem: is(2), otherTimeline: is(3), longerLog: is(4), beats: is(5), claim: is(6),
+				accepted: is(0), memory: is(1), otherSystem: is(2), otherTimeline: is(3), longerLog: is(4), beats: is(5),
+				claim:    is(6),
 				compared: is(7), vouched: is(8), known: is(9), outdated: is(10), awaited: is(11), vanished: is(12), met: met,
 			}
 			got := f.examine()
@@ -100,7 +104,8 @@ func TestExamine(t *testing.T) {
 		}
 	}
 	for _, cause := range []outbox.SuspensionCause{
-		"", outbox.CauseNewServer, outbox.CauseNewTimeline, outbox.CauseLogWentBack, outbox.CauseRowsMissing, outbox.CauseNoMemory,
+		"", outbox.CauseNewServer, outbox.CauseNewTimeline, outbox.CauseLogWentBack, outbox.CauseRowsMissing,
+		outbox.CauseNoMemory,
 	} {
 		if found[cause] == 0 {
 			t.Errorf("no cell of the table finds %q", cause)

@@ -129,7 +129,8 @@ func look(t *testing.T, g *lineage.Guard) {
 func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool) {
 	t.Helper()
 	claimed, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendNever}, nil, 0)
-	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, nil, 0)
+	goesOn, _ := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)},
+		nil, 0)
 	if claimed != never || goesOn != keyed {
 		t.Errorf("%s: claimed %t and with keys %t, want %t and %t (%s)", what, claimed, goesOn, never, keyed, g.Reason())
 	}
@@ -143,8 +144,9 @@ func is(t *testing.T, what string, g *lineage.Guard, never, keyed, vouched bool)
 
 func remembered(l *ledger) outbox.Remembered {
 	return outbox.Remembered{
-		SystemIdentifier: l.server.SystemIdentifier, Timeline: l.server.Timeline, LogPosition: l.server.LogPosition, SeenAt: l.server.Now,
-		Name: "relayer-0", Beats: 9,
+		SystemIdentifier: l.server.SystemIdentifier, Timeline: l.server.Timeline, LogPosition: l.server.LogPosition,
+		SeenAt: l.server.Now,
+		Name:   "relayer-0", Beats: 9,
 	}
 }
 
@@ -419,7 +421,8 @@ func TestLastClaimIsRemembered(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.json")
 	g := guard(t, l, file)
 	look(t, g)
-	claims := []payment.Claim{{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: noon}, {OutboxID: payment.NewID(), AttemptNo: 3, ClaimedAt: noon}}
+	claims := []payment.Claim{{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: noon},
+		{OutboxID: payment.NewID(), AttemptNo: 3, ClaimedAt: noon}}
 	g.Claimed(t.Context(), claims)
 	g.Claimed(t.Context(), nil)
 	for what, guard := range map[string]*lineage.Guard{"the process": g, "the file": guard(t, l, file)} {
@@ -499,15 +502,17 @@ func TestWindow(t *testing.T) {
 	g := guard(t, l, "")
 	look(t, g)
 	for window, want := range map[time.Duration]bool{time.Hour: true, 33 * time.Minute: false, time.Minute: false} {
-		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(window)}, nil, 0)
+		claimed, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(window)}, nil, 0)
 		if claimed != want || goesOn != want {
 			t.Errorf("a window of %s: claimed %t, goes on %t", window, claimed, goesOn)
 		}
 	}
 }
 
-// TestWindowOverTwoRestores: what the rail may have told a send that a restore forgot may be of one that an earlier restore forgot: the lane
-// goes on while its key window covers that too, and an earlier one that lies further back than the rail knows keys does not count.
+// TestWindowOverTwoRestores: what the rail may have told a send that a restore forgot may be of one
+// that an earlier restore forgot: the lane goes on while its key window covers that too, and an
+// earlier one that lies further back than the rail knows keys does not count.
 func TestWindowOverTwoRestores(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -535,7 +540,8 @@ func TestWindowOverTwoRestores(t *testing.T) {
 		})
 		g := guard(t, l, "")
 		look(t, g)
-		_, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}, test.rules, 0)
+		_, goesOn := g.Allows(payment.Policy{ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(time.Hour)}, test.rules, 0)
 		if goesOn != test.want {
 			t.Errorf("%s: goes on %t, want %t", name, goesOn, test.want)
 		}

@@ -60,7 +60,8 @@ func TestBounds(t *testing.T) {
 // and Ready refuses once none has gone in for so long.
 func TestHeart(t *testing.T) {
 	t.Parallel()
-	for within, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second, time.Minute: 3 * time.Second} {
+	for within, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Second: time.Second,
+		time.Minute: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			hangs := false
 			send := func(ctx context.Context, _ outbox.Heartbeat) (outbox.Pulse, error) {
@@ -72,7 +73,8 @@ func TestHeart(t *testing.T) {
 				budget.HeartbeatStale = 6 * time.Second
 				return outbox.Pulse{Budget: budget}, nil
 			}
-			heart := service.NewHeart(service.HeartConfig{Every: time.Minute, Within: within}, send, slog.New(slog.DiscardHandler))
+			heart := service.NewHeart(service.HeartConfig{Every: time.Minute, Within: within}, send,
+				slog.New(slog.DiscardHandler))
 			if heart.Ready() == nil {
 				t.Error("it is ready before the first heartbeat")
 			}
@@ -145,7 +147,8 @@ func TestEndpoint(t *testing.T) {
 			})}
 			ended := make(chan error, 1)
 			go func() {
-				ended <- service.Endpoint{Name: "it", Server: server, Drain: func() time.Duration { return c.drain }}.Serve(ctx, listener)
+				ended <- service.Endpoint{Name: "it", Server: server, Drain: func() time.Duration { return c.drain }}.Serve(ctx,
+					listener)
 			}()
 			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 			answer, err := client.Get("http://" + listener.Addr().String())
@@ -177,7 +180,8 @@ func TestEndpointThatCantServe(t *testing.T) {
 	}
 }
 
-// TestLastBeat: the last heartbeat has 5 s also where the context has ended, and less where a deadline is to come sooner.
+// TestLastBeat: the last heartbeat has 5 s also where the context has ended, and less where a
+// deadline is to come sooner.
 func TestLastBeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
