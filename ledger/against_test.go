@@ -14,7 +14,8 @@ import (
 
 // stated is evidence of an execution.
 func stated(reference string) operator.Evidence {
-	return operator.Evidence{Executed: true, RailReference: reference, Date: time.Now(), Document: "statement 1", Reason: why}
+	return operator.Evidence{Executed: true, RailReference: reference, Date: time.Now(), Document: "statement 1",
+		Reason: why}
 }
 
 // TestTwoReferences: two executions with two references are two payments, wherever they
@@ -27,7 +28,8 @@ func TestTwoReferences(t *testing.T) {
 	same(t, "the first reference", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref-2")), payment.VerdictLate)
 	same(t, "the second", d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref-3")), payment.VerdictConflict)
 
-	for name, answer := range map[string]payment.Result{"unknown": payment.ResultUnknown, "executed": payment.ResultAccepted} {
+	for name, answer := range map[string]payment.Result{"unknown": payment.ResultUnknown,
+		"executed": payment.ResultAccepted} {
 		first, second := thenClaimed(d)
 		d.record(lost(stubborn, second))
 		third := d.claimOne(first.OutboxID)
@@ -135,7 +137,8 @@ func TestRefusedUnderTheSameReference(t *testing.T) {
 	}
 	again := asked()
 	executed := told(asksInVain, again, payment.ResultExecuted, "ref-1")
-	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{executed}, Finished: []payment.ID{again.ClaimID}})
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{executed},
+		Finished: []payment.ID{again.ClaimID}})
 	d.must(err)
 	same(t, "the next inquiry is weighed", len(result.Late), 1)
 	same(t, "the next inquiry", d.late(executed), payment.VerdictConflict)
@@ -269,7 +272,8 @@ func TestRefusedBeforeTheExecution(t *testing.T) {
 			d.record(told(sameKey, only, payment.ResultRefusedFinal, ""))
 		}
 		replay(only.OutboxID)
-		same(t, "after a replay, refused "+kind, d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+		same(t, "after a replay, refused "+kind, d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")),
+			payment.VerdictConflict)
 	}
 
 	only := d.claimOne(d.enqueue())
@@ -284,10 +288,12 @@ func TestRefusedBeforeTheExecution(t *testing.T) {
 	d.record(lost(sameKey, second))
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
 	d.record(told(sameKey, d.claimOne(first.OutboxID), payment.ResultRefusedFinal, ""))
-	same(t, "and the later one", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictConflict)
+	same(t, "and the later one", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1")),
+		payment.VerdictConflict)
 
 	// The answer of the send that may have been executed is told after the end.
-	for _, answer := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater, payment.ResultRefusedTransient} {
+	for _, answer := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater,
+		payment.ResultRefusedTransient} {
 		first, second = thenClaimed(d)
 		d.record(lost(sameKey, second))
 		d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
@@ -330,7 +336,8 @@ func TestEverySendRefused(t *testing.T) {
 	second = d.claimOne(first.OutboxID)
 	d.record(lost(sameKey, second))
 	resolve(first.OutboxID)
-	same(t, "the first for now, the second for good", d.late(evidence(sameKey, second, "refused", "")), payment.VerdictConflict)
+	same(t, "the first for now, the second for good", d.late(evidence(sameKey, second, "refused", "")),
+		payment.VerdictConflict)
 
 	for _, kind := range []string{"not sent", "refused for now"} {
 		only := d.claimOne(d.enqueue())
@@ -415,7 +422,8 @@ func TestReferenceOfAnother(t *testing.T) {
 	other := d.Conn(t, celltest.Operator)
 	go func() { _, err := other.Exec(t.Context(), resolve, [16]byte(two)); done <- err }()
 	waits := `SELECT count(*)::text FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'advisory'`
-	for end := time.Now().Add(5 * time.Second); d.text(waits, other.PgConn().PID()) == "0" && time.Now().Before(end) && len(done) == 0; {
+	for end := time.Now().Add(5 * time.Second); d.text(waits, other.PgConn().PID()) == "0" && time.Now().Before(end) &&
+		len(done) == 0; {
 		time.Sleep(time.Millisecond) // until it waits
 	}
 	d.must(tx.Commit(t.Context()))

@@ -15,7 +15,8 @@ import (
 // appendOnly are the tables that no role may change, the parent's partitions
 // aside.
 var appendOnly = []string{
-	"payment_outbox_attempts", "payment_outbox_instructions", "payment_outbox_keys", "payment_operator_log", "payment_rail_profiles",
+	"payment_outbox_attempts", "payment_outbox_instructions", "payment_outbox_keys", "payment_operator_log",
+	"payment_rail_profiles",
 }
 
 // partitions are the tables behind the archive, DEFAULT included.
@@ -54,7 +55,8 @@ func TestExecutorCannotChangeTheArchive(t *testing.T) {
 	d := newDesk(t)
 	d.claimOne(d.enqueue())
 	conn := d.Conn(t, celltest.Relayer)
-	for _, table := range append(d.partitions(), "railhead.payment_outbox_attempts", "railhead.payment_outbox_instructions") {
+	for _, table := range append(d.partitions(), "railhead.payment_outbox_attempts",
+		"railhead.payment_outbox_instructions") {
 		wantState(t, conn, `UPDATE `+table+` SET outbox_id = outbox_id`, "42501")
 		wantState(t, conn, `UPDATE `+table+` SET outbox_id = outbox_id WHERE false`, "42501")
 		wantState(t, conn, `DELETE FROM `+table, "42501")
@@ -122,7 +124,8 @@ func TestFence(t *testing.T) {
 	wantState(t, conn, insert, "23505", 2)
 
 	executed := strings.NewReplacer("SELECT gen_random_uuid(), $1, "+columns,
-		"SELECT gen_random_uuid(), $1, "+strings.NewReplacer("state", "'DISPATCHED'", "claimed_at", "NULL::timestamptz").Replace(columns)).Replace(insert)
+		"SELECT gen_random_uuid(), $1, "+strings.NewReplacer("state", "'DISPATCHED'", "claimed_at",
+			"NULL::timestamptz").Replace(columns)).Replace(insert)
 	mustExec(t, conn, executed, 3)
 	wantState(t, conn, executed, "23505", 4) // the one-DISPATCHED index
 }
@@ -133,7 +136,8 @@ func TestFalseFailedIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	claim := d.claimOne(d.enqueue())
-	wrong := outcome(claim, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed, OutcomeUnknown: true}, payment.ResultRefusedFinal, "")
+	wrong := outcome(claim, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed, OutcomeUnknown: true},
+		payment.ResultRefusedFinal, "")
 	_, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{wrong}})
 	same(t, "SQLSTATE", ledger.SQLState(err), "23514")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING")
@@ -150,7 +154,8 @@ func TestRefusalNamesWhatItIs(t *testing.T) {
 			t.Errorf("%s: %v, want %q", table, err, want)
 		}
 	}
-	for _, table := range []string{"payment_outbox_pending", "participant_outbox_sequences", "payment_outbox_claims", "payment_dead_letters", "payment_outbox_suspensions"} {
+	for _, table := range []string{"payment_outbox_pending", "participant_outbox_sequences", "payment_outbox_claims",
+		"payment_dead_letters", "payment_outbox_suspensions"} {
 		says(table, "TRUNCATE of railhead."+table+" is refused")
 	}
 	for _, table := range append([]string{"payment_accepted_timelines"}, appendOnly...) {

@@ -87,7 +87,8 @@ func TestOperatorActsWaitABoundedTime(t *testing.T) {
 				t.Fatalf("%v; want pid %d", err, holder.PgConn().PID())
 			}
 			by := blocked.Blockers[0]
-			if by.Login != celltest.Operator || by.State != "idle in transaction" || by.Open < 4*time.Second || !strings.HasPrefix(by.Statement, "SELECT railhead.") {
+			if by.Login != celltest.Operator || by.State != "idle in transaction" || by.Open < 4*time.Second ||
+				!strings.HasPrefix(by.Statement, "SELECT railhead.") {
 				t.Errorf("the session is %+v", by)
 			}
 			if strings.Contains(err.Error(), "left open") {

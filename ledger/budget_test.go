@@ -17,7 +17,8 @@ import (
 
 // drawSpan favours edges and odd fractions.
 func drawSpan(t *rapid.T, name string, most time.Duration) time.Duration {
-	unit := rapid.SampledFrom([]time.Duration{time.Nanosecond, time.Microsecond, time.Millisecond, time.Second}).Draw(t, name+" unit")
+	unit := rapid.SampledFrom([]time.Duration{time.Nanosecond, time.Microsecond, time.Millisecond, time.Second}).Draw(t,
+		name+" unit")
 	return min(time.Duration(rapid.IntRange(0, 90_000).Draw(t, name))*unit, most)
 }
 
@@ -36,9 +37,11 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		timeouts := rails.Timeouts{
-			Connect: payment.Duration(drawSpan(t, "connect", 5*time.Minute)), TLS: payment.Duration(drawSpan(t, "tls", 5*time.Minute)),
-			Write: payment.Duration(drawSpan(t, "write", 5*time.Minute)), ResponseHeader: payment.Duration(drawSpan(t, "response header", 5*time.Minute)),
-			Body: payment.Duration(drawSpan(t, "body", 5*time.Minute)),
+			Connect:        payment.Duration(drawSpan(t, "connect", 5*time.Minute)),
+			TLS:            payment.Duration(drawSpan(t, "tls", 5*time.Minute)),
+			Write:          payment.Duration(drawSpan(t, "write", 5*time.Minute)),
+			ResponseHeader: payment.Duration(drawSpan(t, "response header", 5*time.Minute)),
+			Body:           payment.Duration(drawSpan(t, "body", 5*time.Minute)),
 		}
 		profile := fmt.Sprintf(`{"timeouts": {"connect": %q, "tls": %q, "write": %q, "response_header": %q, "body": %q}}`,
 			timeouts.Connect, timeouts.TLS, timeouts.Write, timeouts.ResponseHeader, timeouts.Body)
@@ -57,7 +60,8 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			Drain: wholeMS("drain", 10*time.Minute), HeartbeatStale: wholeMS("heartbeat_stale", time.Hour),
 		}
 		off := rapid.IntRange(-3, 3).Draw(t, "off the edge")
-		budget.ClaimTimeout = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) + time.Duration(off)*time.Millisecond
+		budget.ClaimTimeout = (budget.StartWithin + call + budget.RecordWithin + budget.Drain).Truncate(time.Millisecond) +
+			time.Duration(off)*time.Millisecond
 		set := func() error {
 			changes := make(map[string]time.Duration)
 			for _, s := range budget.Settings() {
@@ -72,7 +76,8 @@ func TestSameBudgetInGoAndSQL(t *testing.T) {
 			}
 		}
 		d.SetTimeBudget(outbox.TimeBudget{
-			ClaimTimeout: time.Hour, StartWithin: 10 * time.Millisecond, RecordWithin: 10 * time.Millisecond, Drain: 10 * time.Millisecond, HeartbeatStale: time.Second,
+			ClaimTimeout: time.Hour, StartWithin: 10 * time.Millisecond, RecordWithin: 10 * time.Millisecond,
+			Drain: 10 * time.Millisecond, HeartbeatStale: time.Second,
 		})
 		if rapid.Bool().Draw(t, "the profile comes first") {
 			agree("applying", apply(profile), true)
@@ -122,7 +127,8 @@ func TestSetTimeBudget(t *testing.T) {
 	version, changed, err := set(map[string]time.Duration{"claim_timeout": 2 * time.Minute}, "it is so")
 	d.must(err)
 	same(t, "the same again", fmt.Sprint(version, changed), "1 false")
-	version, changed, err = set(map[string]time.Duration{"claim_timeout": time.Minute, "drain": 10 * time.Second}, "one rack")
+	version, changed, err = set(map[string]time.Duration{"claim_timeout": time.Minute, "drain": 10 * time.Second},
+		"one rack")
 	d.must(err)
 	same(t, "a change", fmt.Sprint(version, changed), "2 true")
 	same(t, "log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, reason, detail -> 'changes' ->> 'claim_timeout', detail -> 'from' ->> 'claim_timeout'), '; ')
@@ -152,7 +158,8 @@ func TestSetAndApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	const slower, shorter = `SELECT railhead.apply_rail_profile('bank', '{"timeouts": {"body": "40s"}}', 'slower')`, `SELECT railhead.set_time_budget('{"claim_timeout": 100000}', 'shorter')`
-	for name, order := range map[string][2]string{"the profile first": {slower, shorter}, "the setting first": {shorter, slower}} {
+	for name, order := range map[string][2]string{"the profile first": {slower, shorter},
+		"the setting first": {shorter, slower}} {
 		tx, err := d.super.Begin(t.Context())
 		d.must(err)
 		_, err = tx.Exec(t.Context(), order[0])
@@ -182,7 +189,8 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 	d := newDesk(t)
 	beat := func(budget outbox.TimeBudget, want string) outbox.TimeBudget {
 		t.Helper()
-		pulse, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
+		pulse, err := d.exec.Heartbeat(t.Context(),
+			outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Budget: budget})
 		d.must(err)
 		same(t, "the row", d.text(`SELECT concat_ws(' ', claim_timeout_ms, start_within_ms, stale_after_ms, budget_version) FROM railhead.outbox_heartbeats`), want)
 		return pulse.Budget
@@ -192,7 +200,8 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 	d.do(`SELECT railhead.set_time_budget('{"claim_timeout": 100000, "start_within": 6000, "heartbeat_stale": 20000}', 'test')`)
 	second := beat(first, "120000 6000 20000 1")
 	same(t, "the new one", second, outbox.TimeBudget{
-		Version: 2, ClaimTimeout: 100 * time.Second, StartWithin: 6 * time.Second, RecordWithin: 10 * time.Second, Drain: 30 * time.Second, HeartbeatStale: 20 * time.Second,
+		Version: 2, ClaimTimeout: 100 * time.Second, StartWithin: 6 * time.Second, RecordWithin: 10 * time.Second,
+		Drain: 30 * time.Second, HeartbeatStale: 20 * time.Second,
 	})
 	beat(first.Longest(second), "120000 6000 20000 1")
 	beat(second, "100000 6000 20000 2")
@@ -204,7 +213,8 @@ func TestHeartbeatSaysNoLessThanTheCell(t *testing.T) {
 func TestStaleByTheLongerBudget(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	short := outbox.TimeBudget{ClaimTimeout: 60 * time.Second, StartWithin: 2 * time.Second, HeartbeatStale: 10 * time.Second}
+	short := outbox.TimeBudget{ClaimTimeout: 60 * time.Second, StartWithin: 2 * time.Second,
+		HeartbeatStale: 10 * time.Second}
 	for name, c := range map[string]struct {
 		row     string // of the worker: claim_timeout_ms, start_within_ms, stale_after_ms, status; empty: none
 		silent  time.Duration

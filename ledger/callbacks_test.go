@@ -32,12 +32,15 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if err != nil || server.AcceptedAt.IsZero() {
 		t.Fatalf("%+v, %v", server, err)
 	}
-	if recall, err := callbacks.Recall(t.Context(), "callbacks-1", outbox.Remembered{}); err != nil || recall.BeatsMissing || recall.ClaimMissing {
+	if recall, err := callbacks.Recall(t.Context(), "callbacks-1", outbox.Remembered{}); err != nil ||
+		recall.BeatsMissing || recall.ClaimMissing {
 		t.Errorf("recall: %+v, %v", recall, err)
 	}
-	beat := outbox.Heartbeat{Name: "callbacks-1", Kind: "callback", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
+	beat := outbox.Heartbeat{Name: "callbacks-1", Kind: "callback", Host: "h", Version: "v", Status: "running",
+		Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
-		if pulse, err := callbacks.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != want+1 || pulse.Budget != outbox.DefaultTimeBudget() {
+		if pulse, err := callbacks.Heartbeat(t.Context(), beat); err != nil || pulse.Beats != want+1 ||
+			pulse.Budget != outbox.DefaultTimeBudget() {
 			t.Errorf("beat %d: %+v, %v", want+1, pulse, err)
 		}
 	}
@@ -45,7 +48,9 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if _, err := callbacks.Heartbeat(t.Context(), beat); !errors.Is(err, outbox.ErrServerChanged) {
 		t.Errorf("a beat on another start of the server: %v", err)
 	}
-	if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running", Vouched: true}); err != nil {
+	if _, err := d.exec.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "relayer-1", Kind: "relayer", Host: "h", Version: "v", Status: "running",
+			Vouched: true}); err != nil {
 		t.Fatal(err)
 	}
 	beat.Name, beat.Looked = "relayer-1", server.StartedAt
@@ -72,7 +77,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 		t.Errorf("headers of none: %s, %v", headers, err)
 	}
 	report := payment.Outcome{
-		AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: id, RailType: celltest.Bank}, Result: payment.ResultExecuted,
+		AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: id, RailType: celltest.Bank},
+		Result:   payment.ResultExecuted,
 		Decision: payment.Decision{State: payment.Dispatched}, RailReference: "b-1", WorkerID: "callbacks-1",
 	}
 	for _, want := range []payment.Verdict{payment.VerdictSettled, payment.VerdictMine} {
@@ -82,8 +88,10 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	}
 
 	// What only a worker may say is dropped or refused.
-	report.AttemptID, report.Claim.OutboxID, report.Claim.AttemptNo, report.Claim.ClaimedAt = payment.NewID(), other, 1, time.Now()
-	report.Result, report.Decision = payment.ResultRefused, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
+	report.AttemptID, report.Claim.OutboxID, report.Claim.AttemptNo, report.Claim.ClaimedAt = payment.NewID(), other, 1,
+		time.Now()
+	report.Result, report.Decision = payment.ResultRefused,
+		payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}
 	claims := claimAll(t, d.exec)
 	if len(claims) != 1 {
 		t.Fatalf("%d claims, want 1", len(claims))
@@ -96,7 +104,8 @@ func TestCallbacksReachNoTable(t *testing.T) {
 	if n := d.Int(`SELECT count(*) FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND worker_id = 'callbacks-1' AND latency_ms IS NOT NULL`, [16]byte(other)); n != 0 {
 		t.Error("a report has the latency of a send")
 	}
-	report.AttemptID, report.Decision = payment.NewID(), payment.Decision{State: payment.Retryable, Requeue: true, NextAction: payment.ActionSend}
+	report.AttemptID, report.Decision = payment.NewID(),
+		payment.Decision{State: payment.Retryable, Requeue: true, NextAction: payment.ActionSend}
 	if _, err := callbacks.RecordLate(t.Context(), report); ledger.SQLState(err) != "RH002" {
 		t.Errorf("a report that sends again: %v, want RH002", err)
 	}

@@ -82,10 +82,12 @@ func TestCardNumbersAreRefused(t *testing.T) {
 	}
 
 	var valid []string
-	for _, wrong := range []string{"4111111111111112", "411111111111111", "9999999999999995", "1234567890128", "x4111111111111111", "41111111111111114111", "4111 1111 1111 11"} {
+	for _, wrong := range []string{"4111111111111112", "411111111111111", "9999999999999995", "1234567890128",
+		"x4111111111111111", "41111111111111114111", "4111 1111 1111 11"} {
 		valid = append(valid, fmt.Sprintf(`{"memo":%q}`, wrong))
 	}
-	for _, key := range []string{"account", "creditorAccount", "acct_no", "IBAN", "debtor_iban", "reference", "paymentReference", "id", "end_to_end_id", "payerId", "EndToEndID", "ref", "batch-ref", "amount"} {
+	for _, key := range []string{"account", "creditorAccount", "acct_no", "IBAN", "debtor_iban", "reference",
+		"paymentReference", "id", "end_to_end_id", "payerId", "EndToEndID", "ref", "batch-ref", "amount"} {
 		valid = append(valid, fmt.Sprintf(`{%q:"4111111111111111"}`, key), fmt.Sprintf(`{%q:{"value":["4111111111111111"]}}`, key))
 	}
 	valid = append(valid, `{"memo":"DE89 3704 0044 0532 0130 00"}`, `{"memo":"DE12 5555 5555 5555 4444 00"}`, `{"memo":"DE89370400440532013000"}`, `{"amount":"4111111111111111"}`)
@@ -137,7 +139,8 @@ func TestAccountNumbersAreNotCards(t *testing.T) {
 		}
 	}
 	if refused < 20 {
-		t.Errorf("of 1000 payloads with ten numbers under a key that says nothing %d are refused: the draw shows little", refused)
+		t.Errorf("of 1000 payloads with ten numbers under a key that says nothing %d are refused: the draw shows little",
+			refused)
 	}
 }
 

@@ -34,7 +34,8 @@ func order(n int) payment.Instruction {
 
 func openExecutor(t testing.TB, cell *celltest.Cell) *executor.Executor {
 	t.Helper()
-	executor, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema, Name: "relayer of a test"})
+	executor, err := executor.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema, Name: "relayer of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func TestCertainty(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", name, got, why, test.want)
 		}
 	}
-	long := reader.Timeline{Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}}
+	long := reader.Timeline{Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent,
+		false)}}
 	if got, _ := long.Certainty(); got != reader.OutcomeUnknown {
 		t.Errorf("a timeline without its first rows: %s", got)
 	}
@@ -107,20 +108,25 @@ func TestCertaintySaysWhy(t *testing.T) {
 	for want, line := range map[string]reader.Timeline{
 		"pending says that a send has no trustworthy answer, and no row of it is in the archive": {Pending: &reader.PendingRow{OutcomeUnknown: true}},
 		"by row 1 a send may have been executed, and no row after it settles that": {
-			Pending:  &reader.PendingRow{OutcomeUnknown: true},
-			Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.LateOutcome, Result: string(payment.ResultUnavailable), OutcomeUnknown: true}},
+			Pending: &reader.PendingRow{OutcomeUnknown: true},
+			Attempts: []reader.AttemptRow{{AttemptNo: 1, State: payment.LateOutcome, Result: string(payment.ResultUnavailable),
+				OutcomeUnknown: true}},
 		},
 		"a send has no trustworthy answer, as of row 2": {Attempts: []reader.AttemptRow{claim, unknown}, Pending: &reader.PendingRow{OutcomeUnknown: true}},
 		"by row 3 a send may have been executed, and no row after it settles that": {
-			Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, false), row(payment.LateOutcome, payment.ResultUnknown, true)},
-			Pending:  &reader.PendingRow{OutcomeUnknown: true}},
+			Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, false),
+				row(payment.LateOutcome, payment.ResultUnknown, true)},
+			Pending: &reader.PendingRow{OutcomeUnknown: true}},
 		"by row 2 a send may have been executed, and no row after it settles that": {Attempts: []reader.AttemptRow{claim, unknown, row(payment.Cancelled, "", false)}},
 		"it is kept unknown as of row 2, although every send that the rows show has an answer: compare with the rail": {
-			Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)}, Pending: &reader.PendingRow{OutcomeUnknown: true}},
+			Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultNotSent, true)},
+			Pending:  &reader.PendingRow{OutcomeUnknown: true}},
 		"an operator resolved that it was not executed, against row 3": {
-			Attempts: []reader.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false), row(payment.LateOutcome, payment.ResultExecuted, false)}},
+			Attempts: []reader.AttemptRow{claim, row(payment.Failed, payment.ResultCheckFailed, false),
+				row(payment.LateOutcome, payment.ResultExecuted, false)}},
 		"by row 2 the rail did not look at it, and it may repeat a call that was forgotten before lanes were suspended at 2026-11-21T09:00:00Z: compare with the rail": {
-			RepeatsSince: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), Attempts: []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}},
+			RepeatsSince: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+			Attempts:     []reader.AttemptRow{claim, row(payment.Retryable, payment.ResultRefusedLater, false)}},
 		"only its key is left: its rows have left the archive": {},
 		"its oldest rows are not in this look":                 {Earlier: true, Attempts: []reader.AttemptRow{row(payment.Retryable, payment.ResultNotSent, false)}},
 		"what is known of the payment is not what is recorded: FAILED; a person compares with the rail's statement": {

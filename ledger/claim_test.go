@@ -28,7 +28,8 @@ func TestClaim(t *testing.T) {
 			next_attempt_at = '2000-01-01', next_action, send_count, render_version)
 		FROM railhead.v_outbox_attempts`),
 		`{"amount": "10.50", "currency": "EUR"} {"traceparent": "x"} 0 t t t SEND 0 render/1`)
-	if claim.AttemptNo != 1 || !claim.Intact() || claim.Action != payment.ActionSend || claim.Priority != 0 || claim.SequenceID != 1 {
+	if claim.AttemptNo != 1 || !claim.Intact() || claim.Action != payment.ActionSend || claim.Priority != 0 ||
+		claim.SequenceID != 1 {
 		t.Errorf("claim %+v", claim)
 	}
 }
@@ -44,7 +45,8 @@ func TestClaimRolledBack(t *testing.T) {
 	d.do(`CREATE FUNCTION railhead.fail_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'commit fails'; END $$`)
 	d.do(`CREATE CONSTRAINT TRIGGER fail_commit AFTER INSERT ON railhead.payment_outbox_claims
 		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION railhead.fail_commit()`)
-	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 0))}); ledger.SQLState(err) != "P0001" {
+	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+		0))}); ledger.SQLState(err) != "P0001" {
 		t.Fatalf("turn: %v, want the commit to fail", err)
 	}
 	same(t, "pending row", d.text(whole, [16]byte(id)), before)
@@ -67,7 +69,8 @@ func TestClaimNumbersByTheCount(t *testing.T) {
 	other := d.enqueue()
 	d.record(told(sameKey, d.claimOne(other), payment.ResultRefusedTransient, ""))
 	d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 0, next_attempt_at = '2000-01-01'`)
-	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != outbox.StatePutBack {
+	if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+		1))}); ledger.SQLState(err) != outbox.StatePutBack {
 		t.Errorf("a claim of an older copy: %v, want %s", err, outbox.StatePutBack)
 	}
 }

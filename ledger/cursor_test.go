@@ -251,7 +251,8 @@ func (d *desk) enqueueAs(participant string, more ...string) payment.ID {
 	sql := `SELECT outbox_id FROM railhead.enqueue_payment_outbox($1, $2, $1, 'bank',
 		'{"amount": "10.50", "currency": "EUR"}'` + strings.Join(append([]string{""}, more...), ", ") + `)`
 	var id [16]byte
-	if err := d.ingest.QueryRow(d.t.Context(), sql, fmt.Sprintf("instruction-%d", d.n), participant).Scan(&id); err != nil {
+	if err := d.ingest.QueryRow(d.t.Context(), sql, fmt.Sprintf("instruction-%d", d.n),
+		participant).Scan(&id); err != nil {
 		d.t.Fatal(err)
 	}
 	return payment.ID(id)

@@ -86,8 +86,8 @@ func TestLoneCallAnswersAlike(t *testing.T) {
 	}
 }
 
-// TestLoneCallsAtOnce: two processes of the API send one key for two instructions at once. The second waits for the first, and is
-// repeated.
+// TestLoneCallsAtOnce: two processes of the API send one key for two instructions at once. The
+// second waits for the first, and is repeated.
 func TestLoneCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)

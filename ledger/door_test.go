@@ -103,7 +103,8 @@ func TestDoor(t *testing.T) {
 
 	got, err := d.door.Status(t.Context(), who, first.OutboxID)
 	d.must(err)
-	if got.InstructionID != "i-1" || got.ParticipantID != "p1" || got.IdempotencyKey != "key of the caller" || got.OnBehalfOf != "clerk 7" ||
+	if got.InstructionID != "i-1" || got.ParticipantID != "p1" || got.IdempotencyKey != "key of the caller" ||
+		got.OnBehalfOf != "clerk 7" ||
 		got.State != "PENDING" || got.Certainty != "NOT_SENT" || got.SequenceID != 1 {
 		t.Errorf("status %+v", got)
 	}
@@ -188,7 +189,8 @@ func TestDoorOfTwoParticipants(t *testing.T) {
 		{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: d.instruction("p2", "i-2", "k-2")}, {Instruction: d.instruction("p1", "i-3", "k-3")},
 	})
 	d.must(err)
-	if answers[0].Fault != nil || answers[1].Fault == nil || answers[2].Fault != nil || answers[1].Fault.SQLState != outbox.StateForbidden {
+	if answers[0].Fault != nil || answers[1].Fault == nil || answers[2].Fault != nil ||
+		answers[1].Fault.SQLState != outbox.StateForbidden {
 		t.Errorf("%+v", answers)
 	}
 }
@@ -292,7 +294,8 @@ func TestDoorIsClosed(t *testing.T) {
 		_, err = d.door.Cancel(t.Context(), c.who, target, "a test")
 		same(t, c.name+": cancel", state(err), c.cancel)
 	}
-	if err := d.door.NoteUses(t.Context(), [][32]byte{owner.Token, expired.Token, {}}, []int64{3, 0, 9}, []int64{0, 2, 9}); err != nil {
+	if err := d.door.NoteUses(t.Context(), [][32]byte{owner.Token, expired.Token, {}}, []int64{3, 0, 9},
+		[]int64{0, 2, 9}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "noted", d.text(`SELECT string_agg(uses || '/' || refused, ' ' ORDER BY uses) FROM railhead.payment_api_uses`), "0/2 3/0")
@@ -319,7 +322,8 @@ func TestDoorKeyIsOfOneInstruction(t *testing.T) {
 		var mu sync.Mutex
 		for _, side := range []string{"a", "b", "c"} {
 			all.Go(func() {
-				_, err := d.door.Enqueue(t.Context(), who, outbox.Entrusted{Instruction: d.instruction("p1", fmt.Sprintf("%s-%d", side, n), fmt.Sprintf("race-%d", n))})
+				_, err := d.door.Enqueue(t.Context(), who,
+					outbox.Entrusted{Instruction: d.instruction("p1", fmt.Sprintf("%s-%d", side, n), fmt.Sprintf("race-%d", n))})
 				mu.Lock()
 				defer mu.Unlock()
 				if fault, ok := errors.AsType[*outbox.Fault](err); ok && fault.SQLState == outbox.StateConflict {
@@ -457,7 +461,8 @@ func TestTokensAreKept(t *testing.T) {
 	if _, err := op.RevokeToken(t.Context(), "no such token", "a test"); !errors.Is(err, outbox.ErrNotFound) {
 		t.Errorf("revoking none: %v", err)
 	}
-	made := operator.NewToken{Name: "n", Participants: []string{"p"}, Verbs: everyVerb, ExpiresAt: time.Now().Add(time.Hour), Reason: "r"}
+	made := operator.NewToken{Name: "n", Participants: []string{"p"}, Verbs: everyVerb,
+		ExpiresAt: time.Now().Add(time.Hour), Reason: "r"}
 	for what, spoil := range map[string]func(*operator.NewToken){
 		"no participant":  func(n *operator.NewToken) { n.Participants = []string{} },
 		"an unknown verb": func(n *operator.NewToken) { n.Verbs = []string{"PAY"} },
@@ -475,8 +480,8 @@ func TestTokensAreKept(t *testing.T) {
 	}
 }
 
-// TestBatchOfWhichAPartIsStored: where the server can't read one line it is sent by halves. What one half is told does not hold for the
-// other, which is stored.
+// TestBatchOfWhichAPartIsStored: where the server can't read one line it is sent by halves. What
+// one half is told does not hold for the other, which is stored.
 func TestBatchOfWhichAPartIsStored(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
@@ -486,7 +491,8 @@ func TestBatchOfWhichAPartIsStored(t *testing.T) {
 	d.do(`CREATE TRIGGER no_room BEFORE INSERT ON railhead.payment_outbox_keys FOR EACH ROW EXECUTE FUNCTION railhead.no_room()`)
 	unreadable := d.instruction("p1", "i-2", "k-2")
 	unreadable.Payload = []byte(`{"amount": "10.50", "currency": "EUR", "text": "\ud800"}`)
-	all := []outbox.Entrusted{{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: unreadable}, {Instruction: d.instruction("p2", "i-3", "k-3")}, {Instruction: d.instruction("p2", "i-4", "k-4")}}
+	all := []outbox.Entrusted{{Instruction: d.instruction("p1", "i-1", "k-1")}, {Instruction: unreadable},
+		{Instruction: d.instruction("p2", "i-3", "k-3")}, {Instruction: d.instruction("p2", "i-4", "k-4")}}
 	_, err := d.door.EnqueueBatch(t.Context(), who, all)
 	fault, definite := errors.AsType[*outbox.Fault](err)
 	if !errors.Is(err, outbox.ErrCommitUnknown) || definite {

@@ -59,12 +59,14 @@ func TestDoubtOfLateRows(t *testing.T) {
 	} {
 		id := bring()
 		same(t, name+": before", d.certainty(id), reader.OutcomeUnknown)
-		same(t, name+": a refusal of another send", d.late(evidence(sameKey, another(id), "refused", "")), payment.VerdictLate)
+		same(t, name+": a refusal of another send", d.late(evidence(sameKey, another(id), "refused", "")),
+			payment.VerdictLate)
 		same(t, name+": after", d.certainty(id), reader.OutcomeUnknown)
 	}
 	expired := plights["EXPIRED"](d)
 	same(t, "unknown after EXPIRED", d.late(evidence(sameKey, forgotten(expired), "unknown", "")), payment.VerdictConflict)
-	_, err := d.operator().ResolvePayment(t.Context(), expired, operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
+	_, err := d.operator().ResolvePayment(t.Context(), expired,
+		operator.Evidence{Date: time.Now(), Document: "d", Reason: why})
 	d.must(err)
 	same(t, "by a person's evidence", d.certainty(expired), reader.NotExecutedByEvidence)
 }
@@ -208,7 +210,8 @@ func TestProofAgainAfterAReplay(t *testing.T) {
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, inVain)
 	id := plights["CONFLICT after FAILED"](d)
 	o := d.operator()
-	_, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: why, RailSilent: true})
+	_, err := o.ResolvePayment(t.Context(), id,
+		operator.Evidence{Date: time.Now(), Document: "d", Reason: why, RailSilent: true})
 	d.must(err)
 	_, err = o.ReplayPayment(t.Context(), id, time.Time{}, why)
 	refusedWith(t, "replay", err, "RH020", "contradicts that")
@@ -220,7 +223,8 @@ func TestProofAgainAfterAReplay(t *testing.T) {
 	    (attempt_id, outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, attempt_no, state, completed_at, error_message, outcome_unknown, provisional)
 	  SELECT gen_random_uuid(), a.outbox_id, a.instruction_id, a.participant_id, a.sequence_id, a.idempotency_key, a.rail_type, 4, 'REPLAYED', clock_timestamp(), 'a test', false, false
 	  FROM railhead.payment_outbox_attempts a WHERE a.outbox_id = $1 AND a.attempt_no = 1`, [16]byte(id))
-	same(t, "verdict", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictConflict) // it had refused "ref"
+	// it had refused "ref"
+	same(t, "verdict", d.late(callback(id, payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	same(t, "waiting", d.waiting(id), "")
 }
 

@@ -56,7 +56,8 @@ func (c *courierDesk) due() (told []string, due outbox.DueEvents) {
 		} else if e.Behind {
 			kind = "behind"
 		}
-		told = append(told, fmt.Sprintf("%s %s %s %d", kind, e.InstructionID, strings.TrimPrefix(string(e.Type), "payment."), e.AttemptNo))
+		told = append(told, fmt.Sprintf("%s %s %s %d", kind, e.InstructionID,
+			strings.TrimPrefix(string(e.Type), "payment."), e.AttemptNo))
 	}
 	return told, due
 }
@@ -86,7 +87,8 @@ func waiting(e outbox.DueEvent, wait time.Duration) outbox.WaitingEvent {
 	return outbox.WaitingEvent{Event: e.Event, Tries: e.Tries + 1, Status: "HTTP_500", Wait: wait}
 }
 
-// TestDeliveriesKeepTheirPlace: what is behind the place of an endpoint is delivered or waits, and what waits comes first.
+// TestDeliveriesKeepTheirPlace: what is behind the place of an endpoint is delivered or waits, and
+// what waits comes first.
 func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	c := newCourierDesk(t, true)
@@ -96,7 +98,8 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	c.do(appended, [16]byte(second), 1, "FAILED", "", false)
 	due := c.isDue("what is due at the beginning", "new first accepted 1, new second failed 1")
-	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)}, Taken: true})
+	c.note(outbox.DeliveryNote{Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)},
+		Taken: true})
 	due = c.isDue("while one waits", "")
 	same(t, "how many wait", due.Waiting, 1)
 	same(t, "the oldest of them", due.OldestWaiting.Equal(due.OldestWaiting) && !due.OldestWaiting.IsZero(), true)
@@ -108,13 +111,15 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	due = c.isDue("when the endpoint answers again", "again first accepted 1, again first dispatched 2")
 	same(t, "tries of the first", due.Events[0].Tries, 1)
 	same(t, "tries of what waited behind", due.Events[1].Tries, 0)
-	c.note(outbox.DeliveryNote{Done: []payment.EventKey{due.Events[0].Key()}, Waiting: []outbox.WaitingEvent{{Event: due.Events[1].Event, Tries: 10, GivenUp: true}}})
+	c.note(outbox.DeliveryNote{Done: []payment.EventKey{due.Events[0].Key()},
+		Waiting: []outbox.WaitingEvent{{Event: due.Events[1].Event, Tries: 10, GivenUp: true}}})
 	due = c.isDue("after one is given up", "")
 	same(t, "how many are given up", due.GivenUp, 1)
 
 	all, err := c.operator().Reader().Endpoints(t.Context())
 	c.must(err)
-	same(t, "endpoints", fmt.Sprintln(len(all), all[0].Endpoint, all[0].Waiting, all[0].GivenUp, all[0].Worker), "1 shop 1 1 worker-1\n")
+	same(t, "endpoints", fmt.Sprintln(len(all), all[0].Endpoint, all[0].Waiting, all[0].GivenUp, all[0].Worker),
+		"1 shop 1 1 worker-1\n")
 	same(t, "it took one", all[0].DeliveredAt.IsZero(), false)
 	same(t, "read until", all[0].ReadUntil.IsZero(), false)
 
@@ -136,7 +141,8 @@ func TestDeliveriesKeepTheirPlace(t *testing.T) {
 	same(t, "an endpoint that is not known", errors.Is(err, outbox.ErrNotFound), true)
 }
 
-// TestEndpointIsOneWorkers: a second worker gets it once the lease is over, and what the first one notes after that is refused.
+// TestEndpointIsOneWorkers: a second worker gets it once the lease is over, and what the first one
+// notes after that is refused.
 func TestEndpointIsOneWorkers(t *testing.T) {
 	t.Parallel()
 	c := newCourierDesk(t, false)
@@ -185,7 +191,8 @@ func TestNewEndpointBeginsNow(t *testing.T) {
 	c.isDue("what a new endpoint is told", "new second dispatched 1")
 }
 
-// TestDeliveryIsForgotten: what waits and is not in the archive any more is given up on, and a place that a restore has forgotten leads back.
+// TestDeliveryIsForgotten: what waits and is not in the archive any more is given up on, and a
+// place that a restore has forgotten leads back.
 func TestDeliveryIsForgotten(t *testing.T) {
 	t.Parallel()
 	c := newCourierDesk(t, true)
@@ -194,7 +201,8 @@ func TestDeliveryIsForgotten(t *testing.T) {
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	c.do(appended, [16]byte(second), 1, "ACCEPTED", "", false)
 	due := c.isDue("at the beginning", "new first accepted 1, new second accepted 1")
-	lost := payment.Event{AttemptID: payment.ID{1}, OutboxID: second, AttemptNo: 2, Type: payment.EventDispatched, CreatedAt: time.Now()}
+	lost := payment.Event{AttemptID: payment.ID{1}, OutboxID: second, AttemptNo: 2, Type: payment.EventDispatched,
+		CreatedAt: time.Now()}
 	place := due.Place
 	place.AttemptID[15] ^= 1 // of a row that is not there
 	c.note(outbox.DeliveryNote{Place: place, Waiting: []outbox.WaitingEvent{{Event: lost}}})
@@ -219,7 +227,8 @@ func TestDeliveriesAreBounded(t *testing.T) {
 	c.isDue("with one less", "new first dispatched 1")
 }
 
-// TestRedeliverySkipsNothing: an operator who asks for what happened since a moment that is behind the place gets it; one who asks for a moment ahead of it moves nothing.
+// TestRedeliverySkipsNothing: an operator who asks for what happened since a moment that is behind
+// the place gets it; one who asks for a moment ahead of it moves nothing.
 func TestRedeliverySkipsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCourierDesk(t, true)
@@ -254,8 +263,10 @@ func TestWaitingIsOfTheFilter(t *testing.T) {
 	}
 	c.isDue("as it was", "again first accepted 1")
 	// What waits is changed by a try, and not by being told again.
-	event := payment.Event{OutboxID: first, AttemptNo: 1, AttemptID: due.Events[0].AttemptID, Type: payment.EventAccepted, CreatedAt: time.Now()}
-	c.note(outbox.DeliveryNote{Waiting: []outbox.WaitingEvent{{Event: event, Tries: 10, GivenUp: true, Status: "HTTP_400"}}})
+	event := payment.Event{OutboxID: first, AttemptNo: 1, AttemptID: due.Events[0].AttemptID,
+		Type: payment.EventAccepted, CreatedAt: time.Now()}
+	c.note(outbox.DeliveryNote{Waiting: []outbox.WaitingEvent{{Event: event, Tries: 10, GivenUp: true,
+		Status: "HTTP_400"}}})
 	c.note(outbox.DeliveryNote{Waiting: []outbox.WaitingEvent{{Event: event}}})
 	c.note(outbox.DeliveryNote{Again: true})
 	due = c.isDue("once it is given up", "")
@@ -270,7 +281,8 @@ func TestWaitingIsOfTheFilter(t *testing.T) {
 	c.isDue("then", "again first dispatched 2")
 }
 
-// TestNoteOverAFailover: a note that was made of what a row said before a failover brought an earlier one back is refused.
+// TestNoteOverAFailover: a note that was made of what a row said before a failover brought an
+// earlier one back is refused.
 func TestNoteOverAFailover(t *testing.T) {
 	t.Parallel()
 	c := newCourierDesk(t, true)
@@ -278,13 +290,15 @@ func TestNoteOverAFailover(t *testing.T) {
 	c.do(appended, [16]byte(first), 1, "ACCEPTED", "", false)
 	before := c.text(`SELECT row_to_json(e)::text FROM railhead.payment_event_endpoints e`)
 	due := c.isDue("at the beginning", "new first accepted 1")
-	c.note(outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)}})
+	c.note(outbox.DeliveryNote{Notes: due.Notes, Place: due.Place,
+		Waiting: []outbox.WaitingEvent{waiting(due.Events[0], time.Hour)}})
 	c.do(appended, [16]byte(second), 1, "ACCEPTED", "", false)
 	due = c.isDue("then", "new second accepted 1")
 	c.do(`DELETE FROM railhead.payment_event_retries`)
 	c.do(`DELETE FROM railhead.payment_event_endpoints`)
 	c.do(`INSERT INTO railhead.payment_event_endpoints SELECT * FROM json_populate_record(NULL::railhead.payment_event_endpoints, $1::json)`, before)
-	err := c.events.Note(t.Context(), c.lease, time.Minute, outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
+	err := c.events.Note(t.Context(), c.lease, time.Minute,
+		outbox.DeliveryNote{Notes: due.Notes, Place: due.Place, Taken: true})
 	same(t, "it is refused", errors.Is(err, outbox.ErrNotHeld), true)
 	c.isDue("after the failover", "new first accepted 1, new second accepted 1")
 }

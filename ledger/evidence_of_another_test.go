@@ -19,7 +19,8 @@ func TestEvidenceOfAnother(t *testing.T) {
 	old.Date = time.Now().AddDate(0, 0, -3)
 	_, err := o.ResolvePayment(t.Context(), id, old)
 	refusedWith(t, "of three days before the send", err, "RH020", "the last send began at")
-	executed := operator.Evidence{Executed: true, RailReference: "ref", Date: old.Date, Document: "statement 1", Reason: why}
+	executed := operator.Evidence{Executed: true, RailReference: "ref", Date: old.Date, Document: "statement 1",
+		Reason: why}
 	_, err = o.ResolvePayment(t.Context(), id, executed)
 	refusedWith(t, "of three days before it was enqueued", err, "RH020", "the payment was enqueued at")
 

@@ -124,7 +124,8 @@ func TestExamples(t *testing.T) {
 			t.Skip("there is no psql here")
 		}
 		d := newDesk(t)
-		out := d.asCaller("psql", "-X", "-q", "-A", "-t", "-v", "VERBOSITY=verbose", "-f", d.script("example.sql", block(t, "sql")))
+		out := d.asCaller("psql", "-X", "-q", "-A", "-t", "-v", "VERBOSITY=verbose", "-f",
+			d.script("example.sql", block(t, "sql")))
 		for _, want := range []string{"RH002", "PENDING\n", "PENDING|NOT_SENT|\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("psql printed %q, want %q in it", out, want)
@@ -155,7 +156,8 @@ func TestExamples(t *testing.T) {
 		d.dispatching()
 		same(t, "printed", d.asCaller("node", d.script("example.js", block(t, "js"))), "DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "js"), "'10.50'", "'10,50'"), "INV-10", "INV-10-x")
-		if out := d.asCaller("node", d.script("refused.js", strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount FORM\n" {
+		if out := d.asCaller("node", d.script("refused.js",
+			strings.Split(refused, "let wake")[0]+"await client.end() }\nmain()")); out != "refused RH002 payload.amount FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})
@@ -164,9 +166,12 @@ func TestExamples(t *testing.T) {
 		needsClient(t, "python/psycopg", "/usr/bin/python3")
 		d := newDesk(t)
 		d.dispatching()
-		same(t, "printed", d.asCaller("/usr/bin/python3", d.script("example.py", block(t, "python"))), "DISPATCHED ACCEPTED b-1\n")
+		same(t, "printed", d.asCaller("/usr/bin/python3", d.script("example.py", block(t, "python"))),
+			"DISPATCHED ACCEPTED b-1\n")
 		refused := strings.ReplaceAll(strings.ReplaceAll(block(t, "python"), `"10.50"`, `"10,50"`), "INV-11", "INV-11-x")
-		if out := d.asCaller("/usr/bin/python3", d.script("refused.py", strings.Split(refused, "    conn.execute(\"SELECT railhead.listen")[0])); out != "refused RH002 payload.amount FORM\n" {
+		if out := d.asCaller("/usr/bin/python3",
+			d.script("refused.py", strings.Split(refused,
+				"    conn.execute(\"SELECT railhead.listen")[0])); out != "refused RH002 payload.amount FORM\n" {
 			t.Errorf("printed %q", out)
 		}
 	})
@@ -189,8 +194,10 @@ func (d *desk) asCaller(program string, arguments ...string) string {
 	defer cancel()
 	folder := clients(d.t)
 	command := exec.CommandContext(ctx, program, arguments...)
-	command.Env = append(os.Environ(), "PGHOST="+config.Host, "PGPORT="+strconv.Itoa(int(config.Port)), "PGUSER="+config.User,
-		"PGPASSWORD="+config.Password, "PGDATABASE="+config.Database, "NODE_PATH="+filepath.Join(folder, "node_modules"), "PYTHONPATH="+filepath.Join(folder, "python"))
+	command.Env = append(os.Environ(), "PGHOST="+config.Host, "PGPORT="+strconv.Itoa(int(config.Port)),
+		"PGUSER="+config.User,
+		"PGPASSWORD="+config.Password, "PGDATABASE="+config.Database, "NODE_PATH="+filepath.Join(folder, "node_modules"),
+		"PYTHONPATH="+filepath.Join(folder, "python"))
 	out, err := command.CombinedOutput()
 	if err != nil {
 		d.t.Errorf("%s: %v: %s", program, err, out)

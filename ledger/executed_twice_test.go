@@ -21,7 +21,8 @@ func TestTwoSendsExecuted(t *testing.T) {
 		a := d.late(told(never, first, payment.ResultAccepted, refs[0]))
 		b := d.late(told(never, second, payment.ResultAccepted, refs[1]))
 		if l := d.letter(first.OutboxID); l != "CONFLICT pending" {
-			t.Errorf("while out %q: %s %s, letter %q, %s: %s", refs, a, b, l, d.certainty(first.OutboxID), d.rows(first.OutboxID))
+			t.Errorf("while out %q: %s %s, letter %q, %s: %s", refs, a, b, l, d.certainty(first.OutboxID),
+				d.rows(first.OutboxID))
 		}
 		first = d.replayed()
 		second = d.claimOne(first.OutboxID)
@@ -96,7 +97,8 @@ func TestOneReferenceAndNone(t *testing.T) {
 // no execution of the second.
 func TestOneExecutedTheOtherNever(t *testing.T) {
 	t.Parallel()
-	for _, second := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater, payment.ResultRefusedTransient, payment.ResultCheckFailed} {
+	for _, second := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater,
+		payment.ResultRefusedTransient, payment.ResultCheckFailed} {
 		d := newDesk(t)
 		first := d.replayed()
 		two := d.claimOne(first.OutboxID)

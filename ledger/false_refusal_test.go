@@ -22,7 +22,8 @@ func (d *desk) replay(id payment.ID) {
 // slow one: then it returns the verdict.
 func (d *desk) tell(o payment.Outcome) payment.Verdict {
 	d.t.Helper()
-	result, err := d.exec.Turn(d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := d.exec.Turn(d.t.Context(),
+		outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	d.must(err)
 	if len(result.Late) == 0 {
 		return ""
@@ -34,7 +35,8 @@ func (d *desk) tell(o payment.Outcome) payment.Verdict {
 // of ours had left is of a send that is not known here, also where a claim stands before it.
 func TestReportedAfterNothingLeft(t *testing.T) {
 	t.Parallel()
-	for _, nothing := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater, payment.ResultRefusedRail} {
+	for _, nothing := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater,
+		payment.ResultRefusedRail} {
 		d := newDesk(t)
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"max": 2`, `"max": 5`, 1))
 		claim := d.claimOne(d.enqueue())
@@ -50,7 +52,8 @@ func TestReportedAfterNothingLeft(t *testing.T) {
 		asked := d.claimOne(id)
 		d.tell(told(asksInVain, asked, payment.ResultRefused, "")) // of the first one
 		if word := d.certainty(id); word != reader.OutcomeUnknown {
-			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", nothing, got, before, asked.OneSend(), word, d.letter(id), d.rows(id))
+			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", nothing, got, before,
+				asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
 }
@@ -59,7 +62,8 @@ func TestReportedAfterNothingLeft(t *testing.T) {
 // was out, and its worker says late that nothing left.
 func TestReportedWhileOutThenNothingLeft(t *testing.T) {
 	t.Parallel()
-	for _, nothing := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater, payment.ResultRefusedRail} {
+	for _, nothing := range []payment.Result{payment.ResultNotSent, payment.ResultRefusedLater,
+		payment.ResultRefusedRail} {
 		d := newDesk(t)
 		d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, strings.Replace(inVain, `"max": 2`, `"max": 5`, 1))
 		claim := d.claimOne(d.enqueue())
@@ -72,7 +76,8 @@ func TestReportedWhileOutThenNothingLeft(t *testing.T) {
 		d.record(lost(asksInVain, asked)) // the reaper
 		got := d.late(told(asksInVain, asked, payment.ResultRefused, ""))
 		if word := d.certainty(id); word != reader.OutcomeUnknown {
-			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", nothing, got, asked.OneSend(), word, d.letter(id), d.rows(id))
+			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", nothing, got, asked.OneSend(), word, d.letter(id),
+				d.rows(id))
 		}
 	}
 }
@@ -99,7 +104,8 @@ func TestReportedAfterAReplay(t *testing.T) {
 			d.tell(told(asksInVain, asked, payment.ResultRefused, ""))
 		}
 		if word := d.certainty(id); word != reader.OutcomeUnknown {
-			t.Errorf("slow %v: %s; one send: %v, certainty %s, letter %s: %s", slow, got, asked.OneSend(), word, d.letter(id), d.rows(id))
+			t.Errorf("slow %v: %s; one send: %v, certainty %s, letter %s: %s", slow, got, asked.OneSend(), word, d.letter(id),
+				d.rows(id))
 		}
 	}
 }
@@ -116,12 +122,14 @@ func TestRefusedAndExecutedWhileOut(t *testing.T) {
 	d.claimOne(first.OutboxID)
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
 	got := d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-1"))
-	same(t, "same reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID), "CONFLICT pending")
+	same(t, "same reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID),
+		"CONFLICT pending")
 
 	first, _ = thenClaimed(d)
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
 	got = d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-2"))
-	same(t, "other reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID), "CONFLICT pending")
+	same(t, "other reference, both reports while the send is out: "+string(got), d.letter(first.OutboxID),
+		"CONFLICT pending")
 
 	first, second := thenClaimed(d)
 	d.late(callback(first.OutboxID, payment.ResultRefused, "ref-1"))
@@ -147,7 +155,8 @@ func TestRefusalRepeatedDuringAnInquiry(t *testing.T) {
 		if out {
 			inquiry = d.claimOne(id)
 		}
-		same(t, "the refusal of the first, repeated", d.late(callback(id, payment.ResultRefused, "ref-1")), payment.VerdictLate)
+		same(t, "the refusal of the first, repeated", d.late(callback(id, payment.ResultRefused, "ref-1")),
+			payment.VerdictLate)
 		got := d.late(told(policy, second, payment.ResultAccepted, "ref-2"))
 		if out {
 			got = d.late(told(policy, inquiry, payment.ResultExecuted, "ref-2"))

@@ -14,7 +14,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// appended is a row of the archive, written by SQL: $1 outbox_id, $2 attempt_no, $3 state, $4 error_code or ”, $5 outcome_unknown.
+// appended is a row of the archive, written by SQL: $1 outbox_id, $2 attempt_no, $3 state, $4
+// error_code or ”, $5 outcome_unknown.
 const appended = `
 	INSERT INTO railhead.payment_outbox_attempts
 	  (attempt_id, outbox_id, participant_id, rail_type, attempt_no, state, error_code, outcome_unknown, provisional,
@@ -48,7 +49,8 @@ func (s *subscriber) hearNow() (told []string, last outbox.Heard) {
 		s.must(err)
 		s.must(heard.Refused[0])
 		for _, e := range heard.Events {
-			told = append(told, fmt.Sprintf("%s %s %d", e.InstructionID, strings.TrimPrefix(string(e.Type), "payment."), e.AttemptNo))
+			told = append(told, fmt.Sprintf("%s %s %d", e.InstructionID, strings.TrimPrefix(string(e.Type), "payment."),
+				e.AttemptNo))
 		}
 		if s.at = heard.Place; !heard.More {
 			return told, heard
@@ -75,7 +77,8 @@ func (d *doorDesk) order(who outbox.Bearer, participant, id string) payment.ID {
 	return d.take(who, d.instruction(participant, id, "key of "+id)).OutboxID
 }
 
-// TestFeedWaitsForOlderTransactions: no row is told that others may come before, so that none that commits late is skipped.
+// TestFeedWaitsForOlderTransactions: no row is told that others may come before, so that none that
+// commits late is skipped.
 func TestFeedWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
@@ -100,8 +103,8 @@ func TestFeedWaitsForOlderTransactions(t *testing.T) {
 	s.hears("once more", "")
 }
 
-// TestFeedOfOnePayment: rows of an instruction are told in the order of their numbers, also where the transaction of the later one
-// has the lower number, in pages of any size, and each once.
+// TestFeedOfOnePayment: rows of an instruction are told in the order of their numbers, also where
+// the transaction of the later one has the lower number, in pages of any size, and each once.
 func TestFeedOfOnePayment(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
@@ -189,7 +192,8 @@ func TestEventTypes(t *testing.T) {
 	}
 }
 
-// TestEventOfAContradiction: evidence against what stood there is told as a conflict, by whichever way it comes, and once.
+// TestEventOfAContradiction: evidence against what stood there is told as a conflict, by whichever
+// way it comes, and once.
 func TestEventOfAContradiction(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)
@@ -232,9 +236,11 @@ func TestSubscriptions(t *testing.T) {
 			got[n] += e.InstructionID + " "
 		}
 	}
-	same(t, "told", fmt.Sprintf("%q", got), fmt.Sprintf("%q", []string{"i1 i2 i3 i4 ", "i1 i4 ", "i2 i3 ", "i3 ", "i4 ", "i1 i2 ", "", "", "", "", "", ""}))
+	same(t, "told", fmt.Sprintf("%q", got), fmt.Sprintf("%q",
+		[]string{"i1 i2 i3 i4 ", "i1 i4 ", "i2 i3 ", "i3 ", "i4 ", "i1 i2 ", "", "", "", "", "", ""}))
 	for n := range subscriptions {
-		want := map[int]error{6: outbox.ErrForbidden, 7: outbox.ErrForbidden, 8: outbox.ErrForbidden, 9: outbox.ErrToken, 11: outbox.ErrForbidden}[n]
+		want := map[int]error{6: outbox.ErrForbidden, 7: outbox.ErrForbidden, 8: outbox.ErrForbidden, 9: outbox.ErrToken,
+			11: outbox.ErrForbidden}[n]
 		if got := heard.Refused[n]; !errors.Is(got, want) || want == nil && got != nil {
 			t.Errorf("subscription %d is refused by %v, want %v", n, got, want)
 		}
@@ -272,7 +278,8 @@ func TestPlaces(t *testing.T) {
 	d.do(`ALTER TABLE railhead.payment_outbox_attempts DISABLE TRIGGER USER`)
 	d.do(`UPDATE railhead.payment_outbox_attempts a SET created_at = now() - (6 - k.sequence_id) * interval '40 minutes'
 		FROM railhead.payment_outbox_keys k WHERE k.outbox_id = a.outbox_id`)
-	heard, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-100*time.Minute), 100)
+	heard, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{},
+		time.Now().Add(-100*time.Minute), 100)
 	d.must(err)
 	if len(heard.Events) != 3 || heard.Events[0].InstructionID != "i3" {
 		t.Errorf("since 100 minutes ago: %+v", heard.Events)
@@ -287,7 +294,8 @@ func TestPlaces(t *testing.T) {
 	d.must(open.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&number))
 	d.do(appended, [16]byte(quick), 1, "RETRYABLE", "", false)
 	d.do(`UPDATE railhead.payment_outbox_attempts SET created_at = created_at - interval '3 minutes' WHERE outbox_id = $1`, [16]byte(quick))
-	from, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-time.Second), 100)
+	from, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{}, time.Now().Add(-time.Second),
+		100)
 	d.must(err)
 	same(t, "begins with what is under way", d.text(`SELECT (railhead.outcome_feed_since(now() + interval '2 minutes') <= $1::text::xid8)::text`, number), "true")
 	_, err = open.Exec(t.Context(), appended, [16]byte(long), 1, "CANCELLED", "", false)
@@ -298,9 +306,11 @@ func TestPlaces(t *testing.T) {
 	}
 	before.hears("since a second ago", "i6 cancelled 1")
 	// A place that is made up is no further than the feed.
-	ahead, err := d.door.Events(t.Context(), []outbox.Subscription{s.who}, outbox.Place{System: newest.System, Xact: 1 << 62}, time.Time{}, 100)
+	ahead, err := d.door.Events(t.Context(), []outbox.Subscription{s.who},
+		outbox.Place{System: newest.System, Xact: 1 << 62}, time.Time{}, 100)
 	d.must(err)
-	if newest, err := d.door.Newest(t.Context(), s.who); err != nil || newest.Before(ahead.Place) || ahead.Place.Xact == 1<<62 {
+	if newest, err := d.door.Newest(t.Context(), s.who); err != nil || newest.Before(ahead.Place) ||
+		ahead.Place.Xact == 1<<62 {
 		t.Errorf("a place ahead leads to %+v, the newest is %+v, %v", ahead.Place, newest, err)
 	}
 	d.do(`DELETE FROM railhead.payment_outbox_attempts WHERE state IN ('RETRYABLE', 'CANCELLED')`)

@@ -90,7 +90,8 @@ func TestWhatFollowsAFilter(t *testing.T) {
 			p := policy
 			p.RailRefused.PerInstruction = 1
 			second := d.claimOne(id)
-			d.tell(outcome(second, p.WithDefaults().Decide(second, payment.Answer{Result: payment.ResultRefusedRail, OthersPass: true}), payment.ResultRefusedRail, ""))
+			d.tell(outcome(second, p.WithDefaults().Decide(second,
+				payment.Answer{Result: payment.ResultRefusedRail, OthersPass: true}), payment.ResultRefusedRail, ""))
 		}},
 		"it expires": {policy, func(d *desk, id payment.ID) {
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = now() WHERE outbox_id = $1`, [16]byte(id))
@@ -136,7 +137,8 @@ func TestRefusalsBehindAFilterAreCounted(t *testing.T) {
 	d := newDesk(t)
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, keepsKeys)
 	first := d.claimOne(d.enqueue())
-	d.record(outcome(first, sameKey.WithDefaults().Decide(first, payment.Answer{Result: payment.ResultUnknown, RailRefused: true}), payment.ResultUnknown, ""))
+	d.record(outcome(first, sameKey.WithDefaults().Decide(first,
+		payment.Answer{Result: payment.ResultUnknown, RailRefused: true}), payment.ResultUnknown, ""))
 	same(t, "rows", d.rows(first.OutboxID), "DISPATCHING UNKNOWN(1)")
 	second := d.claimOne(first.OutboxID)
 	same(t, "refusals", second.RailRefusals, 1)
@@ -337,7 +339,8 @@ func TestLateEvidenceOfManyClaims(t *testing.T) {
 	forgot.AttemptNo, forgot.ClaimedAt = 9999, time.Now().Add(-time.Hour)
 	d.late(told(policy, forgot, payment.ResultUnknown, ""))
 	for _, o := range []payment.Outcome{
-		callback(id, payment.ResultRefused, "ref-1"), callback(id, payment.ResultRefused, "ref-2"), told(policy, out, payment.ResultUnknown, ""),
+		callback(id, payment.ResultRefused, "ref-1"), callback(id, payment.ResultRefused, "ref-2"),
+		told(policy, out, payment.ResultUnknown, ""),
 	} {
 		begun := time.Now()
 		verdict := d.late(o)

@@ -28,7 +28,8 @@ func forgottenInquiry(id payment.ID) payment.Claim {
 // on: neither sent where keys don't protect it, nor cancelled, nor called not sent.
 func TestForgottenInquiry(t *testing.T) {
 	t.Parallel()
-	for _, result := range []payment.Result{payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound, payment.ResultNotSent, payment.ResultRefused, ""} {
+	for _, result := range []payment.Result{payment.ResultInProgress, payment.ResultUnavailable, payment.ResultNotFound,
+		payment.ResultNotSent, payment.ResultRefused, ""} {
 		t.Run("told "+string(result), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
@@ -88,7 +89,8 @@ func TestInProgressAfterTheEnd(t *testing.T) {
 	claim := asked()
 	_, err := o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
-	same(t, "after an operator's evidence", d.late(told(asksInVain, claim, payment.ResultInProgress, "B1")), payment.VerdictConflict)
+	same(t, "after an operator's evidence", d.late(told(asksInVain, claim, payment.ResultInProgress, "B1")),
+		payment.VerdictConflict)
 	if _, err = o.ReplayPayment(t.Context(), claim.OutboxID, time.Time{}, why); err == nil {
 		t.Errorf("replayed: %s", d.rows(claim.OutboxID))
 	}
@@ -97,7 +99,8 @@ func TestInProgressAfterTheEnd(t *testing.T) {
 	_, err = o.InquirePayment(t.Context(), claim.OutboxID, why)
 	d.must(err)
 	d.record(told(asksInVain, d.claimOne(claim.OutboxID), payment.ResultRefused, ""))
-	same(t, "after the rail's own word", d.late(told(asksInVain, claim, payment.ResultInProgress, "B1")), payment.VerdictLate)
+	same(t, "after the rail's own word", d.late(told(asksInVain, claim, payment.ResultInProgress, "B1")),
+		payment.VerdictLate)
 	same(t, "letter", d.letter(claim.OutboxID), "FAILED pending")
 }
 

@@ -7,9 +7,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestNotFoundOfAForgottenSend: a call is repeated after the acceptance, whose first send was executed and is forgotten. The rail's
-// "no such payment" proves nothing where that send may be older than the rail's look-up goes back, however young the send is that
-// followed; nor where its age is of a clock that stepped back.
+// TestNotFoundOfAForgottenSend: a call is repeated after the acceptance, whose first send was
+// executed and is forgotten. The rail's "no such payment" proves nothing where that send may be
+// older than the rail's look-up goes back, however young the send is that followed; nor where its
+// age is of a clock that stepped back.
 func TestNotFoundOfAForgottenSend(t *testing.T) {
 	t.Parallel()
 	for ago, proven := range map[string]bool{"1 minute": true, "20 hours": false, "-1 hour": false} {
@@ -19,7 +20,8 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME",
 				"inquiry": {"max": 1, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1s", "not_found_until": "12h"}}`)
 			policy := asksInVain
-			policy.Inquiry.Max, policy.Inquiry.NotFoundAge, policy.Inquiry.NotFoundUntil = 1, payment.Duration(time.Second), payment.Duration(12*time.Hour)
+			policy.Inquiry.Max, policy.Inquiry.NotFoundAge, policy.Inquiry.NotFoundUntil = 1, payment.Duration(time.Second),
+				payment.Duration(12*time.Hour)
 			d.suspend()
 			d.accept()
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
@@ -35,7 +37,8 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 			asked := server.Weigh(d.claimOne(claim.OutboxID))
 			resends := policy
 			resends.ResendOnUnknown, resends.KeyWindow = payment.ResendSameKey, payment.Duration(time.Hour)
-			same(t, "it is sent again", told(resends, asked, payment.ResultNotFound, "").Decision.NextAction == payment.ActionSend, proven)
+			same(t, "it is sent again", told(resends, asked, payment.ResultNotFound,
+				"").Decision.NextAction == payment.ActionSend, proven)
 
 			d.record(told(policy, asked, payment.ResultNotFound, ""))
 			same(t, "letter", d.letter(claim.OutboxID), "OUTCOME_UNKNOWN pending")
@@ -52,8 +55,9 @@ func TestNotFoundOfAForgottenSend(t *testing.T) {
 	}
 }
 
-// TestNotFoundOfWhatNoSendIsKnownOf: a call that may repeat a forgotten one expires before it is sent. When the payment was first sent
-// is not known, so that "no such payment" proves nothing, and allows no replay.
+// TestNotFoundOfWhatNoSendIsKnownOf: a call that may repeat a forgotten one expires before it is
+// sent. When the payment was first sent is not known, so that "no such payment" proves nothing, and
+// allows no replay.
 func TestNotFoundOfWhatNoSendIsKnownOf(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -20,7 +20,8 @@ func TestAnswerToAForgottenClaim(t *testing.T) {
 		then, end string
 	}{
 		{
-			"refused for now: nothing goes back to pending under the open claim", payment.ResultRefusedTransient, payment.ResultAccepted,
+			"refused for now: nothing goes back to pending under the open claim", payment.ResultRefusedTransient,
+			payment.ResultAccepted,
 			"DISPATCHING LATE_OUTCOME", "DISPATCHING LATE_OUTCOME DISPATCHED(1)",
 		},
 		{

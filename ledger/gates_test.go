@@ -55,7 +55,8 @@ func wantClosed(t *testing.T, what string, err error, field, message string) {
 	if !ok || !errors.Is(err, outbox.ErrEnqueueClosed) || errors.Is(err, outbox.ErrInvalid) {
 		t.Fatalf("%s: got %v, want that enqueue is closed", what, err)
 	}
-	if fault.SQLState != "RH014" || fault.Field != field || fault.Rule != "CLOSED" || !strings.HasPrefix(fault.Message, message) ||
+	if fault.SQLState != "RH014" || fault.Field != field || fault.Rule != "CLOSED" ||
+		!strings.HasPrefix(fault.Message, message) ||
 		!strings.HasSuffix(fault.Message, ": "+why) || !strings.HasPrefix(fault.Hint, "Nothing was stored.") {
 		t.Errorf("%s: %+v, want field %s and %q", what, fault, field, message)
 	}
@@ -148,7 +149,8 @@ func TestClosedGate(t *testing.T) {
 				next[participant]++
 			}
 			same(t, "the log", d.text(`SELECT string_agg(concat_ws(' ', actor, act, subject, detail ->> 'scope', reason), '; ' ORDER BY act_id) FROM railhead.payment_operator_log WHERE act LIKE '%ENQUEUE'`),
-				fmt.Sprintf("%s CLOSE_ENQUEUE %s %s %s; %[1]s OPEN_ENQUEUE %[2]s %[3]s %[4]s", celltest.Operator, test.gate.Name, test.gate.Scope, why))
+				fmt.Sprintf("%s CLOSE_ENQUEUE %s %s %s; %[1]s OPEN_ENQUEUE %[2]s %[3]s %[4]s", celltest.Operator, test.gate.Name,
+					test.gate.Scope, why))
 		})
 	}
 }
@@ -182,11 +184,13 @@ func TestSeveralClosedGates(t *testing.T) {
 	closeAs(theP1, "another", soon, false)
 	gate, err := o.Reader().ClosedGate(t.Context(), theP1)
 	d.must(err)
-	if gate == nil || gate.Until.Sub(later).Abs() > time.Millisecond || gate.Reason != why || gate.By != celltest.Operator {
+	if gate == nil || gate.Until.Sub(later).Abs() > time.Millisecond || gate.Reason != why ||
+		gate.By != celltest.Operator {
 		t.Errorf("the gate is %+v", gate)
 	}
 	_, err = ingest.Enqueue(t.Context(), of(10, "p1", "bank"))
-	if want := " until " + later.UTC().Format("2006-01-02T15:04:05Z") + ": "; err == nil || !strings.Contains(err.Error(), want) {
+	if want := " until " + later.UTC().Format("2006-01-02T15:04:05Z") + ": "; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
 	}
 	closeAs(theCell, "another", time.Time{}, false)
@@ -219,7 +223,8 @@ func TestRefusedBatchStoresNothing(t *testing.T) {
 	d, ingest, o := gated(t)
 	_, err := o.CloseEnqueue(t.Context(), theBank, why, time.Time{})
 	d.must(err)
-	results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{of(10, "new", "bank"), of(11, "p1", "bank"), of(12, "p2", "card")})
+	results, err := ingest.EnqueueBatch(t.Context(),
+		[]payment.Instruction{of(10, "new", "bank"), of(11, "p1", "bank"), of(12, "p2", "card")})
 	d.must(err)
 	wantClosed(t, "new", results[0].Fault, "rail_type", "enqueue is closed for rail bank")
 	wantReceipt(t, results[2].Receipt, nil, 2, false)
@@ -269,7 +274,8 @@ func TestGateOfNothing(t *testing.T) {
 	_, err = ingest.EnqueueBatch(t.Context(), many)
 	d.must(err)
 	for n, in := range many {
-		_, err := o.CloseEnqueue(t.Context(), reader.Gate{Scope: reader.GateParticipant, Name: in.ParticipantID}, why, time.Time{})
+		_, err := o.CloseEnqueue(t.Context(), reader.Gate{Scope: reader.GateParticipant, Name: in.ParticipantID}, why,
+			time.Time{})
 		if n < 100 {
 			d.must(err)
 		} else {
@@ -285,7 +291,8 @@ func TestGateOfNothing(t *testing.T) {
 func TestGateRights(t *testing.T) {
 	t.Parallel()
 	cell := celltest.New(t)
-	for _, login := range []string{celltest.Ingest, celltest.Relayer, celltest.Callbacks, celltest.Readonly, celltest.Auditor} {
+	for _, login := range []string{celltest.Ingest, celltest.Relayer, celltest.Callbacks, celltest.Readonly,
+		celltest.Auditor} {
 		conn := cell.Conn(t, login)
 		for _, statement := range []string{
 			`SELECT railhead.close_enqueue('rail', 'bank', 'mine')`, `SELECT railhead.open_enqueue('rail', 'bank', 'mine')`,
@@ -445,7 +452,8 @@ func TestGateDuringAnEnqueue(t *testing.T) {
 				}
 				_, err = o.OpenEnqueue(t.Context(), theBank, why)
 				d.must(err)
-				if receipt, err := ingest.Enqueue(t.Context(), in); err != nil || receipt.SequenceID != sequence || receipt.Replayed != (end == "COMMIT") {
+				if receipt, err := ingest.Enqueue(t.Context(), in); err != nil || receipt.SequenceID != sequence ||
+					receipt.Replayed != (end == "COMMIT") {
 					t.Errorf("%s, opened: %+v, %v; want number %d", what, receipt, err, sequence)
 				}
 			}

@@ -175,7 +175,8 @@ func TestWaitingBatchWaits(t *testing.T) {
 	}
 	done := make(chan said, 1)
 	go func() {
-		all, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{of(20, "p1", celltest.Bank), of(21, "p0", celltest.Bank)})
+		all, err := ingest.EnqueueBatch(t.Context(),
+			[]payment.Instruction{of(20, "p1", celltest.Bank), of(21, "p0", celltest.Bank)})
 		done <- said{all, err}
 	}()
 	waitsFor := func(tx pgx.Tx) {
@@ -317,7 +318,8 @@ func TestNewParticipantsOfAnother(t *testing.T) {
 	})
 	pile(t, ingest, func() { defer all.Done(); ingest.Enqueue(t.Context(), of(99, "held", celltest.Bank)) }, others...)
 	d := <-took
-	if d > 3*time.Second { // 60 waits of 10 ms each, on a busy machine; without the bound of a wait it takes as long as the transaction
+	// 60 waits of 10 ms each, on a busy machine; without the bound of a wait it takes as long as the transaction
+	if d > 3*time.Second {
 		t.Errorf("a free participant's took %s", d)
 	}
 	if _, err := ingest.Enqueue(t.Context(), of(3001, "free", celltest.Bank)); err != nil {

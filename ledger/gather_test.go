@@ -112,8 +112,8 @@ func TestLoneEnqueueGoesAlone(t *testing.T) {
 	}
 }
 
-// TestLongTransactionKeepsItsOwn: callers of a participant that another transaction enqueues for wait, those of others do
-// not; and all are answered when it ends.
+// TestLongTransactionKeepsItsOwn: callers of a participant that another transaction enqueues for
+// wait, those of others do not; and all are answered when it ends.
 func TestLongTransactionKeepsItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"known": true, "new": false} {
@@ -173,14 +173,16 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var sent, never sync.WaitGroup
 	sent.Go(func() {
-		if _, err := ingest.Enqueue(ctx, of(10, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || !errors.Is(err, outbox.ErrCommitUnknown) {
+		if _, err := ingest.Enqueue(ctx, of(10, "held", celltest.Bank)); !errors.Is(err, context.Canceled) ||
+			!errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("left after it was sent: %v", err)
 		}
 	})
 	await(t, "the first one waits for the row", func() bool { return waitsForRow(cell) })
 	for n := range 3 {
 		never.Go(func() {
-			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, outbox.ErrCommitUnknown) {
+			if _, err := ingest.Enqueue(ctx, of(11+n, "held", celltest.Bank)); !errors.Is(err, context.Canceled) ||
+				errors.Is(err, outbox.ErrCommitUnknown) {
 				t.Errorf("left before it was sent: %v", err)
 			}
 		})
@@ -192,7 +194,8 @@ func TestGatheredCallerLeaves(t *testing.T) {
 	if stats := ingest.Gathering(); stats.Waiting != 0 {
 		t.Errorf("gathered %+v", stats)
 	}
-	if _, err := ingest.Enqueue(ctx, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) || errors.Is(err, outbox.ErrCommitUnknown) {
+	if _, err := ingest.Enqueue(ctx, of(20, "held", celltest.Bank)); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, outbox.ErrCommitUnknown) {
 		t.Errorf("gone before: %v", err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -304,7 +307,10 @@ func TestBusyWithTooMuch(t *testing.T) {
 		}
 		before, waiting := refused.Load(), ingest.Gathering().Waiting
 		call(n)
-		await(t, "it waits or is refused", func() bool { return refused.Load() > before || ingest.Gathering().Waiting > waiting })
+		await(t, "it waits or is refused", func() bool {
+			return refused.Load() > before ||
+				ingest.Gathering().Waiting > waiting
+		})
 		if refused.Load() > before {
 			break
 		}

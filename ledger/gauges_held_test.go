@@ -6,7 +6,8 @@ import (
 	"github.com/railhead-pay/railhead/internal/test/celltest"
 )
 
-// TestGaugesSeeHeldEvents: how long rows are held from callers is read by a role without rights, and the transaction that holds them is named.
+// TestGaugesSeeHeldEvents: how long rows are held from callers is read by a role without rights,
+// and the transaction that holds them is named.
 func TestGaugesSeeHeldEvents(t *testing.T) {
 	t.Parallel()
 	d := newDoorDesk(t)

@@ -44,8 +44,9 @@ func TestGauges(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims := claimAll(t, executor)
-	answer(t, executor, claims[:1], payment.ResultUnknown, payment.Outcome{})       // waits with its outcome unknown
-	answer(t, executor, claims[1:2], payment.ResultRefusedFinal, payment.Outcome{}) // a dead letter; four of the claim are unanswered
+	answer(t, executor, claims[:1], payment.ResultUnknown, payment.Outcome{}) // waits with its outcome unknown
+	// a dead letter; four of the claim are unanswered
+	answer(t, executor, claims[1:2], payment.ResultRefusedFinal, payment.Outcome{})
 	cell.Exec("UPDATE railhead.payment_outbox_claims SET claimed_at = now() - interval '2 minutes'")
 	for n := range 3 {
 		in := order(10 + n)
@@ -70,7 +71,8 @@ func TestGauges(t *testing.T) {
 		g := gaugesAs(t, cell, login)
 		got := map[string]any{"stuck": g.Stuck, "expiring": g.ExpiringSoon, "months": g.MonthsAhead, "default": g.DefaultRows}
 		for _, rail := range g.Rails {
-			got[rail.RailType] = fmt.Sprintf("%d waiting, %d unknown, paused %v, itself %v", rail.Depth, rail.Unknown, rail.Paused, rail.PausedByItself)
+			got[rail.RailType] = fmt.Sprintf("%d waiting, %d unknown, paused %v, itself %v", rail.Depth, rail.Unknown,
+				rail.Paused, rail.PausedByItself)
 			if want := rail.RailType == "slow"; (rail.OldestDue > 29*time.Second) != want || rail.OldestDue > time.Hour {
 				t.Errorf("%s: oldest due for %s", rail.RailType, rail.OldestDue)
 			}
@@ -85,7 +87,8 @@ func TestGauges(t *testing.T) {
 				t.Errorf("as %s: %s is %v, want %v", login, what, got[what], want)
 			}
 		}
-		if len(g.Letters) != 1 || g.Letters[0] != (reader.LetterGauge{RailType: "bank", Reason: payment.DeadFailed, Open: 1}) {
+		if len(g.Letters) != 1 || g.Letters[0] != (reader.LetterGauge{RailType: "bank", Reason: payment.DeadFailed,
+			Open: 1}) {
 			t.Errorf("as %s: letters %v", login, g.Letters)
 		}
 		if g.ClockOffset.Abs() > time.Second || g.DatabaseBytes < 1<<20 {
@@ -126,7 +129,8 @@ func TestGaugesOfComponents(t *testing.T) {
 	components := func() []string {
 		var all []string
 		for _, each := range gaugesAs(t, cell, celltest.Relayer).Components {
-			all = append(all, fmt.Sprintf("%s %s %d %s", each.Kind, each.Status, each.Count, each.Youngest.Truncate(time.Minute)))
+			all = append(all, fmt.Sprintf("%s %s %d %s", each.Kind, each.Status, each.Count,
+				each.Youngest.Truncate(time.Minute)))
 		}
 		slices.Sort(all)
 		return all

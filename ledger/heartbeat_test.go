@@ -16,11 +16,13 @@ func TestForgetHeartbeats(t *testing.T) {
 	cell := celltest.New(t)
 	executor := openExecutor(t, cell)
 	for _, name := range []string{"last", "last that compared", "gone", "gone and compared", "gone with a claim"} {
-		if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+		if _, err := executor.Heartbeat(t.Context(),
+			outbox.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "gone, a reaper", Kind: "reaper", Host: "h", Version: "v", Status: "running"}); err != nil {
+	if _, err := executor.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "gone, a reaper", Kind: "reaper", Host: "h", Version: "v", Status: "running"}); err != nil {
 		t.Fatal(err)
 	}
 	cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = name LIKE '%compared', server_started_at = now() - interval '9 days',
@@ -35,7 +37,8 @@ func TestForgetHeartbeats(t *testing.T) {
 		}
 	}
 	forget(0)
-	if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: "a reaper", Kind: "reaper", Host: "h", Version: "v", Status: "running"}); err != nil {
+	if _, err := executor.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "a reaper", Kind: "reaper", Host: "h", Version: "v", Status: "running"}); err != nil {
 		t.Fatal(err)
 	}
 	cell.Exec(`UPDATE railhead.outbox_heartbeats SET vouched = true WHERE name = 'a reaper'`)

@@ -14,7 +14,8 @@ import (
 // held records an outcome as a relayer does: by the slow path where the fast one left it.
 func (d *desk) held(o payment.Outcome) error {
 	d.t.Helper()
-	result, err := d.exec.Turn(d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := d.exec.Turn(d.t.Context(),
+		outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	d.must(err)
 	if len(result.Late) == 0 {
 		return nil
@@ -29,9 +30,9 @@ func (d *desk) startedAgain() {
 	d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = '2025-12-01'`)
 }
 
-// TestRefusalHeldOverAFailover: a worker has the refusal of a send, and the data goes back before it is recorded. What the old server sent
-// again meanwhile is forgotten, and the refusal says nothing of it: it waits for a look, and ends the payment only where it speaks for
-// every send.
+// TestRefusalHeldOverAFailover: a worker has the refusal of a send, and the data goes back before
+// it is recorded. What the old server sent again meanwhile is forgotten, and the refusal says
+// nothing of it: it waits for a look, and ends the payment only where it speaks for every send.
 func TestRefusalHeldOverAFailover(t *testing.T) {
 	t.Parallel()
 	const covers = `{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "NEW"}`
@@ -64,7 +65,8 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'set by a test')`, c.profile)
 			d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
 			d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`) // in force when it was sent
-			policy := payment.Policy{AnswerCoversKey: c.profile == covers, ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}
+			policy := payment.Policy{AnswerCoversKey: c.profile == covers, ResendOnUnknown: payment.ResendSameKey,
+				KeyWindow: payment.Duration(time.Hour)}
 			answer := told(policy, d.claimOne(d.enqueue()), c.result, "")
 			// The relayer beat on the start before, and has compared this one.
 			d.do(`INSERT INTO railhead.outbox_heartbeats (name, kind, host, version, status, server_started_at, last_tick_at, tick_before_start, vouched)
@@ -79,7 +81,8 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 			}
 			d.must(d.held(answer))
 			same(t, "rows", d.rows(id), "DISPATCHING "+c.want+"(1)")
-			same(t, "letter", d.letter(id), map[string]string{"FAILED": "FAILED pending", "PARKED": "OUTCOME_UNKNOWN pending"}[c.want])
+			same(t, "letter", d.letter(id), map[string]string{"FAILED": "FAILED pending",
+				"PARKED": "OUTCOME_UNKNOWN pending"}[c.want])
 			same(t, "unknown", d.text(`SELECT outcome_unknown::text FROM railhead.payment_outbox_attempts WHERE outbox_id = $1 AND attempt_no = 2`, [16]byte(id)),
 				map[string]string{"FAILED": "false", "PARKED": "true"}[c.want])
 			d.gapless()
@@ -87,12 +90,14 @@ func TestRefusalHeldOverAFailover(t *testing.T) {
 	}
 }
 
-// TestAnswerHeldOverAFailover: a worker has an answer by which the payment is sent again as if for the first time, and the data goes back
-// before it is recorded. The old server may have recorded it too and sent the payment again, which is forgotten: what is sent now is no first send.
+// TestAnswerHeldOverAFailover: a worker has an answer by which the payment is sent again as if for
+// the first time, and the data goes back before it is recorded. The old server may have recorded it
+// too and sent the payment again, which is forgotten: what is sent now is no first send.
 func TestAnswerHeldOverAFailover(t *testing.T) {
 	t.Parallel()
 	const keeps = `{"resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "SAME"}`
-	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour), IDAfterRefusal: payment.IDSame}
+	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour),
+		IDAfterRefusal: payment.IDSame}
 	failover := func(d *desk) { d.suspend(); d.accept() }
 	for _, c := range []struct {
 		name          string
@@ -140,8 +145,9 @@ func TestAnswerHeldOverAFailover(t *testing.T) {
 	}
 }
 
-// TestRefusalOfALostSendWaits: a worker has the refusal of a send that the reaper has called lost meanwhile, and the server was started
-// again. Stored before a component has compared this start, it would never be weighed: it waits, and ends the payment after the look.
+// TestRefusalOfALostSendWaits: a worker has the refusal of a send that the reaper has called lost
+// meanwhile, and the server was started again. Stored before a component has compared this start,
+// it would never be weighed: it waits, and ends the payment after the look.
 func TestRefusalOfALostSendWaits(t *testing.T) {
 	t.Parallel()
 	for _, found := range []string{"misses nothing", "goes on from a snapshot", "misses nothing, parked"} {
@@ -173,8 +179,9 @@ func TestRefusalOfALostSendWaits(t *testing.T) {
 	}
 }
 
-// TestReplayHeldOverAFailover: an operator's replay is sent to a rail that knows no keys, and a worker has the answer that nothing
-// left when the data goes back. The old server may have sent the replay again, which is forgotten: it is no word for another send.
+// TestReplayHeldOverAFailover: an operator's replay is sent to a rail that knows no keys, and a
+// worker has the answer that nothing left when the data goes back. The old server may have sent the
+// replay again, which is forgotten: it is no word for another send.
 func TestReplayHeldOverAFailover(t *testing.T) {
 	t.Parallel()
 	for _, parked := range []bool{false, true} {
@@ -194,7 +201,8 @@ func TestReplayHeldOverAFailover(t *testing.T) {
 			claim := d.claimOne(id)
 			held := told(never, claim, payment.ResultNotSent, "")
 			if parked { // as decided where the replay is the operator's word
-				held.Decision = payment.Decision{State: payment.Retryable, Requeue: true, NextAction: payment.ActionSend, OutcomeUnknown: true, SendCount: claim.SendCount}
+				held.Decision = payment.Decision{State: payment.Retryable, Requeue: true, NextAction: payment.ActionSend,
+					OutcomeUnknown: true, SendCount: claim.SendCount}
 			}
 			if failover {
 				d.suspend()

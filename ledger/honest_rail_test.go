@@ -23,7 +23,9 @@ var promises = []struct {
 }{
 	{`{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}`, payment.Policy{IDAfterRefusal: payment.IDSame}, false, false},
 	{`{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME", "inquiry": {"max": 5, "intervals": ["1s"], "not_found": "INCONCLUSIVE"}}`,
-		payment.Policy{IDAfterRefusal: payment.IDSame, Inquiry: payment.InquiryPolicy{Max: 5, Intervals: []payment.Duration{payment.Duration(time.Second)}, NotFound: payment.NotFoundInconclusive}}, false, false},
+		payment.Policy{IDAfterRefusal: payment.IDSame,
+			Inquiry: payment.InquiryPolicy{Max: 5, Intervals: []payment.Duration{payment.Duration(time.Second)},
+				NotFound: payment.NotFoundInconclusive}}, false, false},
 	{keepsKeys, payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}, true, false},
 	{strings.Replace(keepsKeys, `"SAME"}`, `"NEW", "answer_covers_key": true}`, 1), coversKey, true, true},
 }
@@ -62,13 +64,15 @@ func TestHonestRail(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &honest{T: rt, d: d, names: rapid.Bool().Draw(rt, "references"), promise: rapid.IntRange(0, len(promises)-1).Draw(rt, "profile")}
+		h := &honest{T: rt, d: d, names: rapid.Bool().Draw(rt, "references"),
+			promise: rapid.IntRange(0, len(promises)-1).Draw(rt, "profile")}
 		h.rec = &twin.Recorder{Ledger: d.exec, Looker: d.super, Differs: func(x string) { rt.Fatalf("%s: %s", x, h) }}
 		h.apply()
 		h.id = d.enqueue()
 		for range rapid.IntRange(6, 16).Draw(rt, "steps") {
 			h.step(rapid.SampledFrom([]string{
-				"claim", "claim", "claim", "arrive", "worker", "worker", "worker", "reaper", "report", "profile", "age", "expire", "cancel", "resolve", "replay",
+				"claim", "claim", "claim", "arrive", "worker", "worker", "worker", "reaper", "report", "profile", "age", "expire",
+				"cancel", "resolve", "replay",
 			}).Draw(rt, "step"))
 			h.check()
 		}
@@ -100,7 +104,10 @@ func (h *honest) executed() int {
 
 // flying reports whether some send may be executed yet.
 func (h *honest) flying() bool {
-	return slices.ContainsFunc(h.sends, func(s *atRail) bool { return s.flying && h.keptFor(s, "executed", "final") == nil })
+	return slices.ContainsFunc(h.sends, func(s *atRail) bool {
+		return s.flying &&
+			h.keptFor(s, "executed", "final") == nil
+	})
 }
 
 // keptFor is the send whose outcome, one of these, the rail keeps for the key of another one, as
@@ -248,7 +255,8 @@ func (h *honest) answer(s *atRail) {
 		o = told(s.policy, s.claim, result, s.name)
 	}
 	if seen {
-		d := s.policy.Decide(s.claim, payment.Answer{Result: result, SeenBefore: result == payment.ResultUnknown, Elapsed: time.Second})
+		d := s.policy.Decide(s.claim, payment.Answer{Result: result, SeenBefore: result == payment.ResultUnknown,
+			Elapsed: time.Second})
 		o = outcome(s.claim, d, result, s.name)
 	}
 	h.tell("the worker", o)
@@ -300,7 +308,8 @@ func (h *honest) operate(act string) {
 }
 
 func (h *honest) tell(who string, o payment.Outcome) {
-	result, err := h.d.exec.Turn(h.d.t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
+	result, err := h.d.exec.Turn(h.d.t.Context(),
+		outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{o.Claim.ClaimID}})
 	h.d.must(err)
 	h.note("%s of claim %d says %s", who, o.Claim.AttemptNo, o.Result)
 	if len(result.Late) > 0 {

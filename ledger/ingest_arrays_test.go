@@ -115,14 +115,15 @@ func arrays(t *testing.T, tx pgx.Tx, items []string, waits bool) []verdict {
 	var sequence pgtype.Int8
 	var replayed pgtype.Bool
 	var state, differs, code, message, field, rule pgtype.Text
-	_, err = pgx.ForEachRow(rows, []any{&item, &sequence, &state, &replayed, &differs, &code, &message, &field, &rule}, func() error {
-		seen++
-		answers[item-1] = verdict{
-			Sequence: sequence.Int64, State: state.String, Replayed: replayed.Bool, Differs: differs.String,
-			Code: code.String, Message: message.String, Field: field.String, Rule: rule.String,
-		}
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&item, &sequence, &state, &replayed, &differs, &code, &message, &field, &rule},
+		func() error {
+			seen++
+			answers[item-1] = verdict{
+				Sequence: sequence.Int64, State: state.String, Replayed: replayed.Bool, Differs: differs.String,
+				Code: code.String, Message: message.String, Field: field.String, Rule: rule.String,
+			}
+			return nil
+		})
 	if err != nil || seen != len(items) {
 		t.Fatalf("%d answers to %d items: %v", seen, len(items), err)
 	}
@@ -209,8 +210,8 @@ func TestArraysAnswerAlike(t *testing.T) {
 	}
 }
 
-// orderly are the words for what is known: to an instruction that is refused for another reason while it is alone they may
-// be said in a batch in which a later item makes it known.
+// orderly are the words for what is known: to an instruction that is refused for another reason
+// while it is alone they may be said in a batch in which a later item makes it known.
 var orderly = map[string]bool{"RH001": true, "RH007": true, "RH014": true}
 
 // shared reports whether another item is of the same instruction.
@@ -286,7 +287,8 @@ func TestArraysNeverWait(t *testing.T) {
 			t.Errorf("item %d: %+v, want %q", n, answers[n], want)
 		}
 	}
-	if !answers[0].Replayed || answers[2].Sequence != 2 || answers[1].Field != "participant_id" || answers[1].Rule != "BUSY" {
+	if !answers[0].Replayed || answers[2].Sequence != 2 || answers[1].Field != "participant_id" ||
+		answers[1].Rule != "BUSY" {
 		t.Errorf("answers %+v", answers)
 	}
 	if err := tx.Commit(t.Context()); err != nil {

@@ -33,7 +33,8 @@ func drawn() map[string][]string {
 		`"2126-11-21T24:00:00Z"`, `"2126-11-21T23:59:60Z"`, `"2126-11-31T00:00:00Z"`, `"2126-12-31T00:00:00.123456789Z"`, `"2126-11-21 09:00:00+00"`,
 		`"now"`, `"2126-11-21T09:00:00"`, `"2126-11-21T09:00:00+1"`, `"2126-11-21T09:00:00+14:00"`, `"2126-11-21T09:00:00-12:45"`, `"2126-13-01T00:00:00Z"`, `"9999-12-31T00:00:00Z"`, `"20000-01-01T00:00:00Z"`,
 	}
-	for _, ahead := range []time.Duration{-time.Second, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour, 367 * 24 * time.Hour} {
+	for _, ahead := range []time.Duration{-time.Second, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour,
+		367 * 24 * time.Hour} {
 		at := time.Now().Add(ahead)
 		moments = append(moments, at.UTC().Format(`"2006-01-02T15:04:05Z"`), at.In(time.FixedZone("", 5*3600+1800)).Format(`"2006-01-02T15:04:05.999999-07:00"`))
 	}
@@ -88,7 +89,8 @@ func drawnPayload(r *rand.Rand) string {
 // draw gives n items. Half of them differ from a valid one in one field at most.
 func draw(r *rand.Rand, n int) []json.RawMessage {
 	all := drawn()
-	fields := []string{"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload", "not_before", "expires_at", "priority", "headers", "send_once", "surprise"}
+	fields := []string{"instruction_id", "participant_id", "idempotency_key", "rail_type", "payload", "not_before",
+		"expires_at", "priority", "headers", "send_once", "surprise"}
 	odd := []string{"5", `"x"`, "null", "[]", "true", `"priority"`, `["instruction_id"]`, "{}"}
 	items := make([]json.RawMessage, n)
 	for i := range items {

@@ -31,7 +31,9 @@ func TestForbiddenKeyInHeaders(t *testing.T) {
 		if !ok || results[0].Fault == nil || fault.Message != results[0].Fault.Message {
 			t.Fatalf("%s: %v, %+v", key, alone, results[0])
 		}
-		if fault.SQLState != outbox.StateForbiddenKey || fault.Message != fmt.Sprintf("headers hold the forbidden key %q", strings.ToLower(key)) || strings.Contains(fault.Error(), "hunter2") {
+		if fault.SQLState != outbox.StateForbiddenKey ||
+			fault.Message != fmt.Sprintf("headers hold the forbidden key %q", strings.ToLower(key)) ||
+			strings.Contains(fault.Error(), "hunter2") {
 			t.Errorf("%s: %v", key, fault)
 		}
 	}
@@ -119,7 +121,8 @@ func TestRepetitionWithOtherTimes(t *testing.T) {
 		other.NotBefore, other.ExpiresAt, other.Priority, other.SendOnce = soon, later, payment.PriorityBulk, true
 		differs(when+", plain and now timed", other, "not_before", "expires_at", "priority", "send_once")
 		other = timed
-		other.NotBefore, other.ExpiresAt, other.Priority, other.SendOnce = time.Time{}, time.Time{}, payment.PriorityNormal, false
+		other.NotBefore, other.ExpiresAt, other.Priority, other.SendOnce = time.Time{}, time.Time{}, payment.PriorityNormal,
+			false
 		differs(when+", timed and now plain", other, "not_before", "expires_at", "priority", "send_once")
 		other = timed
 		other.ExpiresAt = later.Add(time.Minute)

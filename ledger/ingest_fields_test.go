@@ -30,7 +30,8 @@ func refusedAs(t *testing.T, cell *celltest.Cell, in payment.Instruction, field,
 	}
 	for _, each := range []*outbox.Fault{fault, results[0].Fault} {
 		if each.Field != field || each.Rule != rule || !strings.Contains(each.Message, says) {
-			t.Errorf("%s: field %q breaks %q: %s; want %q and %q", in.InstructionID, each.Field, each.Rule, each.Message, field, rule)
+			t.Errorf("%s: field %q breaks %q: %s; want %q and %q", in.InstructionID, each.Field, each.Rule, each.Message,
+				field, rule)
 		}
 	}
 }
@@ -101,7 +102,8 @@ func TestRefusalNamesFieldAndRule(t *testing.T) {
 		}
 	}
 	_, err = conn.Exec(t.Context(), `SELECT railhead.enqueue_payment_outbox('i', 'p', 'k', 'bank', '{"amount":"1","currency":"EUR"}', priority => 7)`)
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.ColumnName != "priority" || pgErr.ConstraintName != "RANGE" {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.ColumnName != "priority" ||
+		pgErr.ConstraintName != "RANGE" {
 		t.Errorf("a priority of 7: %+v", err)
 	}
 }
@@ -126,7 +128,8 @@ func TestRequiredFieldsAreWantedAtEnqueue(t *testing.T) {
 			t.Errorf("%s: %v", more, err)
 		}
 		in.InstructionID, in.IdempotencyKey = fmt.Sprintf("batch-%d", n), "k"
-		if results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in}); err != nil || results[0].Fault != nil {
+		if results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in}); err != nil ||
+			results[0].Fault != nil {
 			t.Errorf("%s in a batch: %v, %+v", more, err, results)
 		}
 	}

@@ -53,7 +53,8 @@ func TestEnqueue(t *testing.T) {
 	cell.QueryRow(`
 		SELECT priority, headers ->> 'traceparent', next_attempt_at, expires_at
 		FROM railhead.v_outbox_pending WHERE sequence_id = 2`, nil, &priority, &trace, &due, &expires)
-	if priority != 0 || trace != "00-a-b-01" || due.Sub(whole.NotBefore).Abs() > time.Millisecond || expires.Sub(whole.ExpiresAt).Abs() > time.Millisecond {
+	if priority != 0 || trace != "00-a-b-01" || due.Sub(whole.NotBefore).Abs() > time.Millisecond ||
+		expires.Sub(whole.ExpiresAt).Abs() > time.Millisecond {
 		t.Errorf("stored priority %d, trace %q, due %v, expires %v", priority, trace, due, expires)
 	}
 }
@@ -121,7 +122,8 @@ func TestEnqueueRefuses(t *testing.T) {
 					t.Fatalf("item %d went in: %+v", n, results[n].Receipt)
 				}
 				wantFault(t, results[n].Fault, test.state, test.want)
-				if fault := results[n].Fault; strings.HasPrefix(test.state, "RH") && (fault.Message != alone.Message || fault.Hint != alone.Hint) {
+				if fault := results[n].Fault; strings.HasPrefix(test.state, "RH") &&
+					(fault.Message != alone.Message || fault.Hint != alone.Hint) {
 					t.Errorf("the batch says %q, %q; alone it is %q, %q", fault.Message, fault.Hint, alone.Message, alone.Hint)
 				}
 			}

@@ -143,7 +143,8 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.askable()
 	o := d.operator()
 	resolve := func(id payment.ID, silent bool) error {
-		_, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: silent})
+		_, err := o.ResolvePayment(t.Context(), id,
+			operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why, RailSilent: silent})
 		return err
 	}
 	both := func(what string, id payment.ID, without, with string) {
@@ -159,15 +160,19 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	today := d.text(`SELECT current_date::text`)
 
 	id := parked(d)
-	both("never asked", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
+	both("never asked", id, "was not asked within 15 minutes: the payment can't be resolved",
+		"whether it would answer is not known")
 	ask(id)
-	both("out for its inquiry", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
+	both("out for its inquiry", id, "was not asked within 15 minutes: the payment can't be resolved",
+		"whether it would answer is not known")
 	claim := d.claimOne(id)
 	both("being asked about", id, "there is nothing to resolve", "there is nothing to resolve")
 	d.record(told(asks, claim, payment.ResultUnavailable, ""))
-	refusedWith(t, "unavailable", resolve(id, false), "RH020", "(row 6, UNAVAILABLE) does not prove that the payment was not executed")
+	refusedWith(t, "unavailable", resolve(id, false), "RH020",
+		"(row 6, UNAVAILABLE) does not prove that the payment was not executed")
 	d.must(resolve(id, true))
-	same(t, "the row of a silent rail", row(id), "FAILED | without the rail's word: "+why+" (ticket 4711, "+today+") | true")
+	same(t, "the row of a silent rail", row(id),
+		"FAILED | without the rail's word: "+why+" (ticket 4711, "+today+") | true")
 
 	id = parked(d)
 	ask(id)
@@ -187,7 +192,8 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.record(told(asks, d.claimOne(id), payment.ResultNotFound, ""))
 	d.do(`CREATE OR REPLACE FUNCTION railhead.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`)
 	d.do(`UPDATE railhead.payment_outbox_attempts SET completed_at = completed_at - interval '16 minutes' WHERE outbox_id = $1 AND completed_at IS NOT NULL`, [16]byte(id))
-	both("an old answer", id, "was not asked within 15 minutes: the payment can't be resolved", "whether it would answer is not known")
+	both("an old answer", id, "was not asked within 15 minutes: the payment can't be resolved",
+		"whether it would answer is not known")
 
 	// While nothing is claimed no inquiry is made.
 	_, err := o.PauseParticipant(t.Context(), "participant", why, time.Time{})
@@ -214,7 +220,8 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(resolve(id, true))
 	same(t, "late", d.late(told(asks, claim, payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	both("executed", id, "reported that it executed the payment (row 9)", "reported that it executed the payment (row 9)")
-	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
+	_, err = o.ResolvePayment(t.Context(), id,
+		operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
 	// Nor is it where a later inquiry was told nothing.
@@ -228,8 +235,10 @@ func TestNotExecutedWantsTheRailsWord(t *testing.T) {
 	d.must(resolve(id, true))
 	same(t, "the first comes late", d.late(told(asks, claims[0], payment.ResultExecuted, "ref")), payment.VerdictConflict)
 	same(t, "and the second", d.late(told(asks, claims[1], payment.ResultUnavailable, "")), payment.VerdictLate)
-	both("executed, then silence", id, "reported that it executed the payment (row 13)", "reported that it executed the payment (row 13)")
-	_, err = o.ResolvePayment(t.Context(), id, operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
+	both("executed, then silence", id, "reported that it executed the payment (row 13)",
+		"reported that it executed the payment (row 13)")
+	_, err = o.ResolvePayment(t.Context(), id,
+		operator.Evidence{Executed: true, RailReference: "ref", Date: time.Now(), Document: "statement", Reason: why})
 	d.must(err)
 
 	// Where the rail can't be asked the evidence is all there is.

@@ -69,7 +69,8 @@ func TestLanes(t *testing.T) {
 	}
 	version := d.ProfileInForce("bank")
 	bank := func(calls int, suspended string) outbox.LaneReport {
-		return outbox.LaneReport{RailType: "bank", ProfileVersion: version, Slots: 4, Calls: calls, Breaker: "CLOSED", Suspended: suspended}
+		return outbox.LaneReport{RailType: "bank", ProfileVersion: version, Slots: 4, Calls: calls, Breaker: "CLOSED",
+			Suspended: suspended}
 	}
 	const none = "no running relayer serves rail bank"
 	same(t, "no relayer", why(), none)
@@ -78,7 +79,8 @@ func TestLanes(t *testing.T) {
 	beat("a", "running", bank(4, ""))
 	same(t, "a busy one", why(), "all 4 slots of rail bank are busy on its only relayer")
 	beat("b", "suspended", bank(0, "lanes are suspended since then"))
-	if got := why(); !strings.HasPrefix(got, "rail bank is not claimed on 1 of 2 relayers: lanes are suspended since then") {
+	if got := why(); !strings.HasPrefix(got,
+		"rail bank is not claimed on 1 of 2 relayers: lanes are suspended since then") {
 		t.Errorf("got %q", got)
 	}
 	beat("b", "running", bank(0, ""))

@@ -135,7 +135,8 @@ func TestOpenClaimBehindLateEvidence(t *testing.T) {
 		default:
 			o = evidence(c.policy, open, c.answer, "ref")
 		}
-		result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{open.ClaimID}})
+		result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o},
+			Finished: []payment.ID{open.ClaimID}})
 		if err != nil || len(result.Late) != 1 {
 			t.Fatalf("%s: fast path: late %v, %v", name, result.Late, err)
 		}

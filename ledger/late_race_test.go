@@ -73,7 +73,8 @@ func TestEveryoneAppendsAtOnce(t *testing.T) {
 	d := newDesk(t)
 	d.showDeadlocks()
 	seen := &refusals{}
-	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20, Tracer: seen})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Relayer), Cell: d.Schema, MaxConns: 20,
+		Tracer: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,8 @@ func (c *crowd) some() (payment.Claim, bool) {
 
 // work claims and answers, by the fast path first.
 func (c *crowd) work(turns int) {
-	words := []payment.Result{payment.ResultRefusedTransient, payment.ResultUnknown, payment.ResultNotSent, payment.ResultUnknown}
+	words := []payment.Result{payment.ResultRefusedTransient, payment.ResultUnknown, payment.ResultNotSent,
+		payment.ResultUnknown}
 	for range turns {
 		result, err := c.exec.Turn(c.t.Context(), outbox.Turn{Claim: request(lane("bank", 3, 1))})
 		if err != nil {

@@ -72,10 +72,12 @@ func TestLateRefusalDuringAnOpenClaim(t *testing.T) {
 			same(t, name+": the action", string(second.Action), "SEND")
 			same(t, name, d.late(told(coversKey, first, word, "")), payment.VerdictLate)
 			same(t, name+": the open claim", d.late(test.end(second)), payment.VerdictIn)
-			same(t, name+": rows", d.rows(first.OutboxID), "DISPATCHING ZOMBIE_REQUEUE(1) DISPATCHING LATE_OUTCOME(1) "+test.rows+" PARKED")
+			same(t, name+": rows", d.rows(first.OutboxID),
+				"DISPATCHING ZOMBIE_REQUEUE(1) DISPATCHING LATE_OUTCOME(1) "+test.rows+" PARKED")
 			same(t, name+": waits", d.waiting(first.OutboxID), "")
 			same(t, name+": letter", d.letter(first.OutboxID), "OUTCOME_UNKNOWN pending")
-			code := map[payment.Result]string{payment.ResultRefusedTransient: payment.CodeNewIDNeeded, payment.ResultRefusedBusiness: payment.CodeBusinessRefused}[word]
+			code := map[payment.Result]string{payment.ResultRefusedTransient: payment.CodeNewIDNeeded,
+				payment.ResultRefusedBusiness: payment.CodeBusinessRefused}[word]
 			same(t, name+": code", d.text(`SELECT error_code FROM railhead.payment_dead_letters WHERE outbox_id = $1`, [16]byte(first.OutboxID)), code)
 			d.gapless()
 		}

@@ -86,7 +86,8 @@ var places = map[string]place{
 	// A failover has lost the claim that the worker still remembers.
 	"pending, never sent": func(d *desk) payment.Claim {
 		id := d.enqueue()
-		return payment.Claim{ClaimID: payment.NewID(), OutboxID: id, AttemptNo: 1, Action: payment.ActionSend, RailType: "bank"}
+		return payment.Claim{ClaimID: payment.NewID(), OutboxID: id, AttemptNo: 1, Action: payment.ActionSend,
+			RailType: "bank"}
 	},
 	"pending after a lost worker":            sentOnce,
 	"pending after an inquiry found nothing": foundNothing,
@@ -186,7 +187,8 @@ const (
 // of the columns is that of kinds.
 var lateTable = map[string][]string{
 	"pending, never sent": {
-		"SETTLED + LATE_OUTCOME DISPATCHED", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending",
+		"SETTLED + LATE_OUTCOME DISPATCHED", "SETTLED + LATE_OUTCOME FAILED, letter FAILED pending",
+		"SETTLED + LATE_OUTCOME FAILED, letter FAILED pending",
 		"LATE + LATE_OUTCOME, SEND sends=1 asked=0 count=1",
 		"LATE + LATE_OUTCOME, SEND sends=1 asked=0 count=1 unknown",
 		"LATE + LATE_OUTCOME, SEND sends=0 asked=0 count=1",
@@ -222,7 +224,8 @@ var lateTable = map[string][]string{
 	"parked with two sends unknown": {
 		// "Refused", said of the payment, may mean either send.
 		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", stored + ", letter OUTCOME_UNKNOWN pending",
-		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
+		stored + ", letter OUTCOME_UNKNOWN pending",
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 	},
 	// A refusal of another send settles that send and contradicts nothing.
@@ -236,7 +239,8 @@ var lateTable = map[string][]string{
 	// Taken first and refused at settlement is no contradiction.
 	"FAILED by the rail's word for the whole payment": {
 		conflict, "REPEATED +, letter FAILED pending", "REPEATED +, letter FAILED pending",
-		stored + ", letter FAILED pending", stored + ", letter FAILED pending", stored + ", letter FAILED pending", stored + ", letter FAILED pending",
+		stored + ", letter FAILED pending", stored + ", letter FAILED pending", stored + ", letter FAILED pending",
+		stored + ", letter FAILED pending",
 	},
 	"EXPIRED": {
 		conflict, stored + ", letter EXPIRED pending", stored + ", letter EXPIRED pending",
@@ -248,11 +252,13 @@ var lateTable = map[string][]string{
 	// A failover forgot the claim that the evidence is about.
 	"FAILED by a refusal, and another claim forgotten": {
 		forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", "LATE + LATE_OUTCOME, letter FAILED pending",
-		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
+		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending",
+		forgottenConflict,
 	},
 	"FAILED by the word for its only known send, and another claim forgotten": {
 		forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", "LATE + LATE_OUTCOME, letter FAILED pending",
-		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict,
+		"LATE + LATE_OUTCOME, letter FAILED pending", forgottenConflict, "LATE + LATE_OUTCOME, letter FAILED pending",
+		forgottenConflict,
 	},
 	"parked by a refusal of the send that an index allowed": {
 		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", settledAsFailed, settledAsFailed,

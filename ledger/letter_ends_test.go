@@ -151,7 +151,8 @@ func (d *desk) alive(what string, conn *pgx.Conn, id payment.ID) {
 		d.t.Errorf("%s: no row has the payload: %s", what, states)
 	case executed > 1:
 		d.t.Errorf("%s: %d rows say DISPATCHED", what, executed)
-	case pending == 0 && last == payment.Parked && (letter == "" || isEnded(letter)), pending == 0 && last == payment.Failed && letter == "":
+	case pending == 0 && last == payment.Parked && (letter == "" || isEnded(letter)), pending == 0 &&
+		last == payment.Failed && letter == "":
 		d.t.Errorf("%s: %s, and the letter is %q", what, last, letter)
 	}
 }
@@ -164,14 +165,17 @@ func TestCancelledIsDoneWith(t *testing.T) {
 	o := d.operator()
 	id := plights["CONFLICT after CANCELLED"](d)
 	before := d.rows(id)
-	verdict, err := o.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})
+	verdict, err := o.ResolvePayment(t.Context(), id,
+		operator.Evidence{Date: time.Now(), Document: "ticket 4711", Reason: why})
 	d.must(err)
 	same(t, "verdict", string(verdict), "CANCELLED")
 	same(t, "rows", d.rows(id), before)
 	same(t, "letter", d.letter(id), "CONFLICT resolved")
-	refusedWith(t, "replay", hands[4].do(o, t, id), "RH020", "the instruction is CANCELLED and its dead letter is already closed")
+	refusedWith(t, "replay", hands[4].do(o, t, id), "RH020",
+		"the instruction is CANCELLED and its dead letter is already closed")
 	line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 	d.must(err)
 	word, reason := line.Certainty()
-	same(t, "money", string(word)+": "+reason, "NOT_EXECUTED_BY_EVIDENCE: by evidence of "+celltest.Operator+", ticket 4711 (row 1)")
+	same(t, "money", string(word)+": "+reason,
+		"NOT_EXECUTED_BY_EVIDENCE: by evidence of "+celltest.Operator+", ticket 4711 (row 1)")
 }

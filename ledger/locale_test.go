@@ -56,7 +56,8 @@ func TestTurkishDatabase(t *testing.T) {
 		if _, err := ingest.Enqueue(t.Context(), in); ledger.SQLState(err) != "RH004" {
 			t.Errorf("an enqueue with %s: %v", key, err)
 		}
-		if results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in}); err != nil || results[0].Fault == nil || results[0].Fault.SQLState != "RH004" {
+		if results, err := ingest.EnqueueBatch(t.Context(), []payment.Instruction{in}); err != nil ||
+			results[0].Fault == nil || results[0].Fault.SQLState != "RH004" {
 			t.Errorf("a batch with %s: %+v %v", key, results, err)
 		}
 	}
@@ -81,7 +82,9 @@ func TestTurkishDatabase(t *testing.T) {
 		if n%2 == 0 {
 			continue
 		}
-		if verdict, err := exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref-"+claim.InstructionID)); err != nil || verdict != payment.VerdictSettled {
+		if verdict, err := exec.RecordLate(t.Context(),
+			callback(claim.OutboxID, payment.ResultExecuted, "ref-"+claim.InstructionID)); err != nil ||
+			verdict != payment.VerdictSettled {
 			t.Errorf("callback about %q: %s %v", claim.InstructionID, verdict, err)
 		}
 	}
@@ -108,7 +111,8 @@ func TestCallersWithCollations(t *testing.T) {
 		FROM generate_series(1, 6) n`)
 	cell.Exec(`GRANT SELECT ON public.orders TO ` + celltest.Ingest)
 	conn := cell.Conn(t, celltest.Ingest)
-	for _, ids := range []string{"i, p, k, r", "p || i, i, p || k, r", "i COLLATE public.blind, p, k COLLATE public.blind, r COLLATE public.blind"} {
+	for _, ids := range []string{"i, p, k, r", "p || i, i, p || k, r",
+		"i COLLATE public.blind, p, k COLLATE public.blind, r COLLATE public.blind"} {
 		for _, replayed := range []bool{false, true} {
 			rows, err := conn.Query(t.Context(), `SELECT e.sequence_id, e.replayed FROM (SELECT * FROM public.orders ORDER BY n) o
 				CROSS JOIN LATERAL railhead.enqueue_payment_outbox(`+ids+`, o.payload) e`)
@@ -123,7 +127,8 @@ func TestCallersWithCollations(t *testing.T) {
 					t.Fatal(err)
 				}
 				n++
-				if again != (replayed || strings.HasPrefix(ids, "i COLLATE")) || strings.HasPrefix(ids, "i, p") && number != int64(n+1)/2 {
+				if again != (replayed || strings.HasPrefix(ids, "i COLLATE")) || strings.HasPrefix(ids, "i, p") &&
+					number != int64(n+1)/2 {
 					t.Errorf("%s: number %d, replayed %v", ids, number, again)
 				}
 			}

@@ -29,7 +29,11 @@ func TestLogTail(t *testing.T) {
 	var told []string
 	look := func() {
 		t.Helper()
-		behind, err := tail.Read(t.Context(), func(act reader.LoggedAct) error { told = append(told, act.Reason); return nil })
+		behind, err := tail.Read(t.Context(), func(act reader.LoggedAct) error {
+			told = append(told,
+				act.Reason)
+			return nil
+		})
 		d.must(err)
 		same(t, "fell behind", behind, false)
 	}

@@ -174,7 +174,8 @@ func (d *desk) operator() *operator.Operator {
 	d.t.Helper()
 	if d.person == nil {
 		var err error
-		d.person, err = operator.Open(d.t.Context(), ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
+		d.person, err = operator.Open(d.t.Context(),
+			ledger.Config{URL: d.URL(celltest.Operator), Cell: d.Schema, MaxConns: 1})
 		d.must(err)
 		d.t.Cleanup(d.person.Close)
 	}
@@ -226,7 +227,8 @@ func TestOperatorActs(t *testing.T) {
 
 // acts does one act and tells what came of it: the rows that it appended, what
 // waits then, and the dead letter; or the refusal, which must have changed nothing.
-func (d *desk) acts(o *operator.Operator, do func(*operator.Operator, *testing.T, payment.ID) error, id payment.ID) string {
+func (d *desk) acts(o *operator.Operator, do func(*operator.Operator, *testing.T, payment.ID) error,
+	id payment.ID) string {
 	d.t.Helper()
 	look := func() [3]string { return [3]string{d.rows(id), d.waiting(id), d.letter(id)} }
 	before, logged := look(), d.logged(id)

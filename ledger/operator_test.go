@@ -129,7 +129,8 @@ func TestResolveIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	o := d.operator()
-	whole := operator.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146", Reason: why}
+	whole := operator.Evidence{Executed: true, RailReference: "found", Date: time.Now(), Document: "statement 146",
+		Reason: why}
 	for what, spoil := range map[string]func(*operator.Evidence){
 		"no reference":     func(e *operator.Evidence) { e.RailReference = " " },
 		"no date":          func(e *operator.Evidence) { e.Date = time.Time{} },
@@ -168,7 +169,8 @@ func TestReasonsAndLogins(t *testing.T) {
 	acts := []string{
 		"pause_rail('bank', %s)", "resume_rail('bank', %s)", "pause_rail('*', %s)", "resume_rail('*', %s)",
 		"pause_participant('participant', %s)", "resume_participant('participant', %s)",
-		"cancel_payment(" + id + ", %s)", "triage_dead_letter(" + id + ", 'acknowledged', %s)", "replay_payment(" + id + ", %s)",
+		"cancel_payment(" + id + ", %s)", "triage_dead_letter(" + id + ", 'acknowledged', %s)",
+		"replay_payment(" + id + ", %s)",
 		"resolve_payment(" + id + ", true, 'ref', current_date, 'document', %s)",
 		"inquire_payment(" + id + ", %s)",
 		"accept_timeline(%s)", "apply_rail_profile('bank', '{}', %s)",
@@ -310,7 +312,8 @@ func TestDeadLetterList(t *testing.T) {
 	same(t, "actor", letters[0].Actor, celltest.Operator)
 	same(t, "note", letters[0].Note, why)
 	same(t, "error", letters[0].ErrorCode, payment.CodeNoRecovery)
-	if _, err := o.Reader().DeadLetters(t.Context(), reader.LetterFilter{Limit: reader.LettersMax + 1}); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := o.Reader().DeadLetters(t.Context(), reader.LetterFilter{Limit: reader.LettersMax + 1}); !errors.Is(err,
+		outbox.ErrInvalid) {
 		t.Errorf("too long a list: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func TestStatusOfEveryPlight(t *testing.T) {
 			t.Fatal(err)
 		}
 		word, _ := line.Certainty()
-		if status.OutboxID != id || status.Certainty != string(word) || status.State != line.State || status.Attempts != len(line.Attempts) ||
+		if status.OutboxID != id || status.Certainty != string(word) || status.State != line.State ||
+			status.Attempts != len(line.Attempts) ||
 			status.WaitsForPerson != line.DeadLetter.Open() || status.SequenceID != line.SequenceID {
 			t.Errorf("%s: the caller is told %+v, the timeline says %s, %s, %d rows, a letter that is open %v",
 				name, status, word, line.State, len(line.Attempts), line.DeadLetter.Open())
@@ -75,7 +76,8 @@ func TestStatusIsForItsOwn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	suffix := strings.ReplaceAll(payment.NewID().String(), "-", "")
-	mine, other, team, inner := "status_mine_"+suffix, "status_other_"+suffix, "status_team_"+suffix, "status_inner_"+suffix
+	mine, other, team, inner := "status_mine_"+suffix, "status_other_"+suffix, "status_team_"+suffix,
+		"status_inner_"+suffix
 	d.do(`CREATE ROLE ` + mine + ` LOGIN IN ROLE railhead_ingest`)
 	d.do(`CREATE ROLE ` + other + ` LOGIN IN ROLE railhead_ingest`)
 	d.do(`CREATE ROLE ` + team)
@@ -138,7 +140,8 @@ func TestStatuses(t *testing.T) {
 	if all, err := client.Statuses(t.Context(), nil); err != nil || len(all) != 0 {
 		t.Errorf("of nothing: %v, %v", all, err)
 	}
-	if _, err := client.Statuses(t.Context(), make([]ingest.Key, ingest.StatusesMax+1)); !errors.Is(err, outbox.ErrInvalid) {
+	if _, err := client.Statuses(t.Context(), make([]ingest.Key, ingest.StatusesMax+1)); !errors.Is(err,
+		outbox.ErrInvalid) {
 		t.Errorf("of too many: %v", err)
 	}
 	conn := d.Conn(t, celltest.Ingest)
@@ -158,11 +161,13 @@ func TestAwait(t *testing.T) {
 		"executed": {func(d *desk, id payment.ID) { d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1")) }, "DISPATCHED ACCEPTED false"},
 		"executed, with one that is not": {func(d *desk, id payment.ID) {
 			other := d.enqueue()
-			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"), told(sameKey, d.claimOne(other), payment.ResultUnknown, ""))
+			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"),
+				told(sameKey, d.claimOne(other), payment.ResultUnknown, ""))
 		}, "DISPATCHED ACCEPTED false"},
 		"executed, with another": {func(d *desk, id payment.ID) {
 			other := d.enqueue()
-			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"), told(sameKey, d.claimOne(other), payment.ResultAccepted, "b-2"))
+			d.record(told(sameKey, d.claimOne(id), payment.ResultAccepted, "b-1"),
+				told(sameKey, d.claimOne(other), payment.ResultAccepted, "b-2"))
 		}, "DISPATCHED ACCEPTED false"},
 		"refused":   {func(d *desk, id payment.ID) { d.record(told(sameKey, d.claimOne(id), payment.ResultRefusedFinal, "")) }, "FAILED REFUSED true"},
 		"parked":    {func(d *desk, id payment.ID) { d.record(told(never, d.claimOne(id), payment.ResultUnknown, "")) }, "PARKED OUTCOME_UNKNOWN true"},
@@ -221,7 +226,8 @@ func TestAwait(t *testing.T) {
 // not something follows from one of them.
 func TestToldTogether(t *testing.T) {
 	t.Parallel()
-	for name, more := range map[string]payment.Result{"all executed": payment.ResultAccepted, "one is unknown": payment.ResultUnknown} {
+	for name, more := range map[string]payment.Result{"all executed": payment.ResultAccepted,
+		"one is unknown": payment.ResultUnknown} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)

@@ -40,7 +40,8 @@ var planned = map[string]string{
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for _, table := range append(d.partitions(), "railhead.payment_outbox_pending", "railhead.payment_outbox_keys", "railhead.payment_outbox_claims") {
+	for _, table := range append(d.partitions(), "railhead.payment_outbox_pending", "railhead.payment_outbox_keys",
+		"railhead.payment_outbox_claims") {
 		d.do(`ALTER TABLE ` + table + ` SET (autovacuum_enabled = false)`)
 	}
 	conn := d.Conn(t, "")
@@ -86,7 +87,8 @@ func explainAll(t *testing.T, conn *pgx.Conn, when string) {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 			mustExec(t, conn, "SET plan_cache_mode = "+mode)
 			var plan string
-			if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE planned "+arguments, pgx.QueryExecModeSimpleProtocol).Scan(&plan); err != nil {
+			if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE planned "+arguments,
+				pgx.QueryExecModeSimpleProtocol).Scan(&plan); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			var tree any
@@ -142,7 +144,8 @@ func scans(node any, leads map[string]string, nodes *int) []string {
 				strings.HasPrefix(table, "payment_outbox_keys") || strings.HasPrefix(table, "payment_outbox_instructions")
 			index := fmt.Sprint(node["Index Name"])
 			grows = grows || kind == "Bitmap Index Scan" && (strings.HasPrefix(index, "payment_outbox_pending") ||
-				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys") || strings.HasPrefix(index, "payment_outbox_instructions"))
+				strings.HasPrefix(index, "payment_outbox_attempts") || strings.HasPrefix(index, "payment_outbox_keys") ||
+				strings.HasPrefix(index, "payment_outbox_instructions"))
 			condition, byIndex := node["Index Cond"]
 			byIndex = byIndex && leads[index] != "" && strings.Contains(fmt.Sprint(condition), leads[index])
 			_, byAddress := node["TID Cond"]

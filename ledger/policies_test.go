@@ -9,9 +9,11 @@ import (
 // The rails of the tests, by what decides about them.
 var (
 	// coversKey keeps one outcome a key: an answer speaks for every send.
-	coversKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), AnswerCoversKey: true}
+	coversKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
+		AnswerCoversKey: true}
 	// sameKey de-duplicates, but an answer settles only its own send, and a refused key is taken again.
-	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame}
+	sameKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
+		IDAfterRefusal: payment.IDSame}
 	// stubborn is sent as often as any rail may be.
 	stubborn = payment.Policy{
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour), IDAfterRefusal: payment.IDSame,
@@ -24,7 +26,8 @@ var (
 		ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
 		Inquiry: payment.InquiryPolicy{
 			Max: 2, Intervals: []payment.Duration{payment.Duration(time.Second)},
-			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond), NotFoundUntil: payment.Duration(24 * time.Hour),
+			NotFound: payment.NotFoundNotExecuted, NotFoundAge: payment.Duration(time.Microsecond),
+			NotFoundUntil: payment.Duration(24 * time.Hour),
 		},
 	}
 	// provisional accepts for now and is asked for the final word.

@@ -139,7 +139,8 @@ func TestNumberOfAProfileTwice(t *testing.T) {
 		tell()
 		same(t, "number", d.ProfileInForce("bank"), number)
 		again := d.claimOne(id)
-		same(t, what+": sent again by itself", again.Action == payment.ActionSend && sameKey.WithDefaults().MaySend(again, time.Second), !after)
+		same(t, what+": sent again by itself", again.Action == payment.ActionSend &&
+			sameKey.WithDefaults().MaySend(again, time.Second), !after)
 	}
 }
 
@@ -156,7 +157,8 @@ func TestReplayUnderAnotherProfile(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
 		before, after string
-		during, older bool // the other profile is committed after the replay, and has an earlier time; the row does not say which was in force
+		// the other profile is committed after the replay, and has an earlier time; the row does not say which was in force
+		during, older bool
 		sent          bool
 	}{
 		"keeps no keys since":                           {asksAndKeeps, sameSend, false, false, false},
@@ -337,8 +339,10 @@ func TestTakenWithAForgotten(t *testing.T) {
 // another send is out: it is asked about or waited for, or an operator decides.
 func TestTakenWithAForgottenSince(t *testing.T) {
 	t.Parallel()
-	for _, before := range []payment.Acceptance{payment.AcceptanceProvisional, payment.AcceptanceByAnswer, payment.AcceptanceFinal} {
-		for _, when := range []string{"the answer is late", "it is known late", "both are late", "the answer is stored", "two answers are", "the payment was reported"} {
+	for _, before := range []payment.Acceptance{payment.AcceptanceProvisional, payment.AcceptanceByAnswer,
+		payment.AcceptanceFinal} {
+		for _, when := range []string{"the answer is late", "it is known late", "both are late", "the answer is stored",
+			"two answers are", "the payment was reported"} {
 			d := newDesk(t)
 			d.apply(strings.Replace(keepsKeys, `{`, `{"acceptance": "`+string(before)+`", "callback_deadline": "2h", `, 1))
 			version := d.ProfileInForce("bank")
@@ -358,7 +362,8 @@ func TestTakenWithAForgottenSince(t *testing.T) {
 				d.record(lost(sameKey, next))
 				late(knownSince)
 				late(yes)
-				same(t, string(before)+", "+when+": executed", strings.Contains(d.rows(id), "DISPATCHED"), before == payment.AcceptanceFinal)
+				same(t, string(before)+", "+when+": executed", strings.Contains(d.rows(id), "DISPATCHED"),
+					before == payment.AcceptanceFinal)
 				if before != payment.AcceptanceFinal {
 					same(t, when, d.waiting(id), "INQUIRE sends=2 asked=0 count=4 unknown provisional")
 				}

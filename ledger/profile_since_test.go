@@ -65,7 +65,8 @@ func TestForgottenUnderAnotherProfile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, by := range []string{"its worker", "an inquiry", "the reaper", "its worker, by a profile that is forgotten too"} {
+	for _, by := range []string{"its worker", "an inquiry", "the reaper",
+		"its worker, by a profile that is forgotten too"} {
 		for _, out := range []bool{false, true} {
 			d := newDesk(t)
 			d.apply(keepsKeys)
@@ -202,7 +203,8 @@ func TestRefusalsOfInquiriesApart(t *testing.T) {
 	policy := asksInVain.WithDefaults()
 	first := d.claimOne(d.enqueue())
 	id := first.OutboxID
-	d.record(outcome(first, policy.Decide(first, payment.Answer{Result: payment.ResultUnknown, RailRefused: true}), payment.ResultUnknown, ""))
+	d.record(outcome(first, policy.Decide(first, payment.Answer{Result: payment.ResultUnknown, RailRefused: true}),
+		payment.ResultUnknown, ""))
 	asked := d.claimOne(id)
 	same(t, "action", asked.Action, payment.ActionInquire)
 	same(t, "refusals of inquiries", asked.RailRefusals, 0)

@@ -39,7 +39,8 @@ func TestPutBackIsShown(t *testing.T) {
 	id := d.enqueue()
 	d.late(told(sameKey, forgotten(id), payment.ResultUnknown, ""))
 	agree("evidence alone", id)
-	for _, state := range []payment.State{"", payment.Dispatched, payment.Failed, payment.Cancelled, payment.Parked, payment.Dispatching, payment.Unknown} {
+	for _, state := range []payment.State{"", payment.Dispatched, payment.Failed, payment.Cancelled, payment.Parked,
+		payment.Dispatching, payment.Unknown} {
 		if seen[state] == 0 {
 			t.Errorf("no plight was put back over %q: %v", state, slices.Collect(maps.Keys(seen)))
 		}

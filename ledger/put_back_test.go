@@ -85,7 +85,8 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 				t.Errorf("expiry without a count: %v, want %s", err, outbox.StatePutBack)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = NULL`)
-			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != "23505" {
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+				1))}); ledger.SQLState(err) != "23505" {
 				t.Errorf("a claim without a count: %v, want the fence to refuse it", err)
 			}
 			if err := d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)); err != nil {
@@ -102,7 +103,8 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "found out who did it")
 			if test.ended == "PARKED" {
 				refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
-				if _, err := op.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
+				if _, err := op.ResolvePayment(t.Context(), id,
+					operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 					t.Fatal(err)
 				}
 				same(t, "resolved", d.letter(id), "FAILED acknowledged")
@@ -120,7 +122,8 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 			d := newDesk(t)
 			id := test.bring(d)
 			d.putBack(id)
-			report := outcome(payment.Claim{OutboxID: id, RailType: "bank"}, payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}, payment.ResultRefused, "")
+			report := outcome(payment.Claim{OutboxID: id, RailType: "bank"},
+				payment.Decision{State: payment.Failed, Reason: payment.DeadFailed}, payment.ResultRefused, "")
 			same(t, "verdict", string(d.late(report)), test.reported)
 			d.gapless()
 		})
@@ -159,11 +162,13 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 				t.Errorf("expiry: %v, want %s", err, outbox.StatePutBack)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET expires_at = NULL, next_attempt_at = '2000-01-01'`)
-			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+				1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
 				t.Errorf("a claim of the first copy: %v, want it refused", err)
 			}
 			d.do(`UPDATE railhead.payment_outbox_pending SET attempt_count = 1, send_count = 1`)
-			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); ledger.SQLState(err) != outbox.StatePutBack {
+			if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+				1))}); ledger.SQLState(err) != outbox.StatePutBack {
 				t.Errorf("a claim of a later copy: %v, want %s", err, outbox.StatePutBack)
 			}
 			if err := d.quarantine(id, outbox.QuarantineCode(outbox.StatePutBack)); err != nil {
@@ -174,7 +179,8 @@ func TestOlderCopyIsNotClaimed(t *testing.T) {
 			_, err = op.TriageDeadLetter(t.Context(), id, operator.Close, "a test")
 			refusedWith(t, "close", err, "RH020", "can't be closed without evidence")
 			same(t, "rows before the act", d.rows(id), test.rows)
-			if _, err := op.ResolvePayment(t.Context(), id, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
+			if _, err := op.ResolvePayment(t.Context(), id,
+				operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"}); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "rows", d.rows(id), test.rows+" FAILED")
@@ -211,7 +217,8 @@ func TestPutBackDuringAnOpenClaim(t *testing.T) {
 			d.record(answer)
 		}
 		d.do(`UPDATE railhead.payment_outbox_pending SET next_attempt_at = '2000-01-01'`)
-		if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1, 1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
+		if _, err := d.exec.Turn(t.Context(), outbox.Turn{Claim: request(lane("bank", 1,
+			1))}); !outbox.IsPutBack(ledger.SQLState(err)) {
 			t.Errorf("slow %t: a claim: %v, want it refused", slow, err)
 		}
 		d.must(d.quarantine(claim.OutboxID, outbox.QuarantineCode(outbox.StatePutBack)))
@@ -267,7 +274,8 @@ func TestPutBackWithAnOpenLetter(t *testing.T) {
 	d.record(told(never, claim, payment.ResultAccepted, "b-1"))
 	aside(claim.OutboxID)
 	d.do(`UPDATE railhead.payment_outbox_pending SET outcome_unknown = true WHERE outbox_id = $1`, [16]byte(claim.OutboxID))
-	_, err := op.ResolvePayment(t.Context(), claim.OutboxID, operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
+	_, err := op.ResolvePayment(t.Context(), claim.OutboxID,
+		operator.Evidence{Date: time.Now(), Document: "d", Reason: "a test"})
 	refusedWith(t, "not executed, of what was", err, "RH020", "there is nothing to resolve")
 	same(t, "rows", d.rows(claim.OutboxID), "DISPATCHING DISPATCHED(1)")
 }
@@ -311,7 +319,8 @@ func TestPutBackClosedDuringItsAnswer(t *testing.T) {
 	d.do(`CREATE TRIGGER linger AFTER UPDATE ON railhead.payment_outbox_pending FOR EACH ROW EXECUTE FUNCTION railhead.linger()`)
 	recorded := make(chan error, 1)
 	go func() {
-		_, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, claim, payment.ResultUnknown, "")}})
+		_, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, claim,
+			payment.ResultUnknown, "")}})
 		recorded <- err
 	}()
 	time.Sleep(500 * time.Millisecond)

@@ -16,7 +16,8 @@ import (
 
 func openReader(t testing.TB, cell *celltest.Cell) *reader.Reader {
 	t.Helper()
-	reader, err := reader.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema, Name: "reader of a test"})
+	reader, err := reader.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Readonly), Cell: cell.Schema,
+		Name: "reader of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,8 @@ func openReader(t testing.TB, cell *celltest.Cell) *reader.Reader {
 
 func openOperator(t testing.TB, cell *celltest.Cell) *operator.Operator {
 	t.Helper()
-	operator, err := operator.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema, Name: "operator of a test"})
+	operator, err := operator.Open(t.Context(),
+		ledger.Config{URL: cell.URL(celltest.Operator), Cell: cell.Schema, Name: "operator of a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,14 +45,17 @@ func policy() payment.Policy {
 
 // answer records what a rail said to each claim, and leaves the claim statement
 // open for its other members.
-func answer(t testing.TB, executor *executor.Executor, claims []payment.Claim, result payment.Result, evidence payment.Outcome) {
+func answer(t testing.TB, executor *executor.Executor, claims []payment.Claim, result payment.Result,
+	evidence payment.Outcome) {
 	t.Helper()
 	turn := outbox.Turn{}
 	for _, claim := range claims {
 		outcome := evidence
-		outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim, result
+		outcome.AttemptID, outcome.ParkAttemptID, outcome.Claim, outcome.Result = payment.NewID(), payment.NewID(), claim,
+			result
 		outcome.Decision = policy().Decide(claim, payment.Answer{Result: result, Elapsed: time.Millisecond})
-		outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 7*time.Millisecond, "worker-of-a-test", 1, "r1"
+		outcome.Latency, outcome.WorkerID, outcome.ProfileVersion, outcome.RenderVersion = 7*time.Millisecond,
+			"worker-of-a-test", 1, "r1"
 		turn.Outcomes = append(turn.Outcomes, outcome)
 	}
 	done, err := executor.Turn(t.Context(), turn)
@@ -77,21 +82,25 @@ func TestTimeline(t *testing.T) {
 		}
 		got, why := line.Certainty()
 		if line.State != state || len(line.Attempts) != rows || got != want || why == "" {
-			t.Errorf("state %s with %d rows, certainty %s (%s); want %s, %d, %s", line.State, len(line.Attempts), got, why, state, rows, want)
+			t.Errorf("state %s with %d rows, certainty %s (%s); want %s, %d, %s", line.State, len(line.Attempts), got, why,
+				state, rows, want)
 		}
 		return line
 	}
 	waiting := look("PENDING", 0, reader.NotSent)
 	if waiting.Amount != "10.50" || waiting.Currency != "EUR" || waiting.RailKey != cell.RailKey(receipt.OutboxID) ||
-		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority == nil || *waiting.Priority != 1 || waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
+		waiting.EnqueuedBy != celltest.Ingest || waiting.Priority == nil || *waiting.Priority != 1 ||
+		waiting.Pending == nil || waiting.Pending.DueInMS > 0 {
 		t.Errorf("head %+v, pending %+v", waiting, waiting.Pending)
 	}
 
 	claims := claimAll(t, executor)
 	look("DISPATCHING", 1, reader.OutcomeUnknown)
-	answer(t, executor, claims, payment.ResultRefusedTransient, payment.Outcome{RailCode: "AM04", ErrorMessage: "no funds"})
+	answer(t, executor, claims, payment.ResultRefusedTransient,
+		payment.Outcome{RailCode: "AM04", ErrorMessage: "no funds"})
 	refused := look("PENDING", 2, reader.RailRefused)
-	if row := refused.Attempts[1]; row.RailCode != "AM04" || row.AnswersAttemptNo != 1 || *row.LatencyMS != 7 || row.Actor != celltest.Relayer {
+	if row := refused.Attempts[1]; row.RailCode != "AM04" || row.AnswersAttemptNo != 1 || *row.LatencyMS != 7 ||
+		row.Actor != celltest.Relayer {
 		t.Errorf("outcome %+v", row)
 	}
 	if refused.Pending.SendCount != 1 || refused.Pending.NextAction != "SEND" {
@@ -103,7 +112,8 @@ func TestTimeline(t *testing.T) {
 	look("UNKNOWN", 4, reader.OutcomeUnknown)
 
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'bank is down' WHERE rail_type = 'bank'")
-	if paused := look("UNKNOWN", 4, reader.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" || paused.By != "amy" {
+	if paused := look("UNKNOWN", 4, reader.OutcomeUnknown).Pending.Pause; paused == nil || paused.What != "rail bank" ||
+		paused.By != "amy" {
 		t.Errorf("pause %+v", paused)
 	}
 	cell.Exec("UPDATE railhead.payment_rails SET paused = false WHERE rail_type = 'bank'")
@@ -217,7 +227,8 @@ func TestStatus(t *testing.T) {
 	cell.Exec("UPDATE railhead.payment_rails SET paused = true, paused_by = 'amy', paused_at = now(), pause_reason = 'drill' WHERE rail_type IN ('slow', '*')")
 	cell.Exec("INSERT INTO railhead.payment_paused_participants VALUES ('p9', 'amy', now(), 'fraud desk asked')")
 	for name, status := range map[string]string{"a": "running", "b": "running", "c": "running", "d": "stopped"} {
-		if _, err := executor.Heartbeat(t.Context(), outbox.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
+		if _, err := executor.Heartbeat(t.Context(),
+			outbox.Heartbeat{Name: name, Kind: "relayer", Host: "h", Version: "v", Status: status}); err != nil {
 			t.Fatal(err)
 		}
 	}

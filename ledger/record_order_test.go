@@ -21,7 +21,8 @@ func TestTwoWritersOfTheSameRows(t *testing.T) {
 	d := newDesk(t)
 	d.showDeadlocks()
 	seen := &refusals{}
-	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Reaper), Cell: d.Schema, MaxConns: 4, Tracer: seen})
+	exec, err := executor.Open(t.Context(), ledger.Config{URL: d.URL(celltest.Reaper), Cell: d.Schema, MaxConns: 4,
+		Tracer: seen})
 	if err != nil {
 		t.Fatal(err)
 	}

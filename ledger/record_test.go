@@ -217,7 +217,8 @@ func TestClaimsRowGoesWithTheLastAnswer(t *testing.T) {
 	turn(false, told(sameKey, claims[0], payment.ResultAccepted, "a"))
 	same(t, "after one of three", inFlight(), 1)
 	d.late(callback(claims[1].OutboxID, payment.ResultExecuted, "b"))
-	turn(true, told(sameKey, claims[1], payment.ResultAccepted, "b"), told(sameKey, claims[2], payment.ResultAccepted, "c"))
+	turn(true, told(sameKey, claims[1], payment.ResultAccepted, "b"),
+		told(sameKey, claims[2], payment.ResultAccepted, "c"))
 	same(t, "after the last, one of which was late", inFlight(), 1)
 	if closed, err := d.exec.CloseClaims(t.Context(), []payment.ID{claims[0].ClaimID}); err != nil || closed != 1 {
 		t.Errorf("the look closed %d, %v", closed, err)
@@ -260,7 +261,8 @@ func TestRecordIsRepeatable(t *testing.T) {
 	claim := firstSend(d)
 	o := told(never, claim, payment.ResultUnknown, "")
 	d.record(o)
-	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o}, Finished: []payment.ID{claim.ClaimID}})
+	result, err := d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{o},
+		Finished: []payment.ID{claim.ClaimID}})
 	if err != nil || len(result.Late) != 1 || result.Late[0].AttemptID != o.AttemptID {
 		t.Fatalf("late %v, %v", result.Late, err)
 	}
@@ -292,7 +294,8 @@ func TestOneLateOutcomeHarmsNoOther(t *testing.T) {
 	columns := `outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, outcome_unknown, provisional`
 	d.do(`INSERT INTO railhead.payment_outbox_attempts (attempt_id, attempt_no, state, `+columns+`)
 		SELECT gen_random_uuid(), 9, 'DISPATCHED', `+columns+` FROM railhead.payment_outbox_attempts WHERE outbox_id = $1`, [16]byte(planted.OutboxID))
-	result, err = d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, planted, payment.ResultAccepted, "ref")}})
+	result, err = d.exec.Turn(t.Context(), outbox.Turn{Outcomes: []payment.Outcome{told(sameKey, planted,
+		payment.ResultAccepted, "ref")}})
 	if err != nil || len(result.Late) != 1 {
 		t.Errorf("late %v, %v", result.Late, err)
 	}

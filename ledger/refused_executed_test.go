@@ -70,16 +70,19 @@ func TestRefusedAfterAnEndOfOurs(t *testing.T) {
 	named.RailReference = "ref-" + only.OutboxID.String()
 	_, err = o.ResolvePayment(t.Context(), only.OutboxID, named)
 	d.must(err)
-	same(t, "under the reference of the evidence", d.late(callback(only.OutboxID, payment.ResultRefused, named.RailReference)), payment.VerdictLate)
+	same(t, "under the reference of the evidence",
+		d.late(callback(only.OutboxID, payment.ResultRefused, named.RailReference)), payment.VerdictLate)
 	replay(only.OutboxID)
-	same(t, "executed under it", d.late(callback(only.OutboxID, payment.ResultExecuted, named.RailReference)), payment.VerdictConflict)
+	same(t, "executed under it", d.late(callback(only.OutboxID, payment.ResultExecuted, named.RailReference)),
+		payment.VerdictConflict)
 
 	again := sameKey
 	again.IDAfterRefusal = payment.IDSame
 	only = d.claimOne(d.enqueue())
 	d.record(told(again, only, payment.ResultRefusedTransient, ""))
 	expire(d, only.OutboxID)
-	same(t, "refused for good after its expiry", d.late(callback(only.OutboxID, payment.ResultRefused, "")), payment.VerdictLate)
+	same(t, "refused for good after its expiry", d.late(callback(only.OutboxID, payment.ResultRefused, "")),
+		payment.VerdictLate)
 
 	// That it was executed, by the rail after an operator said so.
 	first, second := thenClaimed(d)
@@ -91,7 +94,8 @@ func TestRefusedAfterAnEndOfOurs(t *testing.T) {
 	_, err = o.ResolvePayment(t.Context(), first.OutboxID, stated("ref-9"))
 	d.must(err)
 	same(t, "the rail says so too", d.late(callback(first.OutboxID, payment.ResultExecuted, "ref-9")), payment.VerdictLate)
-	same(t, "and refuses it again", d.late(callback(first.OutboxID, payment.ResultRefused, "ref-9")), payment.VerdictConflict)
+	same(t, "and refuses it again", d.late(callback(first.OutboxID, payment.ResultRefused, "ref-9")),
+		payment.VerdictConflict)
 
 	only = d.claimOne(d.enqueue())
 	d.record(told(never, only, payment.ResultUnknown, ""))
@@ -135,7 +139,8 @@ func TestNoContradiction(t *testing.T) {
 	only := d.claimOne(d.enqueue())
 	d.record(told(asksInVain, only, payment.ResultUnknown, ""))
 	same(t, "executed", d.late(callback(only.OutboxID, payment.ResultExecuted, "ref-1")), payment.VerdictSettled)
-	same(t, "a forgotten one refused", d.late(told(never, forgot(only), payment.ResultRefusedFinal, "ref-9")), payment.VerdictLate)
+	same(t, "a forgotten one refused", d.late(told(never, forgot(only), payment.ResultRefusedFinal, "ref-9")),
+		payment.VerdictLate)
 
 	first, second := thenClaimed(d)
 	same(t, "the first", d.late(told(sameKey, first, payment.ResultAccepted, "ref-1")), payment.VerdictLate)
@@ -143,8 +148,10 @@ func TestNoContradiction(t *testing.T) {
 	same(t, "and was refused", d.late(told(sameKey, second, payment.ResultRefusedFinal, "")), payment.VerdictLate)
 
 	only = d.claimOne(d.enqueue())
-	same(t, "a forgotten one executed", d.late(told(sameKey, forgot(only), payment.ResultAccepted, "ref-1")), payment.VerdictLate)
-	same(t, "the one that is out refused", d.late(told(sameKey, only, payment.ResultRefusedFinal, "")), payment.VerdictSettled)
+	same(t, "a forgotten one executed", d.late(told(sameKey, forgot(only), payment.ResultAccepted, "ref-1")),
+		payment.VerdictLate)
+	same(t, "the one that is out refused", d.late(told(sameKey, only, payment.ResultRefusedFinal, "")),
+		payment.VerdictSettled)
 	same(t, "no conflict", d.letter(only.OutboxID), "")
 
 	// What the answer to one and the same send is, said twice.
@@ -257,11 +264,13 @@ func TestRefusedAfterAReplay(t *testing.T) {
 	same(t, "refused", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
 
 	before, since := replayed()
-	same(t, "the one before was executed", d.late(told(never, before, payment.ResultAccepted, "ref-2")), payment.VerdictLate)
+	same(t, "the one before was executed", d.late(told(never, before, payment.ResultAccepted, "ref-2")),
+		payment.VerdictLate)
 	same(t, "the one since refused", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
 
 	_, since = replayed()
 	d.suspend()
-	same(t, "executed while suspended", d.late(callback(since.OutboxID, payment.ResultExecuted, "ref-3")), payment.VerdictIn)
+	same(t, "executed while suspended", d.late(callback(since.OutboxID, payment.ResultExecuted, "ref-3")),
+		payment.VerdictIn)
 	same(t, "refused while suspended", d.late(told(never, since, payment.ResultRefusedFinal, "")), payment.VerdictConflict)
 }

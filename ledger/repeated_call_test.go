@@ -10,8 +10,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestRepeatedCallIsNotCalledUnpaid: a caller repeats a call that a restore forgot, and that was executed. What the rail did
-// not look at, and what was never sent, is not told as not paid: not while it waits, nor when it is cancelled or expires.
+// TestRepeatedCallIsNotCalledUnpaid: a caller repeats a call that a restore forgot, and that was
+// executed. What the rail did not look at, and what was never sent, is not told as not paid: not
+// while it waits, nor when it is cancelled or expires.
 func TestRepeatedCallIsNotCalledUnpaid(t *testing.T) {
 	t.Parallel()
 	const expired, cancelled = "expired", "cancelled"
@@ -88,7 +89,8 @@ func TestRepeatsForgottenCall(t *testing.T) {
 	}
 	d.accept()
 	d.do(`UPDATE railhead.payment_outbox_suspensions SET accepted_at = opened_at + interval '1 hour'`)
-	for at, want := range map[string]string{"-61 seconds": "false", "-59 seconds": "true", "24 hours": "true", "25 hours": "false"} {
+	for at, want := range map[string]string{"-61 seconds": "false", "-59 seconds": "true", "24 hours": "true",
+		"25 hours": "false"} {
 		same(t, "accepted, at "+at, repeats(at), want)
 	}
 	// The clock of the server before was ahead, or nothing is known from before.
@@ -98,8 +100,8 @@ func TestRepeatsForgottenCall(t *testing.T) {
 	same(t, "nothing is known", repeats("-1 year"), "true")
 }
 
-// TestAcceptsWhatWasCompared: an operator compares, and the server goes back once more before the acceptance. What was compared is not
-// what is there, also where a relayer has looked.
+// TestAcceptsWhatWasCompared: an operator compares, and the server goes back once more before the
+// acceptance. What was compared is not what is there, also where a relayer has looked.
 func TestAcceptsWhatWasCompared(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -123,11 +125,13 @@ func TestAcceptsWhatWasCompared(t *testing.T) {
 	refusedWith(t, "of no suspension", accept(again.Add(time.Minute)), "RH020", "no suspension is open")
 }
 
-// TestRefusalOfAKeyThatTheRailForgot: a call is repeated whose forgotten send is older than the key window. The rail keeps one outcome a
-// key, and refuses the key that it knows no more: what it executed under it stays unknown.
+// TestRefusalOfAKeyThatTheRailForgot: a call is repeated whose forgotten send is older than the key
+// window. The rail keeps one outcome a key, and refuses the key that it knows no more: what it
+// executed under it stays unknown.
 func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for _, ago := range []string{"1 minute", "57 minutes", "2 hours", "-1 minute"} { // a key is sent again for 55 minutes of its hour
+	// a key is sent again for 55 minutes of its hour
+	for _, ago := range []string{"1 minute", "57 minutes", "2 hours", "-1 minute"} {
 		d := newDesk(t)
 		d.do(`SELECT railhead.apply_rail_profile('bank', '{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h"}', 'set by a test')`)
 		d.suspend()
@@ -136,10 +140,12 @@ func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 		d.do(`UPDATE railhead.payment_outbox_suspensions SET known_until = now() - $1::interval`, ago)
 		d.do(`ALTER TABLE railhead.payment_rail_profiles DISABLE TRIGGER ALL`)
 		d.do(`UPDATE railhead.payment_rail_profiles SET applied_at = now() - interval '1 day'`) // in force when it was sent
-		policy := payment.Policy{AnswerCoversKey: true, ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
+		policy := payment.Policy{AnswerCoversKey: true, ResendOnUnknown: payment.ResendSameKey,
+			KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
 		server, err := d.exec.CheckServer(t.Context())
 		d.must(err)
-		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED", "-1 minute": "PARKED"}[ago]
+		want := map[string]string{"1 minute": "FAILED", "57 minutes": "PARKED", "2 hours": "PARKED",
+			"-1 minute": "PARKED"}[ago]
 
 		claim := server.Weigh(d.claimOne(d.enqueue()))
 		d.must(d.held(told(policy, claim, payment.ResultRefusedFinal, "")))
@@ -152,8 +158,8 @@ func TestRefusalOfAKeyThatTheRailForgot(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfAfterTheRestore: that a payment was not executed is not shown by a statement that is older than the sends that a
-// restore may have forgotten.
+// TestEvidenceOfAfterTheRestore: that a payment was not executed is not shown by a statement that
+// is older than the sends that a restore may have forgotten.
 func TestEvidenceOfAfterTheRestore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -172,18 +178,21 @@ func TestEvidenceOfAfterTheRestore(t *testing.T) {
 	d.must(err)
 }
 
-// TestReplayOfAKeyThatTheRailForgot: a send that was made while lanes were suspended may have been a re-send of one that was
-// forgotten, whose key window is over. It is not replayed only to be parked again.
+// TestReplayOfAKeyThatTheRailForgot: a send that was made while lanes were suspended may have been
+// a re-send of one that was forgotten, whose key window is over. It is not replayed only to be
+// parked again.
 func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 	t.Parallel()
-	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent while suspended": true, "2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false,
+	for ago, refused := range map[string]bool{"1 minute": false, "2 hours": true, "2 hours, sent while suspended": true,
+		"2 hours, sent after the acceptance": true, "2 hours, sent long after the acceptance": false,
 		"2 hours, sent long after the acceptance and in the longer window of then": true} {
 		d := newDesk(t)
 		ago, when, after := strings.Cut(ago, ", ")
 		when, longer := strings.CutSuffix(when, " and in the longer window of then")
 		suspended := when == "sent while suspended"
 		after = after && !suspended
-		if noticed := map[string]string{"sent after the acceptance": "50 minutes", "sent long after the acceptance": "100 minutes"}[when]; after {
+		if noticed := map[string]string{"sent after the acceptance": "50 minutes",
+			"sent long after the acceptance": "100 minutes"}[when]; after {
 			d.suspend()
 			d.accept()
 			d.do(`ALTER TABLE railhead.payment_outbox_suspensions DISABLE TRIGGER ALL`)
@@ -225,7 +234,8 @@ func TestReplayOfAKeyThatTheRailForgot(t *testing.T) {
 	}
 }
 
-// TestReplayOfASendThatIsYetToCome: the clock has stepped back since a send. How much of the window of its key is left is not known.
+// TestReplayOfASendThatIsYetToCome: the clock has stepped back since a send. How much of the window
+// of its key is left is not known.
 func TestReplayOfASendThatIsYetToCome(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []bool{false, true} {
@@ -252,8 +262,8 @@ func TestReplayOfASendThatIsYetToCome(t *testing.T) {
 	}
 }
 
-// TestKeySince: from when on a rail may have the key of a first known send, which it knows for an hour at most: from gap to gap, the newest
-// first, and not at all by a clock that stepped back.
+// TestKeySince: from when on a rail may have the key of a first known send, which it knows for an
+// hour at most: from gap to gap, the newest first, and not at all by a clock that stepped back.
 func TestKeySince(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -42,7 +42,8 @@ func TestReportOfADetachedMonth(t *testing.T) {
 	d.record(told(payment.Policy{ResendOnUnknown: payment.ResendNever}, d.claimOne(id), payment.ResultAccepted, "b-1"))
 	d.do(`DELETE FROM railhead.payment_outbox_pending WHERE outbox_id = $1`, [16]byte(missing))
 	report := func(id payment.ID) payment.Outcome {
-		return outcome(payment.Claim{OutboxID: id, RailType: "bank"}, payment.Decision{State: payment.Dispatched}, payment.ResultExecuted, "b-2")
+		return outcome(payment.Claim{OutboxID: id, RailType: "bank"}, payment.Decision{State: payment.Dispatched},
+			payment.ResultExecuted, "b-2")
 	}
 	_, err := d.exec.RecordLate(t.Context(), report(missing))
 	if ledger.SQLState(err) != "RH011" || !strings.Contains(err.Error(), "neither pending nor the archive has a row") {

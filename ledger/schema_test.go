@@ -67,7 +67,8 @@ func TestAnotherSchemaIsRefused(t *testing.T) {
 		return of
 	}
 	for who, err := range works() {
-		if !errors.Is(err, outbox.ErrOtherSchema) || !outbox.Unfit(err) || !strings.Contains(err.Error(), "railhead migrate up") {
+		if !errors.Is(err, outbox.ErrOtherSchema) || !outbox.Unfit(err) ||
+			!strings.Contains(err.Error(), "railhead migrate up") {
 			t.Errorf("%s: %v; want a refusal that says what to run", who, err)
 		}
 	}

@@ -60,8 +60,8 @@ func TestSendOnceIsCarried(t *testing.T) {
 	same(t, "shown", line.SendOnce, true)
 }
 
-// TestSentOnce: after one send that may have reached the rail nothing is sent again by itself, also where the rail's profile
-// would: an operator's replay is sent, once.
+// TestSentOnce: after one send that may have reached the rail nothing is sent again by itself, also
+// where the rail's profile would: an operator's replay is sent, once.
 func TestSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, word := range []payment.Result{payment.ResultUnknown, payment.ResultRefusedTransient} {
@@ -73,7 +73,8 @@ func TestSentOnce(t *testing.T) {
 		d.record(told(policy, d.claimOne(id), payment.ResultNotSent, ""))
 		d.record(told(policy, d.claimOne(id), word, ""))
 		same(t, "waits", d.waiting(id), "")
-		letter := map[payment.Result]string{payment.ResultUnknown: "OUTCOME_UNKNOWN pending", payment.ResultRefusedTransient: "FAILED pending"}[word]
+		letter := map[payment.Result]string{payment.ResultUnknown: "OUTCOME_UNKNOWN pending",
+			payment.ResultRefusedTransient: "FAILED pending"}[word]
 		same(t, "letter", d.letter(id), letter)
 		if word == payment.ResultUnknown {
 			_, err := d.operator().ResolvePayment(t.Context(), id, notExecuted())

@@ -23,7 +23,8 @@ import (
 // TestUnsafeServer: money does not depend on a server that may forget.
 func TestUnsafeServer(t *testing.T) {
 	t.Parallel()
-	_, cluster := pgtest.Server(t, pgserver.Options{Settings: map[string]string{"fsync": "off", "full_page_writes": "off"}})
+	_, cluster := pgtest.Server(t, pgserver.Options{Settings: map[string]string{"fsync": "off",
+		"full_page_writes": "off"}})
 	cell := celltest.On(t, cluster)
 	exec, err := executor.Open(t.Context(), ledger.Config{URL: cell.URL(celltest.Relayer), Cell: cell.Schema})
 	if err != nil {
@@ -31,7 +32,8 @@ func TestUnsafeServer(t *testing.T) {
 	}
 	_, err = exec.CheckServer(t.Context())
 	exec.Close()
-	if !errors.Is(err, outbox.ErrUnsafeServer) || !strings.Contains(err.Error(), "fsync is off") || !strings.Contains(err.Error(), "full_page_writes is off") {
+	if !errors.Is(err, outbox.ErrUnsafeServer) || !strings.Contains(err.Error(), "fsync is off") ||
+		!strings.Contains(err.Error(), "full_page_writes is off") {
 		t.Errorf("got %v, want both settings refused at once", err)
 	}
 	t.Run("another server", func(t *testing.T) { serverChanges(t, celltest.New(t), cell) })
@@ -140,7 +142,8 @@ func TestLocksElsewhere(t *testing.T) {
 	mustExec(t, idle, `SELECT FROM railhead.payment_outbox_keys FOR UPDATE`)
 	mustExec(t, idle, `SELECT FROM railhead.payment_dead_letters FOR UPDATE`)
 	began := time.Now()
-	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err, outbox.ErrLockTimeout) {
+	if _, err := d.exec.RecordLate(t.Context(), callback(claim.OutboxID, payment.ResultExecuted, "ref")); !errors.Is(err,
+		outbox.ErrLockTimeout) {
 		t.Errorf("late outcome: %v, want %v", err, outbox.ErrLockTimeout)
 	}
 	if err := d.quarantine(claim.OutboxID, "x"); err != nil {

@@ -301,8 +301,9 @@ func (l *life) named(what string) payment.Instruction {
 	return payment.Instruction{
 		InstructionID: l.prefix + " " + what, ParticipantID: l.prefix, IdempotencyKey: "k" + what, RailType: celltest.Bank,
 		Payload:   []byte(`{"amount": "10.50", "currency": "EUR", "name": "Zürich ıİ € 銀行", "note": "a\\b 'c' \u00e9"}`),
-		ExpiresAt: time.Date(2099, 2, 1, 3, 4, 5, 678901000, time.UTC), NotBefore: time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
-		Headers: map[string]string{"traceparent": "00-ü-01"},
+		ExpiresAt: time.Date(2099, 2, 1, 3, 4, 5, 678901000, time.UTC),
+		NotBefore: time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
+		Headers:   map[string]string{"traceparent": "00-ü-01"},
 	}
 }
 
@@ -363,7 +364,8 @@ func (l *life) enqueueSQL(ctx context.Context) error {
 }
 
 func (l *life) enqueueBatch(ctx context.Context) error {
-	results, err := l.ingest.EnqueueBatch(ctx, []payment.Instruction{l.named("4 batch"), l.named("5 batch"), l.named("1 by Go")})
+	results, err := l.ingest.EnqueueBatch(ctx,
+		[]payment.Instruction{l.named("4 batch"), l.named("5 batch"), l.named("1 by Go")})
 	for n, result := range results {
 		if result.Fault != nil || result.Receipt.Replayed != (n == 2) {
 			return fmt.Errorf("%w: item %d: %+v %v", errWrong, n, result.Receipt, result.Fault)

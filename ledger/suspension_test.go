@@ -46,7 +46,8 @@ func (d *desk) suspendedAt() time.Time {
 
 // doubts are the ways in which a send may have been forgotten.
 func doubts() map[string]func(*desk) {
-	return map[string]func(*desk){"a suspension is open": (*desk).suspend, "the timeline is not accepted": (*desk).unaccepted}
+	return map[string]func(*desk){"a suspension is open": (*desk).suspend,
+		"the timeline is not accepted": (*desk).unaccepted}
 }
 
 // TestNothingEndsWhileSuspended: no word that may be wrong about a forgotten send
@@ -91,8 +92,10 @@ func TestCallbackWhileSuspended(t *testing.T) {
 	t.Parallel()
 	for name, doubt := range doubts() {
 		for result, want := range map[payment.Result][3]string{
-			payment.ResultRefused:  {"LATE_OUTCOME", "DISPATCHING LATE_OUTCOME", "DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME"},
-			payment.ResultExecuted: {"LATE_OUTCOME DISPATCHED", "DISPATCHING DISPATCHED(1)", "DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME DISPATCHED"},
+			payment.ResultRefused: {"LATE_OUTCOME", "DISPATCHING LATE_OUTCOME",
+				"DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME"},
+			payment.ResultExecuted: {"LATE_OUTCOME DISPATCHED", "DISPATCHING DISPATCHED(1)",
+				"DISPATCHING ZOMBIE_REQUEUE(1) PARKED LATE_OUTCOME DISPATCHED"},
 		} {
 			t.Run(name+" "+string(result), func(t *testing.T) {
 				t.Parallel()
@@ -234,7 +237,8 @@ func TestKnownUntil(t *testing.T) {
 	// A beat on this start keeps the last one before it.
 	d.do(`DELETE FROM railhead.outbox_heartbeats WHERE name <> 'newest'`)
 	for range 2 {
-		if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+		if _, err := d.exec.Heartbeat(t.Context(),
+			outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +251,8 @@ func TestKnownUntil(t *testing.T) {
 	d.suspend()
 	same(t, "the tick before a start that was not vouched for", known(), "2026-01-15 00:00")
 	d.accept()
-	if _, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
+	if _, err := d.exec.Heartbeat(t.Context(),
+		outbox.Heartbeat{Name: "newest", Kind: "relayer", Host: "h", Version: "v", Status: "running"}); err != nil {
 		t.Fatal(err)
 	}
 	d.suspend()
@@ -267,7 +272,8 @@ func TestHeartbeatOnAnotherStart(t *testing.T) {
 	d := newDesk(t)
 	server, err := d.exec.CheckServer(t.Context())
 	d.must(err)
-	beat := outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running", Looked: server.StartedAt, Vouched: true}
+	beat := outbox.Heartbeat{Name: "relayer", Kind: "relayer", Host: "h", Version: "v", Status: "running",
+		Looked: server.StartedAt, Vouched: true}
 	for want := range int64(2) {
 		pulse, err := d.exec.Heartbeat(t.Context(), beat)
 		d.must(err)

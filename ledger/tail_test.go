@@ -97,7 +97,11 @@ func TestTailTellsOfWhatHangs(t *testing.T) {
 	}
 	var told []reader.AttemptEvent
 	for range 3 {
-		if _, err := tail.Read(t.Context(), func(row reader.AttemptEvent) error { told = append(told, row); return nil }); err != nil {
+		if _, err := tail.Read(t.Context(), func(row reader.AttemptEvent) error {
+			told = append(told,
+				row)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

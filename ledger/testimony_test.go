@@ -42,7 +42,8 @@ func TestEvidenceIsNotTheRailsWord(t *testing.T) {
 				if start := "by evidence of " + celltest.Operator + ", " + end.document + " (row "; !strings.HasPrefix(why, start) {
 					t.Errorf("%s: %s, want %s...", what, why, start)
 				}
-				if by := line.Testimony(); by == nil || by.Login != celltest.Operator || by.Document != end.document || by.Date == "" {
+				if by := line.Testimony(); by == nil || by.Login != celltest.Operator || by.Document != end.document ||
+					by.Date == "" {
 					t.Errorf("%s: testimony %+v", what, by)
 				}
 				return line

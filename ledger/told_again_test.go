@@ -14,7 +14,8 @@ import (
 // sameSend takes a key again after a refusal, and never after silence.
 const sameSend = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME"}`
 
-// replayed is the claim of a send whose answer was lost; an operator recorded that it was not executed, and replayed it.
+// replayed is the claim of a send whose answer was lost; an operator recorded that it was not
+// executed, and replayed it.
 func (d *desk) replayed() payment.Claim {
 	d.t.Helper()
 	d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'a test')`, sameSend)
@@ -59,12 +60,14 @@ func TestExecutedAgainAfterEvidence(t *testing.T) {
 		_, err := d.operator().ResolvePayment(t.Context(), id, notExecuted())
 		d.must(err)
 		if got := d.late(callback(id, payment.ResultExecuted, "ref")); got != payment.VerdictConflict {
-			t.Errorf("%s: said again after the evidence: %s, letter %s, %s, %s", plight, got, d.letter(id), d.certainty(id), d.rows(id))
+			t.Errorf("%s: said again after the evidence: %s, letter %s, %s, %s", plight, got, d.letter(id), d.certainty(id),
+				d.rows(id))
 		}
 	}
 }
 
-// TestExecutedByAnotherWitness: what a worker told, and an operator judged to be wrong, is news when the rail reports it.
+// TestExecutedByAnotherWitness: what a worker told, and an operator judged to be wrong, is news
+// when the rail reports it.
 func TestExecutedByAnotherWitness(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -77,12 +80,13 @@ func TestExecutedByAnotherWitness(t *testing.T) {
 	_, err = o.TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, why)
 	d.must(err)
 	if got := d.late(callback(claim.OutboxID, payment.ResultExecuted, "ref")); got != payment.VerdictConflict {
-		t.Errorf("the rail's own report: %s, letter %q, certainty %s", got, d.letter(claim.OutboxID), d.certainty(claim.OutboxID))
+		t.Errorf("the rail's own report: %s, letter %q, certainty %s", got, d.letter(claim.OutboxID),
+			d.certainty(claim.OutboxID))
 	}
 }
 
-// TestForgottenRefusalAfterFailed: the refusal of a send that a restore forgot is kept where the payment is FAILED already, and
-// under its key it is not sent again.
+// TestForgottenRefusalAfterFailed: the refusal of a send that a restore forgot is kept where the
+// payment is FAILED already, and under its key it is not sent again.
 func TestForgottenRefusalAfterFailed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -99,10 +103,12 @@ func TestForgottenRefusalAfterFailed(t *testing.T) {
 	if _, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why); err == nil {
 		t.Errorf("replayed under a key that the rail refused, and that wants a new id: %s", d.rows(id))
 	}
-	same(t, "after the refusal of a known send", d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
+	same(t, "after the refusal of a known send",
+		d.late(told(never, forgotten(failed.OutboxID), payment.ResultRefusedFinal, "")), payment.VerdictLate)
 }
 
-// TestForgottenRefusalIsOfASend: a refusal of a forgotten send, which an inquiry repeats, does not end the replayed one.
+// TestForgottenRefusalIsOfASend: a refusal of a forgotten send, which an inquiry repeats, does not
+// end the replayed one.
 func TestForgottenRefusalIsOfASend(t *testing.T) {
 	t.Parallel()
 	for _, result := range []payment.Result{payment.ResultRefusedTransient, payment.ResultRefusedFinal} {
@@ -116,7 +122,8 @@ func TestForgottenRefusalIsOfASend(t *testing.T) {
 		asked := d.claimOne(id)
 		d.record(told(asksInVain, asked, payment.ResultRefused, "")) // of the forgotten one
 		if word := d.certainty(id); word != reader.OutcomeUnknown {
-			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", result, got, asked.OneSend(), word, d.letter(id), d.rows(id))
+			t.Errorf("%s: %s; one send: %v, certainty %s, letter %s: %s", result, got, asked.OneSend(), word, d.letter(id),
+				d.rows(id))
 		}
 	}
 }
@@ -141,7 +148,8 @@ func TestReportedRefusalIsOfASend(t *testing.T) {
 		asked := d.claimOne(id)
 		d.record(told(asksInVain, asked, payment.ResultRefused, "")) // of the first one
 		if word := d.certainty(id); word != reader.OutcomeUnknown {
-			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", name, got, before, asked.OneSend(), word, d.letter(id), d.rows(id))
+			t.Errorf("%s: %s (%s before the replay); one send: %v, certainty %s, letter %s: %s", name, got, before,
+				asked.OneSend(), word, d.letter(id), d.rows(id))
 		}
 	}
 }
@@ -242,7 +250,8 @@ func TestReopenedLetterNamesNone(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	claim := answered(d, payment.ResultRefusedFinal)
-	_, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close, "the participant pays in another way")
+	_, err := d.operator().TriageDeadLetter(t.Context(), claim.OutboxID, operator.Close,
+		"the participant pays in another way")
 	d.must(err)
 	time.Sleep(1100 * time.Millisecond)
 	same(t, "late", d.late(evidence(sameKey, claim, "executed", "ref")), payment.VerdictConflict)
@@ -250,7 +259,8 @@ func TestReopenedLetterNamesNone(t *testing.T) {
 	d.must(err)
 	l := line.DeadLetter
 	if l.Actor != "" && l.UpdatedAt.Sub(line.Acts[0].At) > time.Second {
-		t.Errorf("letter %s %s: %s at %s: %s; but that was at %s", l.Reason, l.Status, l.Actor, l.UpdatedAt, l.Note, line.Acts[0].At)
+		t.Errorf("letter %s %s: %s at %s: %s; but that was at %s", l.Reason, l.Status, l.Actor, l.UpdatedAt, l.Note,
+			line.Acts[0].At)
 	}
 }
 

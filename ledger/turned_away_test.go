@@ -67,7 +67,8 @@ func TestBusyCountsNoSend(t *testing.T) {
 			t.Errorf("%s: send %d, the first at %s", result, claim.SendNo(), claim.FirstSentAt)
 		}
 		claim.BusySince, claim.RailRefusals = claim.ClaimedAt.Add(-payment.BusyMax), 4
-		end := outcome(claim, never.WithDefaults().Decide(claim, payment.Answer{Result: result, OthersPass: true}), result, "")
+		end := outcome(claim, never.WithDefaults().Decide(claim, payment.Answer{Result: result, OthersPass: true}), result,
+			"")
 		d.record(end)
 		same(t, string(result)+": letter", d.letter(id), "FAILED pending")
 		_, err := d.operator().ReplayPayment(t.Context(), id, time.Time{}, why)
@@ -85,6 +86,7 @@ func TestBusyCountsNoSend(t *testing.T) {
 		claim = d.claimOne(d.enqueue())
 		d.record(told(sameKey, claim, result, ""))
 		d.record(told(sameKey, d.claimOne(claim.OutboxID), payment.ResultUnknown, ""))
-		same(t, string(result)+": reported refusal of the only send", d.late(callback(claim.OutboxID, payment.ResultRefused, "")), payment.VerdictSettled)
+		same(t, string(result)+": reported refusal of the only send",
+			d.late(callback(claim.OutboxID, payment.ResultRefused, "")), payment.VerdictSettled)
 	}
 }

@@ -30,7 +30,8 @@ func TestEndedBeforeItWasClaimed(t *testing.T) {
 		end(id)
 		line, err := openReader(t, d.Cell).Timeline(t.Context(), id)
 		d.must(err)
-		same(t, name+": what is shown", fmt.Sprintf("%s %s %d %v", line.Amount, line.Currency, *line.Priority, line.ExpiresAt.IsZero()), "10.50 EUR 0 false")
+		same(t, name+": what is shown", fmt.Sprintf("%s %s %d %v", line.Amount, line.Currency, *line.Priority,
+			line.ExpiresAt.IsZero()), "10.50 EUR 0 false")
 		same(t, name+": whole rows", d.Int(`SELECT count(*) FROM railhead.v_outbox_attempts
 			WHERE outbox_id = $1 AND headers = '{"traceparent": "x"}' AND enqueued_at IS NOT NULL AND next_action = 'SEND' AND send_count = 0`, [16]byte(id)), 1)
 		if line.State == string(payment.Failed) {
@@ -53,5 +54,6 @@ func TestEndedBeforeItWasClaimed(t *testing.T) {
 
 // forgotten is a claim that a failover took out of the archive, as its worker remembers it.
 func forgotten(id payment.ID) payment.Claim {
-	return payment.Claim{ClaimID: payment.NewID(), OutboxID: id, AttemptNo: 1, Action: payment.ActionSend, RailType: "bank"}
+	return payment.Claim{ClaimID: payment.NewID(), OutboxID: id, AttemptNo: 1, Action: payment.ActionSend,
+		RailType: "bank"}
 }

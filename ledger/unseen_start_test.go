@@ -57,7 +57,8 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 
 	// Some worker compares this start, which a callback endpoint does not.
 	for _, kind := range []string{"callback", "reaper"} {
-		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v", Status: "running", Vouched: true})
+		_, err := d.exec.Heartbeat(t.Context(), outbox.Heartbeat{Name: kind, Kind: kind, Host: "h", Version: "v",
+			Status: "running", Vouched: true})
 		d.must(err)
 		same(t, "settled by a "+kind, d.text(`SELECT railhead.server_is_settled()::text`), map[string]string{"callback": "false", "reaper": "true"}[kind])
 	}
@@ -65,8 +66,9 @@ func TestCancelBeforeItWasSeen(t *testing.T) {
 	d.must(err)
 }
 
-// TestEvidenceBeforeItWasSeen: the server goes on from a snapshot, and no component has compared this start with what it
-// remembers: a statement of before the snapshot says nothing of what was sent since. Proof of execution is taken.
+// TestEvidenceBeforeItWasSeen: the server goes on from a snapshot, and no component has compared
+// this start with what it remembers: a statement of before the snapshot says nothing of what was
+// sent since. Proof of execution is taken.
 func TestEvidenceBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -80,7 +82,8 @@ func TestEvidenceBeforeItWasSeen(t *testing.T) {
 	refusedWith(t, "not executed", err, "RH020", "no relayer has confirmed that nothing is missing")
 	_, err = o.ResolvePayment(t.Context(), executed.OutboxID, stated("ref-1"))
 	d.must(err)
-	d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`) // it has compared, and misses nothing
+	// it has compared, and misses nothing
+	d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`)
 	_, err = o.ResolvePayment(t.Context(), claim.OutboxID, notExecuted())
 	d.must(err)
 }
@@ -99,8 +102,8 @@ func TestAcceptedBeforeItWasSeen(t *testing.T) {
 	d.must(err)
 }
 
-// TestAcceptedThoughNothingIsSuspended: before a component has looked at a start of the server nothing is suspended, and
-// nothing is accepted: no row would say that sends may be forgotten.
+// TestAcceptedThoughNothingIsSuspended: before a component has looked at a start of the server
+// nothing is suspended, and nothing is accepted: no row would say that sends may be forgotten.
 func TestAcceptedThoughNothingIsSuspended(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"same timeline", "another timeline"} {
@@ -112,7 +115,8 @@ func TestAcceptedThoughNothingIsSuspended(t *testing.T) {
 		}
 		_, err := d.operator().AcceptTimeline(t.Context(), d.suspendedAt(), why)
 		same(t, what+": refused", ledger.SQLState(err), "RH020")
-		d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`) // it has compared, and misses nothing
+		// it has compared, and misses nothing
+		d.do(`UPDATE railhead.outbox_heartbeats SET server_started_at = pg_postmaster_start_time()`)
 		if what == "another timeline" {
 			d.suspend()
 		}
@@ -165,8 +169,9 @@ func TestSuspendedByAClockThatWasAhead(t *testing.T) {
 	same(t, "open", d.text(`SELECT count(*)::text FROM railhead.payment_outbox_suspensions WHERE accepted_at IS NULL`), "1")
 }
 
-// TestEvidenceUnderASuspensionOfBefore: an open suspension that a backup brought along is of another start: nothing has been
-// compared on this one, and what was sent since the backup may be forgotten.
+// TestEvidenceUnderASuspensionOfBefore: an open suspension that a backup brought along is of
+// another start: nothing has been compared on this one, and what was sent since the backup may be
+// forgotten.
 func TestEvidenceUnderASuspensionOfBefore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -69,7 +69,8 @@ func TestViews(t *testing.T) {
 	for _, beat := range status.Heartbeats {
 		fresh[beat.Name] = beat.Freshness
 	}
-	if want := map[string]reader.Freshness{"a": reader.Fresh, "b": reader.Warning, "c": reader.Stopped}; !maps.Equal(fresh, want) {
+	if want := map[string]reader.Freshness{"a": reader.Fresh, "b": reader.Warning,
+		"c": reader.Stopped}; !maps.Equal(fresh, want) {
 		t.Errorf("the status calls the components %v, want %v", fresh, want)
 	}
 	for _, login := range []string{celltest.Control, celltest.Readonly, celltest.Auditor, celltest.Operator} {

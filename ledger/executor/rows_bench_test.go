@@ -18,8 +18,9 @@ func BenchmarkRecordArguments(b *testing.B) {
 	for range outcomes {
 		turn.Outcomes = append(turn.Outcomes, payment.Outcome{
 			AttemptID: payment.NewID(), Claim: payment.Claim{OutboxID: payment.NewID(), AttemptNo: 1, ClaimedAt: time.Now()},
-			Result: payment.ResultAccepted, Decision: payment.Decision{State: payment.Dispatched}, RailReference: "RS0001234567890",
-			CodeTable: "noop/1", WorkerID: "host-1234567", RenderVersion: "noop/1", ProfileVersion: 1,
+			Result: payment.ResultAccepted, Decision: payment.Decision{State: payment.Dispatched},
+			RailReference: "RS0001234567890",
+			CodeTable:     "noop/1", WorkerID: "host-1234567", RenderVersion: "noop/1", ProfileVersion: 1,
 		})
 	}
 	oids := map[string]uint32{
@@ -51,14 +52,19 @@ func BenchmarkScanClaim(b *testing.B) {
 	id := pgtype.UUID{Bytes: payment.NewID(), Valid: true}
 	payload := `{"amount": "12.34", "currency": "EUR", "creditor": {"name": "Example GmbH", "account": "x"}, "end_to_end_id": "E2E-1", "note": "invoice"}`
 	row := []any{
-		id, id, int32(1), "SEND", "instruction-1", "participant-1", int64(7), "key-1", "noop", payload, "{}", make([]byte, 32), id,
+		id, id, int32(1), "SEND", "instruction-1", "participant-1", int64(7), "key-1", "noop", payload, "{}",
+		make([]byte, 32), id,
 		int32(1), now, now, nil, nil, nil, false, false, int32(0), int32(0), nil, nil, false, false, false, nil, nil,
 	}
 	oids := []uint32{
-		pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID,
-		pgtype.TextOID, pgtype.TextOID, pgtype.ByteaOID, pgtype.UUIDOID, pgtype.Int4OID, pgtype.TimestamptzOID, pgtype.TimestamptzOID,
-		pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.Int4OID, pgtype.Int4OID,
-		pgtype.TextOID, pgtype.TextOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.TimestamptzOID, pgtype.TimestamptzArrayOID,
+		pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID,
+		pgtype.TextOID, pgtype.TextOID,
+		pgtype.TextOID, pgtype.TextOID, pgtype.ByteaOID, pgtype.UUIDOID, pgtype.Int4OID, pgtype.TimestamptzOID,
+		pgtype.TimestamptzOID,
+		pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.Int4OID,
+		pgtype.Int4OID,
+		pgtype.TextOID, pgtype.TextOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.BoolOID, pgtype.TimestamptzOID,
+		pgtype.TimestamptzArrayOID,
 	}
 	written, plans, columns := make([][]byte, len(row)), make([]pgtype.ScanPlan, len(row)), targets.columns()
 	for n, value := range row {

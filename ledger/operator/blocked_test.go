@@ -17,7 +17,8 @@ func TestStatementHead(t *testing.T) {
 		{"SELECT * FROM t1 WHERE amount = 10.50", "SELECT * FROM t1 WHERE amount =..."},
 		{"SELECT a -- DE89370400440532013000", "SELECT a..."},
 		{"/* DE89 */ SELECT a", "..."},
-		{"SELECT railhead.v7_time(a), é FROM " + "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggghhhhhhhhhh",
+		{"SELECT railhead.v7_time(a), é FROM " +
+			"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggghhhhhhhhhh",
 			"SELECT railhead.v7_time(a), é FROM aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggggg..."},
 	} {
 		if got := statementHead(one.sql); got != one.want {

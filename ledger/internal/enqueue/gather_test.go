@@ -40,7 +40,8 @@ func (c *counting) EnqueueMany(_ context.Context, _ bool, depart func() []Item) 
 	return make([]outbox.ReceiptOrFault, len(all)), nil
 }
 
-// TestCountedBeforeItIsAnswered: whatever is answered is in the counts by then, because the call was counted before it was made.
+// TestCountedBeforeItIsAnswered: whatever is answered is in the counts by then, because the call
+// was counted before it was made.
 func TestCountedBeforeItIsAnswered(t *testing.T) {
 	t.Parallel()
 	c := &counting{first: make(chan struct{}), release: make(chan struct{})}

@@ -16,7 +16,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// server is a sender whose calls take as long as they do on a server: a part for each call, and a part for each instruction.
+// server is a sender whose calls take as long as they do on a server: a part for each call, and a
+// part for each instruction.
 type server struct {
 	each  time.Duration // the part for each call
 	mu    sync.Mutex
@@ -58,7 +59,8 @@ func enqueueFor(t *testing.T, g *Gatherer, participant int) {
 	}
 }
 
-// TestCallersWhoComeBackGoTogether: callers that call again soon after each answer go with one call, and not with two by turns.
+// TestCallersWhoComeBackGoTogether: callers that call again soon after each answer go with one
+// call, and not with two by turns.
 func TestCallersWhoComeBackGoTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,8 +85,8 @@ func TestCallersWhoComeBackGoTogether(t *testing.T) {
 	})
 }
 
-// TestOthersAreNotKept: instructions that come whenever they come, by callers who do not call again, hardly wait for callers who
-// would: lingering ceases where it is in vain.
+// TestOthersAreNotKept: instructions that come whenever they come, by callers who do not call
+// again, hardly wait for callers who would: lingering ceases where it is in vain.
 func TestOthersAreNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,15 +114,16 @@ func TestOthersAreNotKept(t *testing.T) {
 			idle += s.at[n].Sub(s.at[n-1].Add(s.takes(s.calls[n-1])))
 		}
 		slices.Sort(took)
-		t.Logf("%d calls, %v between them, a caller waits %v, 1 in 100 more than %v", len(s.calls), idle, took[len(took)/2], took[len(took)*99/100])
+		t.Logf("%d calls, %v between them, a caller waits %v, 1 in 100 more than %v", len(s.calls), idle, took[len(took)/2],
+			took[len(took)*99/100])
 		if most := arrivals * between / 10; idle > most {
 			t.Errorf("nothing was on its way for %v, want at most %v", idle, most)
 		}
 	})
 }
 
-// TestLingersForABoundedTime: where the callers of a call do not come back, what waits goes after half of what that call took, and
-// after 5 ms at most.
+// TestLingersForABoundedTime: where the callers of a call do not come back, what waits goes after
+// half of what that call took, and after 5 ms at most.
 func TestLingersForABoundedTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ takes, lingers time.Duration }{

@@ -72,7 +72,8 @@ func TestTogetherKnowsWhatItDoesNotKnow(t *testing.T) {
 			*calls++
 			tx.Queue(sql)
 		})
-		if _, err := ReadRows(t.Context(), db, pgx.RowTo[string], "SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, outbox.ErrCommitUnknown) {
+		if _, err := ReadRows(t.Context(), db, pgx.RowTo[string],
+			"SELECT pg_terminate_backend(pg_backend_pid())::text"); err == nil || errors.Is(err, outbox.ErrCommitUnknown) {
 			t.Errorf("a read whose answer is lost: %v", err)
 		}
 		if _, err := ReadRows(t.Context(), db, pgx.RowTo[string], "SELECT ''"); err != nil {

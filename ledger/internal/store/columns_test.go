@@ -23,12 +23,15 @@ func TestOutcomeColumns(t *testing.T) {
 	for _, c := range LateColumns {
 		given = append(given, typed(c))
 	}
-	if wanted := columnsOf(schema, "composite type outbox_outcome"); !slices.Equal(slices.Sorted(slices.Values(given)), wanted) {
-		t.Errorf("the columns of outcomes are\n%s\nand outbox_outcome has\n%s", strings.Join(given, "\n"), strings.Join(wanted, "\n"))
+	if wanted := columnsOf(schema, "composite type outbox_outcome"); !slices.Equal(slices.Sorted(slices.Values(given)),
+		wanted) {
+		t.Errorf("the columns of outcomes are\n%s\nand outbox_outcome has\n%s", strings.Join(given, "\n"),
+			strings.Join(wanted, "\n"))
 	}
 	archive := columnsOf(schema, "partitioned table payment_outbox_attempts")
 	for _, c := range answerColumns {
-		if c.name != "state" && !slices.ContainsFunc(archive, func(there string) bool { return strings.HasPrefix(there, typed(c)) }) {
+		if c.name != "state" && !slices.ContainsFunc(archive,
+			func(there string) bool { return strings.HasPrefix(there, typed(c)) }) {
 			t.Errorf("the archive has no column %s", typed(c))
 		}
 	}
@@ -63,9 +66,12 @@ func TestOutcomeColumnsAgree(t *testing.T) {
 	at := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	full := payment.Outcome{
 		AttemptID: payment.ID{1}, ParkAttemptID: payment.ID{2}, Result: payment.ResultUnknown,
-		Claim:         payment.Claim{OutboxID: payment.ID{3}, AttemptNo: 7, ClaimedAt: at, RailType: "bank"},
-		Decision:      payment.Decision{State: payment.Unknown, Park: true, Requeue: true, Reason: payment.DeadFailed, NextAction: payment.ActionSend, Delay: time.Minute, ErrorCode: "code", OutcomeUnknown: true, Provisional: true, CountsSend: true, SendCount: 2, InquiryCount: 3},
-		RailReference: "ref", RailCode: "AC01", CodeTable: "table/1", ErrorMessage: "message", Latency: time.Second, WorkerID: "worker", ProfileVersion: 4, RenderVersion: "render/1",
+		Claim: payment.Claim{OutboxID: payment.ID{3}, AttemptNo: 7, ClaimedAt: at, RailType: "bank"},
+		Decision: payment.Decision{State: payment.Unknown, Park: true, Requeue: true, Reason: payment.DeadFailed,
+			NextAction: payment.ActionSend, Delay: time.Minute, ErrorCode: "code", OutcomeUnknown: true, Provisional: true,
+			CountsSend: true, SendCount: 2, InquiryCount: 3},
+		RailReference: "ref", RailCode: "AC01", CodeTable: "table/1", ErrorMessage: "message", Latency: time.Second,
+		WorkerID: "worker", ProfileVersion: 4, RenderVersion: "render/1",
 	}
 	outcomes := []*payment.Outcome{{}, &full}
 	nulls := 0

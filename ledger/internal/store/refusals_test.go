@@ -21,7 +21,8 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	raised := make(map[string]bool)
 	comment, literal := regexp.MustCompile(`--[^\n]*`), regexp.MustCompile(`'(RH[0-9A-Z]{3})'`)
-	for _, pattern := range []string{"../../../migrations/functions/*.sql", "../../../migrations/sql/*.sql", "../../sql/*.sql"} {
+	for _, pattern := range []string{"../../../migrations/functions/*.sql", "../../../migrations/sql/*.sql",
+		"../../sql/*.sql"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
