@@ -3,8 +3,9 @@ package payment
 import "time"
 
 // Suspension is a time in which the database may have lost committed rows: from when a
-// service noticed it until an operator had compared with the rails. It has the fields
-// that Claim.Weigh needs; outbox.Suspension has the others.
+// service noticed it until an operator had compared with the rails. A send whose rows are
+// lost is called forgotten. Suspension has the fields that Claim.Weigh needs;
+// outbox.Suspension has the others.
 type Suspension struct {
 	// KnownUntil is the newest moment before it that is recorded: sends after that may be
 	// lost. The Unix epoch: it is not known.
