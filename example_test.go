@@ -199,7 +199,7 @@ func ExampleClient_Await() {
 	// Output: PENDING NOT_SENT true
 }
 
-// Statuses asks about many in one call; nil stands for one that is not there.
+// Statuses reads the status of many instructions in one call; nil for one that does not exist.
 func ExampleClient_Statuses() {
 	ctx := context.Background()
 	client := open(ctx)

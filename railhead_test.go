@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses says what is wrong with a configuration before anything is called.
+// TestOpenRefuses: Open returns the faults of a configuration before it calls anything.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for _, config := range []railhead.Config{{MaxConns: -1}, {MaxConns: 101}, {URL: "postgres://host/%"},

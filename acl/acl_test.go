@@ -100,7 +100,7 @@ func exec(t testing.TB, tx interface {
 	}
 }
 
-// wantNoDifference insists that the cell is as the matrix says.
+// wantNoDifference fails unless the cell is equal to the matrix.
 func wantNoDifference(t testing.TB, conn acl.Beginner) {
 	t.Helper()
 	found, err := acl.Diff(t.Context(), conn, cell)

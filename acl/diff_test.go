@@ -39,7 +39,7 @@ func wantSame(t *testing.T, tx pgx.Tx, found []acl.Difference) {
 }
 
 // TestDiff breaks a cell in one way at a time. Diff must find exactly that, as one
-// statement too, and Apply must mend it unless a person has to look.
+// statement too, and Apply must repair it unless an operator has to check it.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	table := func(name string) acl.Object { return acl.Object{Kind: acl.KindTable, Name: name} }

@@ -72,7 +72,7 @@ func TestDoubtOfLateRows(t *testing.T) {
 }
 
 // TestDeadlineOfAForgottenAcceptance: what a rail took for now by a send that a
-// restore forgot waits for its callback as long as any other, and then for a person.
+// restore forgot waits for its callback as long as any other, and then for an operator.
 func TestDeadlineOfAForgottenAcceptance(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -156,7 +156,7 @@ func TestReaperFindsAForgottenClaim(t *testing.T) {
 }
 
 // TestOlderCopyBeforeTheFirstClaim: a copy of the row from before evidence came is
-// noticed where no claim was ever made, and ends by a person's evidence.
+// noticed where no claim was ever made, and ends by an operator's evidence.
 func TestOlderCopyBeforeTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

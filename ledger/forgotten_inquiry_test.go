@@ -60,7 +60,7 @@ func TestForgottenInquiry(t *testing.T) {
 			}
 			same(t, "certainty", d.certainty(id), reader.OutcomeUnknown)
 
-			// The send of another is out: its refusal does not speak for the forgotten one.
+			// The send of another is out: its refusal does not cover the forgotten one.
 			d = newDesk(t) // of which no suspension says that sends may be forgotten
 			d.do(`SELECT railhead.apply_rail_profile('bank', $1::jsonb, 'asks')`, inVain)
 			out := d.claimOne(d.enqueue())

@@ -68,7 +68,7 @@ func TestAnswerToAForgottenClaim(t *testing.T) {
 	}
 }
 
-// TestForgottenSendIsOneMore: what the rail says of one send does not speak for
+// TestForgottenSendIsOneMore: what the rail says of one send does not cover
 // that of a claim that a failover forgot, whenever it is learned of.
 func TestForgottenSendIsOneMore(t *testing.T) {
 	t.Parallel()

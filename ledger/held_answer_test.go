@@ -32,7 +32,7 @@ func (d *desk) startedAgain() {
 
 // TestRefusalHeldOverAFailover: a worker has the refusal of a send, and the data goes back before
 // it is recorded. What the old server sent again meanwhile is forgotten, and the refusal says
-// nothing of it: it waits for a look, and ends the payment only where it speaks for every send.
+// nothing of it: it waits for a look, and ends the payment only where it covers every send.
 func TestRefusalHeldOverAFailover(t *testing.T) {
 	t.Parallel()
 	const covers = `{"answer_covers_key": true, "resend_on_unknown": "SAME_KEY", "key_window": "1h", "id_after_refusal": "NEW"}`

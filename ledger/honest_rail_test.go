@@ -274,7 +274,7 @@ func (h *honest) inquire(c payment.Claim, policy payment.Policy) {
 	h.tell("an inquiry", told(policy, c, result, name))
 }
 
-// age lets a day go by, after which the rail knows no key of before, and nothing is on its way.
+// age lets a day go by, after which the rail knows no key of before, and nothing is in flight.
 func (h *honest) age() {
 	h.d.do(`UPDATE railhead.payment_outbox_pending SET first_sent_at = first_sent_at - interval '25 hours', last_sent_at = last_sent_at - interval '25 hours'
 		WHERE outbox_id = $1`, [16]byte(h.id))

@@ -15,7 +15,7 @@ var kinds = []string{
 }
 
 // evidence is a late outcome of a kind: what a worker that lost the fence has in
-// its hands. "Refused payment" is an inquiry's word and speaks for every send,
+// its hands. "Refused payment" is an inquiry's word and covers every send,
 // "refused" is the answer to one send.
 func evidence(policy payment.Policy, claim payment.Claim, kind, reference string) payment.Outcome {
 	switch kind {
@@ -215,7 +215,7 @@ var lateTable = map[string][]string{
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
 	},
-	// A paused sender may have been on its way while the rail was asked.
+	// A paused sender may have been in flight while the rail was asked.
 	"parked after an inquiry found nothing": {
 		settledAsDispatched + ", letter OUTCOME_UNKNOWN resolved", settledAsFailed, settledAsFailed,
 		stored + ", letter OUTCOME_UNKNOWN pending", stored + ", letter OUTCOME_UNKNOWN pending",
@@ -318,7 +318,7 @@ func (d *desk) meets(kind string, bring place, want string) {
 }
 
 // TestLateReferences: the same payment has one reference. Two executions under
-// two references are two payments, until a person says otherwise.
+// two references are two payments, until an operator says otherwise.
 func TestLateReferences(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

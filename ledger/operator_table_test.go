@@ -15,7 +15,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// hands are what a person can do to an instruction, in the order of the columns
+// hands are what an operator can do to an instruction, in the order of the columns
 // of operatorTable.
 var hands = []struct {
 	name string
@@ -57,7 +57,7 @@ func resolve(evidence operator.Evidence) func(*operator.Operator, *testing.T, pa
 	}
 }
 
-// plights bring an instruction to where a person finds it.
+// plights bring an instruction to where an operator finds it.
 var plights = map[string]func(d *desk) payment.ID{
 	"pending, never sent": func(d *desk) payment.ID { return d.enqueue() },
 	"pending, refused for now": func(d *desk) payment.ID {
@@ -88,7 +88,7 @@ var plights = map[string]func(d *desk) payment.ID{
 		return claim.OutboxID
 	},
 	// A rail that can be asked, and does not de-duplicate: even "no such payment"
-	// is a person's to act on.
+	// is an operator's to act on.
 	"PARKED, just not found": func(d *desk) payment.ID { return justNotFound(d) },
 	"CONFLICT after FAILED": func(d *desk) payment.ID {
 		claim := answered(d, payment.ResultRefusedFinal)
@@ -169,7 +169,7 @@ var asksInVain = func() payment.Policy {
 const inVain = `{"resend_on_unknown": "NEVER", "id_after_refusal": "SAME",
 	"inquiry": {"max": 2, "intervals": ["1s"], "not_found": "NOT_EXECUTED", "not_found_age": "1us", "not_found_until": "24h"}}`
 
-// operator is the ledger as a person opens it, with one connection for all that a test has them do.
+// operator is the ledger as an operator opens it, with one connection for all that a test has them do.
 func (d *desk) operator() *operator.Operator {
 	d.t.Helper()
 	if d.person == nil {

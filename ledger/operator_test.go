@@ -152,7 +152,7 @@ func TestResolveIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Taken back and then confirmed again: one row goes on saying DISPATCHED.
+	// Taken back and then confirmed again: one row remains DISPATCHED.
 	id := plights["CONFLICT after DISPATCHED"](d)
 	d.must(hands[7].do(o, t, id))
 	same(t, "another reference", d.late(callback(id, payment.ResultExecuted, "another")), payment.VerdictConflict)

@@ -18,7 +18,7 @@ var operatorTable = map[string][]string{
 	// after all, because a failover forgot its send, proof of that ends it.
 	"pending, never sent":      waits("+ CANCELLED"),
 	"pending, refused for now": waits("+ CANCELLED"),
-	// Evidence ends it, not a person's wish.
+	// Evidence ends it, not an operator's wish.
 	"pending, outcome unknown":   provable(withoutLetter("UNKNOWN", mayBePaid)),
 	"pending, to be asked about": provable(withoutLetter("UNKNOWN", mayBePaid)),
 	"claimed":                    withoutLetter("DISPATCHING", "RH020 the instruction is DISPATCHING and can't be cancelled"),

@@ -24,7 +24,7 @@ func (d *desk) keyOf(id payment.ID) ingest.Key {
 }
 
 // TestStatusOfEveryPlight: a caller is told what the timeline of the payment says, in
-// every state that a person finds one in, and before and after each act.
+// every state that an operator finds one in, and before and after each act.
 func TestStatusOfEveryPlight(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

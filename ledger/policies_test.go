@@ -8,7 +8,7 @@ import (
 
 // The rails of the tests, by what decides about them.
 var (
-	// coversKey keeps one outcome a key: an answer speaks for every send.
+	// coversKey keeps one outcome a key: an answer covers every send.
 	coversKey = payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(24 * time.Hour),
 		AnswerCoversKey: true}
 	// sameKey de-duplicates, but an answer settles only its own send, and a refused key is taken again.

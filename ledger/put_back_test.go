@@ -132,7 +132,7 @@ func TestPutBackIsNotClaimed(t *testing.T) {
 
 // TestOlderCopyIsNotClaimed puts older copies of rows back in pending while their
 // payments wait, as a restore of that table alone does: nothing acts on what the copy
-// says, and a person ends it with evidence.
+// says, and an operator ends it with evidence.
 func TestOlderCopyIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -265,7 +265,7 @@ func TestReopenedLetterNamesNone(t *testing.T) {
 }
 
 // TestInquiryThatIsNotOnItsWay: an inquiry that was put off, or quarantined, is not said to be
-// on its way, and what is quarantined can be ended.
+// in flight, and what is quarantined can be ended.
 func TestInquiryThatIsNotOnItsWay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

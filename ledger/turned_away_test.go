@@ -77,7 +77,7 @@ func TestBusyCountsNoSend(t *testing.T) {
 		if !claim.BusySince.IsZero() || claim.RailRefusals != 0 || claim.SendNo() != 1 {
 			t.Errorf("%s: after the replay: %+v", result, claim)
 		}
-		// One send reached the rail: its refusal of the payment speaks for it.
+		// One send reached the rail: its refusal of the payment covers it.
 		d.record(told(asks, claim, payment.ResultUnknown, ""))
 		d.tell(told(asks, d.claimOne(id), payment.ResultRefused, ""))
 		same(t, string(result)+": end", d.text(`SELECT state || ' ' || outcome_unknown FROM railhead.payment_outbox_attempts

@@ -10,7 +10,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// TestShowBeforeItWasSeen: after a failover, and before any service has looked at the server, what looks
+// TestShowBeforeItWasSeen: after a failover, and before any service has checked the server, what looks
 // as if it had never been sent may have been: it can't be cancelled, and does not expire.
 func TestShowBeforeItWasSeen(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestAcceptedBeforeItWasSeen(t *testing.T) {
 	d.must(err)
 }
 
-// TestAcceptedThoughNothingIsSuspended: before a component has looked at a start of the server
+// TestAcceptedThoughNothingIsSuspended: before a component has checked a start of the server
 // nothing is suspended, and nothing is accepted: no row would say that sends may be forgotten.
 func TestAcceptedThoughNothingIsSuspended(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func frozen(t *testing.T, from fs.FS) []string {
 	return append(paths, "testdata/baseline.txt")
 }
 
-// thawed says which frozen files are not as sums has them; it gives the sums of those that sums lacks.
+// thawed returns the frozen files that differ from sums, and the sums of those that sums lacks.
 func thawed(t *testing.T, from fs.FS, sums string) (complaints []string, lacking string) {
 	t.Helper()
 	said := map[string]string{}

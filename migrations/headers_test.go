@@ -12,7 +12,7 @@ import (
 	"github.com/railhead-pay/railhead/acl"
 )
 
-// sqlFunction is a file of functions/: what its header says, and what its body does.
+// sqlFunction is a file of functions/: the claims of its header, and what its body does.
 type sqlFunction struct {
 	says          map[string]string // by the keys of headers
 	reads, writes map[string]bool   // tables, in its own statements

@@ -56,7 +56,7 @@ func TestIntact(t *testing.T) {
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// beyondAnyWindow stands in the table for "so old that no key window covers it".
+// beyondAnyWindow means in the table: so old that no key window covers it.
 const beyondAnyWindow = 100 * 365 * 24 * time.Hour
 
 func TestSinceFirstSend(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAskedOnce: whatever the rail, the answer and the age, the one inquiry that an
-// operator asks for ends a payment by the rail's word, or parks it. Nothing goes on after it.
+// operator requests ends a payment by the rail's answer, or parks it. Nothing follows.
 func TestAskedOnce(t *testing.T) {
 	t.Parallel()
 	checkOften(t, func(t *rapid.T) {

@@ -105,7 +105,7 @@ func moments(p payment.Policy) []moment {
 	return all
 }
 
-// sentence says a decision on one line.
+// sentence formats a decision in one line.
 func sentence(d payment.Decision) string {
 	var b strings.Builder
 	b.WriteString(string(d.State))

@@ -22,21 +22,21 @@ type situation struct {
 	unknown     bool
 	provisional bool
 	restored    restored
-	seen        bool // the rail said of an earlier send that it knows the key, or says it of this one
+	seen        bool // the rail answered an earlier send, or this one, by saying that it has the key
 	expires     expiry
 	lastSend    bool // this send reaches the ceiling, or has been reached before an inquiry
 	lastAsk     bool // this inquiry reaches the ceiling, or it has been reached before a send
 	age         age
 	worn        bool // the rail has refused it, or was too busy for it, as long as is borne
 	word        payment.Result
-	asked       bool // an operator had what was parked put out for this one inquiry
+	asked       bool // an operator requested this one inquiry about a parked instruction
 }
 
 // age is what the claim says about its first and its latest earlier send; zero
 // is a time that is not known.
 type age struct{ first, last time.Duration }
 
-// restored is what suspensions say of sends that no row knows.
+// restored is what suspensions add about sends without a row.
 type restored int
 
 const (
@@ -142,7 +142,7 @@ func (s situation) sendsBefore() int {
 	}
 }
 
-// verdict is what the design says must follow.
+// verdict is what must follow by the design.
 type verdict struct {
 	state                payment.State
 	code                 string
@@ -173,7 +173,7 @@ func (v verdict) parked(state payment.State, code string) verdict {
 	return v
 }
 
-// expected says what must follow, from the design alone. It is written in the
+// expected returns what must follow, from the design alone. It is written in the
 // order of the design's sentences, not of the code.
 func (s situation) expected() verdict {
 	v := verdict{unknown: s.unknown, provisional: s.provisional}
@@ -242,7 +242,7 @@ func (s situation) expected() verdict {
 		}
 		return v.pending(payment.Retryable, "", payment.ActionSend)
 	case "refused for now":
-		// It speaks for its own send alone: rails refuse for load before they look
+		// It covers its own send alone: rails refuse for load before they look
 		// the key up. Only a rail that takes a refused key again is sent it again.
 		v.unknown = v.unknown || s.accepted()
 		switch {
@@ -337,7 +337,7 @@ func (s situation) settled(v verdict) verdict {
 
 // An automatic re-send after NOT_FOUND only where the rail also de-duplicates
 // by key, below the ceiling, inside the window. Where it is not sent again, a
-// paused sender may still be on its way, and it stays unknown.
+// paused sender may still be in flight, and it stays unknown.
 func (s situation) notExecuted(v verdict) verdict {
 	switch {
 	case s.resend != payment.ResendSameKey:

@@ -463,7 +463,7 @@ func TestRefusalIsNoFailureOfARepetition(t *testing.T) {
 	})
 }
 
-// A key that was refused is sent again only where the profile says that the rail takes it.
+// A key that was refused is sent again only if the rail accepts it by the profile.
 func TestRefusedKeyIsSentAgainOnlyWhereTheRailTakesIt(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		p, c, a := anyPolicy().Draw(t, "policy"), anyClaim().Draw(t, "claim"), anyAnswer().Draw(t, "answer")
@@ -528,7 +528,7 @@ func TestNotFoundOfWhatIsAgedOut(t *testing.T) {
 	})
 }
 
-// executes reports whether a rail that knows a key for a window executes the last of these sends.
+// executes reports whether a rail that remembers a key for a window executes the last of these sends.
 func executes(sends []time.Time, window time.Duration) bool {
 	slices.SortStableFunc(sends[:len(sends)-1], time.Time.Compare)
 	var executed time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// verdictOf says a decision in the words of the table.
+// verdictOf formats a decision in the words of the table.
 func verdictOf(c payment.Claim, d payment.Decision) verdict {
 	v := verdict{
 		state: d.State, code: d.ErrorCode, park: d.Park, reason: d.Reason,

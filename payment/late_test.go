@@ -163,7 +163,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestRefusalOfThePayment: "refused" ends a payment where it speaks for each of its
+// TestRefusalOfThePayment: "refused" ends a payment where it covers each of its
 // sends: those that are known, and those that a restore may have forgotten.
 func TestRefusalOfThePayment(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func wireRail() payment.Policy {
 	return p
 }
 
-// batchRail takes now and says later, when asked.
+// batchRail accepts now, and reports the outcome only when asked.
 func batchRail() payment.Policy {
 	p := wireRail()
 	p.Acceptance, p.IDAfterRefusal = payment.AcceptanceProvisional, payment.IDNew
@@ -56,7 +56,7 @@ func batchRail() payment.Policy {
 	return p
 }
 
-// eitherRail executes now or takes now and says later, as each answer says.
+// eitherRail executes now, or accepts now and reports the outcome later: each answer is one of the two.
 func eitherRail() payment.Policy {
 	p := batchRail()
 	p.Acceptance = payment.AcceptanceByAnswer

@@ -23,7 +23,7 @@ func TestWordLists(t *testing.T) {
 	}
 }
 
-// everyWord is every word of every list, and two that are on none.
+// everyWord has all words of all lists, and two that are on none.
 func everyWord() []payment.Result {
 	return []payment.Result{
 		"ACCEPTED", "REFUSED_FINAL", "REFUSED_TRANSIENT", "REFUSED_BUSINESS", "REFUSED_LATER", "REFUSED_RAIL", "NOT_SENT",

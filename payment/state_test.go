@@ -118,7 +118,7 @@ func TestClaimState(t *testing.T) {
 	}
 }
 
-// TestResolutions: what a person's evidence may append, and nothing else.
+// TestResolutions: an operator's evidence may append these states, and no others.
 func TestResolutions(t *testing.T) {
 	legal := map[[2]payment.State]bool{
 		{"PARKED", "DISPATCHED"}: true, {"PARKED", "FAILED"}: true, {"PARKED", "REPLAYED"}: true, {"PARKED", "UNKNOWN"}: true,

@@ -167,7 +167,7 @@ func TestWatermark(t *testing.T) {
 	}
 }
 
-// TestLanesAreSeparate: what one rail's claim finds says nothing of another rail.
+// TestLanesAreSeparate: the result of one rail's claim has no effect on another rail.
 func TestLanesAreSeparate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

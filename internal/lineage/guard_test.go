@@ -434,7 +434,7 @@ func TestLastClaimIsRemembered(t *testing.T) {
 }
 
 // TestStoreFails: whatever call is lost, before or after its effect, nothing is
-// claimed by mistake, and the next look says what this one could not.
+// claimed by mistake, and the next Look reports what this one could not.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"CheckServer", "Recall", "Suspend"} {
@@ -452,7 +452,7 @@ func TestStoreFails(t *testing.T) {
 			if err := g.Look(t.Context()); !errors.Is(err, errAway) {
 				t.Errorf("%s lost: %v", call, err)
 			}
-			// Claims name the server that was looked at last, which this one is not.
+			// Claims name the server that was checked last, which this one is not.
 			if claimed, _ := g.Allows(payment.Policy{}, nil, 0); claimed && g.Server().Same(l.server) {
 				t.Errorf("%s lost: claimed on a server that was not looked at", call)
 			}
@@ -492,8 +492,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestWindow: a lane goes on while its key window covers the time since the newest
-// moment that the data knows, however lately the server was looked at.
+// TestWindow: a lane continues while its key window covers the time since the newest recorded
+// moment, however recently the server was checked.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	l := newLedger()

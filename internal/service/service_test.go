@@ -106,7 +106,7 @@ type denied struct{ error }
 
 func (denied) SQLState() string { return "42501" }
 
-// TestOtherLogin: the error says which login is taken, and ends the service.
+// TestOtherLogin: the error names the login that is required, and ends the service.
 func TestOtherLogin(t *testing.T) {
 	t.Parallel()
 	heart := service.NewHeart(service.HeartConfig{OtherLogin: "it takes a member of railhead_callbacks"},
@@ -166,7 +166,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestEndpointThatCantServe says whose it is.
+// TestEndpointThatCantServe: the error names the endpoint.
 func TestEndpointThatCantServe(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,10 +11,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// counting is a sender that tells what was counted while its call was on its way.
+// counting is a sender that tells what was counted while its call was in flight.
 type counting struct {
 	g       *Gatherer
-	first   chan struct{} // closed once a lone call is on its way
+	first   chan struct{} // closed once a lone call is in flight
 	release chan struct{} // ends that call
 	single  ledger.Gathering
 	several ledger.Gathering
@@ -59,7 +59,7 @@ func TestCountedBeforeItIsAnswered(t *testing.T) {
 	if want := (ledger.Gathering{Single: 1}); c.single != want {
 		t.Errorf("while a lone call is on its way: %+v, want %+v", c.single, want)
 	}
-	for _, participant := range []string{"p2", "p3"} { // they go together, behind the one that is on its way
+	for _, participant := range []string{"p2", "p3"} { // they go together, behind the one that is in flight
 		enqueue(participant)
 	}
 	for c.counted().Waiting < 2 {
