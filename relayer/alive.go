@@ -18,7 +18,7 @@ func (r *Relayer) beat(ctx context.Context) {
 		one, cancel := context.WithTimeout(ctx, service.BeatWithin(r.budget.current().HeartbeatStale))
 		defer cancel()
 		if err := r.sendBeat(one, r.status()); err != nil && ctx.Err() == nil {
-			r.log.WarnContext(ctx, "heartbeat did not go in", "error", err, "age", r.beatAge().Round(time.Millisecond))
+			r.log.WarnContext(ctx, "heartbeat was not recorded", "error", err, "age", r.beatAge().Round(time.Millisecond))
 		}
 		return nil
 	})
@@ -35,8 +35,8 @@ func (r *Relayer) status() string {
 	}
 }
 
-// sendBeat counts from before the statement: a beat is never younger than what
-// the database says.
+// sendBeat sends a heartbeat. Its age counts from before the statement, so that this relayer never
+// takes its heartbeat for younger than the database does.
 func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 	r.beating.Lock()
 	defer r.beating.Unlock()
@@ -51,12 +51,12 @@ func (r *Relayer) sendBeat(ctx context.Context, status string) error {
 		r.guard.Beaten(pulse.Beats)
 		r.beatAt.Store(&at)
 		if r.budget.offer(pulse.Budget) {
-			r.lanes.lookAgain()
-			r.notify() // it is put in force with the lanes
+			r.lanes.recheck()
+			r.notify() // the new budget is put in force with the lanes
 		}
 	case errors.Is(err, outbox.ErrServerChanged):
-		r.lanes.lookAgain()
-		r.notify() // and before anything is claimed
+		r.lanes.recheck()
+		r.notify() // so that the server is checked before the next claim
 	}
 	return err
 }
@@ -70,8 +70,8 @@ func (r *Relayer) reportStopped() { service.ReportStopped(r.sendBeat, r.log) }
 // notifierLost reports whether the last test of LISTEN failed.
 func (r *Relayer) notifierLost() bool { return r.lost.Load() }
 
-// testNotifier notifies our own notifier now and then: behind a transaction pooler LISTEN
-// answers, and never hears anything.
+// testNotifier sends a notification to itself from time to time. Behind a transaction pooler LISTEN
+// succeeds, but no notification ever arrives.
 func (r *Relayer) testNotifier(ctx context.Context) {
 	wait := min(r.config.NotifierTestEvery, 3*time.Second)
 	for sleep(ctx, wait) {
@@ -86,34 +86,35 @@ func (r *Relayer) testNotifier(ctx context.Context) {
 		r.watch.NotifierTested(err != nil)
 		switch {
 		case err != nil && !was:
-			r.log.WarnContext(ctx, "the notifier is lost: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
+			r.log.WarnContext(ctx,
+				"notifications do not arrive: polling faster. LISTEN needs a direct session, not a transaction pooler", "error", err)
 		case err == nil && was:
-			r.log.InfoContext(ctx, "the notifier is heard again")
+			r.log.InfoContext(ctx, "notifications arrive again")
 		}
 	}
 }
 
-// drain stops claiming, lets sends finish, and records. What never left is
-// given back as NOT_SENT; what is still on the wire after the drain time is
-// cancelled, which makes it UNKNOWN and its own evidence.
+// drain stops claiming, lets sends finish, and records their outcomes. What was never sent is given
+// back as NOT_SENT. A send that is still under way after the drain time is cancelled: its outcome
+// is UNKNOWN, and is recorded as that.
 func (r *Relayer) drain(sends context.Context, stopSends context.CancelCauseFunc) {
 	r.stopping.Store(true)
 	r.ready.Refuse("stopping")
 	within := r.budget.finishing().drain
 	until := time.Now().Add(within)
 	overdue := time.AfterFunc(within, func() {
-		r.log.Warn("drain time is over: cancelling the sends that are left")
+		r.log.Warn("drain time is over: cancelling the remaining sends")
 		stopSends(errors.New("the relayer's drain time is over"))
 	})
 	defer overdue.Stop()
 	var all sync.WaitGroup
-	for _, each := range r.streams {
+	for _, each := range r.loops {
 		all.Go(func() { each.drain(sends, until) })
 	}
 	all.Wait()
 }
 
-func (r *stream) drain(sends context.Context, until time.Time) {
+func (r *loop) drain(sends context.Context, until time.Time) {
 	done := make(chan struct{})
 	go func() {
 		r.flight.sending.Wait() // adapters return as soon as their context ends
@@ -128,22 +129,22 @@ func (r *stream) drain(sends context.Context, until time.Time) {
 			r.recordRest(sends)
 		}
 	}
-	// Answers are worth waiting for: try until the drain time is over, and for
-	// at least RecordWithin.
+	// Keep trying to record outcomes until the drain time is over, and for at least RecordWithin.
 	until = maxTime(until, time.Now().Add(r.budget.finishing().record))
 	for try := 0; r.unrecorded() > 0 && time.Now().Before(until); try++ {
-		r.triedNever()
+		r.retryLateNow()
 		before := r.unrecorded()
 		if r.recordRest(sends) != nil || r.unrecorded() >= before {
-			// The server may have been started again or promoted, and a refusal waits for a look at it.
-			if err := r.lookOnce(sends); err != nil {
-				r.log.Warn("the server can't be looked at", "error", err)
+			// The server may have been started again or promoted, and a refusal is recorded only
+			// after a check of it.
+			if err := r.checkOnce(sends); err != nil {
+				r.log.Warn("the server can't be checked", "error", err)
 			}
 			time.Sleep(backOff(try))
 		}
 	}
 	if left := r.unrecorded(); left > 0 {
-		r.log.Error("answers could not be recorded; the reaper will treat them as unknown", "answers", left)
+		r.log.Error("outcomes could not be recorded; the reaper will record them as unknown", "outcomes", left)
 	}
 }
 

@@ -8,36 +8,34 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// budget is the time budget of the cell as this relayer runs by it. It is safe for
-// use by many goroutines.
+// budget is the time budget of the cell as this relayer applies it. It is safe for concurrent use.
 //
-// A new one comes with the answer to a heartbeat, whose row says it already: the
-// reaper goes by the longer one of each span of the cell's and of that row. It is
-// in force once every lane's calls fit it. What was in force before stays in the
-// row until no claim that was made by it can be open, which is one claim timeout
-// later: only then has this relayer acknowledged the new one. As long, answers are
-// recorded within the shorter time of the two.
+// A new budget arrives in the answer to a heartbeat, whose row already contains it: for each span
+// the reaper uses the longer one of the cell's and that row's. The new budget comes into force once
+// the calls of every lane fit it. The one before stays in the row until no claim made under it can
+// be open, one claim timeout later; only then has this relayer acknowledged the new one. Until then
+// outcomes are recorded within the shorter time of the two.
 type budget struct {
 	mu      sync.Mutex
-	offered outbox.TimeBudget // by the last heartbeat
-	inForce outbox.TimeBudget // version 0: none was yet
-	before  outbox.TimeBudget // the longest spans of what was in force before; version 0: nothing was
-	finish  finish            // the shortest of it
-	heldAt  time.Time         // when the last of these went out of force
+	offered outbox.TimeBudget // by the answer to the last heartbeat
+	inForce outbox.TimeBudget // version 0: none yet
+	before  outbox.TimeBudget // the longest spans of the budgets before; version 0: none
+	finish  finish            // the shortest of their times to finish
+	heldAt  time.Time         // when the last of them went out of force
 }
 
-// finish is how long it may take until answers are recorded.
+// finish is the time within which sends end and outcomes are recorded.
 type finish struct{ drain, record time.Duration }
 
-// current is what new claims are made by.
+// current returns the budget that new claims are made by.
 func (b *budget) current() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.inForce
 }
 
-// said is what a heartbeat says: nothing by which a claim may be open is longer.
-// Version 0, before the first: the row says what the cell has.
+// said returns the budget for a heartbeat: no open claim was made by a longer span. Version 0,
+// before the first budget, stands for the cell's.
 func (b *budget) said() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,8 +45,8 @@ func (b *budget) said() outbox.TimeBudget {
 	return b.inForce
 }
 
-// finishing is how long sends may finish and answers be recorded at shutdown, so
-// that it fits the budgets of all claims that may be open.
+// finishing returns how long sends may run and outcomes be recorded at shutdown, so that the
+// budgets of all claims that may be open are kept.
 func (b *budget) finishing() finish {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,8 +61,8 @@ func (b *budget) finishNow() finish {
 	return now
 }
 
-// offer takes the answer to a heartbeat, and reports whether it is to be put in
-// force.
+// offer takes the budget from the answer to a heartbeat, and reports whether it has yet to be put
+// in force.
 func (b *budget) offer(offered outbox.TimeBudget) (isNew bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,15 +70,15 @@ func (b *budget) offer(offered outbox.TimeBudget) (isNew bool) {
 	return offered != b.inForce
 }
 
-// next is what was offered last.
+// next returns the budget that was offered last.
 func (b *budget) next() outbox.TimeBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.offered
 }
 
-// putInForce makes a budget that every lane fits the current one. It must be the
-// one that the last heartbeat said.
+// putInForce makes next the current budget. Every lane must fit it, and the last heartbeat must
+// have contained it.
 func (b *budget) putInForce(next outbox.TimeBudget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,14 +95,13 @@ func (b *budget) putInForce(next outbox.TimeBudget) {
 	b.inForce = next
 }
 
-// holds reports whether a claim that was made by what was in force before may be
-// open. By the monotonic clock alone: time that looks longer than it is would end
-// it too soon.
+// holds reports whether a claim made under an earlier budget may be open. It uses the monotonic
+// clock: a wall clock that is set forward would end the time too soon.
 func (b *budget) holds() bool {
 	return b.before.Version != 0 && time.Since(b.heldAt) <= b.before.ClaimTimeout
 }
 
-// beatEvery is the time between heartbeats.
+// beatEvery returns the time between heartbeats.
 func (r *Relayer) beatEvery() time.Duration {
 	return service.BeatEvery(r.config.HeartbeatEvery, r.budget.next().HeartbeatStale)
 }

@@ -88,7 +88,7 @@ func (r *race) claim() {
 // start looks for the last time, and sends what may be sent.
 func (r *race) start() {
 	for _, c := range r.claims {
-		if !c.started.IsZero() || r.sender.mayStart(rails.Profile{}, payment.Claim{}, c.begun, c.by) != nil {
+		if !c.started.IsZero() || r.sender.preflight(rails.Profile{}, payment.Claim{}, c.begun, c.by) != nil {
 			continue
 		}
 		if c.taken {
@@ -249,7 +249,7 @@ func TestLongerBudgetIsNotForOldClaims(t *testing.T) {
 			begun := clock.Now()
 			time.Sleep(short.StartWithin + time.Second)
 			r.beatAt.Store(new(clock.Now()))
-			if err := r.mayStart(rails.Profile{}, payment.Claim{}, begun, c.by); (err == nil) != c.starts {
+			if err := r.preflight(rails.Profile{}, payment.Claim{}, begun, c.by); (err == nil) != c.starts {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -9,45 +9,43 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Config says how a relayer works. The zero value of every field but WorkerID
-// is its default.
+// Config configures a relayer. The zero value of every field but WorkerID means its default.
 type Config struct {
-	// WorkerID names this process start, and is never used again.
+	// WorkerID names this start of the process, and is never reused.
 	WorkerID string
 	Host     string
 	Version  string
-	// Poll is the fallback when no notifier notifies, 50 ms to 1 min; default 500 ms.
+	// Poll is the time between scans while no notification arrives, 50 ms to 1 min; default 500 ms.
 	Poll time.Duration
-	// Coalesce is how long instructions and answers gather for a turn while they
-	// stream, up to 1 s; default 10 ms. A trickle is claimed at once.
+	// Coalesce is how long instructions and outcomes gather before a turn under load, up to 1 s;
+	// default 10 ms. Without load each instruction is claimed at once.
 	Coalesce time.Duration
-	// Pace is the shortest time between the starts of two turns, up to 1 s, so
-	// that outcomes gather and commits are shared; default 2 ms.
+	// Pace is the shortest time between the starts of two turns, up to 1 s, so that outcomes share
+	// a commit; default 2 ms.
 	Pace time.Duration
-	// ClaimMax bounds what one turn claims, 1 to 5,000; default 500.
+	// ClaimMax bounds the instructions that one turn claims, 1 to 5,000; default 500.
 	ClaimMax int
-	// Streams is how many turns may run at once, each on a connection of its own,
-	// 1 to 8; default 2. The others work only while there is more than the first
-	// can take.
-	Streams int
-	// RecordMax bounds the outcomes of one turn, 1 to 5,000; default 500.
+	// Loops is the number of worker loops, each with a connection of its own, 1 to 8; default 2.
+	// All but the first claim only while more is due than the first can take.
+	Loops int
+	// RecordMax bounds the outcomes that one turn records, 1 to 5,000; default 500.
 	RecordMax int
-	// Asserted is the time budget that this process was configured with, if it was: a
-	// span that is not 0 must be the cell's, or Run ends with outbox.ErrOtherBudget.
+	// Asserted is the time budget that this process was configured with, if any. A span that is not
+	// 0 must equal the cell's, or Run returns outbox.ErrOtherBudget.
 	Asserted outbox.TimeBudget
-	// HeartbeatEvery is the time between heartbeats, at most a third of the cell's
-	// heartbeat_stale, or one slow beat would stop all sending; default 2 s.
+	// HeartbeatEvery is the time between heartbeats; default 2 s. It is at most a third of the
+	// cell's heartbeat_stale, so that one slow heartbeat does not stop all sends.
 	HeartbeatEvery time.Duration
-	// RefreshEvery is how often profiles are read again; default 5 s.
+	// RefreshEvery is the time between reads of the profiles; default 5 s.
 	RefreshEvery time.Duration
-	// NotifierTestEvery is how often LISTEN is tested; default 1 min.
+	// NotifierTestEvery is the time between tests of LISTEN; default 1 min.
 	NotifierTestEvery time.Duration
 	// StoreTimeout bounds one transaction; default 10 s.
 	StoreTimeout time.Duration
-	// StateFile remembers the server's identity outside of it. Empty: a failover
-	// or a restore goes unnoticed.
+	// StateFile keeps the server's identity outside of the server. If it is empty, a failover or a
+	// restore while the relayer is down goes undetected.
 	StateFile string
-	// Tracer makes the spans; nil: none are made, at no cost.
+	// Tracer starts the spans. If it is nil, no spans are made, at no cost.
 	Tracer trace.Tracer
 }
 
@@ -60,7 +58,7 @@ func (c Config) withDefaults() Config {
 	service.Fill(&c.NotifierTestEvery, time.Minute)
 	service.Fill(&c.StoreTimeout, 10*time.Second)
 	service.Fill(&c.ClaimMax, 500)
-	service.Fill(&c.Streams, 2)
+	service.Fill(&c.Loops, 2)
 	service.Fill(&c.RecordMax, 500)
 	return c
 }
@@ -76,8 +74,8 @@ func (c Config) validate() error {
 	service.Within(&b, "notifier test every", c.NotifierTestEvery, 100*time.Millisecond, time.Hour)
 	service.Within(&b, "store timeout", c.StoreTimeout, 100*time.Millisecond, 5*time.Minute)
 	service.Within(&b, "claim max", c.ClaimMax, 1, 5000)
-	if c.Streams < 1 || c.Streams > 8 {
-		b.Refuse("streams are %d, must be 1 to 8", c.Streams)
+	if c.Loops < 1 || c.Loops > 8 {
+		b.Refuse("loops are %d, must be 1 to 8", c.Loops)
 	}
 	service.Within(&b, "record max", c.RecordMax, 1, 5000)
 	return b.Err()

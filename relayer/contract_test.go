@@ -66,6 +66,6 @@ func TestContract(t *testing.T) {
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {
 			return relayer.New(relayer.Config{Poll: time.Hour, ClaimMax: -1, Streams: 9}, nil, nil, nil, nil, nil)
 		},
-		Faults: []string{"worker id", "poll is 1h0m0s", "claim max is -1", "streams are 9"},
+		Faults: []string{"worker id", "poll is 1h0m0s", "claim max is -1", "loops are 9"},
 	})
 }

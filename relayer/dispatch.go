@@ -15,16 +15,19 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// dispatch launches what was claimed and gives back the permits that found
-// nothing.
-func (r *stream) dispatch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment) {
+// dispatch launches the claimed instructions and releases the permits that were not used.
+func (r *loop) dispatch(
+	sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment,
+) {
 	r.launch(sends, reserved, claims, begun)
 	releaseAll(reserved)
 }
 
-// launch starts a goroutine for each claimed instruction. Begun is from before
-// the claim statement, so that a claim never looks younger than it is.
-func (r *stream) launch(sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment) {
+// launch starts the call of each claimed instruction. The moment begun is from before the claim
+// statement, so that a claim never appears younger than it is.
+func (r *loop) launch(
+	sends context.Context, reserved map[string]*reservation, claims []payment.Claim, begun clock.Moment,
+) {
 	committed := time.Now()
 	if len(claims) > 0 {
 		faultpoint.Reach(faultpoint.Committed)
@@ -33,12 +36,12 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 	}
 	r.flight.began(claims)
 	for _, claim := range claims {
-		held := reserved[claim.RailType]
-		permit := held.take()
-		held.lane.calls.Add(1)
+		slots := reserved[claim.RailType]
+		permit := slots.take()
+		slots.lane.calls.Add(1)
 		r.flight.send(func() {
-			outcome := r.call(sends, held, claim, permit, begun, committed)
-			held.lane.calls.Add(-1)
+			outcome := r.call(sends, slots, claim, permit, begun, committed)
+			slots.lane.calls.Add(-1)
 			r.flight.answer(outcome)
 			signal(r.wake)
 		})
@@ -47,17 +50,20 @@ func (r *stream) launch(sends context.Context, reserved map[string]*reservation,
 
 var errBudget = errors.New("the rail's send budget is used up")
 
-// call carries one claim out and decides what follows. It never fails: an
-// unknown outcome is an outcome.
-func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Claim, permit *rails.Permit, begun clock.Moment, committed time.Time) payment.Outcome {
-	l := held.lane
+// call carries out one claim and decides what follows. It does not fail: an unknown outcome is an
+// outcome.
+func (r *Relayer) call(
+	ctx context.Context, slots *reservation, claim payment.Claim, permit *rails.Permit, begun clock.Moment,
+	committed time.Time,
+) payment.Outcome {
+	l := slots.lane
 	ctx, cancel := context.WithTimeoutCause(ctx, l.profile.SendBudget(), errBudget)
 	defer cancel()
 	claim = r.guard.Weigh(claim)
 	ctx, span := r.spans.call(ctx, claim)
 	sent := time.Now()
-	result := rails.Redact(r.speak(ctx, held, claim, begun), claim.Payload, claim.IdempotencyKey)
-	result, heard := l.weigh(claim, result, permit, begun)
+	result := rails.Redact(r.execute(ctx, slots, claim, begun), claim.Payload, claim.IdempotencyKey)
+	result, refused := l.weigh(claim, result, permit, begun)
 	call := Call{RailType: claim.RailType, Action: claim.Action, Result: result.Result}
 	if result.Unmapped {
 		call.UnmappedIn = cmp.Or(result.CodeTable, "none")
@@ -66,38 +72,39 @@ func (r *Relayer) call(ctx context.Context, held *reservation, claim payment.Cla
 		call.Latency, call.TraceID = time.Since(committed), traceID(span)
 	}
 	r.watch.Called(call)
-	outcome := r.outcomeOf(l, claim, result, heard.othersPass, begun)
+	outcome := r.outcomeOf(l, claim, result, refused.othersPass, begun)
 	if result.FirstByte {
 		outcome.Latency = time.Since(sent)
 	}
-	if heard.railRefuses {
+	if refused.railRefuses {
 		r.pauseRail(ctx, claim.RailType, result)
 	}
 	endCall(span, outcome)
 	return outcome
 }
 
-// refusal is what a refusal of our credentials, route or form says.
+// refusal is what a refusal of our credentials, route or form is about.
 type refusal struct {
-	othersPass  bool // it is about its instruction
-	railRefuses bool // it is about the rail, as were those before it
+	othersPass  bool // the instruction alone: others pass
+	railRefuses bool // the rail: earlier ones were refused as well
 }
 
-// weigh ends the permit of a call and says what its result proves on this rail. A
-// refusal before the first byte is never about the instruction: the rail has not
-// seen it.
-func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Permit, begun clock.Moment) (rails.Result, refusal) {
-	var heard refusal
+// weigh ends the permit of a call and returns what its result proves on this rail. A refusal before
+// the first byte is never about the instruction, which the rail has not received.
+func (l *lane) weigh(
+	claim payment.Claim, result rails.Result, permit *rails.Permit, begun clock.Moment,
+) (rails.Result, refusal) {
+	var refused refusal
 	if result.Result == payment.ResultRefusedRail || result.RailRefused {
 		var first time.Time
 		if !claim.RailRefusedSince.IsZero() {
 			first = time.Now().Add(claim.RailRefusedSince.Sub(claim.ClaimedAt) - begun.Age())
 		}
-		heard.othersPass, heard.railRefuses = l.guard.Refused(claim.Action, claim.OutboxID, first)
-		heard.othersPass = heard.othersPass && result.FirstByte
+		refused.othersPass, refused.railRefuses = l.guard.Refused(claim.Action, claim.OutboxID, first)
+		refused.othersPass = refused.othersPass && result.FirstByte
 	}
 	switch {
-	case heard.othersPass:
+	case refused.othersPass:
 		permit.SettleRefused()
 	case claim.Action == payment.ActionInquire:
 		permit.SettleInquiry(result)
@@ -106,49 +113,53 @@ func (l *lane) weigh(claim payment.Claim, result rails.Result, permit *rails.Per
 	}
 	result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
 	result.Result = l.profile.Proven(claim, result.Result, result.FirstByte)
-	return result, heard
+	return result, refused
 }
 
-// speak checks what can be checked, then sends or inquires. A panic in the
-// adapter's call is UNKNOWN once a byte may have left; one in its checks is here.
-func (r *Relayer) speak(ctx context.Context, held *reservation, claim payment.Claim, begun clock.Moment) (result rails.Result) {
+// execute makes the checks, then sends or inquires. SendSafely and InquireSafely turn a panic of
+// the adapter into UNKNOWN once a byte may have been sent; execute recovers from one in the checks.
+func (r *Relayer) execute(
+	ctx context.Context, slots *reservation, claim payment.Claim, begun clock.Moment,
+) (result rails.Result) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			r.log.ErrorContext(ctx, "a check panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic", fmt.Sprintf("%T", fault))
+			r.log.ErrorContext(ctx, "a check panicked", "rail_type", claim.RailType, "outbox_id", claim.OutboxID, "panic",
+				fmt.Sprintf("%T", fault))
 			result = rails.Result{Result: payment.ResultNotSent, Message: "the adapter panicked before the first byte"}
 		}
 	}()
 	if claim.Action == payment.ActionInquire {
-		return r.inquire(ctx, held.lane, claim)
+		return r.inquire(ctx, slots.lane, claim)
 	}
-	send, stop := r.sendOf(held, claim, begun)
+	send, stop := r.buildSend(slots, claim, begun)
 	if stop != nil {
 		return *stop
 	}
-	return rails.SendSafely(ctx, held.lane.rail, send)
+	return rails.SendSafely(ctx, slots.lane.rail, send)
 }
 
-// reached tells crash tests how far a call has come.
+// reached reports the phase of a call to crash tests.
 func reached(phase rails.Phase) { faultpoint.Reach(faultpoint.Point(phase.String())) }
 
 func (r *Relayer) inquire(ctx context.Context, l *lane, claim payment.Claim) rails.Result {
 	inquirer, ok := l.rail.(rails.Inquirer)
 	if !ok {
-		// A provisional acceptance whose callback is overdue, or a profile that
-		// promises an inquiry that the adapter has not.
+		// Either the callback of a provisional acceptance is overdue, or the profile promises an
+		// inquiry that the adapter does not have.
 		return rails.Result{Result: payment.ResultUnavailable, Message: "the rail can't be asked"}
 	}
 	parent, state := payment.TraceContext(claim.Headers)
 	return rails.InquireSafely(ctx, inquirer, rails.Inquiry{
 		OutboxID: claim.OutboxID, RailKey: claim.RailKey,
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
-		Reference: claim.RailReference, SendNo: claim.SendCount, RenderVersion: claim.RenderVersion, TraceParent: parent, TraceState: state, OnPhase: reached,
+		Reference: claim.RailReference, SendNo: claim.SendCount, RenderVersion: claim.RenderVersion, TraceParent: parent,
+		TraceState: state, OnPhase: reached,
 	})
 }
 
-// sendOf builds the send, or says why nothing may leave.
-func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
-	l := held.lane
+// buildSend builds the send, or returns the result of a check that forbids it.
+func (r *Relayer) buildSend(slots *reservation, claim payment.Claim, begun clock.Moment) (rails.Send, *rails.Result) {
+	l := slots.lane
 	stop := func(result payment.Result, format string, args ...any) (rails.Send, *rails.Result) {
 		return rails.Send{}, &rails.Result{Result: result, Message: fmt.Sprintf(format, args...), OwnStop: true}
 	}
@@ -157,10 +168,12 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 	}
 	write := time.Duration(l.profile.Timeouts.Write)
 	if l.profile.AwaitsAcceptance(claim, begun.Age(), write) {
-		return stop(payment.ResultNotSent, "a restore may have forgotten a send of it, and another might be a second one: it waits until an operator has accepted the server")
+		return stop(payment.ResultNotSent,
+			"a restore may have forgotten a send of it, and another might be a second one: it waits until an operator has accepted the server")
 	}
 	if !l.profile.MayLeave(claim, begun.Age(), write) {
-		return stop(payment.ResultWindowClosed, "a re-send would come after expires_at or the rail's key window, or the rail or the caller allows none")
+		return stop(payment.ResultWindowClosed,
+			"a re-send would come after expires_at or the rail's key window, or the rail or the caller allows none")
 	}
 	if !claim.FirstSentAt.IsZero() && claim.RenderVersion != l.rail.RenderVersion() {
 		return stop(payment.ResultRenderChanged, "rendered by %s before and by %s now: a re-send must have the same bytes",
@@ -176,7 +189,7 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 		InstructionID: claim.InstructionID, ParticipantID: claim.ParticipantID,
 		Amount: amount, Payload: claim.Payload, SendNo: claim.SendNo(),
 		TraceParent: parent, TraceState: state,
-		BeforeFirstByte: func() error { return r.mayStart(l.profile, claim, begun, held.budget) },
+		BeforeFirstByte: func() error { return r.preflight(l.profile, claim, begun, slots.budget) },
 		OnPhase:         reached,
 	}
 	if checker, ok := l.rail.(rails.Checker); ok {
@@ -187,15 +200,17 @@ func (r *Relayer) sendOf(held *reservation, claim payment.Claim, begun clock.Mom
 	return send, nil
 }
 
-// mayStart is the last look before the first byte. It shrinks the window in
-// which a paused worker could send late; only the rail's own de-duplication
-// closes it. The rail has to know the key of a re-send still when the last byte is
-// written: connecting has taken time since the look that sendOf took.
+// preflight is the last check before the first byte. It shrinks the window in which a stalled
+// worker could send late; only the rail's de-duplication closes it.
+// The rail must still have the key of a re-send when the last byte is written: time has passed
+// since the check in buildSend, to connect.
 //
-// By is the time budget that the claim was made by. Of its start_within and the
-// present one the shorter counts: the reaper may have weighed the claim by the one
-// before a longer one came.
-func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clock.Moment, by outbox.TimeBudget) error {
+// The claim was made under the time budget by. The shorter start_within of by and of the present
+// budget counts: the reaper may have judged the claim by the earlier budget before a longer one
+// came into force.
+func (r *Relayer) preflight(
+	profile rails.Profile, claim payment.Claim, begun clock.Moment, by outbox.TimeBudget,
+) error {
 	now := r.budget.current()
 	startWithin := min(by.StartWithin, now.StartWithin)
 	switch age := begun.Age(); {
@@ -214,9 +229,12 @@ func (r *Relayer) mayStart(profile rails.Profile, claim payment.Claim, begun clo
 	}
 }
 
-func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, othersPass bool, begun clock.Moment) payment.Outcome {
+func (r *Relayer) outcomeOf(
+	l *lane, claim payment.Claim, result rails.Result, othersPass bool, begun clock.Moment,
+) payment.Outcome {
 	decision := l.profile.Decide(claim, payment.Answer{
-		Result: result.Result, SeenBefore: result.SeenBefore, RailRefused: result.RailRefused, OthersPass: othersPass, Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: spread(),
+		Result: result.Result, SeenBefore: result.SeenBefore, RailRefused: result.RailRefused, OthersPass: othersPass,
+		Elapsed: begun.Age(), RetryAfter: result.RetryAfter, Spread: jitter(),
 	})
 	outcome := payment.Outcome{
 		AttemptID: payment.NewID(), Claim: claim, Result: result.Result, Decision: decision,
@@ -229,22 +247,22 @@ func (r *Relayer) outcomeOf(l *lane, claim payment.Claim, result rails.Result, o
 	return outcome
 }
 
-// outcome is outcomeOf for a claim whose lane may be gone: the zero policy is
-// the safest there is.
+// outcome returns the outcome of a claim whose lane may be gone. Without a lane it decides by the
+// zero policy, which is the safest.
 func (r *Relayer) outcome(claim payment.Claim, result rails.Result, elapsed time.Duration) payment.Outcome {
 	l := r.lanes.find(claim.RailType)
 	begun := clock.Now().Before(elapsed)
 	if l == nil {
-		l = &lane{rail: nowhere{}, profile: rails.Profile{Policy: payment.Policy{}.WithDefaults()}}
+		l = &lane{rail: unservedRail{}, profile: rails.Profile{Policy: payment.Policy{}.WithDefaults()}}
 	}
 	return r.outcomeOf(l, claim, result, false, begun)
 }
 
-// nowhere stands for a rail that this process no longer serves.
-type nowhere struct{}
+// unservedRail is the adapter of a rail that this process no longer serves.
+type unservedRail struct{}
 
-func (nowhere) RenderVersion() string { return "" }
-func (nowhere) Send(context.Context, rails.Send) rails.Result {
+func (unservedRail) RenderVersion() string { return "" }
+func (unservedRail) Send(context.Context, rails.Send) rails.Result {
 	return notSent("this process does not serve the rail")
 }
 
@@ -253,16 +271,18 @@ func notSent(why string) rails.Result {
 }
 
 func (r *Relayer) pauseRail(ctx context.Context, railType string, result rails.Result) {
-	// The call's own deadline may be near; the pause has its own.
+	// The deadline of the call may be near; the pause has its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
 	defer cancel()
-	paused, err := r.store.PauseRail(ctx, railType, "the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
+	paused, err := r.store.PauseRail(ctx, railType,
+		"the rail refuses our credentials, route or form: "+result.Code+" "+result.Message)
 	switch {
 	case err != nil:
 		r.log.ErrorContext(ctx, "rail refuses us and can't be paused", "rail_type", railType, "error", err)
 	case paused:
-		r.log.ErrorContext(ctx, "rail paused: it refuses our credentials, route or form", "rail_type", railType, "code", result.Code)
+		r.log.ErrorContext(ctx, "rail paused: it refuses our credentials, route or form", "rail_type", railType, "code",
+			result.Code)
 	}
 }
 
-func spread() float64 { return rand.Float64()*2 - 1 }
+func jitter() float64 { return rand.Float64()*2 - 1 }

@@ -13,22 +13,22 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// How a turn that failed is taken apart.
+// Limits of the recovery from a failed turn.
 const (
 	poisonHeads  = 3   // heads of each priority that must fail before the lane is at fault
-	putBackHeads = 500 // heads of each priority that are looked at for rows that were put back
-	stuckMax     = 5   // outcomes that may wait for another session's lock in one turn
+	putBackHeads = 500 // heads of each priority that are checked for rows that were put back
+	stuckMax     = 5   // outcomes of one turn that may run into another session's lock
 )
 
-// fallBack runs after a turn that did not work: outcomes in hand are recorded
-// alone first, and one by one if they fail together; then each lane is claimed
-// alone, in halves, so that one row that can't be claimed stops no other.
-func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
+// fallBack runs after a failed turn. It first records the outcomes without a claim, and one by one
+// if they fail together. Then it claims each lane by itself, halving the number of rows after each
+// failure, so that one row that can't be claimed stops no other.
+func (r *loop) fallBack(ctx, sends context.Context, reserved map[string]*reservation, cause error) (int, error) {
 	defer func() { releaseAll(reserved) }()
 	if err := r.recordAlone(ctx); err != nil {
 		return 0, err
 	}
-	if away(cause) {
+	if unavailable(cause) {
 		return 0, cause
 	}
 	total := 0
@@ -37,18 +37,19 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 		total += claimed
 		if err != nil {
 			r.log.WarnContext(ctx, "lane can't be claimed", "rail_type", name, "error", err)
-			if !rowsFault(err) {
+			if !rejectedByServer(err) {
 				return total, err
 			}
 		} else if !part || claimed == 0 {
 			continue
 		}
-		// Some went and more did not: what is at fault would fail the next turn too.
+		// Some rows were claimed and others not: a bad row would fail the next turn too.
 		works := err == nil
 		switch err := r.isolate(ctx, sends, name, reserved[name], works); {
-		case rowsFault(err):
+		case rejectedByServer(err):
 			wait := r.lanes.stop(name, time.Now())
-			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed", "rail_type", name, "for", wait, "error", err)
+			r.log.ErrorContext(ctx, "lane stopped: none of its rows can be claimed",
+				"rail_type", name, "for", wait, "error", err)
 		case err != nil:
 			return total, err
 		}
@@ -56,9 +57,9 @@ func (r *stream) fallBack(ctx, sends context.Context, reserved map[string]*reser
 	return total, nil
 }
 
-// recordAlone records without claiming: first everything, then one by one. What
-// does not go in alone goes by the slow path, later: it must hold up no other.
-func (r *stream) recordAlone(ctx context.Context) error {
+// recordAlone records outcomes without a claim: first all of them, then one by one. An outcome that
+// fails by itself is left to the slow path, later, so that it delays no other.
+func (r *loop) recordAlone(ctx context.Context) error {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	if len(outcomes) == 0 {
 		return nil
@@ -66,12 +67,12 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	begun := time.Now()
 	result, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes, Finished: finished})
 	if err == nil {
-		r.settle(outcomes, result.Late)
+		r.noteRecorded(outcomes, result.Late)
 		r.watch.Turn(len(outcomes), time.Since(begun))
 		return nil
 	}
 	r.doubt(err)
-	if away(err) {
+	if unavailable(err) {
 		r.flight.back(outcomes)
 		return err
 	}
@@ -82,19 +83,20 @@ func (r *stream) recordAlone(ctx context.Context) error {
 		r.doubt(err)
 		switch {
 		case err == nil:
-			// Its claim's row is closed by the reaper, which looks.
+			// The reaper closes its claim row, after a check of each member.
 			r.flight.lost(one)
-			r.settle(one, result.Late)
-		case away(err):
+			r.noteRecorded(one, result.Late)
+		case unavailable(err):
 			r.flight.back(outcomes[n:])
 			return err
 		default:
 			r.log.ErrorContext(ctx, "an outcome can't be recorded now and is kept", "outbox_id", outcome.Claim.OutboxID,
-				"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "error", err)
+				"claim", outcome.Claim.AttemptNo, "result", outcome.Result,
+				"rail_reference", outcome.RailReference, "error", err)
 			r.flight.lost(one)
 			r.late = append(r.late, lateOutcome{outcome: outcome, at: time.Now().Add(stuckWait), tries: 1})
 			if stuck++; stuck == stuckMax {
-				r.flight.back(outcomes[n+1:]) // each one waits for a second
+				r.flight.back(outcomes[n+1:]) // each costs a lock timeout of one second
 				return nil
 			}
 		}
@@ -102,10 +104,12 @@ func (r *stream) recordAlone(ctx context.Context) error {
 	return nil
 }
 
-// claimHalves claims one lane with half as many rows after each failure. It
-// returns how many it claimed, and whether that is part of what it asked for first.
-func (r *stream) claimHalves(ctx, sends context.Context, name string, held *reservation) (claimed int, part bool, err error) {
-	one := map[string]*reservation{name: held}
+// claimHalves claims one lane, with half as many rows after each failure. It returns how many it
+// claimed, and whether that is less than it first asked for.
+func (r *loop) claimHalves(
+	ctx, sends context.Context, name string, slots *reservation,
+) (claimed int, part bool, err error) {
+	one := map[string]*reservation{name: slots}
 	claim := r.request(one)
 	for ; ; part = true {
 		begun := clock.Now()
@@ -114,7 +118,7 @@ func (r *stream) claimHalves(ctx, sends context.Context, name string, held *rese
 			r.launch(sends, one, claims, begun)
 			return len(claims), part, nil
 		}
-		if !rowsFault(err) || claim.Lanes[0].Free == 1 {
+		if !rejectedByServer(err) || claim.Lanes[0].Free == 1 {
 			return 0, part, err
 		}
 		claim.Lanes[0].Free /= 2
@@ -122,7 +126,7 @@ func (r *stream) claimHalves(ctx, sends context.Context, name string, held *rese
 	}
 }
 
-func (r *stream) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+func (r *loop) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
 	claim.ClaimID = payment.NewID()
 	claims, err := r.store.ClaimOnly(ctx, claim, only)
 	r.doubt(err)
@@ -132,24 +136,23 @@ func (r *stream) claimOnce(ctx context.Context, claim outbox.ClaimRequest, only 
 	return claims, err
 }
 
-// isolate finds out whether single rows are at fault, by claiming each of those
-// that a claim takes first alone. If one can be claimed, or works says that others
-// could, those that could not are quarantined for a person; if none can, the lane is
-// at fault, and why comes back. A row that another session holds says neither: the
-// next turn looks again. One that was put back after its end is quarantined in any
-// case: the fault is its own.
-func (r *stream) isolate(ctx, sends context.Context, name string, held *reservation, works bool) error {
+// isolate determines whether single rows are at fault. It claims each of the rows that a claim
+// takes first by itself. If one can be claimed, or works is set because others could, those that
+// failed are quarantined for an operator. If none can, the lane is at fault, and isolate returns
+// the cause. A row that another session has locked proves neither; the next turn tries it again. A
+// row that was put back after its payment ended is quarantined in any case: the fault is its own.
+func (r *loop) isolate(ctx, sends context.Context, name string, slots *reservation, works bool) error {
 	heads, err := r.store.DueIDs(ctx, name, poisonHeads)
 	if err != nil {
 		return err
 	}
-	one := map[string]*reservation{name: held}
+	one := map[string]*reservation{name: slots}
 	var suspects []payment.ID
 	var cause error
 	elsewhere := false
 	for _, id := range heads {
 		claim := r.request(one)
-		if len(held.permits) == 0 {
+		if len(slots.permits) == 0 {
 			break
 		}
 		claim.Lanes[0].Free, claim.Lanes[0].Oldest = 1, 0
@@ -164,7 +167,7 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 				return err
 			}
 			elsewhere = true
-		case rowsFault(err):
+		case rejectedByServer(err):
 			suspects, cause = append(suspects, id), err
 		default:
 			return err
@@ -181,9 +184,9 @@ func (r *stream) isolate(ctx, sends context.Context, name string, held *reservat
 	}
 }
 
-// quarantinePutBack quarantines many at once: a restore of that table alone puts back as
-// many as there were.
-func (r *stream) quarantinePutBack(ctx context.Context, name string, cause error) error {
+// quarantinePutBack quarantines many rows at once: a restore of the pending table alone puts them
+// all back.
+func (r *loop) quarantinePutBack(ctx context.Context, name string, cause error) error {
 	heads, err := r.store.DueIDs(ctx, name, putBackHeads)
 	if err != nil {
 		return err
@@ -191,23 +194,23 @@ func (r *stream) quarantinePutBack(ctx context.Context, name string, cause error
 	return r.quarantine(ctx, heads, cause)
 }
 
-func (r *stream) quarantine(ctx context.Context, ids []payment.ID, cause error) error {
+func (r *loop) quarantine(ctx context.Context, ids []payment.ID, cause error) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
+	moved, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
-	for _, id := range aside {
+	for _, id := range moved {
 		r.log.ErrorContext(ctx, "instruction quarantined: it can't be claimed", "outbox_id", id, "error", cause)
 	}
 	return nil
 }
 
-// away reports whether the server could not be worked with, or the answer to a
-// commit was lost: trying parts of the same now would fail, or guess, as well.
-func away(err error) bool {
+// unavailable reports whether the server can't be used, or the answer to a commit was lost. Trying
+// parts of the same turn now would fail too, or act on a guess.
+func unavailable(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -219,15 +222,15 @@ func away(err error) bool {
 		return true
 	}
 	switch state[:2] {
-	case "08", "25", "40", "57": // connection, wrong kind of transaction, lost races, shutdown and cancel
+	case "08", "25", "40", "57": // connection, transaction state, lost races, shutdown and cancel
 		return true
 	default:
 		return state == "53300" // too many connections
 	}
 }
 
-// rowsFault reports whether the server refused what it was given, so that other
-// rows may fare better.
-func rowsFault(err error) bool {
-	return err != nil && !away(err) && !errors.Is(err, outbox.ErrLockTimeout)
+// rejectedByServer reports whether the server rejected the statement, so that other rows may
+// succeed.
+func rejectedByServer(err error) bool {
+	return err != nil && !unavailable(err) && !errors.Is(err, outbox.ErrLockTimeout)
 }

@@ -270,7 +270,7 @@ func TestServersFault(t *testing.T) {
 }
 
 // TestLateOutcomeThatCantGoIn holds up no other. After a restore the database may
-// not know what was sent: that outcome has nowhere to go and is told once, in the
+// not know what was sent: that outcome has nowhere to go and is logged once, in the
 // log. What is refused otherwise is tried again, later.
 func TestLateOutcomeThatCantGoIn(t *testing.T) {
 	t.Parallel()

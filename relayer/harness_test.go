@@ -117,7 +117,7 @@ func (w *world) setBudget(change func(*outbox.TimeBudget)) {
 // oneStream is a relayer in which nothing can be done while a turn is stuck.
 func oneStream() relayer.Config {
 	c := config()
-	c.Streams = 1
+	c.Loops = 1
 	return c
 }
 

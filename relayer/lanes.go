@@ -16,51 +16,51 @@ import (
 	"github.com/railhead-pay/railhead/schedule"
 )
 
-// ErrNotServed is what an OpenRail returns for a rail that this process has no
-// configuration for; other relayers may have it.
+// ErrNotServed is the error of an OpenRail for a rail that this process has no configuration for.
+// Other relayers may serve it.
 var ErrNotServed = errors.New("this process has no configuration for the rail")
 
-// errBadLane is a configuration that can't be worked with.
+// errBadLane reports a profile or configuration that can't be used.
 var errBadLane = errors.New("a rail can't be served")
 
-// lane is one rail as this process serves it.
+// lane is the queue of one rail as this process serves it.
 type lane struct {
 	profile rails.Profile
 	rail    rails.Rail
 	guard   *rails.Guard
-	read    []byte // the profile as it was read
+	read    []byte // the profile as read from the database
 	paused  bool
-	// outdated is set where another profile is in force under this one's number, and could
+	// outdated is set if the database has another profile in force under this number, and it could
 	// not be opened.
 	outdated bool
-	// suspended is set where the row was read while a suspension was open; rules are then
-	// those that sends may have been made under which the database may have forgotten.
+	// suspended is set if the row was read while a suspension was open. Then rules holds the key
+	// rules of the profiles under which the sends were made that the database may have forgotten.
 	suspended bool
 	rules     []payment.KeyRules
-	// wentBack is set where the database has forgotten a profile that this process knew. It
-	// stays: a suspension may be opened after the row was read, and one that is gone may have
-	// been forgotten too.
+	// wentBack is set if the database has forgotten a profile that this process has served. It is
+	// never cleared: a suspension may be opened after the row was read, and one that is gone may
+	// have been forgotten as well.
 	wentBack bool
-	calls    *atomic.Int64 // under way, those of the profile before included
-	queue    schedule.Lane // how many a turn asks for, and when
+	calls    *atomic.Int64 // calls under way, including those of earlier profiles
+	queue    schedule.Lane // decides how many slots a turn asks for, and when
 }
 
-// lanes are the rails that this process serves, by name.
+// lanes contains the rails that this process serves, by name.
 type lanes struct {
 	mu        sync.Mutex
 	byRail    map[string]*lane
 	notServed map[string]bool
-	forgotten map[string]bool // rails that were served, of which the database has no row any more
+	forgotten map[string]bool // rails that were served and of which the database no longer has a row
 	refreshed time.Time
 }
 
-// refreshTries bounds how often the profiles are read again because the time
-// budget changed meanwhile.
+// refreshTries bounds how often the profiles are read again because the time budget changed
+// meanwhile.
 const refreshTries = 3
 
-// refreshLanes reads the profiles in force, opens what is new or changed, and puts
-// the time budget of the last heartbeat in force. No profile in force breaks the
-// budget of the cell: one that breaks ours came with a budget that is newer.
+// refreshLanes reads the profiles in force, opens new and changed ones, and puts the time budget of
+// the last heartbeat in force. No profile in force breaks the budget of the cell: if one breaks the
+// budget that was read here, the database has a newer budget.
 func (r *Relayer) refreshLanes(ctx context.Context) error {
 	for try := range refreshTries {
 		next := r.budget.next()
@@ -79,10 +79,12 @@ func (r *Relayer) refreshLanes(ctx context.Context) error {
 	return errors.New("the time budget of the cell changes faster than it can be read")
 }
 
-// takeLanes opens the lanes of what was read, under next if that is still the last
-// heartbeat's: none is sent meanwhile. Taken is false where rows and budget are
-// not of one time; at last, a profile that breaks the budget is an error.
-func (r *Relayer) takeLanes(ctx context.Context, rows []outbox.RailRow, next outbox.TimeBudget, last bool) (taken bool, err error) {
+// takeLanes opens the lanes of rows under next, unless a heartbeat has brought another budget
+// since; it sends none meanwhile. It returns false if rows and budget were not read of the same
+// time. In the last try, a profile that breaks the budget is an error.
+func (r *Relayer) takeLanes(
+	ctx context.Context, rows []outbox.RailRow, next outbox.TimeBudget, last bool,
+) (taken bool, err error) {
 	r.beating.Lock()
 	defer r.beating.Unlock()
 	if next != r.budget.next() || !last && breaksBudget(rows, next) {
@@ -123,8 +125,8 @@ func (r *Relayer) openLanes(ctx context.Context, rows []outbox.RailRow, next out
 		}
 	}
 	l.refreshed = time.Now()
-	// The calls of a profile of before, where the present one can't be opened, keep the
-	// budget of before too.
+	// If the present profile of a lane can't be opened, the calls of the one before must keep the
+	// new budget as well.
 	for _, one := range l.byRail {
 		if err := one.profile.CheckBudget(next); err != nil {
 			return errors.Join(append(all, fmt.Errorf("%w: %w", errBadLane, err))...)
@@ -151,7 +153,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	rail, err := r.open(profile)
 	if errors.Is(err, ErrNotServed) {
 		if !l.notServed[row.RailType] {
-			r.log.InfoContext(ctx, "rail is not configured here and left to other relayers", "rail_type", row.RailType)
+			r.log.InfoContext(ctx, "rail is not configured here: left to other relayers", "rail_type", row.RailType)
 			l.notServed[row.RailType] = true
 		}
 		return nil
@@ -159,7 +161,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	if err != nil {
 		return fmt.Errorf("%w: opening rail %s: %w", errBadLane, row.RailType, err)
 	}
-	// Asked after opening: the budget of a rail that others serve is theirs.
+	// This comes after opening: the budget of a rail that other processes serve is theirs to check.
 	if err := profile.CheckBudget(next); err != nil {
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
@@ -173,7 +175,7 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 		closeRail(rail)
 		return fmt.Errorf("%w: %w", errBadLane, err)
 	}
-	// A call that is under way keeps the adapter and the guard it began with.
+	// A call that is under way keeps the adapter and the guard that it began with.
 	calls := new(atomic.Int64)
 	if current != nil {
 		closeRail(current.rail)
@@ -190,8 +192,8 @@ func (r *Relayer) refreshLane(ctx context.Context, row outbox.RailRow, next outb
 	return nil
 }
 
-// note takes what a row says of a lane in addition to a new profile. A restore may have
-// given the number of its profile to another.
+// note takes from a row what may change without a new profile. A restore may have given the number
+// of the profile to another.
 func (l *lane) note(row outbox.RailRow) {
 	l.paused, l.suspended, l.rules = row.Paused, row.Suspended, row.DoubtedUnder
 	l.outdated = row.ProfileVersion == l.profile.Version && !bytes.Equal(row.Profile, l.read)
@@ -200,11 +202,11 @@ func (l *lane) note(row outbox.RailRow) {
 
 func closeRail(rail rails.Rail) {
 	if closer, ok := rail.(io.Closer); ok {
-		closer.Close() // idle connections only; nothing depends on it
+		closer.Close() // closes idle connections only
 	}
 }
 
-// close ends what the adapters hold, when nothing is under way any more.
+// close closes the adapters. No call is under way.
 func (l *lanes) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,14 +215,14 @@ func (l *lanes) close() {
 	}
 }
 
-// lookAgain makes the next turn check the server and the profiles first.
-func (l *lanes) lookAgain() {
+// recheck makes the next turn check the server and the profiles first.
+func (l *lanes) recheck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refreshed = time.Time{}
 }
 
-// find gives the lane of a rail, if this process serves it.
+// find returns the lane of a rail, or nil if this process does not serve it.
 func (l *lanes) find(railType string) *lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +236,7 @@ func (l *lanes) due(every time.Duration) bool {
 	return time.Since(l.refreshed) >= every
 }
 
-// wakeIn is when a rate or a breaker lets more through; 0: no such wait.
+// wakeIn returns when a rate or a breaker allows the next call; 0 if no lane waits for either.
 func (l *lanes) wakeIn() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +259,7 @@ func (l *lanes) stop(railType string, now time.Time) time.Duration {
 	return 0
 }
 
-// works notes that a row of a lane could be claimed: it is not at fault.
+// works records that a row of the lane could be claimed: the lane itself is not at fault.
 func (l *lanes) works(railType string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,13 +35,13 @@ func (c *contended) CloseClaims(context.Context, []payment.ID) (int64, error) { 
 // turn that tries any, also while a stream drains, which finds each of them due.
 func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler)}, true)
+	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler)}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: payment.ID{2}}}})
 	}
 	r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	for range 2 {
-		r.triedNever()
+		r.retryLateNow()
 		if err := r.recordLate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestWaitingOutcomesHoldUpNone(t *testing.T) {
 // nothing is claimed.
 func TestMoreLateOutcomesThanATurn(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
+	r := newLoop(&Relayer{store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), config: Config{RecordMax: lateMax}}, true)
 	for range lateMax + 10 {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}
@@ -85,7 +85,7 @@ func TestMoreLateOutcomesThanATurn(t *testing.T) {
 // TestNotifiedOverManyLateOutcomes: a notifier notifies once. Where a turn that it woke might not claim, the next one that may looks.
 func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 	store := &contended{free: payment.ID{1}}
-	r := newStream(&Relayer{
+	r := newLoop(&Relayer{
 		store: store, watch: NopObserver{}, log: slog.New(slog.DiscardHandler), guard: &lineage.Guard{},
 		config: Config{RecordMax: lateMax, StoreTimeout: time.Minute},
 	}, false)
@@ -93,11 +93,11 @@ func TestNotifiedOverManyLateOutcomes(t *testing.T) {
 		r.late = append(r.late, lateOutcome{outcome: payment.Outcome{Claim: payment.Claim{OutboxID: store.free}}})
 	}
 	for n, owes := range []bool{true, false} {
-		if _, err := r.turn(t.Context(), t.Context(), n == 0 || r.owesLook); err != nil {
+		if _, err := r.turn(t.Context(), t.Context(), n == 0 || r.scanOwed); err != nil {
 			t.Fatal(err)
 		}
-		if r.owesLook != owes {
-			t.Errorf("after turn %d a look is owed: %t", n+1, r.owesLook)
+		if r.scanOwed != owes {
+			t.Errorf("after turn %d a look is owed: %t", n+1, r.scanOwed)
 		}
 	}
 }

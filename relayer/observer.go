@@ -12,50 +12,51 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Observer counts what happens, for metrics. Its methods are called on the way
-// of every payment and must be quick; they may be called at once.
+// Observer counts events for metrics. Its methods are called for every payment and must return
+// quickly; they may be called concurrently.
 type Observer interface {
-	Notified()                          // a notifier woke this relayer
-	Poll()                              // the poll did
-	NotifierTested(lost bool)           // what a test of LISTEN said
-	Claimed(claims []payment.Claim)     // a committed claim that took some
-	Turn(outcomes int, d time.Duration) // one committed turn
+	Notified()                          // a notification woke this relayer
+	Poll()                              // the poll woke it
+	NotifierTested(lost bool)           // the result of a test of LISTEN
+	Claimed(claims []payment.Claim)     // a committed claim of at least one instruction
+	Turn(outcomes int, d time.Duration) // a committed turn
 	TurnFailed(kind Failure)
 	CommitUnknown()                   // the answer to a commit was lost
 	Recorded(outcome payment.Outcome) // an outcome that is durable
-	// Late is told of outcomes that went by the slow path; Recorded is as well where the
+	// Late receives the outcomes that went by the slow path. Recorded receives them too if the
 	// verdict is IN or MINE.
 	Late(outcome payment.Outcome, verdict payment.Verdict)
 	Called(call Call) // a claim was carried out
-	// Breaker is told of every change, and of the state in which a lane begins.
+	// Breaker receives every change of a breaker, and the state in which a lane begins.
 	Breaker(railType string, to rails.BreakerState)
 }
 
-// Forgotten is Late's verdict where the database no longer knows the instruction.
+// Forgotten is the verdict that Late receives if the database no longer has the instruction.
 const Forgotten payment.Verdict = "FORGOTTEN"
 
-// Call is what came of one claim.
+// Call is the result of one claim.
 type Call struct {
 	RailType string
 	Action   payment.Action
 	Result   payment.Result
-	// UnmappedIn is the code table that has not the rail's code; empty: none.
+	// UnmappedIn is the code table that lacks the rail's code; empty if the code was found.
 	UnmappedIn string
-	// Latency is from the commit of the claim to the end of the call; 0: no byte left.
+	// Latency is the time from the commit of the claim to the end of the call; 0 if no byte was
+	// sent.
 	Latency time.Duration
-	// TraceID is 32 hexadecimal digits, or empty: the call belongs to no trace.
+	// TraceID is 32 hexadecimal digits, or empty if the call belongs to no trace.
 	TraceID string
 }
 
-// Failure says why a turn did not work.
+// Failure is the kind of a turn's failure.
 type Failure string
 
 // The kinds of failure.
 const (
-	FailedLink          Failure = "link"         // the server could not be worked with
+	FailedLink          Failure = "link"         // the server was unavailable
 	FailedLock          Failure = "lock_timeout" // another session holds a lock
 	FailedServer        Failure = "server_changed"
-	FailedRefused       Failure = "refused" // the server refused what it was given
+	FailedRefused       Failure = "refused" // the server rejected the statement
 	FailedCommitUnknown Failure = "commit_unknown"
 )
 
@@ -72,38 +73,38 @@ func failureOf(err error) Failure {
 		return FailedServer
 	case errors.Is(err, outbox.ErrLockTimeout):
 		return FailedLock
-	case away(err):
+	case unavailable(err):
 		return FailedLink
 	default:
 		return FailedRefused
 	}
 }
 
-// failed tells of a turn that did not work, and of a lost commit.
+// failed reports a failed turn, and a lost answer to its commit.
 func (r *Relayer) failed(err error) {
 	r.watch.TurnFailed(failureOf(err))
 	r.doubt(err)
 }
 
-// doubt tells of a lost commit.
+// doubt reports a lost answer to a commit.
 func (r *Relayer) doubt(err error) {
 	if errors.Is(err, outbox.ErrCommitUnknown) {
 		r.watch.CommitUnknown()
 	}
 }
 
-// LaneState is how one rail is served right now.
+// LaneState is the present state of one lane.
 type LaneState struct {
 	RailType string
 	Calls    int // under way
-	Limit    int // the most that may be
+	Limit    int // the most that may be under way
 	Breaker  rails.BreakerState
-	// Rate is how many calls a second may be started now; 0: there is no bound.
-	Rate float64
-	Held bool // not claimed: a failover that was not accepted, or rows that can't be claimed
+	// Rate is how many calls a second may be started now; 0 means no bound.
+	Rate    float64
+	Stopped bool // not claimed: suspended after a failover, or its rows can't be claimed
 }
 
-// Lanes says how every rail is served. It never waits for the database.
+// Lanes returns the state of every lane. It does not use the database.
 func (r *Relayer) Lanes() []LaneState {
 	l := &r.lanes
 	l.mu.Lock()
@@ -113,14 +114,15 @@ func (r *Relayer) Lanes() []LaneState {
 	for name, one := range l.byRail {
 		allowed, _ := r.allows(one)
 		states = append(states, LaneState{
-			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(), Rate: one.guard.Rate(),
-			Held: one.queue.StoppedFor(now) > 0 || !allowed,
+			RailType: name, Calls: int(one.calls.Load()), Limit: one.guard.Limit(), Breaker: one.guard.State(),
+			Rate:    one.guard.Rate(),
+			Stopped: one.queue.StoppedFor(now) > 0 || !allowed,
 		})
 	}
 	return states
 }
 
-// laneReports is Lanes as heartbeats say it.
+// laneReports returns the state of every lane for a heartbeat.
 func (r *Relayer) laneReports() []outbox.LaneReport {
 	l := &r.lanes
 	l.mu.Lock()
@@ -136,7 +138,8 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 			StoppedMS: one.queue.StoppedFor(now).Milliseconds(),
 		}
 		if !allowed {
-			report.Suspended = cmp.Or(r.guard.Reason(), "the database was not compared yet with what components remember")
+			report.Suspended = cmp.Or(r.guard.Reason(),
+				"the database has not yet been compared with what the components remember")
 		}
 		if report.Breaker == string(rails.BreakerOpen) {
 			report.OpenMS = one.guard.WakeIn().Milliseconds()
@@ -146,38 +149,39 @@ func (r *Relayer) laneReports() []outbox.LaneReport {
 	return reports
 }
 
-// NotifierState is how the listening session is.
+// NotifierState is the state of the listening session.
 type NotifierState string
 
 // The states of the notifier.
 const (
 	NotifierListening    NotifierState = "listening"
-	NotifierIsLost       NotifierState = "lost" // our own notifier was not heard
+	NotifierLost         NotifierState = "lost" // a test notification did not arrive
 	NotifierDisconnected NotifierState = "disconnected"
 )
 
 // NotifierStates lists every state.
 func NotifierStates() []NotifierState {
-	return []NotifierState{NotifierListening, NotifierIsLost, NotifierDisconnected}
+	return []NotifierState{NotifierListening, NotifierLost, NotifierDisconnected}
 }
 
-// Notifier says how the listening session is. It never waits for the database.
-func (r *Relayer) Notified() NotifierState {
+// NotifierState returns the state of the listening session. It does not use the database.
+func (r *Relayer) NotifierState() NotifierState {
 	session, ok := r.notifier.(interface{ Listening() bool })
 	switch {
 	case ok && !session.Listening():
 		return NotifierDisconnected
 	case r.notifierLost():
-		return NotifierIsLost
+		return NotifierLost
 	default:
 		return NotifierListening
 	}
 }
 
-// NopObserver is an Observer that hears nothing. A type that wants to hear some of it embeds it.
+// NopObserver is an Observer that does nothing. Embed it in a type that implements only some of the
+// methods.
 type NopObserver struct{}
 
-// Notifier implements Observer, as do all that follow.
+// Notified implements Observer, as do the methods that follow.
 func (NopObserver) Notified() {}
 
 // Poll hears nothing.

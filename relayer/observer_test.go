@@ -65,7 +65,7 @@ func TestHeldLane(t *testing.T) {
 	if err := os.WriteFile(config.StateFile, []byte(another), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitLane(w.run(config), relayer.LaneState{RailType: "bank", Limit: 32, Breaker: rails.BreakerClosed, Held: true})
+	w.awaitLane(w.run(config), relayer.LaneState{RailType: "bank", Limit: 32, Breaker: rails.BreakerClosed, Stopped: true})
 }
 
 // switched is a notifier whose session and hearing a test decides.
@@ -92,7 +92,7 @@ func TestNotifierState(t *testing.T) {
 	await := func(r *running, want relayer.NotifierState) {
 		t.Helper()
 		w.seen.await(t, func() error {
-			if got := r.Notified(); got != want {
+			if got := r.NotifierState(); got != want {
 				return fmt.Errorf("the notifier is %s, want %s", got, want)
 			}
 			return nil
@@ -103,7 +103,7 @@ func TestNotifierState(t *testing.T) {
 	notifier := new(switched)
 	quick.WorkerID += "-2"
 	r := w.runWith(quick, w.store, notifier)
-	await(r, relayer.NotifierIsLost)
+	await(r, relayer.NotifierLost)
 	notifier.broken.Store(true)
 	await(r, relayer.NotifierDisconnected)
 	notifier.broken.Store(false)

@@ -5,45 +5,42 @@ import (
 	"time"
 )
 
-// pacer decides when the next turn starts, and whether it looks for due
-// instructions or only records: at once for a notifier, a finished call or a free
-// slot; after a short rest, so that commits are shared, while instructions
-// stream; and after a pause when the database is in trouble.
+// pacer decides when the next turn starts, and whether it scans for due instructions or only
+// records. A turn starts at once after a notification, a finished call or a freed slot; after a
+// short rest under load, so that turns share a commit; and after a backoff while turns fail.
 type pacer struct {
 	last     time.Time // start of the last turn
-	verify   bool      // the last wait ended by the poll: see that the notifier is still ours
-	notified bool      // the last wait ended by a notifier
-	look     bool      // the next turn claims
-	again    bool      // notified, and nothing was found: look once more soon
+	verify   bool      // the last wait ended by the poll: check that the notifier is still armed
+	notified bool      // the last wait ended by a notification
+	scan     bool      // the next turn scans and claims
+	again    bool      // a notification led to no claim: scan again soon
 	failures int
 	skipWait bool
-	armed    bool // every enqueue notifies: nothing has to be looked for
-	taken    bool // the notifier is another relayer's, which may give it back unheard
+	armed    bool // every enqueue notifies: no scan is needed
+	taken    bool // another relayer has armed the notifier, and may disarm it unseen
 }
 
 const (
-	// unrungWait is how soon a relayer looks again while something was enqueued
-	// silently and is not committed yet.
-	unrungWait = 25 * time.Millisecond
-	// takenWait is how soon it does while the notifier is another relayer's. That one
-	// serves other rails, perhaps, and gives the notifier back when it is busy with them.
+	// silentWait is the poll while an enqueue that did not notify has yet to commit.
+	silentWait = 25 * time.Millisecond
+	// takenWait is the poll while another relayer has armed the notifier. That relayer may serve
+	// other rails, and disarms the notifier when it is busy with them.
 	takenWait = 250 * time.Millisecond
-	// againWait is how soon it does after a notifier that led to nothing: another
-	// relayer was faster, or a long transaction has enqueued with a due time that
-	// only a full rescan finds.
+	// againWait is the poll after a notification that led to no claim: another relayer was faster,
+	// or a long transaction has enqueued with a due time that only a full rescan finds.
 	againWait = 100 * time.Millisecond
-	// lostWait is the poll of a relayer whose notifier is not heard.
+	// lostWait is the poll of a relayer that receives no notifications.
 	lostWait = 100 * time.Millisecond
 )
 
-// wait returns when there may be something to do, or the context ended.
-func (p *pacer) wait(ctx context.Context, r *stream) {
-	p.notified, p.look = false, true
+// wait returns when there may be something to do, or when the context has ended.
+func (p *pacer) wait(ctx context.Context, r *loop) {
+	p.notified, p.scan = false, true
 	switch {
 	case p.failures > 0:
 		sleep(ctx, backOff(p.failures-1))
 	case p.skipWait, r.primary && r.lanes.left():
-	case r.flow.add(0, time.Now()):
+	case r.load.add(0, time.Now()):
 		p.rest(ctx, r)
 	case r.primary:
 		p.waitForCause(ctx, r)
@@ -53,26 +50,27 @@ func (p *pacer) wait(ctx context.Context, r *stream) {
 	if gap := r.config.Pace - time.Since(p.last); gap > 0 && ctx.Err() == nil && p.failures == 0 {
 		sleep(ctx, gap)
 	}
-	if r.primary && !p.look {
-		p.armNotifier(r)
+	if r.primary && !p.scan {
+		p.takeNotification(r)
 	}
 	p.last = time.Now()
 }
 
-// armNotifier lets a turn that would only record claim as well, if a notifier has come since it
-// was decided on: that would wait for the turn, and for the pause after it.
-func (p *pacer) armNotifier(r *stream) {
+// takeNotification makes a turn that would only record claim as well, if a notification has arrived
+// since that was decided. Otherwise the notification would wait for the turn and for the pause
+// after it.
+func (p *pacer) takeNotification(r *loop) {
 	select {
 	case <-r.notified:
 		r.watch.Notified()
-		p.notified, p.look = true, true
+		p.notified, p.scan = true, true
 	default:
 	}
 }
 
-// rest lets instructions and answers gather while they stream. Where a lane has
-// more due than it has slots, a slot that is free is used at once.
-func (p *pacer) rest(ctx context.Context, r *stream) {
+// rest lets instructions and outcomes gather under load. If a lane has more due than it has slots,
+// it returns as soon as a slot is free.
+func (p *pacer) rest(ctx context.Context, r *loop) {
 	if r.primary {
 		p.disarm(ctx, r)
 	}
@@ -93,20 +91,20 @@ func (p *pacer) rest(ctx context.Context, r *stream) {
 		return
 	case <-timer.C:
 	}
-	p.look = r.primary || backlog
+	p.scan = r.primary || backlog
 }
 
-func (p *pacer) waitForCause(ctx context.Context, r *stream) {
+func (p *pacer) waitForCause(ctx context.Context, r *loop) {
 	limit := r.config.Poll
-	asleep, lookAgain := p.arm(ctx, r)
+	asleep, scanNow := p.arm(ctx, r)
 	p.verify = false
 	switch {
-	case lookAgain:
+	case scanNow:
 		return
 	case r.notifierLost():
 		limit = min(limit, lostWait)
 	case !asleep && !p.taken:
-		limit = min(limit, unrungWait)
+		limit = min(limit, silentWait)
 	case p.again:
 		limit = min(limit, againWait)
 	case p.taken:
@@ -120,8 +118,8 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	select {
 	case <-ctx.Done():
 	case <-r.wake:
-		// An answer to record. An enqueue meanwhile notifies.
-		p.look = !asleep || r.lanes.backlog()
+		// There is an outcome to record. Enqueues that come now notify.
+		p.scan = !asleep || r.lanes.backlog()
 	case <-timer.C:
 		p.verify = true
 		r.watch.Poll()
@@ -131,11 +129,11 @@ func (p *pacer) waitForCause(ctx context.Context, r *stream) {
 	}
 }
 
-// arm makes enqueues notify before this relayer sleeps. It reports whether they
-// do, and whether to look for due rows once more first: whatever was enqueued
-// silently is committed by now. A notifier that is always notified is asleep all the time.
-// While the notifier is another relayer's it tries again at each poll.
-func (p *pacer) arm(ctx context.Context, r *stream) (asleep, lookAgain bool) {
+// arm makes enqueues notify before this relayer waits. It reports whether they do, and whether to
+// scan once more first: what was enqueued without a notification is committed by now. A notifier
+// that can't be disarmed counts as armed. While another relayer has armed the notifier, arm tries
+// again at each poll.
+func (p *pacer) arm(ctx context.Context, r *loop) (asleep, scanNow bool) {
 	armer, ok := r.notifier.(Armer)
 	if !ok {
 		return true, false
@@ -157,14 +155,14 @@ func (p *pacer) arm(ctx context.Context, r *stream) (asleep, lookAgain bool) {
 	was := p.taken
 	notifies, others, err := armer.Arm(ctx)
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "can't sleep by the notifier: polling faster", "error", err)
+		r.log.WarnContext(ctx, "can't arm the notifier: polling faster", "error", err)
 	}
 	p.armed, p.taken = notifies, others
 	return notifies, notifies || others && !was
 }
 
-// disarm lets enqueues be silent: this relayer looks by itself.
-func (p *pacer) disarm(ctx context.Context, r *stream) {
+// disarm lets enqueues stop notifying: this relayer scans without being woken.
+func (p *pacer) disarm(ctx context.Context, r *loop) {
 	p.taken = false
 	armer, ok := r.notifier.(Armer)
 	if !ok || !p.armed {
@@ -173,14 +171,14 @@ func (p *pacer) disarm(ctx context.Context, r *stream) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := armer.Disarm(ctx); err != nil {
-		r.log.WarnContext(ctx, "the notifier was given back with its session", "error", err)
+		r.log.WarnContext(ctx, "disarming the notifier failed: its session was closed", "error", err)
 	}
 	p.armed = false
 }
 
-// waitForMore is how the other streams wait: for answers of their own, or until
-// there is more than one stream can take.
-func (p *pacer) waitForMore(ctx context.Context, r *stream) {
+// waitForMore is the wait of the other loops: for outcomes of their own, or until more is due than
+// one loop can take.
+func (p *pacer) waitForMore(ctx context.Context, r *loop) {
 	timer := time.NewTimer(r.config.Poll)
 	defer timer.Stop()
 	select {
@@ -190,11 +188,11 @@ func (p *pacer) waitForMore(ctx context.Context, r *stream) {
 	case <-r.wake:
 	case <-timer.C:
 	}
-	p.look = r.lanes.backlog()
+	p.scan = r.lanes.backlog()
 }
 
-// after notes how the turn went.
-func (p *pacer) after(claimed int, err error, r *stream) {
+// after takes the result of a turn into account.
+func (p *pacer) after(claimed int, err error, r *loop) {
 	p.skipWait = false
 	if err != nil {
 		p.failures++
@@ -203,9 +201,9 @@ func (p *pacer) after(claimed int, err error, r *stream) {
 	p.failures = 0
 	p.again = p.notified && claimed == 0
 	if p.again {
-		claimed = 1 // enqueues notify, whichever relayer claims them
+		claimed = 1 // enqueues notify whichever relayer claims
 	}
-	r.flow.add(claimed, time.Now())
-	// More outcomes than one turn records: go on.
+	r.load.add(claimed, time.Now())
+	// There are more outcomes than one turn records: start the next turn at once.
 	p.skipWait = r.flight.waiting() >= r.config.RecordMax
 }

@@ -77,7 +77,7 @@ func TestANotificationDuringThePauseIsTakenAlong(t *testing.T) {
 	w.wrap = func(rails.Rail) rails.Rail { return promptRail{} }
 	store := &counted{Store: w.store}
 	config := config()
-	config.Poll, config.RefreshEvery, config.Pace, config.Streams = time.Minute, time.Minute, 500*time.Millisecond, 1
+	config.Poll, config.RefreshEvery, config.Pace, config.Loops = time.Minute, time.Minute, 500*time.Millisecond, 1
 	w.runWith(config, store, w.notifier())
 	w.seen.awaitMore(t, "notifier", 1)
 	w.seen.await(t, func() error { return w.seen.quietFor(2 * config.Pace) })
@@ -101,7 +101,7 @@ func TestAStreamSharesTurns(t *testing.T) {
 	w.wrap = func(rails.Rail) rails.Rail { return promptRail{} }
 	store := &counted{Store: w.store}
 	config := config()
-	config.Poll, config.Coalesce, config.Streams = time.Minute, 100*time.Millisecond, 1
+	config.Poll, config.Coalesce, config.Loops = time.Minute, 100*time.Millisecond, 1
 	w.runWith(config, store, w.notifier())
 	const transactions, each = 40, 10
 	w.ingesting()

@@ -141,7 +141,7 @@ func TestPromiseMadeWhileSuspended(t *testing.T) {
 	w.seen.awaitCount(t, "breaker CLOSED", 2)
 	w.awaitTurns(10)
 	same(t, "sends while suspended", w.sends(id), 0)
-	same(t, "told as held", r.lane("bank").Held, true)
+	same(t, "reported as stopped", r.lane("bank").Stopped, true)
 	w.awaitText("1", `SELECT count(*)::text FROM railhead.v_lanes WHERE rail_type = 'bank' AND suspended IS NOT NULL AND profile_version = 3`)
 	w.do(`SELECT railhead.accept_timeline('compared, in a test', (SELECT s.opened_at FROM railhead.payment_outbox_suspensions s WHERE s.accepted_at IS NULL))`)
 	w.awaitStates(id, "DISPATCHING DISPATCHED")

@@ -1,9 +1,10 @@
-// Package relayer moves instructions from pending to their rails.
+// Package relayer claims instructions from the transactional outbox and dispatches them to their
+// rails.
 //
-// One loop runs at its own pace. A turn is one transaction that records what
-// has finished and claims what fits; each claimed instruction is then sent by a
-// goroutine of its own under its rail's guard. No batch waits for its slowest
-// member, and a slow or broken rail never takes another rail's slots.
+// A relayer runs turns. A turn is one transaction that records finished outcomes and claims new
+// instructions up to the free slots. Each claimed instruction is then sent by its own goroutine,
+// under the guard of its rail. No batch waits for its slowest member, and a slow or broken rail
+// never takes the slots of another rail.
 //
 //	wake (notifier, poll, free slot, finished call)
 //	  -> turn: record outcomes + claim     one commit
@@ -12,9 +13,9 @@
 //	       crash after it: the claims row leads the reaper to what was claimed
 //	  -> dispatch each claim                no transaction is open
 //	       crash before the first byte: the reaper can't know that, so UNKNOWN
-//	       crash after it: UNKNOWN, and it may have been paid
-//	  -> the outcome waits in memory for the next turn
-//	       crash here: UNKNOWN; the rail's answer is asked for again
+//	       crash after it: UNKNOWN, and the payment may have been made
+//	  -> the outcome stays in memory until the next turn
+//	       crash here: UNKNOWN; the rail is asked again
 package relayer
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Relayer claims and dispatches. Make one with New, then call Run once.
+// Relayer claims instructions and dispatches them. Make one with New, then call Run once.
 type Relayer struct {
 	config   Config
 	store    Store
@@ -42,15 +43,15 @@ type Relayer struct {
 	log      *slog.Logger
 
 	lanes    lanes
-	flow     flow
+	load     loadDetector
 	guard    *lineage.Guard
 	budget   budget
-	looking  sync.Mutex // one look after the other by streams that drain: before, the primary one looks alone
-	beating  sync.Mutex // one heartbeat after the other: a later one must not say less than an earlier one
-	streams  []*stream
-	notified chan struct{} // size 1: the notifier
-	more     chan struct{} // size 1: there is more than one stream can take
-	beatAt   service.Last  // of the last heartbeat that went in; at first, of the start
+	checking sync.Mutex // serializes the checks of loops that drain; before that, only the primary loop checks
+	beating  sync.Mutex // serializes heartbeats: a later one must not report less than an earlier one
+	loops    []*loop
+	notified chan struct{} // size 1: the notifier has notified
+	more     chan struct{} // size 1: more is due than one loop can take
+	beatAt   service.Last  // of the last recorded heartbeat; at first, of the start
 
 	lost     atomic.Bool
 	stopping atomic.Bool
@@ -58,8 +59,9 @@ type Relayer struct {
 	ready    service.Readiness
 }
 
-// New checks the configuration, every fault of it at once.
-func New(config Config, store Store, notifier Notifier, open OpenRail, watch Observer, log *slog.Logger) (*Relayer, error) {
+// New returns a Relayer, or all faults of its configuration in one error.
+func New(config Config, store Store, notifier Notifier, open OpenRail, watch Observer, log *slog.Logger,
+) (*Relayer, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -75,20 +77,21 @@ func New(config Config, store Store, notifier Notifier, open OpenRail, watch Obs
 		return nil, err
 	}
 	r := &Relayer{
-		spans: spans{config.Tracer}, config: config, store: store, guard: guard, notifier: notifier, open: open, watch: watch, log: log,
+		spans: spans{config.Tracer}, config: config, store: store, guard: guard, notifier: notifier,
+		open: open, watch: watch, log: log,
 		notified: make(chan struct{}, 1), more: make(chan struct{}, 1),
 	}
 	r.beatAt.Mark()
-	for n := range config.Streams {
-		r.streams = append(r.streams, newStream(r, n == 0))
+	for n := range config.Loops {
+		r.loops = append(r.loops, newLoop(r, n == 0))
 	}
 	return r, nil
 }
 
-// Run works until the context ends, then stops claiming, lets sends finish for
-// the drain time, records, and gives back what was never sent. It returns nil
-// after an orderly stop, and an error where the server may not be trusted with
-// money, another build has migrated the cell, or the configuration can't work.
+// Run works until the context ends. It then stops claiming, lets sends finish within the drain
+// time, records their outcomes, and gives back what was never sent. It returns nil after an orderly
+// stop, and an error if the server can't be trusted with money, another build has migrated the
+// cell, or the configuration is invalid.
 func (r *Relayer) Run(ctx context.Context) error {
 	if err := r.once.Begin(); err != nil {
 		return err
@@ -109,15 +112,15 @@ func (r *Relayer) Run(ctx context.Context) error {
 
 	work, stopWork := context.WithCancel(ctx)
 	defer stopWork()
-	failed := make([]error, len(r.streams))
-	var loops sync.WaitGroup
-	for n, each := range r.streams {
-		loops.Go(func() {
-			failed[n] = each.loop(work, sends)
-			stopWork() // one that can't go on ends them all
+	failed := make([]error, len(r.loops))
+	var running sync.WaitGroup
+	for n, each := range r.loops {
+		running.Go(func() {
+			failed[n] = each.run(work, sends)
+			stopWork() // a loop that can't continue ends them all
 		})
 	}
-	loops.Wait()
+	running.Wait()
 	err := errors.Join(failed...)
 	if armer, ok := r.notifier.(Armer); ok {
 		armer.Close(background)
@@ -130,7 +133,7 @@ func (r *Relayer) Run(ctx context.Context) error {
 	return err
 }
 
-// start waits for a server that can be trusted, and for the rails.
+// start waits for a server that can be trusted, and for the rails to be opened.
 func (r *Relayer) start(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := r.prepare(ctx)
@@ -156,7 +159,8 @@ func (r *Relayer) prepare(ctx context.Context) error {
 	if err := r.checkServer(ctx); err != nil {
 		return err
 	}
-	// The beat comes first: the lanes are weighed by the time budget that it brings.
+	// The heartbeat comes first: its answer brings the time budget that the lanes are checked
+	// against.
 	if err := r.sendBeat(ctx, "starting"); err != nil {
 		return fmt.Errorf("first heartbeat: %w", err)
 	}
@@ -166,8 +170,8 @@ func (r *Relayer) prepare(ctx context.Context) error {
 	return r.refreshLanes(ctx)
 }
 
-// checkServer refuses an unsafe server and notices a failover or a restore. The
-// others wait for what this relayer says of a new start: it says so at once.
+// checkServer refuses an unsafe server, and detects a failover or a restore. After a new start of
+// the server it sends a heartbeat at once, because other components wait for this relayer's report.
 func (r *Relayer) checkServer(ctx context.Context) error {
 	before := r.guard.Server()
 	if err := r.guard.Look(ctx); err != nil {
@@ -181,13 +185,13 @@ func (r *Relayer) checkServer(ctx context.Context) error {
 
 func (r *Relayer) notify() { signal(r.notified) }
 
-// Ready reports whether the relayer can work, or why it can't.
+// Ready returns nil if the relayer can work, and otherwise the reason why it can't.
 func (r *Relayer) Ready() error {
 	if err := r.ready.Err(); err != nil {
 		return err
 	}
 	if age := r.beatAge(); age > r.budget.current().HeartbeatStale {
-		return fmt.Errorf("the last heartbeat went in %s ago", age.Round(time.Second))
+		return fmt.Errorf("the last heartbeat was recorded %s ago", age.Round(time.Second))
 	}
 	if why := r.guard.Reason(); why != "" {
 		return errors.New(why)
@@ -203,10 +207,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// sleep waits, and reports whether the context is still alive.
+// sleep waits for d, and reports whether the context is still alive.
 func sleep(ctx context.Context, d time.Duration) bool { return service.Sleep(ctx, d) }
 
-// backOff grows from 100 ms to 5 s.
+// backOff returns the delay before a retry. It grows from 100 ms to 5 s.
 func backOff(try int) time.Duration {
 	return min(100*time.Millisecond<<min(try, 10), 5*time.Second)
 }

@@ -12,56 +12,55 @@ import (
 
 // reservation is what one lane may claim in a turn.
 type reservation struct {
-	server  outbox.Server // that the lane was free to be claimed on
+	server  outbox.Server // the server for which the claim was allowed
 	budget  outbox.TimeBudget
-	goesOn  bool // although a suspension is open
+	goesOn  bool // claimed although a suspension is open
 	lane    *lane
 	ask     schedule.Ask
-	permits []*rails.Permit // one for each slot that the ask has reserved
+	permits []*rails.Permit // one for each slot of the ask
 }
 
-// allows reports whether a lane may be claimed, by the server and the sends that it may have
-// forgotten, and whether it goes on although a suspension is open.
+// allows reports whether a lane may be claimed, given the server and the sends that it may have
+// forgotten, and whether it is claimed although a suspension is open.
 func (r *Relayer) allows(one *lane) (claimed, goesOn bool) {
 	claimed, goesOn = r.guard.Allows(one.profile.Policy, one.rules, time.Duration(one.profile.Timeouts.Write))
 	if goesOn && (!one.suspended || one.wentBack) {
-		claimed = false // by what sends that may be forgotten were made is not known
+		claimed = false // the rules of the sends that may be forgotten are not known
 	}
 	return claimed, goesOn
 }
 
-// reserve takes permits in every lane that may be claimed now. Permits come
-// before the claim, so that an open breaker or a full rail leaves instructions
-// in pending and burns no attempts.
+// reserve takes permits in every lane that may be claimed now. Permits come before the claim, so
+// that an open breaker or a full rail leaves instructions in pending and uses up no attempts.
 func (r *Relayer) reserve(now time.Time) map[string]*reservation {
 	l := &r.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	server, budget := r.guard.Server(), r.budget.current()
 	reserved := make(map[string]*reservation, len(l.byRail))
-	asks := make([]*schedule.Ask, 0, len(l.byRail)) // in the order of the map: another one each time
+	asks := make([]*schedule.Ask, 0, len(l.byRail)) // in map order, which differs each time
 	for name, one := range l.byRail {
 		free := one.queue.Begin(now)
 		claimed, goesOn := r.allows(one)
 		if claimed && !one.paused && !one.outdated && free {
-			held := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
-			held.ask = schedule.Ask{Lane: &one.queue, Reserve: held.reserve}
-			reserved[name], asks = held, append(asks, &held.ask)
+			slots := &reservation{lane: one, server: server, budget: budget, goesOn: goesOn}
+			slots.ask = schedule.Ask{Lane: &one.queue, Reserve: slots.reserve}
+			reserved[name], asks = slots, append(asks, &slots.ask)
 		}
 	}
 	schedule.Plan(r.config.ClaimMax, asks)
-	maps.DeleteFunc(reserved, func(_ string, held *reservation) bool { return held.ask.Slots == 0 })
+	maps.DeleteFunc(reserved, func(_ string, slots *reservation) bool { return slots.ask.Slots == 0 })
 	return reserved
 }
 
-// reserve takes up to n permits, and returns how many there were.
+// reserve takes up to n permits, and returns how many it got.
 func (v *reservation) reserve(n int) int {
 	permits := v.lane.guard.Reserve(n)
 	v.permits = append(v.permits, permits...)
 	return len(permits)
 }
 
-// claimed notes how many instructions of each lane a committed turn has claimed.
+// claimed passes the number of instructions that a committed turn has claimed to each lane.
 func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,13 +68,12 @@ func (l *lanes) claimed(reserved map[string]*reservation, claims []payment.Claim
 	for i := range claims {
 		got[claims[i].RailType]++
 	}
-	for name, held := range reserved {
-		held.ask.Learn(got[name])
+	for name, slots := range reserved {
+		slots.ask.Learn(got[name])
 	}
 }
 
-// left reports whether the last turn may have left something in some lane that it could
-// have taken.
+// left reports whether the last turn may have left claimable instructions in some lane.
 func (l *lanes) left() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,20 +85,21 @@ func (l *lanes) left() bool {
 	return false
 }
 
-// backlog reports whether some lane may have more due than it had slots for, and
-// has a slot now.
+// backlog reports whether some lane may have more due than it had slots for, and has a free slot
+// now.
 func (l *lanes) backlog() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range l.byRail {
-		if one.queue.Backlog() && !one.paused && one.guard.InFlight() < one.guard.Limit() && one.guard.State() != rails.BreakerOpen {
+		if one.queue.Backlog() && !one.paused && one.guard.InFlight() < one.guard.Limit() &&
+			one.guard.State() != rails.BreakerOpen {
 			return true
 		}
 	}
 	return false
 }
 
-// request turns reservations into a claim.
+// request makes a claim request of the reservations.
 func (r *Relayer) request(reserved map[string]*reservation) outbox.ClaimRequest {
 	claim := outbox.ClaimRequest{ClaimID: payment.NewID(), WorkerID: r.config.WorkerID}
 	for name, each := range reserved {
@@ -116,7 +115,7 @@ func (r *Relayer) request(reserved map[string]*reservation) outbox.ClaimRequest 
 	return claim
 }
 
-// take gives one permit to a claim.
+// take removes one permit and returns it.
 func (v *reservation) take() *rails.Permit {
 	last := len(v.permits) - 1
 	permit := v.permits[last]

@@ -17,13 +17,13 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
-	held := &reservation{lane: &lane{}}
-	held.lane.profile.Policy = policy
+	slots := &reservation{lane: &lane{}}
+	slots.lane.profile.Policy = policy
 	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank", Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon, SendOnce: true}
 	print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 	claim.Fingerprint = print[:]
 	claim = claim.Weigh([]payment.Suspension{{KnownUntil: noon.Add(-time.Minute), OpenedAt: noon.Add(-time.Second)}})
-	_, stopped := (&Relayer{}).sendOf(held, claim, clock.Now())
+	_, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now())
 	if stopped == nil || stopped.Result != payment.ResultNotSent {
 		t.Fatalf("stopped by %+v", stopped)
 	}
@@ -38,7 +38,7 @@ func TestOnceWaitsForTheAcceptance(t *testing.T) {
 		}
 	}
 	claim.OutcomeUnknown = true // that it was sent is known: an operator judges
-	if _, stopped := (&Relayer{}).sendOf(held, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
+	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
 		t.Errorf("sent and unknown: stopped by %+v", stopped)
 	}
 }
@@ -49,13 +49,13 @@ func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(time.Hour)}.WithDefaults()
-	held := &reservation{lane: &lane{}}
-	held.lane.profile.Policy = policy
+	slots := &reservation{lane: &lane{}}
+	slots.lane.profile.Policy = policy
 	claim := payment.Claim{Action: payment.ActionSend, AttemptNo: 1, ParticipantID: "p", RailType: "bank", Payload: []byte("{}"), CreatedAt: noon, ClaimedAt: noon}
 	print := payment.Fingerprint(claim.ParticipantID, claim.RailType, claim.Payload)
 	claim.Fingerprint = print[:]
 	claim = claim.Weigh([]payment.Suspension{{KnownUntil: noon.Add(-55 * time.Minute), OpenedAt: noon.Add(-time.Minute)}})
-	_, stopped := (&Relayer{}).sendOf(held, claim, clock.Now())
+	_, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now())
 	if stopped == nil || stopped.Result != payment.ResultNotSent {
 		t.Fatalf("stopped by %+v", stopped)
 	}
@@ -63,7 +63,7 @@ func TestDoubtedWaitsWhenTheWindowCloses(t *testing.T) {
 		t.Errorf("goes on as %+v", d)
 	}
 	claim.OutcomeUnknown = true
-	if _, stopped := (&Relayer{}).sendOf(held, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
+	if _, stopped := (&Relayer{}).buildSend(slots, claim, clock.Now()); stopped == nil || stopped.Result != payment.ResultWindowClosed {
 		t.Errorf("sent and unknown: stopped by %+v", stopped)
 	}
 }
@@ -74,9 +74,9 @@ func TestResendThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		policy := payment.Policy{ResendOnUnknown: payment.ResendSameKey, KeyWindow: payment.Duration(20 * time.Second)}.WithDefaults() // 18 s to be used
-		held := &reservation{lane: &lane{rail: nowhere{}}, budget: outbox.DefaultTimeBudget()}
-		held.lane.profile.Policy = policy
-		held.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}
+		slots := &reservation{lane: &lane{rail: unservedRail{}}, budget: outbox.DefaultTimeBudget()}
+		slots.lane.profile.Policy = policy
+		slots.lane.profile.Timeouts = rails.Timeouts{Write: payment.Duration(2 * time.Second)}
 		now := time.Now()
 		claim := payment.Claim{
 			Action: payment.ActionSend, AttemptNo: 3, ParticipantID: "p", RailType: "bank", Payload: []byte(`{"amount":"1.00","currency":"EUR"}`),
@@ -88,13 +88,13 @@ func TestResendThatArrivesLate(t *testing.T) {
 		r.budget.offer(outbox.DefaultTimeBudget())
 		r.budget.putInForce(outbox.DefaultTimeBudget())
 		r.beatAt.Store(new(clock.Now()))
-		resend, stopped := r.sendOf(held, claim, clock.Now())
+		resend, stopped := r.buildSend(slots, claim, clock.Now())
 		if stopped != nil {
 			t.Fatalf("stopped by %+v", stopped)
 		}
 		first := claim
 		first.FirstSentAt, first.LastSentAt, first.SendCount, first.OutcomeUnknown = time.Time{}, time.Time{}, 0, false
-		firstSend, stopped := r.sendOf(held, first, clock.Now())
+		firstSend, stopped := r.buildSend(slots, first, clock.Now())
 		if stopped != nil {
 			t.Fatalf("the first send is stopped by %+v", stopped)
 		}
@@ -113,7 +113,7 @@ func TestResendThatArrivesLate(t *testing.T) {
 		expires := claim
 		expires.ExpiresAt = claim.ClaimedAt.Add(3500 * time.Millisecond)
 		expires.FirstSentAt, expires.LastSentAt = now, now
-		if err := r.mayStart(held.lane.profile, expires, clock.Now().Before(3*time.Second), held.budget); err != nil {
+		if err := r.preflight(slots.lane.profile, expires, clock.Now().Before(3*time.Second), slots.budget); err != nil {
 			t.Errorf("half a second before it expires: %v", err)
 		}
 		// What does not begin, and may not any more, waits for an operator.

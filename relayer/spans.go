@@ -11,13 +11,13 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// spans makes the span of each call to a rail. The zero value makes none.
+// spans starts the span of each call to a rail. The zero value starts none.
 type spans struct{ tracer trace.Tracer }
 
-// call begins the span of one call. The first one of an instruction is a child of
-// the caller's span; each later one, maybe hours after it, is the root of a trace
-// of its own with a link to the caller's. A claim whose second send follows a
-// crash is a later one too: the number of the row decides, not the count of sends.
+// call starts the span of one call. The first call of an instruction is a child of the caller's
+// span. A later one, which may come hours after it, is the root of its own trace, with a link to
+// the caller's span. The number of the row decides, not the count of sends: a claim whose second
+// send follows a crash is a later one too.
 func (s spans) call(ctx context.Context, claim payment.Claim) (context.Context, trace.Span) {
 	if s.tracer == nil {
 		return ctx, tracing.None
@@ -37,7 +37,7 @@ func (s spans) call(ctx context.Context, claim payment.Claim) (context.Context, 
 	return ctx, span
 }
 
-// traceID is the trace that a recorded span belongs to, or empty.
+// traceID returns the trace of a recorded span, or the empty string.
 func traceID(span trace.Span) string {
 	if at := span.SpanContext(); at.IsSampled() && at.HasTraceID() {
 		return at.TraceID().String()
@@ -45,24 +45,24 @@ func traceID(span trace.Span) string {
 	return ""
 }
 
-// endCall ends the span of a call with what was decided. No rail's text is in it.
+// endCall ends the span of a call with the decision. It contains no text of the rail.
 func endCall(span trace.Span, outcome payment.Outcome) {
 	if span.IsRecording() {
-		span.SetAttributes(tracing.Result.String(string(outcome.Result)), tracing.State.String(string(outcome.Decision.State)),
+		span.SetAttributes(tracing.Result.String(string(outcome.Result)),
+			tracing.State.String(string(outcome.Decision.State)),
 			tracing.NextAction.String(string(outcome.Decision.NextAction)))
 	}
 	span.End()
 }
 
-// tracedStore makes the spans of claims and records.
+// tracedStore is a Store that starts the spans of claims and records.
 type tracedStore struct {
 	Store
 	tracer trace.Tracer
 }
 
-// Turn is one span with a child for each of its two parts, which share one
-// transaction and therefore last as long as each other. A look that finds nothing
-// due makes no span.
+// Turn makes one span, with a child for each of its two parts. The children last equally long,
+// since they share one transaction. A scan that finds nothing due makes no span.
 func (s tracedStore) Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error) {
 	begun := time.Now()
 	if len(turn.Outcomes) == 0 {
@@ -93,7 +93,9 @@ func (s tracedStore) end(span trace.Span, turn outbox.Turn, result outbox.TurnRe
 	span.End()
 }
 
-func (s tracedStore) claimed(ctx context.Context, asked outbox.ClaimRequest, claims []payment.Claim, begun time.Time, err error) {
+func (s tracedStore) claimed(
+	ctx context.Context, asked outbox.ClaimRequest, claims []payment.Claim, begun time.Time, err error,
+) {
 	_, span := s.tracer.Start(ctx, tracing.Claim, trace.WithTimestamp(begun))
 	if span.IsRecording() {
 		span.SetAttributes(tracing.ClaimID.String(asked.ClaimID.String()), tracing.WorkerID.String(asked.WorkerID),
@@ -113,15 +115,17 @@ func (s tracedStore) recorded(ctx context.Context, outcomes []payment.Outcome, b
 	span.End()
 }
 
-// ClaimOnly is a claim without a turn: what is done after one that failed.
-func (s tracedStore) ClaimOnly(ctx context.Context, claim outbox.ClaimRequest, only []payment.ID) ([]payment.Claim, error) {
+// ClaimOnly makes the span of a claim without a turn, as it follows a failed turn.
+func (s tracedStore) ClaimOnly(
+	ctx context.Context, claim outbox.ClaimRequest, only []payment.ID,
+) ([]payment.Claim, error) {
 	begun := time.Now()
 	claims, err := s.Store.ClaimOnly(ctx, claim, only)
 	s.claimed(ctx, claim, claims, begun, err)
 	return claims, err
 }
 
-// RecordLate records one outcome by the slow path.
+// RecordLate makes the span of a record by the slow path.
 func (s tracedStore) RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error) {
 	ctx, span := s.tracer.Start(ctx, tracing.Record, trace.WithAttributes(
 		tracing.OutboxID.String(outcome.Claim.OutboxID.String()), tracing.AttemptNo.Int(outcome.Claim.AttemptNo),

@@ -14,11 +14,10 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// turn records what has finished and, where it looks, claims what fits, then
-// dispatches it. It returns how many instructions were claimed.
-func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
-	// A turn that has begun is finished, whatever is being stopped: its commit
-	// must not be cut off.
+// turn records finished outcomes and, if scan is set, claims due instructions up to the free slots
+// and dispatches them. It returns the number of instructions claimed.
+func (r *loop) turn(ctx, sends context.Context, scan bool) (int, error) {
+	// A turn that has begun runs to its end even during a stop: its commit must not be cut off.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.StoreTimeout)
 	defer cancel()
 	if err := r.upkeep(work); err != nil {
@@ -28,11 +27,11 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	outcomes, finished := r.flight.collect(r.config.RecordMax)
 	begun := clock.Now()
 	var reserved map[string]*reservation
-	claims := r.mayClaim(look)
+	claims := r.mayClaim(scan)
 	if claims {
 		reserved = r.reserve(time.Now())
 	}
-	r.owesLook = look && !claims
+	r.scanOwed = scan && !claims
 	if len(outcomes) == 0 && len(reserved) == 0 {
 		return 0, nil
 	}
@@ -44,7 +43,7 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 	}
 	switch {
 	case err == nil:
-		r.settle(outcomes, result.Late)
+		r.noteRecorded(outcomes, result.Late)
 		r.lanes.claimed(reserved, result.Claims)
 		if len(result.Claims) >= r.config.ClaimMax/helpShare && r.lanes.backlog() {
 			signal(r.more)
@@ -53,40 +52,41 @@ func (r *stream) turn(ctx, sends context.Context, look bool) (int, error) {
 		r.watch.Turn(len(outcomes), begun.Age())
 		return len(result.Claims), nil
 	case errors.Is(err, outbox.ErrCommitUnknown):
-		// Crash or cut at the commit. The outcomes are recorded again: the ledger
-		// knows its own rows by their attempt_id. What was claimed, if it was, must
-		// not be sent on a guess: it is looked up and given back.
+		// A crash or a lost connection at the commit. The outcomes are recorded again: the ledger
+		// recognizes its own rows by their attempt_id. Instructions that may have been claimed must
+		// not be sent on a guess: the claim is looked up, and what it holds is given back.
 		releaseAll(reserved)
 		r.flight.back(outcomes)
 		if len(turn.Claim.Lanes) > 0 {
 			r.doubts = append(r.doubts, doubt{claim: turn.Claim.ClaimID, since: clock.Now()})
 		}
-		r.log.WarnContext(ctx, "commit of a turn is unknown", "error", err, "claim_id", turn.Claim.ClaimID, "outcomes", len(outcomes))
+		r.log.WarnContext(ctx, "commit of a turn is unknown",
+			"error", err, "claim_id", turn.Claim.ClaimID, "outcomes", len(outcomes))
 		return 0, err
 	default:
-		// Nothing happened. Answers already in hand must not wait for a claim that
-		// can't work.
+		// The transaction changed nothing. Outcomes must not wait for a claim that fails.
 		r.flight.back(outcomes)
 		if errors.Is(err, outbox.ErrServerChanged) {
-			r.lanes.lookAgain() // and hold what has to be held, before anything is claimed
+			r.lanes.recheck() // and suspend lanes, if need be, before the next claim
 		}
-		r.log.WarnContext(ctx, "turn did not work", "error", err, "outcomes", len(outcomes), "lanes", len(reserved))
+		r.log.WarnContext(ctx, "turn failed", "error", err, "outcomes", len(outcomes), "lanes", len(reserved))
 		return r.fallBack(work, sends, reserved, err)
 	}
 }
 
-// helpShare is one in how many of ClaimMax a turn must have claimed for another
-// stream to help it: where a rail's slots are the limit it could not.
+// helpShare is the divisor of ClaimMax that gives how much a turn must have claimed for a second
+// loop to help. Below that a rail's slots are the limit, and help would be useless.
 const helpShare = 4
 
-// upkeep does what a turn needs first: profiles that are not too old, claims of
-// unknown commit looked up, late outcomes recorded.
-func (r *stream) upkeep(ctx context.Context) error {
+// upkeep prepares a turn: it refreshes old profiles, looks up claims of unknown commit, and records
+// late outcomes.
+func (r *loop) upkeep(ctx context.Context) error {
 	if r.primary && (r.lanes.due(r.config.RefreshEvery) || r.guard.Waiting()) {
 		if err := r.checkServer(ctx); err != nil {
 			return err
 		}
-		// A profile that can't be worked with stops its own lane: nothing is claimed by the one before.
+		// A profile that can't be used stops its own lane alone. Nothing is claimed by the profile
+		// before it.
 		if err := r.refreshLanes(ctx); err != nil {
 			if !errors.Is(err, errBadLane) {
 				return err
@@ -100,8 +100,8 @@ func (r *stream) upkeep(ctx context.Context) error {
 	return r.recordLate(ctx)
 }
 
-// settle notes what a committed turn has recorded.
-func (r *stream) settle(outcomes, late []payment.Outcome) {
+// noteRecorded takes the outcomes that a committed turn has recorded out of the in-flight set.
+func (r *loop) noteRecorded(outcomes, late []payment.Outcome) {
 	if len(outcomes) > 0 {
 		faultpoint.Reach(faultpoint.Recorded)
 	}
@@ -112,14 +112,14 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 		r.flight.recorded(outcomes)
 		return
 	}
-	lost := make(map[payment.ID]bool, len(late))
+	isLate := make(map[payment.ID]bool, len(late))
 	for _, outcome := range late {
-		lost[outcome.AttemptID] = true
+		isLate[outcome.AttemptID] = true
 		r.late = append(r.late, lateOutcome{outcome: outcome})
 	}
 	in := make([]payment.Outcome, 0, len(outcomes))
 	for _, outcome := range outcomes {
-		if !lost[outcome.AttemptID] {
+		if !isLate[outcome.AttemptID] {
 			in = append(in, outcome)
 			r.watch.Recorded(outcome)
 		}
@@ -128,23 +128,24 @@ func (r *stream) settle(outcomes, late []payment.Outcome) {
 	r.flight.recorded(in)
 }
 
-// lateOutcome goes by the slow path, not before a time if it was tried already.
+// lateOutcome is an outcome for the slow path. One that failed is not retried before a set time.
 type lateOutcome struct {
 	outcome payment.Outcome
-	at      time.Time // not tried before
-	tries   int       // in vain
+	at      time.Time // the time of the next try
+	tries   int       // failed tries
 }
 
 const (
-	lateMax   = 50               // bounds the slow path's share of one turn
-	stuckWait = 10 * time.Second // until an outcome that did not go in is tried again,
-	lookWait  = time.Second      // and one that waits for a look at the server, or for other sessions,
-	looksMax  = 60               // as often; what waits for longer is stuck
+	lateMax       = 50               // bounds the slow path's share of one turn
+	stuckWait     = 10 * time.Second // before an outcome that could not be recorded is tried again
+	contendedWait = time.Second      // before one that waits for a check of the server or for other sessions is
+	contendedMax  = 60               // tries at contendedWait; after them stuckWait applies
 )
 
-// recordLate records outcomes that a turn called late. They stay in hand until the
-// ledger has them; one that does not go in waits behind the others, and holds up none.
-func (r *stream) recordLate(ctx context.Context) error {
+// recordLate records the outcomes that a turn returned as late. They stay in memory until the
+// ledger has them. An outcome that can't be recorded moves behind the others, and delays none of
+// them.
+func (r *loop) recordLate(ctx context.Context) error {
 	now, tried := time.Now(), 0
 	for left := len(r.late); left > 0; left-- {
 		if tried == lateMax {
@@ -162,44 +163,45 @@ func (r *stream) recordLate(ctx context.Context) error {
 			r.late = r.late[1:]
 			continue
 		}
-		if away(err) {
-			return fmt.Errorf("the outcome of %s did not go in and waits: %w", late.outcome.Claim.OutboxID, err)
+		if unavailable(err) {
+			return fmt.Errorf("recording the late outcome of %s, which is kept: %w", late.outcome.Claim.OutboxID, err)
 		}
 		level, wait := slog.LevelError, stuckWait
-		if errors.Is(err, outbox.ErrContended) && late.tries < looksMax {
-			level, wait = slog.LevelWarn, lookWait
+		if errors.Is(err, outbox.ErrContended) && late.tries < contendedMax {
+			level, wait = slog.LevelWarn, contendedWait
 		}
 		r.log.Log(ctx, level, "an outcome can't be recorded now and is kept", "outbox_id", late.outcome.Claim.OutboxID,
-			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result, "rail_reference", late.outcome.RailReference, "error", err)
+			"claim", late.outcome.Claim.AttemptNo, "result", late.outcome.Result,
+			"rail_reference", late.outcome.RailReference, "error", err)
 		late.at, late.tries = now.Add(wait), late.tries+1
 		r.late = append(r.late[1:], late)
 		if errors.Is(err, outbox.ErrLockTimeout) {
-			tried = lateMax // a second was spent on it
+			tried = lateMax // the lock timeout has taken a second of the turn
 		}
 	}
 	return nil
 }
 
-// mayClaim reports whether a turn that looks for what is due claims it. Over many late
-// outcomes that no turn has tried yet it does not: the reaper would take them for lost
-// before their turn comes.
-func (r *stream) mayClaim(look bool) bool {
+// mayClaim reports whether a turn that scans may also claim. It may not while many late outcomes
+// have not been tried: the reaper would treat their claims as lost before their turn comes.
+func (r *loop) mayClaim(scan bool) bool {
 	untried := 0
 	for i := range r.late {
 		if r.late[i].tries == 0 {
 			untried++
 		}
 	}
-	return look && untried < r.config.RecordMax
+	return scan && untried < r.config.RecordMax
 }
 
-func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) error {
+func (r *loop) recordLateOne(ctx context.Context, outcome payment.Outcome) error {
 	verdict, err := r.store.RecordLate(ctx, outcome)
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
-		// A restore has forgotten the instruction itself. There is nowhere to write
-		// this but here, for the person who compares with the rails.
-		r.log.ErrorContext(ctx, "the outcome of an instruction that the database does not know", "outbox_id", outcome.Claim.OutboxID,
+		// A restore has forgotten the instruction itself. The log is the only place for its
+		// outcome, for the operator who compares with the rails.
+		r.log.ErrorContext(ctx, "outcome of an instruction that the database does not have",
+			"outbox_id", outcome.Claim.OutboxID,
 			"instruction_id", outcome.Claim.InstructionID, "participant_id", outcome.Claim.ParticipantID,
 			"rail_type", outcome.Claim.RailType, "result", outcome.Result, "rail_reference", outcome.RailReference)
 	case err != nil:
@@ -207,8 +209,9 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	case verdict == payment.VerdictMine || verdict == payment.VerdictIn:
 		r.watch.Recorded(outcome)
 	default:
-		r.log.WarnContext(ctx, "outcome came after the fence, or meets evidence against it", "outbox_id", outcome.Claim.OutboxID,
-			"claim", outcome.Claim.AttemptNo, "result", outcome.Result, "rail_reference", outcome.RailReference, "verdict", verdict)
+		r.log.WarnContext(ctx, "outcome came after the fence, or other evidence contradicts it",
+			"outbox_id", outcome.Claim.OutboxID, "claim", outcome.Claim.AttemptNo, "result", outcome.Result,
+			"rail_reference", outcome.RailReference, "verdict", verdict)
 	}
 	if err != nil {
 		verdict = Forgotten
@@ -216,7 +219,7 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 	r.watch.Late(outcome, verdict)
 	r.flight.recorded([]payment.Outcome{outcome})
 	if _, err := r.store.CloseClaims(ctx, []payment.ID{outcome.Claim.ClaimID}); err != nil {
-		// The reaper removes it: every member is answered.
+		// The reaper removes the claim row: every member has its outcome.
 		r.log.InfoContext(ctx, "claim row left to the reaper", "claim_id", outcome.Claim.ClaimID, "error", err)
 	}
 	return nil
@@ -226,18 +229,16 @@ func (r *stream) recordLateOne(ctx context.Context, outcome payment.Outcome) err
 type doubt struct {
 	claim payment.ID
 	since clock.Moment
-	asked clock.Moment // the last time; zero: not yet
+	asked clock.Moment // when it was last looked up; zero: never
 }
 
-// askAgain is how often a doubt is looked up.
+// askAgain is the time between two lookups of a doubt.
 const askAgain = 200 * time.Millisecond
 
-// resolveDoubts looks up claims of unknown commit and gives back what they
-// claimed, as never sent: a claim that may be lost in a failover must not be
-// sent on. That nothing is found is believed after StoreTimeout alone: the server
-// has the commit in hand, and may be at work on the claim when its answer can't come
-// any more.
-func (r *stream) resolveDoubts(ctx context.Context) error {
+// resolveDoubts looks up claims of unknown commit and gives back their instructions as never sent:
+// a claim that may be lost in a failover must not be sent. An empty result is trusted only after
+// StoreTimeout, because the server may still be executing the commit whose answer was lost.
+func (r *loop) resolveDoubts(ctx context.Context) error {
 	for n := 0; n < len(r.doubts); {
 		one := &r.doubts[n]
 		if !one.asked.IsZero() && one.asked.Age() < askAgain {

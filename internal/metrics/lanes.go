@@ -14,7 +14,7 @@ import (
 // Serving is a relayer that says how it serves its rails.
 type Serving interface {
 	Lanes() []relayer.LaneState
-	Notified() relayer.NotifierState
+	NotifierState() relayer.NotifierState
 }
 
 // Watch exports how a relayer serves its rails, read at each scrape.
@@ -28,7 +28,7 @@ var (
 	freeSlots     = desc("railhead_rail_free_slots", "Calls that this process could begin now.", "rail")
 	laneRate      = desc("railhead_rail_rate_limit", "Calls a second that this process may begin now.", "rail")
 	breaker       = desc("railhead_rail_breaker_state", "State of the circuit breaker of this process.", "rail", "state")
-	laneHeld      = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
+	laneStopped   = desc("railhead_lane_held", "Whether this process does not claim the rail.", "rail")
 	notifierState = desc("railhead_notifier_state", "State of the listening session.", "state")
 )
 
@@ -49,7 +49,7 @@ func flag(yes bool) float64 {
 
 // Describe implements prometheus.Collector.
 func (l lanes) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneHeld, notifierState} {
+	for _, d := range []*prometheus.Desc{inFlight, laneLimit, freeSlots, laneRate, breaker, laneStopped, notifierState} {
 		ch <- d
 	}
 }
@@ -61,12 +61,12 @@ func (l lanes) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, laneLimit, float64(lane.Limit), lane.RailType)
 		gauge(ch, freeSlots, float64(max(lane.Limit-lane.Calls, 0)), lane.RailType)
 		gauge(ch, laneRate, rateLimit(lane.Rate), lane.RailType)
-		gauge(ch, laneHeld, flag(lane.Held), lane.RailType)
+		gauge(ch, laneStopped, flag(lane.Stopped), lane.RailType)
 		for _, state := range rails.BreakerStates() {
 			gauge(ch, breaker, flag(lane.Breaker == state), lane.RailType, strings.ToLower(string(state)))
 		}
 	}
-	now := l.serving.Notified()
+	now := l.serving.NotifierState()
 	for _, state := range relayer.NotifierStates() {
 		gauge(ch, notifierState, flag(now == state), string(state))
 	}
@@ -101,7 +101,7 @@ func boundLanes(all []relayer.LaneState) []relayer.LaneState {
 		}
 		rest.Calls += lane.Calls
 		rest.Limit += lane.Limit
-		rest.Held = rest.Held || lane.Held
+		rest.Stopped = rest.Stopped || lane.Stopped
 		if worse(lane.Breaker, rest.Breaker) {
 			rest.Breaker = lane.Breaker
 		}

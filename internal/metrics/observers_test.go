@@ -106,7 +106,7 @@ func (c crowd) Lanes() []relayer.LaneState {
 	return all
 }
 
-func (crowd) Notified() relayer.NotifierState { return relayer.NotifierDisconnected }
+func (crowd) NotifierState() relayer.NotifierState { return relayer.NotifierDisconnected }
 
 // TestExemplars: a call that belongs to a trace leaves its id in the histogram.
 func TestExemplars(t *testing.T) {
