@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// ibanLengths gives each country of the IBAN registry (ISO 13616, SWIFT
-// registry release 99 of 2024) the length of its account numbers.
-//
+// ibanLengths contains the length of the account numbers of each country of the IBAN registry (ISO
+// 13616, SWIFT registry release 99 of 2024).
 //go:embed iban_lengths.csv
 var ibanLengths string
 
@@ -27,9 +26,9 @@ var ibanCountries = sync.OnceValue(func() map[string]int {
 	return table
 })
 
-// CheckIBAN judges an IBAN in its electronic form: capital letters and digits
-// without spaces, the length of its country, and the check digits (ISO 13616;
-// ISO/IEC 7064 mod 97-10). No error tells the number.
+// CheckIBAN checks an IBAN in its electronic form: capital letters and digits without spaces, the
+// length for its country, and the check digits (ISO 13616; ISO/IEC 7064 mod 97-10). No error
+// contains the number.
 func CheckIBAN(iban string) error {
 	if len(iban) < 15 || len(iban) > 34 || strings.ContainsFunc(iban, notUpperOrDigit) {
 		return errors.New("is not 15 to 34 capital letters and digits")
@@ -44,7 +43,7 @@ func CheckIBAN(iban string) error {
 	if isUpper(iban[2]) || isUpper(iban[3]) {
 		return errors.New("has no check digits")
 	}
-	// 00, 01 and 99 leave the right remainder too and are never issued.
+	// 00, 01 and 99 leave the right remainder too, but are never issued.
 	if check := iban[2:4]; check == "00" || check == "01" || check == "99" {
 		return errors.New("has check digits that are never issued")
 	}
@@ -62,9 +61,9 @@ func CheckIBAN(iban string) error {
 	return nil
 }
 
-// CheckBIC judges the shape of a business identifier code (ISO 9362:2022): four
-// letters or digits, two letters of a country, two letters or digits, and
-// perhaps a branch of three. Whether it exists is the rail's to know.
+// CheckBIC checks the form of a business identifier code (ISO 9362:2022): four letters or digits,
+// two letters of a country, two letters or digits, and optionally a branch of three. It does not
+// check that the code exists, which only the rail can.
 func CheckBIC(bic string) error {
 	if len(bic) != 8 && len(bic) != 11 {
 		return errors.New("is not 8 or 11 characters")
@@ -75,8 +74,8 @@ func CheckBIC(bic string) error {
 	return nil
 }
 
-// CheckABA judges a routing transit number of the American Bankers Association:
-// nine digits, a first pair that is in use, and the weighted sum 3, 7, 1 mod 10.
+// CheckABA checks a routing transit number of the American Bankers Association: nine digits, a
+// first pair that is in use, and the weighted sum 3, 7, 1 mod 10.
 func CheckABA(number string) error {
 	if len(number) != 9 || strings.ContainsFunc(number, func(r rune) bool { return r < '0' || r > '9' }) {
 		return errors.New("is not nine digits")
@@ -92,7 +91,7 @@ func CheckABA(number string) error {
 	first := int(number[0]-'0')*10 + int(number[1]-'0')
 	switch {
 	case number == "000000000":
-		return errors.New("is nothing but zeros")
+		return errors.New("has only zeros")
 	case first <= 12, first >= 21 && first <= 32, first >= 61 && first <= 72, first == 80:
 		return nil
 	default:

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// bucket is a token bucket whose tokens can be given back: a permit that was
-// reserved and not used must not cost the rail a call. golang.org/x/time/rate
-// can't do that: its reservations are final once their moment has come. Not
-// safe for concurrent use; the guard's lock protects it.
+// bucket is a token bucket whose tokens can be returned: a permit that was reserved and not used
+// must not cost the rail a call. The reservations of golang.org/x/time/rate can't be returned once
+// their time has come. A bucket is not safe for concurrent use; the guard's lock protects it.
 type bucket struct {
 	perSecond float64 // 0: no bound
 	burst     float64
 	tokens    float64
-	at        time.Time // when tokens was right
+	at        time.Time // the time at which tokens was computed
 }
 
 func newBucket(rate Rate, now time.Time) bucket {
@@ -41,7 +40,7 @@ func (b *bucket) take(now time.Time) bool {
 
 func (b *bucket) giveBack() { b.tokens = math.Min(b.burst, b.tokens+1) }
 
-// wait is the time until take will succeed; 0: now.
+// wait returns the time until take succeeds; 0: now.
 func (b *bucket) wait(now time.Time) time.Duration {
 	if b.perSecond == 0 {
 		return 0

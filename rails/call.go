@@ -9,9 +9,9 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// SendSafely is how a rail is called. It keeps the promises of Rail even for an
-// adapter that breaks them: a panic is UNKNOWN once the first byte was
-// announced, a result that no send may have is UNKNOWN, and texts are bounded.
+// SendSafely calls Send of a rail. It keeps the promises of Rail even for an adapter that breaks
+// them: a panic after PhaseFirstByte is UNKNOWN, a result that a send can't have is UNKNOWN, and
+// texts are bounded.
 func SendSafely(ctx context.Context, rail Rail, s Send) (result Result) {
 	var left atomic.Bool
 	s.OnPhase = noteFirstByte(&left, s.OnPhase)
@@ -20,7 +20,7 @@ func SendSafely(ctx context.Context, rail Rail, s Send) (result Result) {
 			result = panicked(cause, left.Load())
 			return
 		}
-		result = held(result, payment.SendResults(), payment.ResultUnknown)
+		result = enforceContract(result, payment.SendResults(), payment.ResultUnknown)
 	}()
 	if err := ctx.Err(); err != nil {
 		return Result{Result: payment.ResultNotSent, Message: "stopped before the call: " + err.Error(), OwnStop: true}
@@ -28,7 +28,8 @@ func SendSafely(ctx context.Context, rail Rail, s Send) (result Result) {
 	return rail.Send(ctx, s)
 }
 
-// InquireSafely is how a rail is asked. Whatever proves nothing is UNAVAILABLE.
+// InquireSafely calls Inquire of a rail as SendSafely calls Send. An answer that proves nothing is
+// UNAVAILABLE.
 func InquireSafely(ctx context.Context, rail Inquirer, q Inquiry) (result Result) {
 	var left atomic.Bool
 	q.OnPhase = noteFirstByte(&left, q.OnPhase)
@@ -40,7 +41,7 @@ func InquireSafely(ctx context.Context, rail Inquirer, q Inquiry) (result Result
 			}
 			return
 		}
-		result = held(result, payment.InquiryResults(), payment.ResultUnavailable)
+		result = enforceContract(result, payment.InquiryResults(), payment.ResultUnavailable)
 	}()
 	if err := ctx.Err(); err != nil {
 		return Result{Result: payment.ResultNotSent, Message: "stopped before the call: " + err.Error(), OwnStop: true}
@@ -59,8 +60,8 @@ func noteFirstByte(left *atomic.Bool, next func(Phase)) func(Phase) {
 	}
 }
 
-// panicked tells the kind of the panic and not its value, which could hold
-// anything, a payload included.
+// panicked returns the result of a panic. It names the panic's type and not its value, which could
+// contain anything, including a payload.
 func panicked(cause any, left bool) Result {
 	result := Result{Result: payment.ResultNotSent, FirstByte: left}
 	if left {
@@ -70,18 +71,19 @@ func panicked(cause any, left bool) Result {
 	return result
 }
 
-// held refuses what no such call may return: NOT_SENT with a byte on the wire
-// contradicts itself, and the bytes win.
-func held(result Result, allowed []payment.Result, otherwise payment.Result) Result {
+// enforceContract replaces a result that such a call can't have, and bounds the texts. NOT_SENT
+// after the first byte contradicts itself, and the byte decides.
+func enforceContract(result Result, allowed []payment.Result, otherwise payment.Result) Result {
 	switch {
 	case !slices.Contains(allowed, result.Result):
-		result.Message = fmt.Sprintf("the adapter answered %q, which is no result of such a call; %s", result.Result, result.Message)
+		result.Message = fmt.Sprintf("the adapter answered %q, which is no result of such a call; %s", result.Result,
+			result.Message)
 		result.Result = otherwise
 	case result.Result == payment.ResultNotSent && result.FirstByte:
 		result.Message = "the adapter answered NOT_SENT after the first byte; " + result.Message
 		result.Result = otherwise
 	}
-	result.Message = CleanMessage(result.Message)
+	result.Message = Sanitize(result.Message)
 	result.Reference = CleanReference(result.Reference)
 	if !plain(result.Code, MaxCode) {
 		result.Code = ""

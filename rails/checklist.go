@@ -10,25 +10,27 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
-// Checklist is Checks ready to be used for every send.
+// Checklist is Checks prepared for use with every send.
 type Checklist struct {
 	checks    Checks
 	low, high map[string]int64 // minor units by currency
 	patterns  []*regexp.Regexp // of checks.Fields
 }
 
-// Check judges a send by the profile alone. Its error is a *CheckError: the
-// first rule that is broken, in the order currency, amount, required, fields.
+// Check checks a send against the profile alone. Its error is a *CheckError with the first rule
+// broken, in the order currency, amount, required, fields.
 func (l Checklist) Check(s Send) error {
 	code := s.Amount.Currency.Code
 	if len(l.checks.Currencies) > 0 && !slices.Contains(l.checks.Currencies, code) {
 		return &CheckError{Field: "currency", Rule: "CURRENCIES", Why: fmt.Sprintf("the rail does not take %s", code)}
 	}
 	if low, bounded := l.low[code]; bounded && s.Amount.Minor < low {
-		return &CheckError{Field: "amount", Rule: "RANGE", Why: fmt.Sprintf("is below the rail's minimum of %s %s", l.checks.Amounts[code].Min, code)}
+		return &CheckError{Field: "amount", Rule: "RANGE", Why: fmt.Sprintf("is below the rail's minimum of %s %s",
+			l.checks.Amounts[code].Min, code)}
 	}
 	if high, bounded := l.high[code]; bounded && s.Amount.Minor > high {
-		return &CheckError{Field: "amount", Rule: "RANGE", Why: fmt.Sprintf("is above the rail's maximum of %s %s", l.checks.Amounts[code].Max, code)}
+		return &CheckError{Field: "amount", Rule: "RANGE", Why: fmt.Sprintf("is above the rail's maximum of %s %s",
+			l.checks.Amounts[code].Max, code)}
 	}
 	if _, err := l.checks.AmountFor(s.Amount); err != nil {
 		return &CheckError{Field: "amount", Rule: "EXPONENT", Why: err.Error()}
@@ -53,7 +55,7 @@ func (l Checklist) Check(s Send) error {
 	return nil
 }
 
-// judge says why the field breaks the rule; nil: it doesn't.
+// judge returns why the field breaks the rule, or nil.
 func (r FieldRule) judge(doc jsondoc.Doc, pattern *regexp.Regexp) error {
 	text, isText := doc.Text(r.Field)
 	_, there := doc.Find(r.Field)

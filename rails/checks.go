@@ -12,49 +12,49 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
-// Checks are made before sending: what they refuse can't be right for the rail, by any
-// worker and however often it is sent.
+// Checks are made before sending. What they refuse is invalid for the rail, whichever worker sends
+// it and however often.
 type Checks struct {
-	// Currencies that the rail takes; empty: any.
+	// Currencies are those that the rail takes; empty: any.
 	Currencies []string `json:"currencies,omitempty"`
 	// Amounts bounds single amounts by currency.
 	Amounts map[string]AmountRange `json:"amounts,omitempty"`
-	// Exponents are the decimals that the rail gives a currency where it
-	// departs from ISO 4217: some take UGX with two, ISO has none.
+	// Exponents are the rail's decimals of a currency where they differ from ISO 4217: some rails
+	// use two for UGX, ISO none.
 	Exponents map[string]int `json:"exponents,omitempty"`
 	// Fields are rules for fields of the payload.
 	Fields []FieldRule `json:"fields,omitempty"`
-	// Required are dotted paths into the payload that have to be there and not null. A
-	// rails file need not list what the rail's requests are made of: that is added.
+	// Required are dotted paths into the payload that must be present and not null. A rails file
+	// need not list the fields that the rail's requests are made of: they are added.
 	//
-	// What Required names, and what Fields judges and is not optional, is refused by an
-	// enqueue where it is missing.
+	// An enqueue is refused if a path in Required is missing, or a field of Fields that is not
+	// optional.
 	Required []string `json:"required,omitempty"`
 }
 
-// AmountRange bounds an amount, both ends included. Decimal strings such as
-// "0.01"; empty: no bound.
+// AmountRange bounds an amount, both ends included. The bounds are decimal strings such as "0.01";
+// empty means no bound.
 type AmountRange struct {
 	Min string `json:"min,omitempty"`
 	Max string `json:"max,omitempty"`
 }
 
-// FieldRule is what one field of the payload must be.
+// FieldRule is a rule for one field of the payload.
 type FieldRule struct {
 	Field    string `json:"field"`              // dotted path into the payload: creditor.iban
-	Rule     Rule   `json:"rule"`               // how the text is judged
+	Rule     Rule   `json:"rule"`               // how the text is checked
 	Optional bool   `json:"optional,omitempty"` // the field may be absent
 	Pattern  string `json:"pattern,omitempty"`  // for PATTERN: an RE2 expression for the whole text
 	MaxChars int    `json:"max_chars,omitempty"`
 }
 
-// Rule names how a field is judged.
+// Rule names a check of a field.
 type Rule string
 
-// The rules. PRESENT asks for a text that is not empty.
+// The rules. PRESENT requires a text that is not empty.
 const (
 	RuleIBAN    Rule = "IBAN"    // ISO 13616: country length and mod 97
-	RuleBIC     Rule = "BIC"     // ISO 9362: shape only, existence is the rail's to know
+	RuleBIC     Rule = "BIC"     // ISO 9362: form only; the rail checks that it exists
 	RuleABA     Rule = "ABA"     // routing transit number: nine digits, mod 10
 	RulePattern Rule = "PATTERN" // matches Pattern from end to end
 	RulePresent Rule = "PRESENT"
@@ -67,7 +67,7 @@ const (
 	maxExponent   = 6
 )
 
-// Compile makes the checks ready to be used. It wants checks that are valid.
+// Compile prepares the checks for use. It expects valid checks.
 func (c Checks) Compile() (Checklist, error) {
 	list := Checklist{checks: c, low: map[string]int64{}, high: map[string]int64{}}
 	var all []error
@@ -84,9 +84,9 @@ func (c Checks) Compile() (Checklist, error) {
 	return list, errors.Join(all...)
 }
 
-// RequiredPaths lists the paths into the payload without which an enqueue is refused,
-// in order, each once: Required, and Fields that are not optional. The function
-// required_fields of a cell goes by the same rule.
+// RequiredPaths returns, sorted and without repetitions, the paths into the payload that an enqueue
+// must have: Required, and the Fields that are not optional. The function required_fields of a cell
+// applies the same rule.
 func (c Checks) RequiredPaths() []string {
 	paths := slices.Clone(c.Required)
 	for _, rule := range c.Fields {
@@ -98,7 +98,7 @@ func (c Checks) RequiredPaths() []string {
 	return slices.Compact(paths)
 }
 
-// CheckError says which field broke which rule. It never tells the value.
+// CheckError names the field that broke a rule, and never contains its value.
 type CheckError struct {
 	Field string // "amount", "currency", or a dotted path into the payload
 	Rule  string
@@ -181,13 +181,15 @@ func (r FieldRule) validate() error {
 		all = append(all, fmt.Errorf("rule is %q, must be one of %v", r.Rule, rules))
 	}
 	if (r.Rule == RulePattern) != (r.Pattern != "") {
-		all = append(all, fmt.Errorf("pattern is %q with rule %s: PATTERN needs one, no other rule has one", r.Pattern, r.Rule))
+		all = append(all, fmt.Errorf("pattern is %q with rule %s: PATTERN needs one, no other rule has one", r.Pattern,
+			r.Rule))
 	}
 	if _, err := r.compile(); err != nil {
 		all = append(all, fmt.Errorf("pattern: %w", err))
 	}
 	if len(r.Pattern) > maxPattern || r.MaxChars < 0 {
-		all = append(all, fmt.Errorf("pattern has %d bytes (at most %d), max_chars is %d (at least 0)", len(r.Pattern), maxPattern, r.MaxChars))
+		all = append(all, fmt.Errorf("pattern has %d bytes (at most %d), max_chars is %d (at least 0)",
+			len(r.Pattern), maxPattern, r.MaxChars))
 	}
 	return errors.Join(all...)
 }
@@ -196,8 +198,8 @@ func (r FieldRule) compile() (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + r.Pattern + `)$`)
 }
 
-// AmountFor is the amount in the decimals that the rail gives its currency. It
-// refuses what those decimals can't hold: money is never rounded.
+// AmountFor returns the amount in the rail's decimals of its currency. It refuses an amount that
+// does not fit those decimals: money is never rounded.
 func (c Checks) AmountFor(amount payment.Amount) (payment.Amount, error) {
 	exponent, overridden := c.Exponents[amount.Currency.Code]
 	if !overridden {
@@ -212,7 +214,8 @@ func (c Checks) AmountFor(amount payment.Amount) (payment.Amount, error) {
 	}
 	for at := amount.Currency.Exponent; at > exponent; at-- {
 		if scaled%10 != 0 {
-			return payment.Amount{}, fmt.Errorf("has more than the %d decimals that the rail gives %s", exponent, amount.Currency.Code)
+			return payment.Amount{}, fmt.Errorf("has more than the %d decimals that the rail gives %s", exponent,
+				amount.Currency.Code)
 		}
 		scaled /= 10
 	}

@@ -11,15 +11,14 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Guard keeps one rail from hurting the others, and a rail in trouble from
-// being hammered: at most so many calls in flight, so many started a second, fewer
-// where the rail says that it is busy, and none while the breaker is open. It tells
-// a rail that refuses us from an instruction that it refuses. There is one a rail
-// and process.
+// Guard keeps one rail from affecting the others, and protects a rail in trouble. It bounds the
+// calls in flight and the calls started per second, starts fewer while the rail answers that it is
+// busy, and none while the breaker is open. It distinguishes a rail that refuses us from an
+// instruction that the rail refuses. Each process has one Guard per rail.
 //
-// The relayer reserves permits before it claims, so that an open breaker or a
-// full semaphore leaves instructions in pending and burns no attempts. Breakers
-// are local to the process: pausing a rail for everybody is the operator's.
+// The relayer reserves permits before it claims, so that an open breaker or a full semaphore leaves
+// instructions in pending and uses up no attempts. Breakers are local to the process; an operator
+// can pause a rail for all processes.
 type Guard struct {
 	limit    int
 	openFor  time.Duration
@@ -28,22 +27,22 @@ type Guard struct {
 	free     chan struct{}
 	onChange func(from, to BreakerState)
 
-	// mu is held around every call into the breaker, whose own hook runs under
-	// its own lock: the hook only notes the change, and tell passes it on.
+	// mu is held around every call into the breaker, which runs its own hook under its own lock.
+	// The hook only records the change; report passes it on.
 	mu       sync.Mutex
 	inFlight int
 	pace     pace
-	// Of sends and of inquiries apart: an answer to one shows nothing of the other.
+	// Sends and inquiries are counted apart: an answer to one proves nothing about the other.
 	sends, inquiries refusals
 	openedAt         time.Time
 	changes          [][2]BreakerState
-	telling          bool
+	reporting        bool
 }
 
 // BreakerState is the state of a guard's circuit breaker.
 type BreakerState string
 
-// The states: calls go; none goes; only probes go.
+// The states: calls are allowed; none is; only probes are.
 const (
 	BreakerClosed   BreakerState = "CLOSED"
 	BreakerOpen     BreakerState = "OPEN"
@@ -55,19 +54,18 @@ func BreakerStates() []BreakerState {
 	return []BreakerState{BreakerClosed, BreakerOpen, BreakerHalfOpen}
 }
 
-// probeSlack is how much longer than the send budget a half-open probe may stay
-// without an answer: the caller waits, claims and records around its call.
+// probeSlack is how much longer than the send budget a half-open probe may stay unanswered: the
+// caller waits, claims and records around its call.
 const probeSlack = 10 * time.Second
 
-// What a permit tells the breaker. Nil is a success.
+// The results that a permit reports to the breaker. Nil is a success.
 var (
 	errRailFailed = errors.New("the rail gave no trustworthy answer")
-	errNotCounted = errors.New("says nothing about the rail")
+	errNotCounted = errors.New("proves nothing about the rail")
 )
 
-// NewGuard makes the guard that a profile asks for. OnChange hears every change
-// of the breaker, in order and outside of all locks; it may call the guard. Nil:
-// changes are not told.
+// NewGuard returns the guard that a profile asks for. It calls onChange for every change of the
+// breaker, in order and outside of all locks; onChange may call the guard, and may be nil.
 func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
@@ -90,12 +88,12 @@ func NewGuard(p Profile, onChange func(from, to BreakerState)) (*Guard, error) {
 		Timeout:      g.openFor,
 		IsExcluded:   func(err error) bool { return errors.Is(err, errNotCounted) },
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			// Requests also counts the calls in flight; only answers count here.
+			// Requests also counts calls in flight. Only answers count here.
 			answered := c.TotalSuccesses + c.TotalFailures
 			return answered >= uint32(p.Breaker.MinimumRequests) &&
 				float64(c.TotalFailures) >= p.Breaker.FailureRatio*float64(answered)
 		},
-		OnStateChange: func(_ string, from, to gobreaker.State) { g.note(stateOf(from), stateOf(to)) },
+		OnStateChange: func(_ string, from, to gobreaker.State) { g.noteChange(stateOf(from), stateOf(to)) },
 	})
 	return g, nil
 }
@@ -111,10 +109,10 @@ func stateOf(state gobreaker.State) BreakerState {
 	}
 }
 
-// Reserve takes at most n permits that may be claimed for right now; fewer, or
-// none, where slots, rate or breaker allow no more. Every permit must be ended.
+// Reserve returns at most n permits for calls that may be claimed now; fewer, or none, if slots,
+// rate or breaker allow no more. Every permit must be ended.
 func (g *Guard) Reserve(n int) []*Permit {
-	defer g.tell()
+	defer g.report()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var permits []*Permit
@@ -138,40 +136,41 @@ func (g *Guard) Reserve(n int) []*Permit {
 	return permits
 }
 
-// State is the breaker's state now.
+// State returns the present state of the breaker.
 func (g *Guard) State() BreakerState {
-	defer g.tell()
+	defer g.report()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return stateOf(g.breaker.State())
 }
 
-// InFlight counts the permits that were not ended yet.
+// InFlight returns the number of permits that are not ended.
 func (g *Guard) InFlight() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inFlight
 }
 
-// Rate is how many calls a second may be started now; 0: there is no bound.
+// Rate returns how many calls a second may be started now; 0 means no bound.
 func (g *Guard) Rate() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.pace.perSecond
 }
 
-// Refused notes that the rail refused our credentials, route or form in answer to a
-// call for this instruction, and that it did so first at this time, by this process's
-// clock; zero: not before, as far as rows say. OthersPass: the rail took such calls of others
-// since it first refused this one, so that the refusal is about the instruction. RailRefuses:
-// it refused so many such calls in a row, of so many instructions, as the profile bears.
+// Refused records that the rail refused our credentials, route or form in answer to a call for this
+// instruction. The time first is when it first did so according to the database, by this process's
+// clock; zero if the database has no earlier refusal. OthersPass is set if the rail has accepted
+// such calls for other instructions since it first refused this one: the refusal is about the
+// instruction. RailRefuses is set if the rail refused as many such calls in a row, of as many
+// instructions, as the profile tolerates.
 func (g *Guard) Refused(action payment.Action, id payment.ID, first time.Time) (othersPass, railRefuses bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.refusals(action).refused(id, first, time.Now())
 }
 
-// refusals is called with mu held.
+// refusals returns the counts for an action. The caller holds mu.
 func (g *Guard) refusals(action payment.Action) *refusals {
 	if action == payment.ActionInquire {
 		return &g.inquiries
@@ -179,30 +178,30 @@ func (g *Guard) refusals(action payment.Action) *refusals {
 	return &g.sends
 }
 
-// Limit is the most permits that can be out at once.
+// Limit returns the most permits that can be out at once.
 func (g *Guard) Limit() int { return g.limit }
 
-// NextFree is signalled whenever a permit ends. It holds one signal, so that a
-// single relayer that looks after each signal misses none.
+// NextFree returns a channel that is signalled whenever a permit ends. It holds one signal, so that
+// a single relayer that checks after each signal misses none.
 func (g *Guard) NextFree() <-chan struct{} { return g.free }
 
-// WakeIn is the time after which Reserve can give more for another reason than
-// an ended permit: the rate has a token again, or the open breaker lets a probe
-// through. 0: there is no such wait.
+// WakeIn returns the time after which Reserve can return more for another reason than an ended
+// permit: the rate has a token again, or the open breaker allows a probe. It returns 0 if no such
+// time is known.
 func (g *Guard) WakeIn() time.Duration {
-	defer g.tell()
+	defer g.report()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	if g.breaker.State() == gobreaker.StateOpen {
-		// The breaker lets go strictly after its time.
+		// The breaker half-opens strictly after its time.
 		return max(g.openedAt.Add(g.openFor).Sub(now), 0) + time.Millisecond
 	}
 	return g.pace.wait(now)
 }
 
-// note is called by the breaker, inside a call that holds mu.
-func (g *Guard) note(from, to BreakerState) {
+// noteChange records a change. The breaker calls it inside a call that holds mu.
+func (g *Guard) noteChange(from, to BreakerState) {
 	if to == BreakerOpen {
 		g.openedAt = time.Now()
 	}
@@ -211,17 +210,16 @@ func (g *Guard) note(from, to BreakerState) {
 	}
 }
 
-// tell passes noted changes on, without any lock. A call that finds another already
-// telling leaves it to that one, so that the order is kept and the hook may call
-// the guard.
-func (g *Guard) tell() {
+// report passes recorded changes on, without any lock. If another call is already reporting, report
+// leaves the changes to that one, so that their order is kept and the hook may call the guard.
+func (g *Guard) report() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.telling {
+	if g.reporting {
 		return
 	}
-	g.telling = true
-	defer func() { g.telling = false }()
+	g.reporting = true
+	defer func() { g.reporting = false }()
 	for len(g.changes) > 0 {
 		change := g.changes[0]
 		g.changes = g.changes[1:]
@@ -229,8 +227,7 @@ func (g *Guard) tell() {
 	}
 }
 
-// callOnChange drops the lock for the call, and takes it again even if the hook
-// panics.
+// callOnChange calls the hook without the lock, and takes the lock again even if the hook panics.
 func (g *Guard) callOnChange(change [2]BreakerState) {
 	g.mu.Unlock()
 	defer g.mu.Lock()

@@ -81,7 +81,7 @@ func TestAPermitEndsOnce(t *testing.T) {
 	held[0].Done(payment.ResultAccepted)
 	held[0].Done(payment.ResultUnknown)
 	held[0].Release()
-	held[0].Settle(Result{Result: payment.ResultUnknown})
+	held[0].End(Result{Result: payment.ResultUnknown})
 	if got := g.InFlight(); got != 1 {
 		t.Errorf("%d in flight, want 1", got)
 	}
@@ -108,7 +108,7 @@ func TestWhatCounts(t *testing.T) {
 	for result, want := range table {
 		for _, ownStop := range []bool{false, true} {
 			g := newGuard(t, guardProfile(), nil)
-			g.Reserve(1)[0].Settle(Result{Result: result, OwnStop: ownStop})
+			g.Reserve(1)[0].End(Result{Result: result, OwnStop: ownStop})
 			want := want
 			if ownStop {
 				want = nothing
@@ -135,8 +135,8 @@ func TestRateGivesBackWhatWasNotUsed(t *testing.T) {
 			t.Errorf("wake in %s, want 500ms", wait)
 		}
 		permits[0].Release()
-		permits[1].Settle(Result{Result: payment.ResultNotSent, OwnStop: true})
-		permits[2].Settle(Result{Result: payment.ResultUnknown, OwnStop: true, FirstByte: true})
+		permits[1].End(Result{Result: payment.ResultNotSent, OwnStop: true})
+		permits[2].End(Result{Result: payment.ResultUnknown, OwnStop: true, FirstByte: true})
 		if again := g.Reserve(10); len(again) != 2 {
 			t.Errorf("%d permits, want the 2 that were given back", len(again))
 		} else {
@@ -290,7 +290,7 @@ func TestGuardUnderLoad(t *testing.T) {
 					}
 					workers.Go(func() {
 						out.Add(-1)
-						permit.Settle(Result{Result: results[rand.IntN(len(results))], OwnStop: rand.IntN(4) == 0})
+						permit.End(Result{Result: results[rand.IntN(len(results))], OwnStop: rand.IntN(4) == 0})
 						permit.Release()
 					})
 				}

@@ -8,21 +8,20 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// Timeouts bound each phase of a call; their sum bounds the whole of it. What
-// is left out gets its share of the default 30 s: connect 3 s (name look-up
-// included), TLS 3 s, write 4 s, response header 15 s, body 5 s.
+// Timeouts bounds each phase of a call; their sum bounds the whole call. The defaults add up to 30
+// s: connect 3 s (name resolution included), TLS 3 s, write 4 s, response header 15 s, body 5 s.
 type Timeouts struct {
 	Connect        payment.Duration `json:"connect"`
 	TLS            payment.Duration `json:"tls"`
 	Write          payment.Duration `json:"write"`
-	ResponseHeader payment.Duration `json:"response_header"` // from the last byte written to the last of the header
+	ResponseHeader payment.Duration `json:"response_header"` // from the last byte written to the end of the header
 	Body           payment.Duration `json:"body"`
 }
 
-// maxTimeout bounds a phase; a slower rail is asked, not waited for.
+// maxTimeout bounds a phase. A rail that is slower than that is inquired instead.
 const maxTimeout = 5 * time.Minute
 
-// WithDefaults fills in the phases that were left out.
+// WithDefaults returns the timeouts with the defaults for phases that were left out.
 func (t Timeouts) WithDefaults() Timeouts {
 	fill := func(phase *payment.Duration, standard time.Duration) {
 		if *phase == 0 {
@@ -37,7 +36,7 @@ func (t Timeouts) WithDefaults() Timeouts {
 	return t
 }
 
-// Total is the longest that a call may take.
+// Total returns the longest time that a call may take.
 func (t Timeouts) Total() time.Duration {
 	return time.Duration(t.Connect + t.TLS + t.Write + t.ResponseHeader + t.Body)
 }
@@ -59,9 +58,9 @@ func (t Timeouts) validate() []error {
 	return all
 }
 
-// Rate bounds how many calls a process starts. The zero value is no bound.
+// Rate bounds how many calls a process starts. The zero value means no bound.
 type Rate struct {
-	PerSecond float64 `json:"per_second"` // 0: unlimited; a slow rail may say 0.5
+	PerSecond float64 `json:"per_second"` // 0: no bound; 0.5 is one call in two seconds
 	Burst     int     `json:"burst"`      // calls at once after a pause; default PerSecond rounded up
 }
 
@@ -88,8 +87,8 @@ func (r Rate) validate() []error {
 	return all
 }
 
-// Breaker says when a process stops calling a rail that only fails. Business
-// refusals are successes: the rail is alive and talks sense.
+// Breaker configures when a process stops calling a rail that only fails. Business refusals count
+// as successes: the rail is alive and answers sensibly.
 type Breaker struct {
 	FailureRatio    float64          `json:"failure_ratio"`    // opens at this share of failures, above 0 to 1; default 0.5
 	MinimumRequests int              `json:"minimum_requests"` // answers in the window before the ratio counts; default 10
@@ -98,7 +97,7 @@ type Breaker struct {
 	HalfOpenMax     int              `json:"half_open_max"`    // probes in all, each of which must succeed; default 1
 }
 
-// breakerBuckets is how many parts the window rolls on by.
+// breakerBuckets is the number of parts in which the window advances.
 const breakerBuckets = 10
 
 func (b Breaker) withDefaults(budget time.Duration) Breaker {

@@ -161,7 +161,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 
 		refused("first of a row", a, false, false)
 		refused("second of a row", b, false, false)
-		g.Reserve(1)[0].SettleInquiry(Result{Result: payment.ResultNotFound}) // it takes inquiries, and no sends
+		g.Reserve(1)[0].EndInquiry(Result{Result: payment.ResultNotFound}) // it takes inquiries, and no sends
 		refused("third of a row", a, false, true)
 		refused("first of a row", a, false, false)
 		refused("second of a row", b, false, false)
@@ -195,7 +195,7 @@ func TestRefusalsOfTheRailAndOfOne(t *testing.T) {
 func TestRefusalOfOneIsNoTroubleOfTheRail(t *testing.T) {
 	g := newGuard(t, guardProfile(), nil)
 	for range 20 {
-		g.Reserve(1)[0].SettleRefused()
+		g.Reserve(1)[0].EndRefused()
 	}
 	if g.State() != BreakerClosed || g.InFlight() != 0 {
 		t.Errorf("%s, %d in flight", g.State(), g.InFlight())

@@ -14,17 +14,16 @@ import (
 	"github.com/railhead-pay/railhead/rails/internal/jsondoc"
 )
 
-// Profile is the versioned facts about a rail that decide what is safe and how
-// fast. Its JSON form is what the database stores; relayer and reaper read the
-// same one there. It has no endpoint and no secret: those stay in the
-// configuration of the process that sends.
+// Profile contains the versioned facts about a rail that decide what is safe and how fast. The
+// database stores its JSON form, and relayer and reaper read the same one from there. It contains
+// no endpoint and no secret: those stay in the configuration of the process that sends.
 type Profile struct {
 	RailType string `json:"rail_type"`
-	// Version is given by the database when the profile is applied; 0 before.
+	// Version is assigned by the database when the profile is applied; 0 before.
 	Version int `json:"version,omitempty"`
 	payment.Policy
 	Timeouts    Timeouts `json:"timeouts"`
-	Concurrency int      `json:"concurrency"` // calls in flight a process, 1 to MaxConcurrency; default 32
+	Concurrency int      `json:"concurrency"` // calls in flight per process, 1 to MaxConcurrency; default 32
 	Rate        Rate     `json:"rate"`
 	Breaker     Breaker  `json:"breaker"`
 	Codes       Codes    `json:"codes"`
@@ -32,39 +31,39 @@ type Profile struct {
 	Order       Order    `json:"order"`
 }
 
-// Order says what the rail needs of the sequence of sends. Only NONE exists:
-// the claim is ordered by due time, so no other promise could be kept.
+// Order is what the rail requires of the sequence of sends. Only NONE exists: claims are ordered by
+// due time, so no other promise could be kept.
 type Order string
 
-// OrderNone sends whatever is due.
+// OrderNone sends instructions as they become due.
 const OrderNone Order = "NONE"
 
-// Codes says how the rail's answers are classed.
+// Codes is how the rail's answers are classified.
 type Codes struct {
-	// Table classes the code in the body of an answer: one of codes.Names().
-	// Empty: the rail gives none, and only Overrides are listed.
+	// Table classifies the code in the body of an answer: one of codes.Names(). If it is empty,
+	// answers have no code, and only Overrides are listed.
 	Table string `json:"table,omitempty"`
-	// Overrides give single codes of that table another class.
+	// Overrides reclassify single codes of that table.
 	Overrides map[string]codes.Class `json:"overrides,omitempty"`
-	// HTTP gives single HTTP status codes another class.
+	// HTTP reclassifies single HTTP status codes.
 	HTTP map[string]codes.Class `json:"http,omitempty"`
 }
 
-// Bounds that Validate holds a profile to.
+// Bounds that Validate checks a profile against.
 const (
 	MaxConcurrency     = 1024
 	defaultConcurrency = 32
 	maxProfile         = 256 << 10 // bytes of its JSON form
 )
 
-// railType is the form of a rail's name, the same as the schema's.
+// railType is the form of a rail's name, the same as in the schema.
 var railType = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
-// ErrBadProfile is what every refusal of a profile wraps.
+// ErrBadProfile is wrapped by every error about an invalid profile.
 var ErrBadProfile = errors.New("bad rail profile")
 
-// ParseProfile reads the JSON form, fills in the defaults and validates.
-// Unknown fields and fields given twice are refused.
+// ParseProfile decodes the JSON form, fills in the defaults and validates. It refuses unknown and
+// repeated fields.
 func ParseProfile(text []byte) (Profile, error) {
 	if len(text) > maxProfile {
 		return Profile{}, fmt.Errorf("%w: longer than %d bytes", ErrBadProfile, maxProfile)
@@ -82,8 +81,8 @@ func ParseProfile(text []byte) (Profile, error) {
 	return p, p.Validate()
 }
 
-// JSON is the canonical form that the database stores, without the version,
-// which is the database's.
+// JSON returns the canonical form that the database stores. It leaves out the version, which the
+// database assigns.
 func (p Profile) JSON() ([]byte, error) {
 	p.Version = 0
 	text, err := json.Marshal(p)
@@ -93,7 +92,7 @@ func (p Profile) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// WithDefaults fills what was left out with the documented defaults.
+// WithDefaults returns the profile with the documented defaults for what was left out.
 func (p Profile) WithDefaults() Profile {
 	p.Policy = p.Policy.WithDefaults()
 	p.Timeouts = p.Timeouts.WithDefaults()
@@ -108,8 +107,8 @@ func (p Profile) WithDefaults() Profile {
 	return p
 }
 
-// Validate returns every contradiction at once, each with the sentence that
-// explains it. It wants a profile that went through WithDefaults.
+// Validate returns every contradiction in one error, each with its explanation. It expects a
+// profile that WithDefaults has returned.
 func (p Profile) Validate() error {
 	faults := p.Faults()
 	if len(faults) == 0 {
@@ -118,13 +117,14 @@ func (p Profile) Validate() error {
 	return fmt.Errorf("%w of %q: %w", ErrBadProfile, p.RailType, errors.Join(faults...))
 }
 
-// Faults is what Validate joins: one error a contradiction, each of which
-// begins with the path of a field.
+// Faults returns the errors that Validate joins: one per contradiction, each beginning with the
+// path of a field.
 func (p Profile) Faults() []error {
 	var all []error
 	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	if !railType.MatchString(p.RailType) {
-		refuse("rail_type is %q, must be a small letter and then small letters, digits, dashes and underscores, 63 at the most", p.RailType)
+		refuse("rail_type is %q, must be a lowercase letter followed by lowercase letters, digits, dashes and underscores, "+
+			"at most 63 characters", p.RailType)
 	}
 	if p.Version < 0 {
 		refuse("version is %d, must not be negative", p.Version)
@@ -136,12 +136,14 @@ func (p Profile) Faults() []error {
 	if p.Concurrency < 1 || p.Concurrency > MaxConcurrency {
 		refuse("concurrency is %d, must be 1 to %d", p.Concurrency, MaxConcurrency)
 	}
-	if p.Inquiry.Max > 0 && p.Inquiry.NotFound == payment.NotFoundNotExecuted && time.Duration(p.Inquiry.NotFoundAge) < p.SendBudget() {
+	if p.Inquiry.Max > 0 && p.Inquiry.NotFound == payment.NotFoundNotExecuted &&
+		time.Duration(p.Inquiry.NotFoundAge) < p.SendBudget() {
 		refuse("inquiry.not_found_age is %s, shorter than the send budget %s: the age counts from the claim, "+
 			"so the send could still be on the wire when \"no such payment\" is taken as proof",
 			p.Inquiry.NotFoundAge, payment.Duration(p.SendBudget()))
 	}
-	if write := time.Duration(p.Timeouts.Write); p.ResendOnUnknown == payment.ResendSameKey && p.KeyWindow > 0 && !p.MayResend(write) {
+	if write := time.Duration(p.Timeouts.Write); p.ResendOnUnknown == payment.ResendSameKey && p.KeyWindow > 0 &&
+		!p.MayResend(write) {
 		refuse("timeouts.write is %s, longer than what of key_window %s can be used: no re-send could be written before "+
 			"the rail forgets the key; shorten timeouts.write, or say resend_on_unknown NEVER", p.Timeouts.Write, p.KeyWindow)
 	}
@@ -160,7 +162,7 @@ func (p Profile) Faults() []error {
 	return all
 }
 
-// BodyTable is the table for codes in the body of an answer.
+// BodyTable returns the table for codes in the body of an answer.
 func (c Codes) BodyTable() (*codes.Table, error) {
 	name := c.Table
 	if name == "" {
@@ -173,7 +175,7 @@ func (c Codes) BodyTable() (*codes.Table, error) {
 	return table.With(c.Overrides)
 }
 
-// HTTPTable is the table for HTTP status codes.
+// HTTPTable returns the table for HTTP status codes.
 func (c Codes) HTTPTable() (*codes.Table, error) {
 	table, err := codes.Named("http")
 	if err != nil {
@@ -182,11 +184,10 @@ func (c Codes) HTTPTable() (*codes.Table, error) {
 	return table.With(c.HTTP)
 }
 
-// SendBudget is the longest that one call to the rail may take.
+// SendBudget returns the longest time that one call to the rail may take.
 func (p Profile) SendBudget() time.Duration { return p.Timeouts.Total() }
 
-// CheckBudget refuses a profile whose call could outlive its claim; see
-// outbox.TimeBudget.Holds, which it asks.
+// CheckBudget returns an error if a call could outlive its claim; see outbox.TimeBudget.Holds.
 func (p Profile) CheckBudget(budget outbox.TimeBudget) error {
 	err := budget.Holds(p.SendBudget())
 	if err == nil {

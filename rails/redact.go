@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// hidden stands for what an instruction says.
+// hidden replaces words of the instruction.
 const hidden = "[payload]"
 
-// Bounds of what is looked for: shorter words would blank any sentence, and no
-// person is known by them alone.
+// Bounds of the words that are hidden. Shorter words occur in any sentence and identify no person.
 const (
 	hiddenMin  = 4 // characters
 	hiddenMost = 20_000
@@ -21,15 +20,14 @@ const (
 
 var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+(?:[.,]\d+)*`)
-	// repeats are several of them in a row.
+	// repeats matches several replacements in a row.
 	repeats = regexp.MustCompile(regexp.QuoteMeta(hidden) + `(?:[^\p{L}\p{N}]{1,3}` + regexp.QuoteMeta(hidden) + `)+`)
 )
 
-// Redact takes out of a rail's words what an instruction says: banks repeat
-// what they refuse, and so do errors of the network's layers. Every word of four
-// characters or more that is in a value of the payload, or in also, goes from the
-// message, whatever its case; a code with one of them is no code. The rail's
-// reference stays: money is looked up by it.
+// Redact removes the words of the instruction from a rail's answer: banks repeat what they refuse,
+// and so do errors of the network layers. From the message it removes every word of four characters
+// or more that is in a value of the payload or in also, in any case. A code with such a word is
+// replaced as a whole. The reference stays, because the money is looked up by it.
 func Redact(result Result, payload []byte, also ...string) Result {
 	if isOwn(result.Message) && utf8.RuneCountInString(result.Code) < hiddenMin {
 		return result
@@ -42,28 +40,29 @@ func Redact(result Result, payload []byte, also ...string) Result {
 	return result
 }
 
-// isOwn knows the one message that adapters give most often, by themselves.
+// isOwn reports whether the message is empty or the most frequent message of the adapters
+// themselves, which contains nothing of the instruction.
 func isOwn(message string) bool {
 	status, ok := strings.CutPrefix(message, "HTTP ")
 	return message == "" || ok && len(status) == 3
 }
 
-// said are words, in lower case.
+// said is a set of words in lower case.
 type said map[string]bool
 
 func wordsOf(payload []byte, also []string) said {
 	s := make(said)
 	decoder := json.NewDecoder(bytes.NewReader(payload))
 	decoder.UseNumber()
-	// A key is a field's name and not what the field says. Within an object every
-	// other token is a key, which the decoder does not tell by itself.
+	// A key is the name of a field and not its value. Within an object every other token is a key,
+	// which the decoder does not mark.
 	var inObject []bool
 	key := false
 	for len(s) < hiddenMost {
 		token, err := decoder.Token()
 		if err != nil {
 			if err != io.EOF {
-				s.add(string(payload)) // what can't be read is hidden whole
+				s.add(string(payload)) // what can't be parsed is hidden as a whole
 			}
 			break
 		}
@@ -104,7 +103,7 @@ func (s said) add(text string) {
 	}
 }
 
-// out hides the words, and what a cut has left of the last one.
+// out hides the words, and the beginning of one at the end of a text that was cut off.
 func (s said) out(text string) string {
 	if text == "" || len(s) == 0 {
 		return text

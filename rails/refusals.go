@@ -6,38 +6,38 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// refusals tell a rail that refuses us from an instruction that the rail refuses. A
-// refusal speaks against the instruction where others passed since the rail first
-// refused it; else it may be the rail, and so many in a row of so many instructions
-// are. What they remember belongs to a process, and begins anew with each version of
-// the profile: others then have to pass once more. Sends and inquiries have one each. Not
-// safe for concurrent use; the guard's lock protects it.
+// refusals distinguishes a rail that refuses us from an instruction that the rail refuses. A
+// refusal is about the instruction if others passed since the rail first refused it. Otherwise it
+// may be about the rail; enough in a row, of enough instructions, are. The counts belong to a
+// process and start anew with each version of the profile: others then have to pass once more.
+// Sends and inquiries are counted apart. It is not safe for concurrent use; the guard's lock
+// protects it.
 type refusals struct {
 	policy payment.RailRefusedPolicy
 	passed time.Time // of the last answer about a payment; zero: none yet
 	inRow  int
-	of     map[payment.ID]bool // the instructions of the row, as many as matter
+	of     map[payment.ID]bool // the instructions refused in a row, up to the number that matters
 	first  map[payment.ID]time.Time
-	oldest []payment.ID // in first, in the order in which they came
+	oldest []payment.ID // the keys of first, oldest first
 }
 
-// refusalsMax bounds the instructions that are remembered. Of more, the oldest are
-// forgotten, and count as refused for the first time again.
+// refusalsMax bounds the instructions that are remembered. Beyond it the oldest are dropped, and
+// their next refusal counts as the first again.
 const refusalsMax = 1024
 
 func newRefusals(policy payment.RailRefusedPolicy) refusals {
 	return refusals{policy: policy, of: make(map[payment.ID]bool), first: make(map[payment.ID]time.Time)}
 }
 
-// answered notes that the rail takes our calls.
+// answered records that the rail accepts our calls.
 func (r *refusals) answered(now time.Time) {
 	r.passed, r.inRow = now, 0
 	clear(r.of)
 }
 
-// refused notes a refusal of one instruction, whose first is the one that is remembered
-// or the one that rows know of (zero: none). It reports whether others passed since
-// then, and else whether the rail refuses us, which begins a new row.
+// refused records a refusal of one instruction. Its first refusal is the remembered one or, if
+// earlier, the one that the database has (zero: none). It reports whether others passed since then,
+// and otherwise whether the rail refuses us, which starts a new row.
 func (r *refusals) refused(id payment.ID, first, now time.Time) (othersPass, railRefuses bool) {
 	if known, ok := r.first[id]; ok && (first.IsZero() || known.Before(first)) {
 		first = known

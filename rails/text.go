@@ -9,17 +9,16 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// panShaped is a run of 13 to 19 digits, the lengths of ISO/IEC 7812 card
-// numbers, with single spaces or dashes allowed between them.
+// panShaped matches 13 to 19 digits, the lengths of ISO/IEC 7812 card numbers, with single spaces
+// or dashes allowed between them.
 var panShaped = regexp.MustCompile(`\d(?:[ -]?\d){12,18}`)
 
-// CleanMessage makes foreign text fit to be stored and shown: control
-// characters (line breaks too) become spaces, invalid UTF-8 goes, runs of
-// digits that could be a card number are masked, and what is left is cut to
-// payment.MaxErrorMessage bytes. No check digit is asked for: a masked order
-// number costs less than a stored card number.
-func CleanMessage(text string) string {
-	const slack = 4 * payment.MaxErrorMessage // what is beyond can't survive the cut
+// Sanitize prepares text from outside for storage and display. Control characters, line breaks
+// included, become spaces; invalid UTF-8 is removed; runs of digits that could be a card number are
+// masked; and the rest is cut to payment.MaxErrorMessage bytes. Check digits are not verified: a
+// masked order number costs less than a stored card number.
+func Sanitize(text string) string {
+	const slack = 4 * payment.MaxErrorMessage // what is beyond would not survive the cut
 	if len(text) > slack {
 		text = text[:slack]
 	}
@@ -30,7 +29,7 @@ func CleanMessage(text string) string {
 		}
 		return r
 	}, text)
-	text = strings.Join(strings.Fields(text), " ") // first: two spaces must not hide a number
+	text = strings.Join(strings.Fields(text), " ") // before masking: two spaces must not hide a number
 	text = panShaped.ReplaceAllString(text, "[digits masked]")
 	return strings.TrimRight(Truncate(text, payment.MaxErrorMessage), " ")
 }
@@ -46,7 +45,7 @@ func Truncate(text string, limit int) string {
 	return text[:limit]
 }
 
-// plain reports whether a rail's reference or code can be kept as it is.
+// plain reports whether a rail's reference or code can be stored as it is.
 func plain(text string, limit int) bool {
 	if len(text) > limit || !utf8.ValidString(text) {
 		return false
@@ -54,8 +53,9 @@ func plain(text string, limit int) bool {
 	return !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// CleanReference is a rail's reference as it is kept and compared: without blanks around
-// it, because one answer may pad what another does not. It is empty for what can't be kept.
+// CleanReference returns a rail's reference as it is stored and compared: without surrounding
+// blanks, since one answer may pad what another does not. It returns the empty string for a
+// reference that can't be stored.
 func CleanReference(text string) string {
 	if text = strings.TrimSpace(text); !plain(text, MaxReference) {
 		return ""
@@ -63,5 +63,5 @@ func CleanReference(text string) string {
 	return text
 }
 
-// PlainCode reports whether text can be kept as a rail's code.
+// PlainCode reports whether text can be stored as a rail's code.
 func PlainCode(text string) bool { return text != "" && plain(text, MaxCode) }

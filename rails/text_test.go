@@ -8,7 +8,7 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-func TestCleanMessage(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	for in, want := range map[string]string{
 		"account closed":                    "account closed",
 		"two\r\nlines\tand\x00a\x1b[31mred": "two lines and a [31mred",
@@ -20,7 +20,7 @@ func TestCleanMessage(t *testing.T) {
 		"id 123456789012":                   "id 123456789012",
 		"":                                  "",
 	} {
-		if got := CleanMessage(in); got != want {
+		if got := Sanitize(in); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}
@@ -43,11 +43,11 @@ func FuzzCleanMessage(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := CleanMessage(text)
+		got := Sanitize(text)
 		if len(got) > payment.MaxErrorMessage || !utf8.ValidString(got) || strings.ContainsAny(got, "\r\n\x00\x1b\u2028") {
 			t.Errorf("%q became %q", text, got)
 		}
-		if again := CleanMessage(got); again != got {
+		if again := Sanitize(got); again != got {
 			t.Errorf("cleaning twice: %q, then %q", got, again)
 		}
 		if panShaped.MatchString(got) {

@@ -9,35 +9,35 @@ import (
 	"github.com/railhead-pay/railhead/outbox"
 )
 
-// Config says how a reaper works. The zero value of every field but WorkerID is
-// its default.
+// Config configures a reaper. The zero value of every field but WorkerID means its default.
 type Config struct {
-	WorkerID string // names this process start, and is never used again
+	WorkerID string // names this start of the process, and is never reused
 	Host     string
 	Version  string
 	// Every is the time between turns; default 5 s.
 	Every time.Duration
-	// Asserted is the time budget that this process was configured with, if it was: a
-	// span that is not 0 must be the cell's, or Run ends with outbox.ErrOtherBudget.
+	// Asserted is the time budget that this process was configured with, if any. A span that is not
+	// 0 must equal the cell's, or Run returns outbox.ErrOtherBudget.
 	Asserted outbox.TimeBudget
-	// Grace is how long repairs wait after a server start or a gap in our own
-	// turns; default 20 s.
+	// Grace is how long repairs wait after a server start or a gap between turns; default 20 s.
 	Grace time.Duration
-	// Batch bounds what one turn repairs and expires, 1 to 5,000; default 500.
+	// Batch bounds the claims that one turn repairs and the instructions that it expires, 1 to
+	// 5,000; default 500.
 	Batch int
-	// MonthsAhead is how far partitions are made, 3 to 24; default 3.
+	// MonthsAhead is the number of months ahead for which partitions are created, 3 to 24; default
+	// 3.
 	MonthsAhead int
-	// PartitionsEvery is how often that is looked after; default 1 h.
+	// PartitionsEvery is the time between checks of the partitions; default 1 h.
 	PartitionsEvery time.Duration
-	// ForgetAfter is the silence after which the heartbeat of a component that
-	// holds no claim is removed; default 24 h.
+	// ForgetAfter is the silence after which the heartbeat of a component without open claims is
+	// removed; default 24 h.
 	ForgetAfter time.Duration
 	// StoreTimeout bounds one turn; default 30 s.
 	StoreTimeout time.Duration
-	// StateFile remembers the server outside of it; see package lineage. Empty: for
-	// this process alone.
+	// StateFile keeps the server's identity outside of the server; see package lineage. If it is
+	// empty, the identity is kept in memory.
 	StateFile string
-	// Tracer makes the spans; nil: none are made, at no cost.
+	// Tracer starts the spans. If it is nil, no spans are made, at no cost.
 	Tracer trace.Tracer
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/railhead-pay/railhead/payment"
 )
 
-// expire ends what has expired with nothing unknown. It is not called while the
-// database may have forgotten sends, and the statement asks once more.
+// expire ends instructions that have expired and of which no send has an unknown outcome. It is not
+// called while the database may have forgotten sends, and the statement checks that again.
 func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	expired, err := r.store.Expire(ctx, r.config.WorkerID, r.config.Batch)
 	if err != nil && refused(err) && !errors.Is(err, outbox.ErrLockTimeout) {
@@ -24,13 +24,13 @@ func (r *Reaper) expire(ctx context.Context, result *Result) error {
 	return err
 }
 
-// eachMax bounds what one turn expires one by one.
+// eachMax bounds the rows that one turn expires one by one.
 const eachMax = 20
 
-// expireEach finds the rows that the archive refuses, which would keep all others
-// from expiring. They are quarantined for a person, but only if another row can be
-// ended: if none can, the archive is at fault and not the rows. One that was put
-// back after its end is quarantined in any case: the fault is its own.
+// expireEach expires rows one by one, so that a row that the archive rejects does not keep the
+// others from expiring. It quarantines such rows for an operator, but only if another row could be
+// ended: if none can, the archive is at fault and not the rows. A row that was put back after its
+// payment ended is quarantined in any case: the fault is its own.
 func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []payment.ID, err error) {
 	ids, err := r.store.ExpiredIDs(ctx, eachMax)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *Reaper) expireEach(ctx context.Context, result *Result) (expired []paym
 		}
 	}
 	if len(expired) == 0 {
-		return nil, cause // nil, where all that was found was put back
+		return nil, cause // nil if every row found was put back
 	}
 	return expired, r.quarantine(ctx, result, suspects, cause)
 }
@@ -63,12 +63,12 @@ func (r *Reaper) quarantine(ctx context.Context, result *Result, ids []payment.I
 	if len(ids) == 0 {
 		return nil
 	}
-	aside, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
+	moved, err := r.store.Quarantine(ctx, ids, outbox.QuarantineCode(service.SQLState(cause)))
 	if err != nil {
 		return err
 	}
-	result.Quarantine += len(aside)
-	for _, id := range aside {
+	result.Quarantined += len(moved)
+	for _, id := range moved {
 		r.log.ErrorContext(ctx, "instruction quarantined: it has expired and can't be ended", "outbox_id", id, "error", cause)
 	}
 	return nil

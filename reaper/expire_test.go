@@ -106,7 +106,7 @@ func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	y.do(`ALTER TABLE railhead.payment_outbox_attempts ADD CONSTRAINT refused_by_the_test CHECK (outbox_id <> '` + bad.String() + `') NOT VALID`)
 	r := y.reaper()
 	result, err := r.RunOnce(t.Context())
-	if err == nil || result.Quarantine != 0 {
+	if err == nil || result.Quarantined != 0 {
 		t.Errorf("alone: %+v, %v", result, err)
 	}
 	same(t, "fate", y.fate(bad), "SEND sends=0")
@@ -114,7 +114,7 @@ func TestPoisonRowDoesNotStopExpiry(t *testing.T) {
 	other := y.enqueue()
 	y.do(expireAll + ` WHERE expires_at IS NULL`)
 	result = y.once(r)
-	same(t, "quarantined", result.Quarantine, 1)
+	same(t, "quarantined", result.Quarantined, 1)
 	same(t, "expired", result.Expired, 1)
 	same(t, "the bad one", y.fate(bad), "SEND sends=0, letter UNCLAIMABLE pending")
 	same(t, "the other", y.fate(other), "FAILED/EXPIRED, letter EXPIRED pending")

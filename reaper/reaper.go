@@ -1,10 +1,10 @@
-// Package reaper repairs what a dead worker left, ends what has expired, and
-// keeps the archive's partitions ahead.
+// Package reaper repairs the claims of dead workers, ends instructions that have expired, and
+// creates the archive's partitions ahead of time.
 //
-// Any number of reapers may run concurrently, and concurrently with a worker
-// that only looked dead: the row that a repair appends is the fence, and who
-// appends first, owns what follows. A repair never says that a payment failed:
-// what the dead worker has sent is not known, so it counts as unknown.
+// Any number of reapers may run concurrently, and concurrently with a worker that only seemed dead:
+// the row that a repair appends is the fence, and the process that appends first owns what follows.
+// A repair never reports a payment as failed. What the dead worker has sent is not known, so it
+// counts as unknown.
 package reaper
 
 import (
@@ -21,82 +21,84 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Store is what a reaper needs of the ledger.
+// Store is the part of the ledger that a reaper uses.
 type Store interface {
-	// CheckServer refuses a server that may forget what it has committed.
+	// CheckServer returns outbox.ErrUnsafeServer for a server that may lose what it has committed.
 	CheckServer(ctx context.Context) (outbox.Server, error)
-	// Recall asks for what this reaper remembers as committed.
+	// Recall compares what this reaper remembers as committed with the database.
 	Recall(ctx context.Context, name string, memory outbox.Remembered) (outbox.Recall, error)
-	// Suspend says that the database may have forgotten what was committed.
+	// Suspend records that the database may have lost committed rows.
 	Suspend(ctx context.Context, name string, cause outbox.SuspensionCause, detail string, lookedAt time.Time) error
 	// Rails reads the rails of the cell with the profiles in force.
 	Rails(ctx context.Context) ([]outbox.RailRow, error)
-	// Heartbeat says that this reaper is alive, and asks for the cell's time budget.
+	// Heartbeat records that this reaper is alive, and returns the cell's time budget.
 	Heartbeat(ctx context.Context, beat outbox.Heartbeat) (outbox.Pulse, error)
-	// StaleClaims reads the open claims that are due for repair, oldest first.
+	// StaleClaims returns the open claims that are due for repair, oldest first.
 	StaleClaims(ctx context.Context, query outbox.StaleQuery) ([]outbox.StaleClaim, error)
-	// Turn records; it claims nothing here.
+	// Turn records outcomes. A reaper claims nothing.
 	Turn(ctx context.Context, turn outbox.Turn) (outbox.TurnResult, error)
-	// RecordLate weighs an outcome against late evidence.
+	// RecordLate records an outcome against what was appended in the meantime.
 	RecordLate(ctx context.Context, outcome payment.Outcome) (payment.Verdict, error)
-	// CloseClaims removes claims in flight whose every member was answered.
+	// CloseClaims removes those of the claim rows whose every member has an outcome; of all rows if
+	// claimIDs is nil.
 	CloseClaims(ctx context.Context, claimIDs []payment.ID) (int64, error)
-	// Expire ends instructions that have expired with nothing unknown.
+	// Expire ends instructions that have expired and of which no send has an unknown outcome.
 	Expire(ctx context.Context, workerID string, limit int) ([]payment.ID, error)
-	// ExpiredIDs names the instructions that Expire takes first.
+	// ExpiredIDs returns the instructions that Expire takes first.
 	ExpiredIDs(ctx context.Context, limit int) ([]payment.ID, error)
 	// ExpireOnly ends one of them.
 	ExpireOnly(ctx context.Context, workerID string, id payment.ID) ([]payment.ID, error)
-	// Quarantine leaves rows that can't be ended to a person, and names those that it did.
+	// Quarantine leaves rows that can't be ended to an operator, and returns the ids of those it
+	// moved.
 	Quarantine(ctx context.Context, ids []payment.ID, code string) ([]payment.ID, error)
-	// ReopenLetters opens the dead letters of rows that are quarantined and have none.
+	// ReopenLetters opens dead letters for quarantined rows that have none.
 	ReopenLetters(ctx context.Context, limit int) ([]payment.ID, error)
-	// EndPauses ends the pauses and opens the gates whose end has come, and names what goes on.
+	// EndPauses ends the pauses and opens the gates whose end has come, and returns their names.
 	EndPauses(ctx context.Context) ([]string, error)
-	// EnsurePartitions makes the archive's partitions for the months ahead.
+	// EnsurePartitions creates the archive's partitions for the months ahead.
 	EnsurePartitions(ctx context.Context, monthsAhead int) ([]string, error)
-	// ForgetHeartbeats removes components that ended long ago.
-	ForgetHeartbeats(ctx context.Context, silent time.Duration) (int64, error)
+	// ForgetHeartbeats removes the heartbeats of components that have been silent for unseenFor.
+	ForgetHeartbeats(ctx context.Context, unseenFor time.Duration) (int64, error)
 }
 
-// Observer counts what happens, for metrics.
+// Observer counts events for metrics.
 type Observer interface {
-	Repaired(outcome payment.Outcome) // an open claim was answered
-	// Weighed is told of a repair that was not needed: late evidence ended the
-	// claim (SETTLED), or another process has answered it.
-	Weighed(outcome payment.Outcome, verdict payment.Verdict)
+	Repaired(outcome payment.Outcome) // an open claim got an outcome
+	// NotNeeded receives a repair that was not needed: late evidence ended the claim (SETTLED), or
+	// another process has answered it.
+	NotNeeded(outcome payment.Outcome, verdict payment.Verdict)
 	Expired(n int)
-	Turn(result Result, d time.Duration) // one turn that worked
+	Turn(result Result, d time.Duration) // a successful turn
 	TurnFailed()
 	CommitUnknown() // the answer to a commit was lost
 }
 
-type silent struct{}
+type nopObserver struct{}
 
-func (silent) Repaired(payment.Outcome)                 {}
-func (silent) Weighed(payment.Outcome, payment.Verdict) {}
-func (silent) Expired(int)                              {}
-func (silent) Turn(Result, time.Duration)               {}
-func (silent) TurnFailed()                              {}
-func (silent) CommitUnknown()                           {}
+func (nopObserver) Repaired(payment.Outcome)                   {}
+func (nopObserver) NotNeeded(payment.Outcome, payment.Verdict) {}
+func (nopObserver) Expired(int)                                {}
+func (nopObserver) Turn(Result, time.Duration)                 {}
+func (nopObserver) TurnFailed()                                {}
+func (nopObserver) CommitUnknown()                             {}
 
 // Result is what one turn did.
 type Result struct {
-	Grace      bool // repairs are put off so that workers can record what they hold
-	Suspended  bool // nothing expires: the database may have forgotten sends
-	Stale      int  // open claims found due
-	Repaired   int  // answered by this reaper
-	Superseded int  // answered by another process meanwhile
-	Proven     int  // ended by late evidence of execution
-	Closed     int  // rows of finished claims removed
-	Expired    int
-	Quarantine int      // expired, and the archive refuses it
-	Reopened   int      // quarantined, without a dead letter that said so
-	Resumed    []string // pauses and gates whose end has come
-	Partitions []string
+	Grace       bool // no repairs, so that workers can record what they hold
+	Suspended   bool // nothing expires: the database may have forgotten sends
+	Stale       int  // open claims found due
+	Repaired    int  // claims answered by this reaper
+	Superseded  int  // claims answered by another process meanwhile
+	Confirmed   int  // claims ended by late evidence of execution
+	Closed      int  // removed rows of finished claims
+	Expired     int
+	Quarantined int      // expired, but rejected by the archive
+	Reopened    int      // quarantined, and without a dead letter until now
+	Resumed     []string // pauses and gates whose end has come
+	Partitions  []string
 }
 
-// Reaper repairs. Make one with New, then call Run once.
+// Reaper repairs and expires. Make one with New, then call Run once.
 type Reaper struct {
 	config Config
 	store  Store
@@ -106,23 +108,23 @@ type Reaper struct {
 	guard      *lineage.Guard
 	policies   map[string]rails.Profile
 	budget     outbox.TimeBudget // of the last heartbeat
-	agreed     bool              // it was compared with what this process was configured with
+	agreed     bool              // the budget was compared with this process's configuration
 	graceUntil time.Time
 	lastTurn   time.Time
 	partsAt    time.Time
 	once       service.Once
 	ready      service.Readiness
-	turnAt     service.Last // of the last turn that worked
+	turnAt     service.Last // of the last successful turn
 }
 
-// New checks the configuration, every fault of it at once.
+// New returns a Reaper, or all faults of its configuration in one error.
 func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	if watch == nil {
-		watch = silent{}
+		watch = nopObserver{}
 	}
 	guard, err := lineage.New(lineage.Config{Name: config.WorkerID, File: config.StateFile}, store, log)
 	if err != nil {
@@ -131,8 +133,8 @@ func New(config Config, store Store, watch Observer, log *slog.Logger) (*Reaper,
 	return &Reaper{config: config, store: store, guard: guard, watch: watch, log: log}, nil
 }
 
-// Run repairs until the context ends. It returns an error only where the server
-// may not be trusted with money, or another build has migrated the cell.
+// Run runs turns until the context ends. It returns an error only if the server can't be trusted
+// with money, or another build has migrated the cell.
 func (r *Reaper) Run(ctx context.Context) error {
 	if err := r.once.Begin(); err != nil {
 		return err
@@ -146,8 +148,8 @@ func (r *Reaper) Run(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			failures++
 			r.watch.TurnFailed()
-			r.ready.Refuse("the last turn did not work: " + err.Error())
-			r.log.WarnContext(ctx, "turn did not work", "error", err, "failures", failures)
+			r.ready.Refuse("the last turn failed: " + err.Error())
+			r.log.WarnContext(ctx, "turn failed", "error", err, "failures", failures)
 		case err == nil:
 			failures = 0
 			r.ready.Accept()
@@ -167,7 +169,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 	return nil
 }
 
-// RunOnce is one turn.
+// RunOnce runs one turn.
 func (r *Reaper) RunOnce(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.StoreTimeout)
 	defer cancel()
@@ -189,7 +191,7 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	}
 	result := Result{Grace: r.inGrace(r.guard.Server(), time.Now()), Suspended: r.guard.Suspended()}
 	r.lastTurn = time.Now()
-	// None of them waits for another's trouble.
+	// The steps are independent: each runs even if another fails.
 	var faults []error
 	if !result.Grace {
 		faults = append(faults, r.repair(ctx, &result))
@@ -201,9 +203,9 @@ func (r *Reaper) runOnce(ctx context.Context) (Result, error) {
 	return result, errors.Join(faults...)
 }
 
-// inGrace reports whether repairs have to wait: after a server start every
-// heartbeat is stale and every worker still holds answers to record; after a
-// gap in our own turns (a pause, a lost link) the same may be true.
+// inGrace reports whether repairs have to wait. After a server start every heartbeat is stale and
+// every worker still has outcomes to record. The same may be true after a gap between the reaper's
+// own turns, such as a stalled process or a lost connection.
 func (r *Reaper) inGrace(server outbox.Server, now time.Time) bool {
 	if gap := now.Sub(r.lastTurn); r.lastTurn.IsZero() || gap > max(3*r.config.Every, r.config.Grace) {
 		if server.Up() < r.config.Grace || !r.lastTurn.IsZero() {
@@ -216,12 +218,12 @@ func (r *Reaper) inGrace(server outbox.Server, now time.Time) bool {
 	return now.Before(r.graceUntil)
 }
 
-// endPauses lets go on what was paused, or closed, until now.
+// endPauses ends the pauses and closings whose end has come.
 func (r *Reaper) endPauses(ctx context.Context, result *Result) error {
 	resumed, err := r.store.EndPauses(ctx)
 	result.Resumed = resumed
 	for _, what := range resumed {
-		r.log.InfoContext(ctx, "the end of a pause or of a closing has come", "resumed", what)
+		r.log.InfoContext(ctx, "a pause or closing has ended at its time", "resumed", what)
 	}
 	return err
 }
@@ -235,8 +237,9 @@ func (r *Reaper) readPolicies(ctx context.Context) error {
 	for _, row := range rows {
 		profile, err := rails.ParseProfile(row.Profile)
 		if err != nil {
-			// The zero policy parks: nothing is sent again on a guess.
-			r.log.ErrorContext(ctx, "a profile in force can't be read; its claims will be parked", "rail_type", row.RailType, "error", err)
+			// The zero policy parks, so that nothing is sent again on a guess.
+			r.log.ErrorContext(ctx, "a profile in force can't be read; its claims will be parked", "rail_type", row.RailType,
+				"error", err)
 			profile = rails.Profile{RailType: row.RailType}.WithDefaults()
 		}
 		profile.Version = row.ProfileVersion
@@ -246,11 +249,11 @@ func (r *Reaper) readPolicies(ctx context.Context) error {
 	return nil
 }
 
-// lettersMax bounds what one turn opens of them.
+// lettersMax bounds the dead letters that one turn opens.
 const lettersMax = 500
 
-// reopenLetters makes visible what a restore of pending alone brought back as it was
-// quarantined, after its dead letter was closed.
+// reopenLetters opens dead letters for instructions that a restore of the pending table alone
+// brought back as quarantined after their dead letter was closed.
 func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	ids, err := r.store.ReopenLetters(ctx, lettersMax)
 	if err != nil {
@@ -258,7 +261,7 @@ func (r *Reaper) reopenLetters(ctx context.Context, result *Result) error {
 	}
 	result.Reopened = len(ids)
 	for _, id := range ids {
-		r.log.ErrorContext(ctx, "dead letter opened: the instruction is quarantined, and had none", "outbox_id", id)
+		r.log.ErrorContext(ctx, "dead letter opened: the instruction is quarantined and had none", "outbox_id", id)
 	}
 	return nil
 }
@@ -276,12 +279,12 @@ func (r *Reaper) keepPartitions(ctx context.Context, result *Result) error {
 	}
 	r.partsAt, result.Partitions = time.Now(), made
 	for _, name := range made {
-		r.log.InfoContext(ctx, "partition made", "partition", name)
+		r.log.InfoContext(ctx, "partition created", "partition", name)
 	}
 	return nil
 }
 
-// Ready reports whether the last turn worked and was not long ago.
+// Ready returns nil if the last turn was recent and successful, and otherwise the reason why not.
 func (r *Reaper) Ready() error {
 	if err := r.ready.Err(); err != nil {
 		return err

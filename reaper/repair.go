@@ -16,9 +16,9 @@ import (
 // repair answers the open claims of workers that died or stalled.
 //
 //	read stale claims     crash here: nothing happened
-//	append ZOMBIE_REQUEUE and send back, or park: one transaction
+//	append ZOMBIE_REQUEUE and return to pending, or park: one transaction
 //	                      crash here: all of it or nothing
-//	weigh late evidence   for those that only LATE_OUTCOME rows follow
+//	weigh late evidence   for claims that only LATE_OUTCOME rows follow
 //	remove finished rows  crash here: the next turn removes them
 func (r *Reaper) repair(ctx context.Context, result *Result) error {
 	stale, err := r.store.StaleClaims(ctx, r.staleQuery())
@@ -45,12 +45,12 @@ func (r *Reaper) repair(ctx context.Context, result *Result) error {
 	return errors.Join(failed, err)
 }
 
-// record appends the repairs. A commit of unknown result needs no care: what
-// went in is not stale in the next turn.
+// record appends the repairs. A commit of unknown result needs no treatment: what was recorded is
+// not stale in the next turn.
 //
-// A claim that can't be repaired, because another open transaction holds it,
-// holds up no other: what fails together is tried in halves, the younger one
-// first, for what is stuck has been so for long.
+// A claim that can't be repaired because another open transaction has locked it delays no other.
+// Repairs that fail together are tried in halves, the younger half first, because a claim that is
+// stuck tends to be old.
 func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result *Result) error {
 	turn, err := r.store.Turn(ctx, outbox.Turn{Outcomes: outcomes})
 	if errors.Is(err, outbox.ErrCommitUnknown) {
@@ -78,7 +78,7 @@ func (r *Reaper) record(ctx context.Context, outcomes []payment.Outcome, result 
 	return errors.Join(faults...)
 }
 
-// recordLate weighs a repair against what was appended since.
+// recordLate records a repair against what was appended since.
 func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result *Result) error {
 	verdict, err := r.store.RecordLate(ctx, outcome)
 	if err != nil {
@@ -89,11 +89,11 @@ func (r *Reaper) recordLate(ctx context.Context, outcome payment.Outcome, result
 		return nil
 	}
 	if verdict == payment.VerdictSettled {
-		result.Proven++
+		result.Confirmed++
 	} else {
 		result.Superseded++
 	}
-	r.watch.Weighed(outcome, verdict)
+	r.watch.NotNeeded(outcome, verdict)
 	return nil
 }
 
@@ -103,14 +103,14 @@ func (r *Reaper) repaired(ctx context.Context, outcome payment.Outcome, result *
 	r.watch.Repaired(outcome)
 }
 
-// refused reports whether the server answered with a refusal: then nothing
-// happened, and less at once may work. A broken link is no refusal.
+// refused reports whether the server rejected the statement: nothing was recorded, and fewer rows
+// at once may succeed. A broken connection is not a rejection.
 func refused(err error) bool {
 	return !errors.Is(err, outbox.ErrCommitUnknown) && service.SQLState(err) != ""
 }
 
 func (r *Reaper) outcome(found outbox.StaleClaim) payment.Outcome {
-	// A rail without a profile has the zero policy, which parks.
+	// A rail without a profile gets the zero policy, which parks.
 	profile, ok := r.policies[found.Claim.RailType]
 	if !ok {
 		profile = rails.Profile{}.WithDefaults()
@@ -128,7 +128,8 @@ func (r *Reaper) outcome(found outbox.StaleClaim) payment.Outcome {
 }
 
 func (r *Reaper) staleQuery() outbox.StaleQuery {
-	query := outbox.StaleQuery{Budget: r.budget, Calls: make(map[string]time.Duration, len(r.policies)), Limit: r.config.Batch}
+	query := outbox.StaleQuery{Budget: r.budget, Calls: make(map[string]time.Duration, len(r.policies)),
+		Limit: r.config.Batch}
 	for name, profile := range r.policies {
 		query.Calls[name] = profile.SendBudget()
 	}

@@ -173,7 +173,7 @@ func TestLateEvidenceIsWeighedFirst(t *testing.T) {
 	same(t, "evidence", y.late(told(first, payment.ResultAccepted, "ref")), payment.VerdictLate)
 	y.age(time.Minute)
 	result := y.once(r)
-	same(t, "proven", result.Proven, 1)
+	same(t, "proven", result.Confirmed, 1)
 	same(t, "repaired", result.Repaired, 0)
 	same(t, "closed", result.Closed, 1)
 	same(t, "fate", y.fate(second.OutboxID), "DISPATCHING ZOMBIE_REQUEUE/WORKER_LOST DISPATCHING LATE_OUTCOME DISPATCHED")

@@ -19,15 +19,16 @@ func (r *Reaper) beginCycle(ctx context.Context) (context.Context, trace.Span) {
 
 func endCycle(span trace.Span, result Result, err error) {
 	if span.IsRecording() {
-		span.SetAttributes(cycleStale.Int(result.Stale), cycleRepaired.Int(result.Repaired), cycleSuperseded.Int(result.Superseded),
-			cycleProven.Int(result.Proven), cycleExpired.Int(result.Expired), cycleGrace.Bool(result.Grace))
+		span.SetAttributes(cycleStale.Int(result.Stale), cycleRepaired.Int(result.Repaired),
+			cycleSuperseded.Int(result.Superseded),
+			cycleConfirmed.Int(result.Confirmed), cycleExpired.Int(result.Expired), cycleGrace.Bool(result.Grace))
 	}
 	tracing.Fail(span, err)
 	span.End()
 }
 
-// noteRepair leaves a span for each repair that is in, linked to the trace of
-// the caller that enqueued.
+// noteRepair makes a span for each recorded repair, linked to the trace of the caller that
+// enqueued.
 func (r *Reaper) noteRepair(ctx context.Context, outcome payment.Outcome) {
 	if r.config.Tracer == nil {
 		return
@@ -43,12 +44,12 @@ func (r *Reaper) noteRepair(ctx context.Context, outcome payment.Outcome) {
 	span.End()
 }
 
-// What a cycle's span says beyond what others say.
+// Attributes of the span of a cycle that no other span has.
 const (
 	cycleStale      = attribute.Key("stale")
 	cycleRepaired   = attribute.Key("repaired")
 	cycleSuperseded = attribute.Key("superseded")
-	cycleProven     = attribute.Key("proven")
+	cycleConfirmed  = attribute.Key("proven")
 	cycleExpired    = attribute.Key("expired")
 	cycleGrace      = attribute.Key("grace")
 )

@@ -64,7 +64,7 @@ func TestContract(t *testing.T) {
 			return relayer.New(config, idle{database}, stillNotifier{}, open, nil, slog.New(slog.DiscardHandler))
 		},
 		OutOfBounds: func(*testing.T, *servicetest.Database) (service.Service, error) {
-			return relayer.New(relayer.Config{Poll: time.Hour, ClaimMax: -1, Streams: 9}, nil, nil, nil, nil, nil)
+			return relayer.New(relayer.Config{Poll: time.Hour, ClaimMax: -1, Loops: 9}, nil, nil, nil, nil, nil)
 		},
 		Faults: []string{"worker id", "poll is 1h0m0s", "claim max is -1", "loops are 9"},
 	})

@@ -105,11 +105,11 @@ func (l *lane) weigh(
 	}
 	switch {
 	case refused.othersPass:
-		permit.SettleRefused()
+		permit.EndRefused()
 	case claim.Action == payment.ActionInquire:
-		permit.SettleInquiry(result)
+		permit.EndInquiry(result)
 	default:
-		permit.Settle(result)
+		permit.End(result)
 	}
 	result.RailRefused = result.RailRefused || result.Result == payment.ResultRefusedRail
 	result.Result = l.profile.Proven(claim, result.Result, result.FirstByte)

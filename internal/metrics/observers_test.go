@@ -158,7 +158,7 @@ func TestRowsByState(t *testing.T) {
 			p.Repaired(outcome(payment.ZombieRequeue, "", true))
 		}, "ZOMBIE_REQUEUE 1 PARKED 1"},
 		"a repair that late proof ended": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) {
-			p.Weighed(outcome(payment.ZombieRequeue, "", false), payment.VerdictSettled)
+			p.NotNeeded(outcome(payment.ZombieRequeue, "", false), payment.VerdictSettled)
 		}, "DISPATCHED 1"},
 		"expiry": {func(_ *metrics.Relayer, p *metrics.Reaper, _ *metrics.Callbacks) { p.Expired(3) }, "FAILED 3"},
 		"a refusal by callback": {func(_ *metrics.Relayer, _ *metrics.Reaper, c *metrics.Callbacks) {

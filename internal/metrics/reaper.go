@@ -61,8 +61,8 @@ func (r *Reaper) Repaired(outcome payment.Outcome) {
 	r.requeues.Inc()
 }
 
-// Weighed counts a repair that was not needed.
-func (r *Reaper) Weighed(outcome payment.Outcome, verdict payment.Verdict) {
+// NotNeeded counts a repair that was not needed.
+func (r *Reaper) NotNeeded(outcome payment.Outcome, verdict payment.Verdict) {
 	r.set.weighed(outcome, verdict)
 	if verdict == payment.VerdictSettled {
 		r.repairs[dispatched].Inc()

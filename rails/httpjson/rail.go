@@ -232,7 +232,7 @@ func (r *Rail) header(traceParent, traceState string) http.Header {
 // clean makes a text fit to be stored: secrets first, for a cut one would not
 // be recognised.
 func (r *Rail) clean(text string) string {
-	return rails.CleanMessage(secret.Redact(text, r.secrets...))
+	return rails.Sanitize(secret.Redact(text, r.secrets...))
 }
 
 // Close ends idle connections and dials that no call waits for any more. Calls

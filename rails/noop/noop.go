@@ -1,5 +1,5 @@
-// Package noop is a rail within the process that accepts everything at once and
-// makes no payment. It is for benchmarks; a configuration must allow it by name.
+// Package noop is an in-process rail that accepts everything at once and makes no payment. It is
+// for benchmarks; a configuration must allow it by name.
 package noop
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/railhead-pay/railhead/rails"
 )
 
-// Rail counts what it was sent.
+// Rail accepts and counts instructions.
 type Rail struct {
 	checks rails.Checklist
 	sends  atomic.Int64
 }
 
-// Open makes a rail that keeps to the profile's checks and to nothing else.
+// Open returns a rail that applies the profile's checks and nothing else of it.
 func Open(profile rails.Profile) (*Rail, error) {
 	if err := profile.Validate(); err != nil {
 		return nil, err
@@ -28,13 +28,13 @@ func Open(profile rails.Profile) (*Rail, error) {
 // RenderVersion implements rails.Rail.
 func (r *Rail) RenderVersion() string { return "noop/1" }
 
-// Sends counts the instructions that were accepted.
+// Sends returns the number of instructions accepted.
 func (r *Rail) Sends() int64 { return r.sends.Load() }
 
 // Check implements rails.Checker.
 func (r *Rail) Check(s rails.Send) error { return r.checks.Check(s) }
 
-// Send accepts. The rail key is the reference, so that each has its own.
+// Send accepts the instruction. Its reference contains the rail key, and is therefore unique.
 func (r *Rail) Send(ctx context.Context, s rails.Send) rails.Result {
 	if err := ctx.Err(); err != nil {
 		return rails.Result{Result: payment.ResultNotSent, Message: "stopped before the call: " + err.Error(), OwnStop: true}
@@ -43,7 +43,7 @@ func (r *Rail) Send(ctx context.Context, s rails.Send) rails.Result {
 		if err := s.BeforeFirstByte(); err != nil {
 			return rails.Result{
 				Result:  payment.ResultNotSent,
-				Message: rails.CleanMessage("stopped before the first byte: " + err.Error()), OwnStop: true,
+				Message: rails.Sanitize("stopped before the first byte: " + err.Error()), OwnStop: true,
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (r *Rail) Send(ctx context.Context, s rails.Send) rails.Result {
 	return rails.Result{Result: payment.ResultAccepted, Reference: "noop-" + s.RailKey, FirstByte: true}
 }
 
-// Inquire answers EXECUTED for what is asked: nothing else was ever sent here.
+// Inquire answers EXECUTED for every instruction: no other result is possible here.
 func (r *Rail) Inquire(ctx context.Context, q rails.Inquiry) rails.Result {
 	if err := ctx.Err(); err != nil {
 		return rails.Result{Result: payment.ResultNotSent, Message: "stopped before the call: " + err.Error(), OwnStop: true}

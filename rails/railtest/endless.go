@@ -140,7 +140,7 @@ func slotsComeBack(t *testing.T, s Subject) {
 	var calls sync.WaitGroup
 	for n, permit := range permits {
 		calls.Go(func() {
-			permit.Settle(ends(t, b, fmt.Sprintf("send %d", n), s.budget(), func() rails.Result {
+			permit.End(ends(t, b, fmt.Sprintf("send %d", n), s.budget(), func() rails.Result {
 				return rails.SendSafely(t.Context(), rail, s.next())
 			}))
 		})

@@ -188,7 +188,7 @@ func (s Subject) valid(t *testing.T, result rails.Result, allowed []payment.Resu
 	if len(result.Message) > payment.MaxErrorMessage || len(result.Reference) > rails.MaxReference || len(result.Code) > rails.MaxCode {
 		t.Errorf("unbounded text in %+v", result)
 	}
-	if result.Message != rails.CleanMessage(result.Message) {
+	if result.Message != rails.Sanitize(result.Message) {
 		t.Errorf("message %q is not clean", result.Message)
 	}
 	s.redact(t, fmt.Sprintf("%+v", result))
